@@ -191,7 +191,7 @@ def differences(run: pd.DataFrame, qrels: pd.DataFrame, repetitions: int) -> Non
     measures = {fairtk.measures.written(m): m for m in MEASURES.values()}
     policies = {a: PlackettLuceExposure(alpha=a, cutoff=CUTOFF)(run) for a in (1, 2)}
     exact = fairtk.evaluate(qrels, policies, list(measures.values())).per_query
-    means = exact.groupby(["measure", "run"])["value"].mean().unstack("run")
+    means = exact.groupby(["measure", "system"])["value"].mean().unstack("system")
     print("seeds   N  measure  spread of differences  error_samples  holds the difference")
     for n_samples in (10, 30):
         for seeds in ("one", "two"):

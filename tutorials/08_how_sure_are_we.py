@@ -97,11 +97,11 @@ for row in conformity.differences[conformity.differences["other"] == "fair-rag"]
 # %%
 exact = fairtk.evaluate(qrels, PlackettLuceExposure(alpha=2, cutoff=5)(bm25), [EE_D @ 5, EE_R @ 5])
 unbiased = EE_D(estimator="unbiased") @ 5
-rows = [["exact", *exact.means["mean"], float("nan")]]
+rows = [["exact", *exact.means.iloc[0], float("nan")]]
 for n in (5, 20, 100):
     drawn = FairSampler(alpha=2, n_samples=n, cutoff=5)(bm25)
     values = fairtk.evaluate(qrels, drawn, [EE_D @ 5, EE_R @ 5, unbiased])
-    rows.append([f"{n} samples", *values.means["mean"]])
+    rows.append([f"{n} samples", *values.means.iloc[0]])
 table = pd.DataFrame(rows, columns=["", "EE_D", "EE_R", "EE_D unbiased"])
 print(table.round(4).to_string(index=False, na_rep=""))
 
@@ -120,7 +120,7 @@ print(fairtk.precision(pilot, qrels, [unbiased, EE_R @ 5], half_width=0.005))
 # %%
 stated = FairSampler(target_disparity=0.4, n_samples=100, cutoff=5)(bm25)
 reached = fairtk.evaluate(qrels, {"alpha 2": drawn, "stated": stated}, [unbiased]).per_query
-print(reached.groupby("run")["value"].describe()[["mean", "std", "min", "max"]].round(3))
+print(reached.groupby("system")["value"].describe()[["mean", "std", "min", "max"]].round(3))
 
 # %% [markdown]
 # ## Every alpha at once

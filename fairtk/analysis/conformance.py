@@ -15,7 +15,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.analysis import plain
-from fairtk.analysis.evaluate import GivenGroups, evaluate
+from fairtk.analysis.evaluate import GivenGroups, evaluated
 from fairtk.analysis.plain import Query, Values
 from fairtk.errors import InputError
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, Run
@@ -596,9 +596,9 @@ def _measured(
     options: dict[str, Any] = {} if groups is None else {"groups": [groups], "targets": [target]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is undefined or missing is in the table
-        evaluated = evaluate(qrels, run, list(measures.values()), **options)
-    (values,) = evaluated.runs
-    each = {m: [values.values[m][qid] for qid in evaluated.qids] for m in evaluated.measures}
+        evaluation = evaluated(qrels, run, list(measures.values()), **options)
+    (values,) = evaluation.runs
+    each = {m: [values.values[m][qid] for qid in evaluation.qids] for m in evaluation.measures}
     return {
         name: (text, of) for (name, text), of in zip(measures.items(), each.values(), strict=True)
     }

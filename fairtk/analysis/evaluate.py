@@ -452,16 +452,21 @@ class EvaluatedRuns:
     Attributes:
         runs: one entry per run.
         measures: the measures, in the order in which they were asked for.
-        qids: the queries, in the order of the qrels.
+        labels: the qrels, with what the measures read.
         written: measures that got groups from options, as they were written.
         retrieved: without labels, the fewest and most documents that each run has for a query: n.
+        qids: the queries, in the order of the qrels.
     """
 
     runs: list[RunValues]
     measures: list[Any]
-    qids: list[str]
+    labels: Qrels
     written: dict[Any, str] = field(default_factory=dict)
     retrieved: dict[str, tuple[int, int]] = field(default_factory=dict)
+    qids: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.qids = self.labels.qids.tolist()
 
     @property
     def note(self) -> str:
@@ -510,10 +515,11 @@ FilePath: TypeAlias = str | PathLike[str]
 Data: TypeAlias = FilePath | pd.DataFrame
 
 
-def evaluate(
+def evaluated(
     qrels: Data | None,
     runs: Data | Sequence[Data] | Mapping[str, Data],
     measures: Sequence[Any] | str,
+    checked: dict[str, Run] | None = None,
     *,
     answers: Sequence[Data] = (),
     gold: Data | None = None,
@@ -521,42 +527,7 @@ def evaluate(
     groups: Sequence[Any] = (),
     targets: Sequence[Any] = (),
 ) -> EvaluatedRuns:
-    """Measure runs, as the command ``fairtk evaluate`` does.
-
-    Args:
-        qrels: labels: a frame, a file, ``"-"`` (standard input) or the id of a dataset. None: only
-            measures that need no labels (EE_D, AWRF and what is made of them); n is then what
-            each run retrieves, and normalized values do not compare with those by labels.
-        runs: one or more frames or files; a mapping names them.
-        measures: measures, or strings that `fairtk.measures.parse` reads.
-        answers: generated answers, none or one per run.
-        gold: gold answers, if the qrels have none.
-        order: what orders the runs of files; see `fairtk.io.read_run`.
-        groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
-        targets: `fairtk.Target`, frames, files, ``"uniform"`` or ``"qrels"``, likewise.
-
-    Raises:
-        InputError: a file, frame or measure cannot be used; says which.
-    """
-    return evaluated(
-        qrels, runs, measures, None, answers=answers, gold=gold, order=order, groups=groups,
-        targets=targets,
-    )[0]  # fmt: skip
-
-
-def evaluated(
-    qrels: Data | None,
-    runs: Data | Sequence[Data] | Mapping[str, Data],
-    measures: Sequence[Any] | str,
-    frames: dict[str, pd.DataFrame] | None,
-    *,
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
-    order: str = "auto",
-    groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
-) -> tuple[EvaluatedRuns, Qrels]:
-    """Return the values and the labels, and put the runs into `frames` by file; see `evaluate`."""
+    """Return the values of runs, and put the runs into `checked` by name; see `fairtk.evaluate`."""
     files, data = run_names(runs)
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
     if answers and len(answers) != len(data):
@@ -583,7 +554,7 @@ def evaluated(
     if qrels is None:
         _refuse_without_labels(unique_measures)
     evaluator = _evaluator(unique_measures, labels)
-    result = EvaluatedRuns([], unique_measures, labels.qids.tolist())
+    result = EvaluatedRuns([], unique_measures, labels)
     if given_groups.attributes:
         for text, measure in reversed(whole.items()):
             if "groups=" in repr(measure):
@@ -591,15 +562,15 @@ def evaluated(
     padded = answers or [None] * len(data)
     for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
         run = as_run(source, file or name, order, answer, unique_measures, labels)
-        if frames is not None:
-            frames[file or name] = run.with_text_ids()
+        if checked is not None:
+            checked[name] = run
         values = {
             m: dict(zip(result.qids, v.tolist(), strict=True)) for m, v in evaluator.values(run)
         }
         result.runs.append(RunValues(name, file or name, values, set(run.qids)))
         if qrels is None:
             result.retrieved[name] = _documents_per_query(run)
-    return result, labels
+    return result
 
 
 def _warn_of_item_forms(given_groups: Any, measures: dict[str, Any]) -> None:

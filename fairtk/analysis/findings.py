@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.analysis.evaluate import EvaluatedRuns, evaluate
+from fairtk.analysis.evaluate import EvaluatedRuns, evaluated
 from fairtk.errors import listed
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
 from fairtk.groups import SparseRows, attention_matrix, coverage_of, group_exposure, unreachable
@@ -479,7 +479,7 @@ def quietly(qrels: pd.DataFrame, runs: Any, measures: list[Any]) -> EvaluatedRun
     """Return the values of runs; what else there is to say has been said by other checks."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return evaluate(qrels, runs, measures)
+        return evaluated(qrels, runs, measures)
 
 
 def _depth(measure: Any) -> int | None:

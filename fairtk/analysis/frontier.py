@@ -20,7 +20,7 @@ from fairtk.analysis.evaluate import (
     as_labels,
     as_run,
     completed,
-    evaluate,
+    evaluated,
     parse_with,
     run_names,
 )
@@ -343,7 +343,7 @@ def _exact(
 def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said once, of the run
-        evaluation = evaluate(labels, run, measure)
+        evaluation = evaluated(labels, run, measure)
     (values,) = evaluation.runs
     return np.array(
         [[values.values[m][qid] for qid in evaluation.qids] for m in evaluation.measures]

@@ -22,7 +22,7 @@ from fairtk.analysis.evaluate import (
     as_labels,
     as_run,
     completed,
-    evaluate,
+    evaluated,
     parse_with,
     run_names,
 )
@@ -402,12 +402,12 @@ def _means(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about labels and ids: `fairtk doctor` says it
         try:
-            both = evaluate(labels, runs, every)
+            both = evaluated(labels, runs, every)
             values = {repr(measure): both for measure in every}
         except InputError:
             for measure in every:
                 try:
-                    values[repr(measure)] = evaluate(labels, runs, measure)
+                    values[repr(measure)] = evaluated(labels, runs, measure)
                 except InputError as error:
                     errors[repr(measure)] = str(error)
     result: Means = []

@@ -60,6 +60,10 @@ def command(
     Wilcoxon's signed ranks, randomization (sign flips, exact for up to 20 queries that differ) and
     the studentized bootstrap. `fairtk.compare` does the same in Python.
 
+    As LaTeX and Markdown it is a table for a paper, runs by measures: the best is bold, the second
+    underlined; daggers say what is significantly better or worse than --baseline, and without one
+    letters name the runs that a run is better than.
+
     With --margin, p_not_worse and p_equivalent are those of non-inferiority and equivalence (one
     and two one-sided t-tests). With --levels, error_queries is what would be left of the error
     with endless samples, error_samples that for these very queries, with the interval low_samples
@@ -72,8 +76,8 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
     """  # noqa: D301 - click reads the backslash
-    from fairtk.analysis.compare import compare
     from fairtk.cli.values import comparison_table, plan_table, table_text
+    from fairtk.experiment import compare
     from fairtk.io import TEXTS
 
     if baseline is not None and baseline not in runs:
@@ -89,6 +93,10 @@ def command(
             frame = comparison.queries_needed(difference, power=power)
     if form not in TEXTS and form != TABLE:
         echo_frame(form, frame, output)
+        return
+    if form != TABLE and difference is None and not margins and not options["levels"]:
+        paper = {"latex": comparison.to_latex, "markdown": comparison.to_markdown}
+        echo(paper[form](), output)
         return
     if difference is None:
         table = comparison_table(comparison)

@@ -55,7 +55,7 @@ def command(
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
       fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5
     """  # noqa: D301 - click reads the backslash
-    from fairtk.analysis.evaluate import evaluate
+    from fairtk.analysis import evaluated
     from fairtk.cli.values import means_table, means_text, queries_text
     from fairtk.io import TEXTS
 
@@ -63,7 +63,7 @@ def command(
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
     with to_stderr():
-        values = evaluate(labels, files, measures, **options)
+        values = evaluated(labels, files, measures, **options)
     if form in TEXTS and not per_query:
         echo(TEXTS[form](means_table(values)), output)
         return

@@ -10,11 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.analysis import Comparison, EvaluatedRuns, RunValues
+from fairtk.analysis import EvaluatedRuns, RunValues
 from fairtk.cli.output import table_lines
 from fairtk.errors import printable
+from fairtk.experiment import Comparison
 from fairtk.io import Table, number_text
-from fairtk.measures import written
+from fairtk.measures import full_names, short_names, written
 from fairtk.report import baseline_table
 
 LEVEL = 0.05
@@ -23,13 +24,13 @@ LEVEL = 0.05
 
 def means_table(values: EvaluatedRuns) -> Table:
     """Return the means as a table with a row per run."""
-    header = ["run", "queries", *(heading(values, m) for m in values.measures)]
+    header = ["run", "queries", *headings(values).values()]
     columns = [_means(values.runs, m) for m in values.measures]
     rows = [
         [run.name, str(len(values.qids)), *[column[i] for column in columns]]
         for i, run in enumerate(values.runs)
     ]
-    return Table(header, rows, " ".join(filter(None, [_directions(values), values.note])))
+    return Table(header, rows, " ".join(filter(None, [_remarks(values), values.note])))
 
 
 def means_text(values: EvaluatedRuns) -> str:
@@ -37,10 +38,11 @@ def means_text(values: EvaluatedRuns) -> str:
     table = means_table(values)
     lines = table_lines(table.columns, table.rows, range(1, len(table.columns)))
     if max(map(len, lines)) > max(100, shutil.get_terminal_size().columns):
+        names = headings(values)
         long = [
             [
                 run.name,
-                heading(values, m),
+                names[m],
                 number_text(run.mean(m)),
                 f"{run.defined(m)}/{run.total(m)}",
             ]
@@ -58,7 +60,7 @@ def queries_text(values: EvaluatedRuns) -> str:
         for run in values.runs
         for qid in values.qids
     ]
-    header = ["run", "qid", *(heading(values, m) for m in values.measures)]
+    header = ["run", "qid", *headings(values).values()]
     return "\n".join(table_lines(header, rows, range(2, len(header))))
 
 
@@ -66,13 +68,13 @@ def comparison_table(comparison: Comparison) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
     runs, measures = comparison.evaluation.runs, comparison.evaluation.measures
     names = [run.name for _ in measures for run in runs]
-    headings = {written(m): heading(comparison.evaluation, m) for m in measures}
+    heads = {written(m): head for m, head in headings(comparison.evaluation).items()}
     rows = comparison.table.drop(columns="effect")
-    rows = rows.assign(run=names, measure=rows["measure"].map(headings))
+    rows = rows.assign(run=names, measure=rows["measure"].map(heads))
     settings = comparison.settings
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, comparison.baseline, **options)
-    caption = [table.caption, _directions(comparison.evaluation)]
+    caption = [table.caption, _remarks(comparison.evaluation)]
     if settings["queries"] == "common":
         caption.append("Queries: those that all runs have results for.")
     if settings["margin"] is not None:
@@ -105,9 +107,12 @@ def table_text(table: Table) -> str:
     return _with_caption(lines, table.caption)
 
 
-def heading(values: EvaluatedRuns, measure: Any) -> str:
-    """Return what a table calls a measure: as written, where options completed it."""
-    return values.written.get(measure) or written(measure)
+def headings(values: EvaluatedRuns) -> dict[Any, str]:
+    """Return what tables call the measures: as they were written, where options completed them,
+    else their short names.
+    """
+    short = short_names([written(m) for m in values.measures])
+    return {m: values.written.get(m) or short[written(m)] for m in values.measures}
 
 
 def _means(runs: list[RunValues], measure: Any) -> list[str]:
@@ -121,11 +126,12 @@ def _means(runs: list[RunValues], measure: Any) -> list[str]:
     ]
 
 
-def _directions(values: EvaluatedRuns) -> str:
-    lower = [
-        heading(values, m) for m in values.measures if getattr(m, "better", "higher") == "lower"
-    ]
-    return f"Lower is better: {', '.join(lower)}." if lower else ""
+def _remarks(values: EvaluatedRuns) -> str:
+    """Return which measures are better when lower, and what short names leave out."""
+    names = headings(values)
+    lower = [name for m, name in names.items() if getattr(m, "better", "higher") == "lower"]
+    full = full_names([written(m) for m in values.measures if m not in values.written])
+    return " ".join(filter(None, [f"Lower is better: {', '.join(lower)}." if lower else "", full]))
 
 
 def _with_caption(lines: list[str], caption: str) -> str:

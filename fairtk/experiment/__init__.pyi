@@ -3,6 +3,9 @@ from .executors import DaskExecutor as DaskExecutor
 from .executors import ProcessExecutor as ProcessExecutor
 from .executors import SerialExecutor as SerialExecutor
 from .identity import identified as identified
+from .of_runs import Comparison as Comparison
+from .of_runs import compare as compare
+from .of_runs import evaluate as evaluate
 from .results import Results as Results
 from .run import DryRun as DryRun
 from .run import Experiment as Experiment

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import textwrap
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -11,12 +14,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.analysis import Margin, SamplingVariances, SystemComparison
-from fairtk.errors import ColumnError, NotFoundError, ParameterError
+from fairtk.errors import (
+    ColumnError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    UndefinedWarning,
+)
 from fairtk.experiment import saved
 from fairtk.experiment.saved import Evaluation, SystemRows, all_samples
 from fairtk.frames import QANSWER, QID, SAMPLE
 from fairtk.io import (
+    Marked,
     Points,
     Table,
     aligned_lines,
@@ -25,12 +36,21 @@ from fairtk.io import (
     latex_text,
     markdown_text,
     new_figure,
+    rounded_text,
     series,
     spread,
     texts,
 )
+from fairtk.measures import full_names, parse, short_names, written
 from fairtk.plugins import cite_results
-from fairtk.report import compares_queries, mean_intervals, write_report
+from fairtk.report import (
+    CORRECTIONS,
+    TEST_NAMES,
+    TESTS,
+    compares_queries,
+    mean_intervals,
+    write_report,
+)
 
 
 def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
@@ -55,13 +75,14 @@ def spreads(
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
     """Return what to say below means of which some queries are left out, or failed."""
     remarks = []
+    short = short_names(list(dict.fromkeys(counts["measure"])))
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         numbers = ", ".join(
             f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
         )
         if len(part) == len(systems) and part["undefined"].nunique() == 1:
             numbers = str(part["undefined"].iloc[0])
-        remarks.append(f"Queries where {measure} is undefined and left out: {numbers}.")
+        remarks.append(f"Queries where {short[measure]} is undefined and left out: {numbers}.")
     if failed:
         remarks.append(
             "Failed queries count with the worst value of each measure; the next run with the "
@@ -94,13 +115,17 @@ def trade_off(
         y_error=reach[y],
         labels=[str(name) for name in means.index],
     )
-    labels = [f"{name} ({better(name)} is better)" for name in (x, y)]
+    short = short_names(list(means.columns))
+    labels = [f"{short[name]} ({better(name)} is better)" for name in (x, y)]
     draw_trade_off(figure.subplots(), [points], *labels)
     return figure
 
 
 class Results:
-    """The results of `fairtk.Experiment`.
+    """What `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare` return: print it.
+
+    Tables for people have short names of measures; frames and files have the measures in full.
+    Where a measure is taken, it may be a measure, its full or its short name.
 
     A failed query has no rows, gets each measure's worst value, and is counted in every table. One
     whose value is undefined (NaN) is left out of means and tests, and counted too.
@@ -123,9 +148,9 @@ class Results:
         per_query: pd.DataFrame,
         means: pd.DataFrame,
         failures: pd.DataFrame,
-        baseline: str | None,
         config: Mapping[str, Any],
         environment: Mapping[str, Any],
+        baseline: str | None = None,
     ) -> None:
         self.systems: list[str] = [str(name) for name in means.index]
         self.measures: list[str] = list(evaluation.texts)
@@ -138,6 +163,9 @@ class Results:
         self._evaluation = evaluation
         self._notes = notes
         self._means = means
+        self._named = baseline is not None
+        self._drawing: Mapping[str, Any] = {"test": "t"}
+        self._correction = "holm"
 
     @property
     def means(self) -> pd.DataFrame:
@@ -162,6 +190,10 @@ class Results:
         table["undefined"] = table.pop("queries") - table["n"]
         table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
         return table
+
+    def long(self) -> pd.DataFrame:
+        """Return the means in the other layout, a row per system and measure: `counts`."""
+        return self.counts
 
     @cached_property
     def per_sample(self) -> pd.DataFrame:
@@ -220,9 +252,20 @@ class Results:
 
     def better(self, measure: str) -> str:
         """Return ``"higher"`` or ``"lower"``: what is better, of one of the `measures`."""
-        if measure not in self.measures:
-            raise NotFoundError("measure", measure, self.measures)
-        return self._evaluation.directions[measure]
+        return self._evaluation.directions[self._label(measure)]
+
+    def _label(self, measure: Any) -> str:
+        """Return the label of one of the measures, which may be named in other ways."""
+        if measure in self.measures:
+            return str(measure)
+        by_name = {short: label for label, short in short_names(self.measures).items()}
+        label = by_name.get(str(measure))
+        if label is None:
+            with contextlib.suppress(InputError):
+                label = written(parse(measure))
+        if label not in self.measures:
+            raise NotFoundError("measure", str(measure), self.measures)
+        return label
 
     def compare(
         self,
@@ -297,21 +340,39 @@ class Results:
         self._check(name)
         return SystemComparison.of(self.per_query, self.systems, name, self.better)
 
-    def to_markdown(self) -> str:
-        """Return the means as a Markdown table, with notes of undefined and failed queries."""
-        return markdown_text(self._table())
+    def to_markdown(self, baseline: str | None = None, **options: Any) -> str:
+        """Return the means as a Markdown table for a paper; see `to_latex`."""
+        return markdown_text(self._paper_table(baseline, **options))
 
-    def to_latex(self) -> str:
-        """Return the means as a LaTeX table (booktabs), with the same notes."""
-        return latex_text(self._table())
+    def to_latex(self, baseline: str | None = None, **options: Any) -> str:
+        """Return the means as a LaTeX table for a paper (booktabs): systems by measures.
+
+        The best mean is bold, the second is underlined, an arrow says what is better. Against a
+        baseline a dagger marks what is better and a double dagger what is worse than it; without,
+        letters name the systems that one is better than. The caption says test, correction and n.
+
+        Args:
+            baseline: the system to compare with; None: the one that was named, if one was.
+            options: ``digits`` behind the point (4), ``test`` and ``correction`` as `compare` has
+                them, ``significance`` (0.05) of a corrected p, ``pairs`` (True: letters, although
+                a baseline is named).
+
+        Raises:
+            NotFoundError: there is no such system, test or correction.
+        """
+        return latex_text(self._paper_table(baseline, **options))
 
     def to_csv(self) -> str:
         """Return `counts` as CSV, all digits: a row per system and measure."""
         return str(self.counts.to_csv(index=False, lineterminator="\n"))
 
-    def plot_trade_off(self, x: str, y: str) -> Any:
+    def plot_trade_off(self, x: Any, y: Any) -> Any:
         """Draw two of the measures against each other: a point per system, intervals over the
         queries.
+
+        Args:
+            x: a measure, or its name.
+            y: another.
 
         Returns:
             A ``matplotlib.figure.Figure``: ``.savefig(path)`` writes it.
@@ -320,7 +381,7 @@ class Results:
             NotFoundError: there is no such measure.
             MissingExtraError: matplotlib is not installed.
         """
-        return trade_off(self.means, self.per_query, self.better, x, y)
+        return trade_off(self._means, self.per_query, self.better, self._label(x), self._label(y))
 
     def cite(self) -> str:
         """Return BibTeX of what the results rest on: tools, systems and measures."""
@@ -344,7 +405,13 @@ class Results:
     def __repr__(self) -> str:
         table = self._table()
         lines = aligned_lines(table, numbers=range(1, len(table.columns)))
-        return "\n".join([*lines, *([table.caption] if table.caption else [])])
+        if max(map(len, lines)) > _WIDEST:
+            long = self.counts[["system", "measure", "mean", "n"]]
+            long["measure"] = long["measure"].map(short_names(self.measures))
+            lines = aligned_lines(as_texts(long), numbers=(2, 3))
+        for text in (table.caption, table.note):
+            lines += textwrap.wrap(text, _WIDEST, break_long_words=False)
+        return "\n".join(lines)
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write everything to a folder: values, rankings and qrels as Parquet, the rest as JSON.
@@ -378,9 +445,152 @@ class Results:
         return self.failures.groupby("system").size()
 
     def _table(self) -> Table:
+        means = self.means.rename(columns=short_names(self.measures))
+        table = as_texts(means.reset_index(), " ".join(self._remarks()))
+        return table._replace(note=full_names(self.measures))
+
+    def _remarks(self) -> list[str]:
         remarks = notes(self.counts, self.systems, len(self.failures) > 0)
-        return as_texts(self.means.reset_index(), " ".join(remarks))
+        return [*remarks, *filter(None, [self.config.get("note")])]
+
+    def _paper_table(
+        self,
+        baseline: str | None,
+        *,
+        digits: int = 4,
+        test: str | None = None,
+        correction: str | None = None,
+        significance: float = 0.05,
+        pairs: bool = False,
+    ) -> Table:
+        checks.whole("a table's digits", digits, rule="be at least 1")
+        if baseline is None and self._named and not pairs:
+            baseline = self.baseline
+        if baseline is not None:
+            self._check(baseline)
+        drawing = {**self._drawing, **({} if test is None else {"test": test})}
+        correction = correction or self._correction
+        for kind, name, choices in (
+            ("test", drawing["test"], TESTS),
+            ("correction", correction, CORRECTIONS),
+        ):
+            if name not in choices:
+                raise NotFoundError(kind, name, choices)
+        several = len(self.systems) > 1 and bool(self.measures)
+        letters = several and baseline is None
+        signs: dict[tuple[str, str], str] = {}
+        caption = [f"Means over {self.per_query[QID].nunique()} queries"]
+        if several:
+            compared = SystemComparison.of(
+                self.per_query, self.systems, baseline or self.systems[0], self.better
+            )
+            signs = self._signs(compared, baseline, drawing, correction, significance)
+            caption = [
+                f"Means; the best of a measure is bold{_SECOND * (len(self.systems) > 2)}. "
+                f"{_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, "
+                f"{_corrected(correction, len(self.systems), letters)}, p < {significance:g}; "
+                f"{_numbers(compared.tables)})"
+            ]
+        names = short_names(self.measures)
+        heads = [f"{names[m]} {_ARROWS[self.better(m)]}" for m in self.measures]
+        columns = [_placed(self._means[m], digits, self.better(m), signs, m) for m in self.measures]
+        rows = [list(row) for row in zip(self.systems, *columns, strict=True)]
+        if letters:
+            rows = [[_letter(i), *row] for i, row in enumerate(rows)]
+        text = " ".join([f"{caption[0]}.", *self._remarks()])
+        heads = [*(["#"] if letters else []), "system", *heads]
+        return Table(heads, rows, text, full_names(self.measures))
+
+    def _signs(
+        self,
+        compared: SystemComparison,
+        baseline: str | None,
+        drawing: Mapping[str, Any],
+        correction: str,
+        significance: float,
+    ) -> dict[tuple[str, str], str]:
+        """Return what stands raised behind a mean, by measure and system."""
+        how = None if correction == "none" else correction
+        if baseline is None:
+            beaten = compared.beaten(drawing, how, significance)
+            one = ("," if len(self.systems) > _ALPHABET else "").join
+            return {key: one(map(_letter, sorted(places))) for key, places in beaten.items()}
+        drawing = {"confidence": 0.95, **drawing}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UndefinedWarning)  # such a mean has no dagger
+            table = compared.table(drawing, how)
+        table = table[table["p_corrected"] < significance]
+        return {
+            (measure, system): "\u2020"
+            if (difference > 0) == (self.better(measure) == "higher")
+            else "\u2021"
+            for measure, system, difference in zip(
+                table["measure"], table["system"], table["difference"], strict=True
+            )
+        }
 
     def _check(self, name: str) -> None:
         if name not in self.systems:
             raise NotFoundError("system", name, self.systems)
+
+
+_WIDEST = 100
+"""Columns of text above which means are printed in a row per system and measure."""
+_ALPHABET = 26
+_ARROWS = {"higher": "\u2191", "lower": "\u2193"}
+_SECOND = ", the second is underlined"
+
+
+_CORRECTED = {
+    "holm": "Holm's correction",
+    "bonferroni": "Bonferroni's correction",
+    "fdr_bh": "correction of Benjamini and Hochberg",
+}
+
+
+def _letter(place: int) -> str:
+    """Return the letters of a system: a to z, aa, ab, and so on."""
+    rest, last = divmod(place, _ALPHABET)
+    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
+
+
+def _meaning(baseline: str | None) -> str:
+    if baseline is None:
+        return "Raised letters: better than these systems"
+    return f"\u2020 better, \u2021 worse than {baseline}"
+
+
+def _corrected(correction: str, n: int, letters: bool) -> str:
+    if correction == "none":
+        return "not corrected"
+    over = f"{n * (n - 1) // 2} pairs of systems" if letters else f"{n - 1} systems"
+    return f"{_CORRECTED[correction]} over the {over} of a measure"
+
+
+def _numbers(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Return the number of queries that are tested, by measure if it is not the same for all."""
+    names = short_names(list(tables))
+    numbers = {
+        names[m]: int((~np.isnan(table.to_numpy()).any(axis=0)).sum())
+        for m, table in tables.items()
+    }
+    most = max(numbers.values())
+    fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
+    return f"n = {most} queries{fewer and f' ({fewer})'}"
+
+
+def _placed(
+    means: pd.Series, digits: int, better: str, signs: Mapping[tuple[str, str], str], measure: str
+) -> list[Marked]:
+    """Return the cells of a measure; means that read alike are marked alike."""
+    values = means.round(digits)
+    order = values.dropna().drop_duplicates().sort_values(ascending=better == "lower").tolist()
+    places = {value: place for place, value in enumerate(order[: 1 + (len(means) > 2)], 1)}
+    return [
+        Marked(
+            rounded_text(mean, digits),
+            places.get(value, 0) if len(order) > 1 else 0,
+            signs.get((measure, str(system)), ""),
+        )
+        for system, mean, value in zip(means.index, means, values, strict=True)
+    ]

@@ -374,7 +374,7 @@ def stored_rows(
     ) -> pd.DataFrame:
         if system in frames:
             frame = frames[system]
-            return _some(frame if qids is None else frame[frame[QID].isin(qids)], columns)
+            return some_columns(frame if qids is None else frame[frame[QID].isin(qids)], columns)
         own = cells[system]
         some = own.values() if qids is None else [own[qid] for qid in qids if qid in own]
         table = store.read(some, None if columns is None else sorted(columns))
@@ -407,7 +407,8 @@ def stored_notes(
     return notes
 
 
-def _some(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:
+def some_columns(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:
+    """Return a copy with those of the columns that there are; None: all."""
     if columns is None:
         return frame.copy()
     return frame[[name for name in frame.columns if name in columns]]
@@ -429,10 +430,11 @@ class SavedEvaluation:
     texts: dict[str, str]  # what `fairtk.measures.parse` makes each of, by label
     directions: dict[str, str]  # ``"higher"`` or ``"lower"``: what is better, by label
     qrels: pd.DataFrame | None
+    measures: tuple[Any, ...] | None = None  # if they are at hand
 
     def ready(self) -> Evaluation:
         """Return what measures; says which groups it lacks."""
-        return Evaluation(self.texts.values(), self.qrels, None)
+        return Evaluation(self.measures or self.texts.values(), self.qrels, None)
 
 
 def save(
@@ -617,7 +619,7 @@ class _SavedFolder:
         self, system: str, columns: Collection[str] | None = None, codes: bool = False
     ) -> pd.DataFrame:
         """Return the rows of a system; see `SystemRows`."""
-        return _some(self._frame(self.files[system], {QID: str}), columns)
+        return some_columns(self._frame(self.files[system], {QID: str}), columns)
 
     def _checked(self, name: str) -> Path:
         """Return a file's path: it is in the folder, and what the manifest says."""

@@ -78,6 +78,7 @@ from .qrels import read_topics as read_topics
 from .qrels import resolve_dataset as resolve_dataset
 from .renderings import RENDERED as RENDERED
 from .renderings import TEXTS as TEXTS
+from .renderings import Marked as Marked
 from .renderings import Table as Table
 from .renderings import aligned_lines as aligned_lines
 from .renderings import cell_text as cell_text
@@ -87,6 +88,7 @@ from .renderings import html_text as html_text
 from .renderings import latex_text as latex_text
 from .renderings import markdown_text as markdown_text
 from .renderings import number_text as number_text
+from .renderings import rounded_text as rounded_text
 from .renderings import texts as texts
 from .rows import Kind as Kind
 from .rows import all_numbers as all_numbers

@@ -16,11 +16,32 @@ Row = Sequence[Any]
 
 
 class Table(NamedTuple):
-    """A table of texts: header, rows of cells, and what it shows."""
+    """A table of texts: header, rows of cells, what it shows, and a note below."""
 
     columns: list[str]
     rows: list[list[str]]
     caption: str = ""
+    note: str = ""
+
+
+class Marked(str):
+    """A cell's text with marks that a table for a paper has; as a string it is the text alone.
+
+    Attributes:
+        place: 1: the best of its column (bold), 2: the second (underlined), 0: neither.
+        signs: what stands raised behind it: letters, daggers.
+    """
+
+    __slots__ = ("place", "signs")
+
+    place: int
+    signs: str
+
+    def __new__(cls, text: str, place: int = 0, signs: str = "") -> Marked:
+        """Return the text with its marks."""
+        cell = super().__new__(cls, text)
+        cell.place, cell.signs = place, signs
+        return cell
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
@@ -45,14 +66,15 @@ def markdown_text(table: Table) -> str:
     lines.append("|" + " --- |" * len(table.columns))
     lines += ["| " + " | ".join(map(cell_text, row)) + " |" for row in table.rows]
     caption = f"\n*{cell_text(table.caption)}*\n" if table.caption else ""
-    return "\n".join(lines) + "\n" + caption
+    note = f"\n{cell_text(table.note)}\n" if table.note else ""
+    return "\n".join(lines) + "\n" + caption + note
 
 
 def latex_text(table: Table) -> str:
     r"""Return a table in LaTeX (booktabs), to be used with ``\input``."""
     body = [" & ".join(map(_tex, row)) + r" \\" for row in table.rows]
     cells = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    sides = ["r" if all(_NUMERIC.fullmatch(c.strip()) for c in column) else "l" for column in cells]
+    sides = ["l" if any(map(_is_left, column)) else "r" for column in cells]
     lines = [
         r"\begin{table}",
         r"\centering",
@@ -64,6 +86,7 @@ def latex_text(table: Table) -> str:
         *body,
         r"\bottomrule",
         r"\end{tabular}",
+        *([rf"\par\smallskip{{\footnotesize {_tex(table.note)}}}"] if table.note else []),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -71,6 +94,10 @@ def latex_text(table: Table) -> str:
 
 def cell_text(text: str) -> str:
     """Return a text for Markdown, in one line: nothing in it is markup."""
+    if isinstance(text, Marked):
+        before, after = _IN_MARKDOWN[text.place]
+        signs = f"<sup>{text.signs}</sup>" if text.signs else ""
+        return f"{before}{cell_text(str(text))}{after}{signs}"
     escaped = "".join(f"\\{c}" if c in "\\`*_{}[]<>#|&~$" else c for c in str(text).strip())
     return " ".join(escaped.split())
 
@@ -102,6 +129,16 @@ def number_text(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
+def rounded_text(value: float, digits: int) -> str:
+    """Return a value with digits behind the point; ``"<0.01"`` for what would read as 0."""
+    if math.isnan(value) or value == 0:
+        return "undefined" if math.isnan(value) else "0"
+    text = f"{value:.{digits}f}"
+    if float(text) == 0:
+        text = f"{'<' if value > 0 else '>-'}{10.0**-digits:.{digits}f}"
+    return text
+
+
 def texts(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
     """Return rows as a table of texts: four digits behind the point, lists in one cell."""
     return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
@@ -125,7 +162,7 @@ def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:
         + "</tr>"
         for row, more in zip(table.rows, pictures or [none] * len(table.rows), strict=True)
     )
-    below = f"<p>{html.escape(table.caption)}</p>" if table.caption else ""
+    below = "".join(f"<p>{html.escape(t)}</p>" for t in (table.caption, table.note) if t)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
@@ -154,7 +191,9 @@ RENDERED: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
 """Rows as a text, by the name of the format."""
 
 _MARKED = re.compile(r"[+-]?\d+\.\d+[+-]")
-_NUMERIC = re.compile(r"(?:[<+-]?\d[\d.]*[+-]?|unknown|undefined)?")
+_NUMERIC = re.compile(r"(?:[<>+-]*\d[\d.]*[+-]?|unknown|undefined)?")
+_IN_MARKDOWN = (("", ""), ("**", "**"), ("<ins>", "</ins>"))
+_IN_TEX = (("", ""), (r"\textbf{", "}"), (r"\underline{", "}"))
 _TEX = {
     "\\": r"\textbackslash{}",
     "|": r"\textbar{}",
@@ -162,11 +201,24 @@ _TEX = {
     "^": r"\textasciicircum{}",
     "<": r"$<$",
     ">": r"$>$",
+    "\u2191": r"$\uparrow$",
+    "\u2193": r"$\downarrow$",
+    "\u2020": r"\dag{}",
+    "\u2021": r"\ddag{}",
     **{c: f"\\{c}" for c in "&%$#_{}"},
 }
 
 
+def _is_left(cell: str) -> bool:
+    """Return whether a cell is no number, or one whose raised signs would push it to the left."""
+    return bool(getattr(cell, "signs", "")) or not _NUMERIC.fullmatch(cell.strip())
+
+
 def _tex(text: str) -> str:
+    if isinstance(text, Marked):
+        before, after = _IN_TEX[text.place]
+        signs = rf"\textsuperscript{{{_tex(text.signs)}}}" if text.signs else ""
+        return f"{before}{_tex(str(text))}{after}{signs}"
     text = " ".join(str(text).split())
     if _MARKED.fullmatch(text):
         return f"{text[:-1]}$^{{{text[-1]}}}$"

@@ -25,6 +25,7 @@ from .params import TARGET as TARGET
 from .params import ObjectParam as ObjectParam
 from .params import Param as Param
 from .params import parse as parse
+from .params import short_names as short_names
 from .params import written as written
 
 # What other rooms use, and users need not:
@@ -44,6 +45,7 @@ from .pages import default_text as default_text
 from .pages import page_of as page_of
 from .pages import plain_text as plain_text
 from .params import MeasureParam as MeasureParam
+from .params import full_names as full_names
 from .params import known_names as known_names
 from .provider import FairEvaluator as FairEvaluator
 from .provider import as_frame as as_frame

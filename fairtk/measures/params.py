@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from os import PathLike, fspath
 from typing import Any
@@ -79,6 +80,87 @@ def _short(measure: Any) -> str:
     if cuts_both or measure["right"].NAME == "Product":
         right = f"({right})"
     return f"{left} * {right}"
+
+
+def short_names(labels: Sequence[str]) -> dict[str, str]:
+    """Return what people read for each measure's label: ``"AWRF gender@20"``.
+
+    Digests are left out, and so are names of parameters whose values speak for themselves. Two
+    labels that would read alike get ``" (1)"`` and ``" (2)"``. Data keep the labels themselves.
+
+    Args:
+        labels: what `written` returns of measures; what is none is its own name.
+    """
+    brief = {label: _brief_text(label) for label in labels}
+    count = Counter(brief.values())
+    seen: Counter[str] = Counter()
+    for label, name in brief.items():
+        seen[name] += 1
+        if count[name] > 1:
+            brief[label] = f"{name} ({seen[name]})"
+    return brief
+
+
+def full_names(labels: Sequence[str]) -> str:
+    """Return a note of what short names leave out: digests, and what tells two alike apart."""
+    names = short_names(labels)
+    alike = Counter(map(_brief_text, labels))
+    hidden = [
+        f"{name}: {label}"
+        for label, name in names.items()
+        if "#" in label or alike[_brief_text(label)] > 1
+    ]
+    return f"In full: {'; '.join(hidden)}." if hidden else ""
+
+
+_DIGEST = re.compile(r"#[0-9a-f]{8}$")
+_PLAIN = {"browsing", "estimator", "groups", "utility"}
+"""Parameters whose values need no name."""
+_INNER = {"measure", "left", "right"}
+"""Parameters that are measures."""
+
+
+def _brief_text(label: str) -> str:
+    try:
+        return _brief(ast.parse(label, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return label
+
+
+def _brief(node: ast.expr) -> str:
+    match node:
+        case ast.BinOp(op=ast.MatMult()):
+            return f"{_brief(node.left)}@{_brief(node.right)}"
+        case ast.BinOp(op=ast.Mult()):
+            right = _brief(node.right)
+            return f"{_brief(node.left)} * {f'({right})' if ' * ' in right else right}"
+        case ast.Name():
+            return node.id
+        case ast.Constant():
+            return str(node.value)
+        case ast.Call(func=ast.Name(id=name)):
+            return _brief_call(name, node)
+    raise ValueError(f"{ast.unparse(node)} is in no measure's label")
+
+
+def _brief_call(name: str, call: ast.Call) -> str:
+    inner = [_brief(node) for node in call.args]
+    words: list[str] = []
+    groups = None
+    for keyword in call.keywords:
+        text = _brief(keyword.value)
+        value = _DIGEST.sub("", text)
+        if keyword.arg in _INNER:
+            inner.append(_brief_text(text))
+            continue
+        groups = value if keyword.arg == "groups" else groups
+        if keyword.arg in _PLAIN:
+            words.append(value)
+        elif keyword.arg != "target" or value != groups:
+            words.append(f"{keyword.arg}={value}")
+    if name == "Product" and len(inner) == 2:
+        return " * ".join(inner)
+    return " ".join([f"{name}({', '.join(inner)})" if inner else name, *words])
 
 
 def has_cutoff(measure: Any) -> bool:

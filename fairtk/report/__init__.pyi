@@ -25,6 +25,7 @@ from .statistics import equivalence_test as equivalence_test
 from .statistics import mean_intervals as mean_intervals
 from .statistics import non_inferiority_test as non_inferiority_test
 from .statistics import paired_test as paired_test
+from .tables import TEST_NAMES as TEST_NAMES
 from .tables import baseline_table as baseline_table
 from .tables import compares_queries as compares_queries
 from .tables import interval as interval

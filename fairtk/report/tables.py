@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fairtk.report.page import SystemRankings
 
 CONFIDENCE = 0.95
-TESTS = {
+TEST_NAMES = {
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon signed-rank test",
     "randomization": "randomization test",
@@ -95,8 +95,8 @@ def baseline_table(
         how = f"{correction} over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {baseline}; {TESTS[test]}, two-sided; p corrected: {how}{effect}. Means "
-        f"and tests are over the queries where the measure is defined for all {systems}s."
+        f"Differences from {baseline}; {TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}. "
+        f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
 
@@ -335,7 +335,7 @@ def tested(baseline: str, test: str, how: str) -> str:
     corrected = "not corrected" if how == "none" else f"corrected ({how}) for the systems compared"
     return (
         f"Differences are paired by query, from the baseline {baseline} unless another system is "
-        f"named; intervals are at {CONFIDENCE:.0%}, p-values of a two-sided {TESTS[test]}, "
+        f"named; intervals are at {CONFIDENCE:.0%}, p-values of a two-sided {TEST_NAMES[test]}, "
         f"{corrected}."
     )
 

@@ -58,9 +58,11 @@ def test_formats(runs, fairtk):
     assert "paired t-test, two-sided; p corrected: holm over the runs of a measure" in table.stdout
     rows = list(csv.DictReader(io.StringIO(fairtk(*WORDS, "--format", "csv").stdout)))
     assert [row["run"] for row in rows] == ["x.run", "y.run"] and rows[0]["p"] == "nan"
-    assert r"x & E(RR) & 0.6111 & 9 & baseline" in fairtk(*WORDS, "--format", "latex").stdout
+    assert r"a & x & 0.6111 \\" in fairtk(*WORDS, "--format", "latex").stdout
     markdown = fairtk(*WORDS, "--format", "markdown").stdout.splitlines()
-    assert markdown[0].startswith("| run | measure | mean | n | difference | 95% interval | p |")
+    assert markdown[0] == r"| \# | system | E(RR) ↑ |"
+    levels = fairtk(*WORDS, "--levels", "--format", "markdown").stdout.splitlines()
+    assert levels[0].startswith("| run | measure | mean | n | difference | 95% interval | p |")
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "json", "latex", "markdown"])
@@ -95,12 +97,10 @@ def test_equal_runs_say_that_there_is_nothing_to_test(runs, fairtk):
     words = ("compare", "qrels.txt", "x.run", "x.run", "-m", "RR")
     result = fairtk(*words)
     assert result.exit_code == 0
-    assert result.stderr.startswith(
-        "warning: undefined: x.run against x.run by RR: no pair differs"
-    )
+    assert result.stderr.startswith("warning: undefined: x#2 against x by RR: no pair differs")
     strict = fairtk(*words, "--strict")
     assert (strict.exit_code, strict.stdout) == (2, "")
-    assert strict.stderr.startswith("Error: undefined: x.run against x.run by RR: no pair differs")
+    assert strict.stderr.startswith("Error: undefined: x#2 against x by RR: no pair differs")
 
 
 def test_dataset_or_file(runs, fairtk):

@@ -120,8 +120,8 @@ def test_undefined_rankings_are_left_out_and_counted():
 def test_a_query_that_the_frame_lacks_gets_the_worst_value():
     with pytest.warns(UserWarning):
         found = fairtk.evaluate(QRELS, {"x": TWO}, [AE_D, AE_R @ 2, AE_L @ 2, CreditGap @ 2])
-    worst = {measure.NAME: values["2"] for measure, values in found.runs[0].values.items()}
-    assert worst == {"AE_D": 1.0, "AE_R": 0.0, "AE_L": 1.0, "CreditGap": 2.0}
+    worst = found.per_query.query("qid == '2'").set_index("measure")["value"].to_dict()
+    assert worst == {"AE_D": 1.0, "AE_R@2": 0.0, "AE_L@2": 1.0, "CreditGap@2": 2.0}
 
 
 @pytest.mark.parametrize(

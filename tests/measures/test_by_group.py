@@ -105,7 +105,7 @@ def test_every_aggregate_compares_groups_of_queries():
     assert both.aggregated == {measure: 0.25, RR: pytest.approx(2 / 3)}
     names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
     ours, labels = run.rename(columns=names), qrels.rename(columns=names)
-    assert fairtk.evaluate(labels, {"s": ours}, [measure]).means["mean"].tolist() == [0.25]
+    assert fairtk.evaluate(labels, {"s": ours}, [measure]).means.iloc[0, 0] == 0.25
     topics = pd.DataFrame({"qid": ["q1", "q2", "q3"], "query": "x"})
     assert fairtk.Experiment({"s": ours}, topics, labels, [measure]).means.iloc[0, -1] == 0.25
     with pytest.warns(DataWarning, match="single queries have no value"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ir_measures import RR, nDCG
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.measures import EE_D, EE_R, E, parse, written
+from fairtk.measures import EE_D, EE_R, E, full_names, parse, short_names, written
 from fairtk.measures.params import DEEPEST
 
 PLAIN = st.sampled_from(
@@ -147,3 +147,40 @@ def test_a_factor_keeps_that_it_has_no_cutoff():
     assert written(_product(nDCG @ 5, EE_R @ 5)) == "nDCG@5 * EE_R@5" == written(product)
     assert written(_product(RR, _product(nDCG, EE_R))) == "RR * (nDCG * EE_R)"
     assert parse("EE_D@5") == EE_D @ 5
+
+
+def test_short_names_leave_out_what_no_reader_needs():
+    shared = "groups='gender#628ec599',target='gender#4e477f6a'"
+    short = short_names(
+        [
+            f"AWRF({shared})@20",
+            f"nDCG@20 * AWRF({shared})@20",
+            f"Product(left='nDCG@20',right=\"AWRF({shared})@20\")",
+            "EE_D(browsing='RBP(p=0.8)',normalize=False)@5",
+            "EU(utility='rougeL')",
+            "E(nDCG@5)",
+            "ByGroup(measure='nDCG@20',groups='gender#628ec599')",
+            "AWRF(groups='a*b#628ec599',target='trec#4e477f6a')@20",
+            "no measure",
+        ]
+    )
+    assert list(short.values()) == [
+        "AWRF gender@20",
+        "nDCG@20 * AWRF gender@20 (1)",
+        "nDCG@20 * AWRF gender@20 (2)",
+        "EE_D RBP(p=0.8) normalize=False@5",
+        "EU rougeL",
+        "E(nDCG@5)",
+        "ByGroup(nDCG@20) gender",
+        "AWRF a*b target=trec@20",
+        "no measure",
+    ]
+
+
+def test_names_that_would_be_alike_are_told_apart_and_explained():
+    labels = [f"AWRF(groups='gender#{digest}')@5" for digest in ("00000001", "00000002")]
+    assert list(short_names(labels).values()) == ["AWRF gender@5 (1)", "AWRF gender@5 (2)"]
+    assert full_names(labels) == (
+        f"In full: AWRF gender@5 (1): {labels[0]}; AWRF gender@5 (2): {labels[1]}."
+    )
+    assert full_names(["EU(utility='rougeL')", "nDCG@5"]) == ""

@@ -49,12 +49,14 @@ def values(measure, frame, qrels=QRELS):
 
 def test_evaluate_is_ir_measures():
     found = fairtk.evaluate(QRELS, RUNS, [nDCG @ 5, "E(P@3)"])
-    assert found.means["measure"].tolist() == ["nDCG@5", "E(P@3)"] * 3
-    assert (found.means["defined"] == 12).all() and (found.means["queries"] == 12).all()
+    assert found.means.index.tolist() == list(RUNS)
+    assert found.means.columns.tolist() == ["nDCG@5", "E(P@3)"]
+    assert found.long()["measure"].tolist() == ["nDCG@5", "E(P@3)"] * 3
+    assert (found.long()["n"] == 12).all() and (found.long()["undefined"] == 0).all()
     for name, frame in RUNS.items():
         expected = values(nDCG @ 5, frame)
         mine = found.per_query
-        mine = mine[(mine["run"] == name) & (mine["measure"] == "nDCG@5")]
+        mine = mine[(mine["system"] == name) & (mine["measure"] == "nDCG@5")]
         assert dict(zip(mine["qid"], mine["value"], strict=True)) == pytest.approx(expected)
 
 
@@ -66,15 +68,12 @@ def test_frames_files_and_names_of_columns_are_alike(tmp_path):
     frame[["qid", "q0", "docno", "rank", "score", "tag"]].to_csv(
         tmp_path / "a.run", sep=" ", header=False, index=False
     )
-    of_frames = fairtk.evaluate(QRELS, RUNS["a"], "nDCG@5").means["mean"]
+    of_frames = fairtk.evaluate(QRELS, RUNS["a"], "nDCG@5").means["nDCG@5"]
     for qrels in (tmp_path / "qrels.txt", str(tmp_path / "qrels.txt"), QRELS.rename(columns=NAMES)):
         found = fairtk.evaluate(qrels, tmp_path / "a.run", [nDCG @ 5])
-        assert found.means["mean"].tolist() == of_frames.tolist()
-    assert found.runs[0].name == "a" and found.runs[0].file == str(tmp_path / "a.run")
-    assert fairtk.evaluate(QRELS, [RUNS["a"], RUNS["b"]], "P@3").means["run"].tolist() == [
-        "run 1",
-        "run 2",
-    ]
+        assert found.means["nDCG@5"].tolist() == of_frames.tolist()
+    assert found.systems == ["a"] and found.config["systems"] == {"a": str(tmp_path / "a.run")}
+    assert fairtk.evaluate(QRELS, [RUNS["a"], RUNS["b"]], "P@3").systems == ["run 1", "run 2"]
 
 
 def test_numbers_as_ids():
@@ -83,7 +82,7 @@ def test_numbers_as_ids():
 
     found = fairtk.evaluate(numbered(QRELS), numbered(RUNS["a"]), "nDCG@5")
     expected = fairtk.evaluate(QRELS, RUNS["a"], "nDCG@5")
-    assert found.means["mean"].tolist() == expected.means["mean"].tolist()
+    assert found.means.to_numpy().tolist() == expected.means.to_numpy().tolist()
 
 
 @pytest.mark.parametrize("kind", ["float64", "Float64", "Int64", "object"])
@@ -116,9 +115,9 @@ def test_groups_and_targets_as_objects():
     target = Target.uniform(groups)
     given = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], targets=[target])
     named = fairtk.evaluate(toy_qrels(), toy_run(), fairtk.AWRF(groups=groups, target=target) @ 3)
-    assert given.means["mean"].tolist() == named.means["mean"].tolist()
+    pd.testing.assert_frame_equal(given.means, named.means)
     word = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], targets=["uniform"])
-    assert word.means["mean"].tolist() == given.means["mean"].tolist()
+    assert word.means.iloc[0, 0] == given.means.iloc[0, 0]
 
 
 def test_compare_is_scipys_paired_test():
@@ -177,7 +176,7 @@ def test_equal_runs_have_nothing_to_test(test):
 
 def test_the_measures_names_are_read_back():
     asked = [E(nDCG @ 5), E(P @ 3) * EE_R @ 5, EE_R(browsing="RBP(p=0.8)") @ 5]
-    found = fairtk.evaluate(QRELS, RUNS["a"], asked).means["measure"]
+    found = fairtk.evaluate(QRELS, RUNS["a"], asked).measures
     assert [parse(text) for text in found] == asked
     assert written(E(nDCG @ 5)) == "E(nDCG@5)"
 
@@ -192,7 +191,7 @@ def test_a_dataset_gives_the_labels():
     plugins.register(lab, "fairtk-lab")
     try:
         found = fairtk.evaluate("toy/labels", RUNS["a"], "nDCG@5")
-        assert found.means["mean"].tolist() == [
+        assert found.means["nDCG@5"].tolist() == [
             pytest.approx(np.mean(list(values(nDCG @ 5, RUNS["a"]).values())))
         ]
         with pytest.raises(

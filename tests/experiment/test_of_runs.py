@@ -1,0 +1,145 @@
+"""Results of runs in frames and files, and their tables for a paper."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from ir_measures import P, nDCG
+
+import fairtk
+from fairtk.errors import NotFoundError, ParameterError
+from fairtk.experiment import open_results
+from fairtk.groups import Groups, Target
+from fairtk.io import rounded_text
+
+QIDS = [f"q{i}" for i in range(20)]
+QRELS = pd.DataFrame([(q, f"d{i}", int(i < 2)) for q in QIDS for i in range(6)])
+QRELS.columns = ["qid", "docno", "label"]
+
+
+def ranked(*orders):
+    """Return a run: query i has the documents in the order i, counted modulo the orders."""
+    rows = [
+        (q, f"d{d}", float(-rank))
+        for i, q in enumerate(QIDS)
+        for rank, d in enumerate(orders[i % len(orders)])
+    ]
+    return pd.DataFrame(rows, columns=["qid", "docno", "score"])
+
+
+BEST, MIXED = ranked((0, 1, 2, 3)), ranked((2, 0, 1, 3), (2, 3, 0, 1), (0, 1, 2, 3))
+WORST = ranked((2, 3, 4, 5), (3, 2, 4, 0), (4, 2, 3, 5), (2, 3, 5, 4), (0, 2, 3, 4))
+RUNS = {"My best": BEST, "mixed_1": MIXED, "worst": WORST}
+
+
+@pytest.fixture(scope="module")
+def results():
+    groups = Groups.from_frame(
+        pd.DataFrame({"docno": [f"d{i}" for i in range(6)], "group": list("xyxyxy")}), name="color"
+    )
+    awrf = fairtk.AWRF(groups=groups, target=Target.uniform(groups)) @ 3
+    return fairtk.evaluate(QRELS, RUNS, [P @ 2, nDCG @ 3, awrf])
+
+
+def test_names_are_kept_and_short_ones_are_printed(results):
+    text = str(results)
+    assert [line.split("  ")[0] for line in text.splitlines()[2:5]] == list(RUNS)
+    assert text.splitlines()[0].split("  ")[-1].strip() == "AWRF color@3"
+    assert f"In full: AWRF color@3: {results.measures[2]}." in " ".join(text.split())
+    assert results.means.columns[2] == results.measures[2] and "#" in results.measures[2]
+    assert "#" in results.to_csv() and len(text) < 600
+
+
+def test_layouts_hold_the_same_values(results):
+    long = results.long().pivot(index="system", columns="measure", values="mean")
+    pd.testing.assert_frame_equal(
+        long.loc[results.systems, results.measures], results.means, check_names=False
+    )
+    means = results.per_query.groupby(["system", "measure"])["value"].mean()
+    assert means["mixed_1", "P@2"] == pytest.approx(results.means.loc["mixed_1", "P@2"])
+
+
+def test_saved_results_of_runs_are_opened(results, tmp_path):
+    results.save(tmp_path)
+    again = open_results(tmp_path)
+    assert repr(again) == repr(results)
+    pd.testing.assert_frame_equal(again.rankings("worst"), results.rankings("worst"))
+    results.report(tmp_path / "page.html")
+    assert "mixed_1" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_measure_is_taken_by_any_of_its_names(results):
+    figure = results.plot_trade_off("AWRF color@3", P @ 2)
+    assert figure.axes[0].get_xlabel().startswith("AWRF color@3 (higher is better)")
+    assert results.better(results.measures[2]) == results.better(nDCG @ 3) == "higher"
+    with pytest.raises(NotFoundError, match="unknown measure 'nDCG@4'"):
+        results.plot_trade_off("nDCG@4", P @ 2)
+
+
+def test_letters_name_the_systems_that_one_is_significantly_better_than(results):
+    """P@2 of best is 1; of mixed 1/2, 0, 1 in turn (7, 7, 6): 9.5 / 20; of worst
+    1/2 every fifth time: 2 / 20.
+    """
+    lines = results.to_latex(digits=3).splitlines()
+    assert r"a & My best & \textbf{1.000}\textsuperscript{bc}" in lines[7]
+    assert r"b & mixed\_1 & \underline{0.475}\textsuperscript{c}" in lines[8]
+    assert lines[9].startswith("c & worst & 0.100 &")
+    assert lines[-2].startswith(r"\par\smallskip{\footnotesize In full: AWRF color@3: AWRF(groups=")
+    assert "n = 20 queries" in lines[2] and "Holm's correction over the 3 pairs" in lines[2]
+    assert r"P@2 $\uparrow$" in lines[5] and lines[4] == r"\toprule"
+
+
+def test_daggers_mark_better_and_worse_than_a_baseline(results):
+    lines = results.to_markdown(baseline="mixed_1", test="wilcoxon", correction="none").splitlines()
+    assert lines[2].startswith("| My best | **1.0000**<sup>†</sup> |")
+    assert lines[3].startswith(r"| mixed\_1 | <ins>0.4750</ins> |")
+    assert lines[4].startswith("| worst | 0.1000<sup>‡</sup> |")
+    assert "Wilcoxon signed-rank test, two-sided, not corrected" in lines[-3]
+    with pytest.raises(NotFoundError, match="unknown system 'mixed'"):
+        results.to_latex("mixed")
+    with pytest.raises(NotFoundError, match="unknown test 'z'"):
+        results.to_latex(test="z")
+    with pytest.raises(ParameterError, match="digits"):
+        results.to_latex(digits=0)
+
+
+def test_marks_agree_with_the_tests_of_compare():
+    rng = np.random.default_rng(4)
+    orders = [tuple(rng.permutation(6)) for _ in QIDS]
+    runs = RUNS | {"random": ranked(*orders), "again": ranked(*orders[::-1])}
+    compared = fairtk.compare(QRELS, runs, "nDCG@3", baseline="random", correction="bonferroni")
+    assert compared.baseline == "random" and compared.table["run"].tolist() == list(runs)
+    rows = compared.to_markdown().splitlines()[2 : 2 + len(runs)]
+    for line, row in zip(rows, compared.table.itertuples(), strict=True):
+        sign = "" if not row.p_corrected < 0.05 else "†" if row.difference > 0 else "‡"
+        assert line.rstrip(" |").endswith(f"<sup>{sign}</sup>" if sign else line.rstrip(" |")[-1])
+        assert ("<sup>" in line) == bool(sign)
+    assert "Bonferroni's correction over the 4 systems" in compared.to_markdown()
+    assert "Raised letters" in compared.to_latex(pairs=True)
+
+
+def test_one_system_has_nothing_to_be_better_than():
+    text = fairtk.evaluate(QRELS, {"one": MIXED}, "P@2").to_latex()
+    assert r"one & 0.4750 \\" in text and "Means over 20 queries." in text
+
+
+def test_common_queries_are_those_of_the_means():
+    half = MIXED[MIXED["qid"].isin(QIDS[:10])]
+    compared = fairtk.compare(QRELS, {"a": BEST, "b": half}, "P@2", queries="common")
+    assert compared.per_query["qid"].nunique() == 10
+    # of mixed's first ten queries four have 1/2, three 0, three 1
+    assert compared.means.loc["b", "P@2"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (0.00004, 4, "<0.0001"),
+        (0.00006, 4, "0.0001"),
+        (-0.004, 2, ">-0.01"),
+        (0.0, 4, "0"),
+        (float("nan"), 4, "undefined"),
+        (0.12345, 3, "0.123"),
+    ],
+)
+def test_what_rounds_to_zero_says_so(value, digits, text):
+    assert rounded_text(value, digits) == text
