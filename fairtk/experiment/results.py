@@ -205,6 +205,11 @@ class Results:
         return all_samples(self.systems, self._rows, self._evaluation.ready())
 
     @property
+    def note(self) -> str:
+        """What n is where there were no labels; empty otherwise."""
+        return str(self.config.get("note", ""))
+
+    @property
     def qrels(self) -> pd.DataFrame | None:
         """The labels that the measures read; None without measures."""
         return self._evaluation.qrels
@@ -451,7 +456,7 @@ class Results:
 
     def _remarks(self) -> list[str]:
         remarks = notes(self.counts, self.systems, len(self.failures) > 0)
-        return [*remarks, *filter(None, [self.config.get("note")])]
+        return [*remarks, *filter(None, [self.note])]
 
     def _paper_table(
         self,

@@ -44,7 +44,7 @@ def test_a_query_that_one_run_lacks_gets_the_worst_value():
         fairtk.errors.MissingWarning, match="1 of 2 queries of the qrels are missing"
     ):
         result = evaluate(None, {"all": RUN, "one": OTHER}, [EE_D @ 1])
-    assert result.per_query.query("run == 'one'")["value"].tolist() == [0.5, 1.0]
+    assert result.per_query.query("system == 'one'")["value"].tolist() == [0.5, 1.0]
 
 
 def test_n_is_said():
