@@ -149,7 +149,8 @@ def _direction(measure: Any) -> str:
 
 def _signature(model: type) -> str:
     fields = inspect.signature(model).parameters.values()
-    inside = ", ".join(f"{f.name}={f.default!r}" for f in fields)
+    needed = {f.name: "..." if f.default is f.empty else repr(f.default) for f in fields}
+    inside = ", ".join(f"{name}={default}" for name, default in needed.items())
     return f"({inside})" if inside else ""
 
 

@@ -228,6 +228,9 @@ class TestListings:
         assert "\nnDCG " not in result.stdout
         assert "\nnDCG " in fairtk("measures", "--all").stdout
 
+    def test_a_browsing_model_that_needs_a_setting(self, fairtk):
+        assert "Fitted(weight=..., standard_error=())" in fairtk("measures").output
+
     def test_measures_as_data(self, fairtk):
         rows = json.loads(fairtk("measures", "--format", "json").stdout)
         [row] = [r for r in rows if r["name"] == "EE_D"]
