@@ -13,7 +13,7 @@ import pandas as pd
 from fairtk.errors import InputError
 from fairtk.frames import QID
 from fairtk.io import Table, number_text
-from fairtk.measures import known_names, parse
+from fairtk.measures import full_names, known_names, parse, short_names
 from fairtk.report.statistics import mean_intervals
 
 if TYPE_CHECKING:
@@ -49,13 +49,15 @@ def mean_table(results: Results) -> Table:
                 for m, a, b in zip(means, low, high, strict=True)
             ]
         )
-    heads = [f"{m} ({results.better(m)} is better)" for m in results.measures]
+    names = short_names(results.measures)
+    heads = [f"{names[m]} ({results.better(m)} is better)" for m in results.measures]
     rows = [[name, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
     caption = (
         f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
         "queries (Student's t). Queries that failed or are missing count with the worst value."
     )
-    return Table(["system", *heads], rows, caption)
+    text = " ".join(filter(None, [caption, full_names(results.measures)]))
+    return Table(["system", *heads], rows, text)
 
 
 def baseline_table(
@@ -82,7 +84,8 @@ def baseline_table(
         heads.append(name.replace("_", " "))
         heads += [f"{confidence:.0%} interval"] if name == "difference" else []
     rows = []
-    for row in compared.to_dict("records"):
+    short = short_names(list(dict.fromkeys(compared["measure"])))
+    for row in compared.assign(measure=compared["measure"].map(short)).to_dict("records"):
         cells: list[str] = []
         for name in names:
             cells.append(_cell(name, row[name]))
