@@ -45,11 +45,11 @@ from fairtk.studies.fair_rag.tables import (
     place_table,
 )
 
-NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "utility (EU)"}
+NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "normalized utility"}
 AXES = {
     EE_D: "← more even exposure · disparity (EE-D)",
     EE_R: "ranking quality (EE-R) · more useful →",
-    EU: "utility (EU) · better answers →",
+    EU: "EU, normalized by the best · better answers →",
 }
 """Measures in words, with what is better where."""
 _COLUMNS = 4
