@@ -45,11 +45,11 @@ from fairtk.studies.fair_rag.tables import (
     place_table,
 )
 
-NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "normalized utility"}
+NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "normalized EU"}
 AXES = {
     EE_D: "← more even exposure · disparity (EE-D)",
     EE_R: "ranking quality (EE-R) · more useful →",
-    EU: "EU, normalized by the best · better answers →",
+    EU: "normalized EU · better answers →",
 }
 """Measures in words, with what is better where."""
 _COLUMNS = 4
