@@ -122,7 +122,7 @@ class Frontier:
             labels = [""] * len(part)
             for at in _apart(x, y):
                 alpha = part["alpha"].iloc[at]
-                labels[at] = "fixed" if np.isinf(alpha) else f"{alpha:g}"
+                labels[at] = "fixed" if np.isinf(alpha) else f"alpha {alpha:g}"
             hollow = part["dominated"].to_numpy()
             every.append(Points(x, y, look, name, hollow=hollow, joined=True, labels=labels))
         better = ["lower" if low else "higher" for low in self.lower]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shlex
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -154,7 +155,10 @@ def command(
         _echo_results(results, form)  # figures take longer than all tables
         page = results.save(study.folder, command=said_command())
     if form == "table":
-        click.echo(f"\nReport: {page}", err=not on_terminal(sys.stdout))
+        click.echo(
+            f"\nReport: {page}\nA page of it: fairtk report {shlex.quote(str(study.folder))}",
+            err=not on_terminal(sys.stdout),
+        )
 
 
 def _echo_plan(plan: Plan, form: str) -> None:

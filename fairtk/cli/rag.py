@@ -126,6 +126,7 @@ def command(
         RagConfiguration,
         RagStudy,
         save_model_sections,
+        saved_settings,
         write_figures,
     )
 
@@ -182,5 +183,8 @@ def command(
             )
         click.echo("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in results.seconds.items()))
         click.echo(f"Tables and figures: {place}")
-        for page in pages[:3]:
-            click.echo(f"A page of it: fairtk report {shlex.quote(str(page))}")
+        if pages:
+            asked = [str(study.folder)]
+            if len(saved_settings(study.folder)) > 1:
+                asked += ["--setting", results.settings.name]
+            click.echo(f"A page of it: fairtk report {shlex.join(asked)}")

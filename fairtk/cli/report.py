@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
+from urllib.parse import quote
 
 import click
 
 from fairtk.cli.options import cutoff_option, measures_option, test_options
 from fairtk.cli.output import STDOUT, echo_file, said_command
+from fairtk.errors import InputError
 
 
 @click.command("report")
@@ -43,8 +46,9 @@ def command(
     """Show the results in FOLDER as a page: one file of HTML, which asks the network for nothing.
 
     FOLDER is what `Results.save` wrote, the output folder of a study, or the save_dir of an
-    experiment. A save_dir holds what systems gave, and not what was measured: give --qrels and
-    measures, or the page has rankings and answers only.
+    experiment. Of a study with several attributes or models each has a page: the first is FILE,
+    the others lie beside it, and all link to each other. A save_dir holds what systems gave, and
+    not what was measured: give --qrels and measures, or the page has rankings and answers only.
 
     The page has a summary in words, tables, figures, single queries with their rankings and
     answers, settings and versions; all but sorting and single queries works without JavaScript.
@@ -53,24 +57,41 @@ def command(
     \b
     Examples:
       fairtk report results -o report.html
+      fairtk report fair-qr-study
       fairtk report study --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment import open_results, results_folder
+    from fairtk.experiment import open_results, results_folders
     from fairtk.report import load_sections
 
-    place = results_folder(folder, setting)
-    results = open_results(place, qrels, measures, gold=gold)
-    write = functools.partial(
-        results.report,
-        title=title,
-        baseline=baseline,
-        test=test,
-        correction=correction,
-        cutoff=cutoff,
-        license=license,
-        command=said_command(),
-        sections=load_sections(place),
-    )
-    echo_file(write, output)
-    if output != STDOUT:
-        click.echo(f"Report: {output}")
+    places = results_folders(folder, setting)
+    if output == STDOUT and len(places) > 1:
+        raise InputError(
+            f"{folder}: there are results in {len(places)} folders, each of which has a page; give "
+            f"a file for --output, or one of the folders: {', '.join(map(str, places))}"
+        )
+    names = [place.name for place in places]
+    if len(set(names)) < len(names):
+        names = ["-".join(place.relative_to(folder).parts) for place in places]
+    first = Path(output)
+    files = [output, *(f"{first.with_suffix('')}-{name}{first.suffix}" for name in names[1:])]
+    for place, file in zip(places, files, strict=True):
+        results = open_results(place, qrels, measures, gold=gold)
+        pages = {
+            name: "" if other == file else quote(Path(other).name)
+            for name, other in zip(names, files, strict=True)
+        }
+        write = functools.partial(
+            results.report,
+            title=title,
+            baseline=baseline,
+            test=test,
+            correction=correction,
+            cutoff=cutoff,
+            license=license,
+            command=said_command(),
+            sections=load_sections(place),
+            pages=pages if len(pages) > 1 else {},
+        )
+        echo_file(write, file)
+        if file != STDOUT:
+            click.echo(f"Report: {file}")

@@ -10,7 +10,7 @@ from .results import Results as Results
 from .run import DryRun as DryRun
 from .run import Experiment as Experiment
 from .run import open_results as open_results
-from .run import results_folder as results_folder
+from .run import results_folders as results_folders
 from .store import export as export
 from .store import prune as prune
 from .store import stored as stored

@@ -5,6 +5,7 @@ folder.
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -233,6 +235,7 @@ def _results(
             lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
             engine.store,
         )
+        values = _as_in_topics(values, engine.topics.qids)
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
@@ -361,6 +364,14 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     )
 
 
+def _as_in_topics(values: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
+    """Return values with the queries of each system and measure in the order of the topics."""
+    place = {qid: number for number, qid in enumerate(qids)}
+    part = values.groupby(["system", "measure"], sort=False).ngroup().to_numpy()
+    order = np.lexsort((values[QID].map(place).to_numpy(), part))
+    return values.iloc[order].reset_index(drop=True)
+
+
 def open_results(
     folder: str | PathLike[str],
     qrels: Any = None,
@@ -394,13 +405,24 @@ def open_results(
     frames, stages, failures = _stored(place)
     if not frames:
         raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
-    qids = dict.fromkeys(qid for frame in frames.values() for qid in frame[QID])
-    topics = pd.DataFrame({QID: list(dict.fromkeys([*qids, *failures[QID]]))})
+    qids = {qid for frame in frames.values() for qid in frame[QID]} | set(failures[QID])
+    topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store knows no order
+    number = {qid: number for number, qid in enumerate(topics[QID])}
+    frames = {
+        name: frame.sort_values(QID, key=lambda ids: ids.map(number), kind="stable")
+        for name, frame in frames.items()
+    }
     labels = None if qrels is None else as_labels(qrels, gold, parsed_measures).with_text_ids()
     results: Results = Experiment(frames, topics, labels, parsed_measures)
     results.failures = failures
     results.config = {"stages": stages, "queries": len(topics), "store": FILE}
     return results
+
+
+def _as_numbered(qid: str) -> list[tuple[int, str]]:
+    """Return what sorts ids by the numbers in them: 2 before 10."""
+    parts = re.split(r"(\d+)", qid)
+    return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(parts)]
 
 
 def _of_setting(place: Path, setting: str | None) -> Path:
@@ -433,15 +455,16 @@ def _stored(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.D
     return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
 
 
-def results_folder(folder: str | PathLike[str], setting: str | None = None) -> Path:
-    """Return the folder with results: this one, or the only one below, as of a study.
+def results_folders(folder: str | PathLike[str], setting: str | None = None) -> list[Path]:
+    """Return the folders with results: this one, or those below, as of a study.
 
     Args:
-        folder: of saved results, of a store, or of a study that saved its results below.
+        folder: of saved results, of a store, or of a study that saved its results below: of each
+            attribute, or of each model.
         setting: the name of the study's settings, if it has results of several.
 
     Raises:
-        InputError: there are none, or several, which are listed.
+        InputError: there are none, or those of several settings, which are listed.
         NotFoundError: there are no results of that setting.
     """
     place = Path(folder)
@@ -449,18 +472,29 @@ def results_folder(folder: str | PathLike[str], setting: str | None = None) -> P
         raise InputError(f"{folder}: there is no such folder")
     place = _of_setting(place, setting)
     if (place / CONFIG).exists():
-        return place
+        return [place]
     below = sorted({path.parent for path in place.rglob(MEANS) if (path.parent / CONFIG).exists()})
-    if not below and (place / FILE).exists():
-        return place
-    if len(below) == 1:
-        return below[0]
-    if not below:
-        raise InputError(
-            f"{folder}: neither saved results ({CONFIG} of Results.save) nor a store ({FILE} of "
-            "Experiment(save_dir=...)) is in this folder"
-        )
+    if below:
+        return below
+    if (place / FILE).exists():
+        return [place]
     raise InputError(
-        f"{folder}: there are results in {len(below)} folders; give one of them: "
-        + ", ".join(str(path) for path in below)
+        f"{folder}: neither saved results ({CONFIG} of Results.save) nor a store ({FILE} of "
+        "Experiment(save_dir=...)) is in this folder"
+    )
+
+
+def results_folder(folder: str | PathLike[str], setting: str | None = None) -> Path:
+    """Return the only one of `results_folders`.
+
+    Raises:
+        InputError: there are none, or several, which are listed.
+        NotFoundError: there are no results of that setting.
+    """
+    places = results_folders(folder, setting)
+    if len(places) == 1:
+        return places[0]
+    raise InputError(
+        f"{folder}: there are results in {len(places)} folders; give one of them: "
+        + ", ".join(map(str, places))
     )

@@ -111,7 +111,6 @@ class Points:
 
 
 _LONGEST, _LETTERS = 28, 44  # letters of a label beside its point, and beside an axis
-_NEAR = 0.2  # of the axis
 
 
 def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
@@ -119,10 +118,11 @@ def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
 
     Args:
         axes: of a figure of matplotlib.
-        every: the points.
+        every: the points; their labels are placed where they cover neither points nor each other.
         x: what the horizontal axis says.
         y: what the vertical axis says.
     """
+    places, bars, labels = [], [], []
     for points in every:
         color, marker = points.look.color, points.look.marker
         hollow = np.broadcast_to(points.hollow, len(points.x))
@@ -139,28 +139,30 @@ def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
             points.x[hollow], points.y[hollow], marker, color=color, markersize=6,
             markerfacecolor="white", zorder=4,
         )  # fmt: skip
-        _draw_labels(axes, points)
+        texts = [t if len(t) <= _LONGEST else t[: _LONGEST - 1] + "…" for t in points.labels]
+        labels += texts or [""] * len(points.x)
+        places.append(np.column_stack([points.x, points.y]))
+        bars += [_bars(points)]
+    if any(labels):
+        axes.margins(x=0.12, y=0.1)
+        artist = _label_artist()(np.concatenate(places), np.concatenate(bars), labels)
+        axes.add_artist(artist)
+        artist.set_in_layout(False)
     for text, set_label in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
-        set_label(fill(text, _LETTERS), fontsize=8, color=INK, parse_math=False)
+        set_label(fill(text, _LETTERS), fontsize=9, color=INK, parse_math=False)
     open_axes(axes)
 
 
-def _draw_labels(axes: Any, points: Points) -> None:
-    if not any(points.labels):
-        return
-    axes.margins(x=0.2)
-    order = np.argsort(points.x, kind="stable")
-    following = np.append(points.x[order][1:], math.inf)[np.argsort(order)]
-    # on the right a label would be on the neighbor's
-    near = following - points.x < _NEAR * np.ptp(points.x)
-    for place, label in enumerate(points.labels):
-        left = bool(near[place])
-        axes.annotate(
-            label if len(label) <= _LONGEST else label[: _LONGEST - 1] + "…",
-            (points.x[place], points.y[place]), xytext=(-5 if left else 5, 5),
-            ha="right" if left else "left", textcoords="offset points", fontsize=7, color=INK,
-            parse_math=False,
-        )  # fmt: skip
+def _bars(points: Points) -> FloatArray:
+    """Return the intervals' left, lower, right and upper ends; shape (lines, 4)."""
+    lines = []
+    for error, side in ((points.x_error, 0), (points.y_error, 1)):
+        if error is not None:
+            ends = np.column_stack([points.x, points.y, points.x, points.y])
+            ends[:, side] -= error[0]
+            ends[:, side + 2] += error[1]
+            lines.append(ends)
+    return np.concatenate([np.zeros((0, 4)), *lines])
 
 
 def open_axes(*every: Any) -> None:
@@ -273,3 +275,110 @@ def _shown_figure() -> type[Any]:
             return picture.getvalue()
 
     return ShownFigure
+
+
+_AWAY = (6, 12, 20, 32, 46)  # how far a label may be from its point, in points of print
+_SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
+_ROUNDS = 3
+
+
+@cache
+def _label_artist() -> type[Any]:
+    """Return the class of a trade-off's labels, made when one is drawn.
+
+    Where words fit is known when a figure is drawn, at its size: so they are placed then, each in
+    turn at the best of some places around its point while the others stay, in a few rounds.
+    """
+    from matplotlib.artist import Artist
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+
+    class Labels(Artist):
+        zorder = 5
+
+        def __init__(self, places: FloatArray, bars: FloatArray, labels: Sequence[str]) -> None:
+            super().__init__()
+            self.places, self.bars = places, bars
+            self.labels = [(at, label) for at, label in enumerate(labels) if label]
+            self.boxes = np.zeros((0, 4))
+            """Left, lower, right and upper ends of the labels, as they were drawn last."""
+
+        def draw(self, renderer: Any) -> None:
+            figure: Any = self.get_figure()
+            axes: Any = self.axes
+            words = [Text(0, 0, label, fontsize=8, color=INK, parse_math=False, va="bottom")
+                     for _, label in self.labels]  # fmt: skip
+            for text in words:
+                text.set_figure(figure)
+            sizes = np.array([text.get_window_extent(renderer).size for text in words])
+            print_point = renderer.points_to_pixels(1.0)
+            data = axes.transData
+            at, bars = data.transform(self.places), data.transform(self.bars.reshape(-1, 2))
+            own = at[[place for place, _ in self.labels]]
+            around = np.column_stack([at - 3 * print_point, at + 3 * print_point])
+            inside = np.array(axes.bbox.extents)
+            self.boxes = place_labels(
+                own, sizes, np.concatenate([around, bars.reshape(-1, 4)]), len(around), inside,
+                [away * print_point for away in _AWAY],
+            )  # fmt: skip
+            for text, place, box in zip(words, own, self.boxes, strict=True):
+                near = np.clip(place, box[:2], box[2:])
+                if np.hypot(*(near - place)) > _AWAY[1] * print_point:
+                    line = Line2D(*zip(place, near, strict=True), color=GRAY, linewidth=0.6)
+                    line.set_figure(figure)
+                    line.draw(renderer)
+                text.set_position(tuple(box[:2]))
+                text.draw(renderer)
+
+    return Labels
+
+
+def place_labels(
+    points: FloatArray,
+    sizes: FloatArray,
+    obstacles: FloatArray,
+    marks: int,
+    inside: FloatArray,
+    distances: Sequence[float],
+) -> FloatArray:
+    """Return where labels stand beside their points: where they cover least.
+
+    Args:
+        points: shape (labels, 2).
+        sizes: widths and heights of the labels, shape (labels, 2).
+        obstacles: boxes that should not be covered: left, lower, right, upper; shape (n, 4).
+        marks: how many of these are marks of points; the others are lines, covered rather.
+        inside: the box that labels should not leave.
+        distances: from a point to its label, the best first.
+
+    Returns:
+        Their boxes, shape (labels, 4).
+    """
+    sides = np.array(_SIDES, dtype=float)
+    offsets = np.concatenate([d * sides / np.hypot(*sides.T)[:, None] for d in distances])
+    lower = (
+        points[:, None] + offsets + (np.tile(sides, (len(distances), 1)) - 1) / 2 * sizes[:, None]
+    )
+    boxes = np.concatenate([lower, lower + sizes[:, None]], axis=2)  # labels, places, ends
+    far = np.repeat(np.arange(len(distances)), len(sides)) + np.tile(
+        np.arange(len(sides)) / len(sides), len(distances)
+    )
+    cost = np.broadcast_to(far, boxes.shape[:2]).copy()
+    hits = _overlap(boxes[:, :, None], obstacles, 1.0) > 0
+    cost += 60.0 * hits[..., :marks].sum(axis=2) + 8.0 * hits[..., marks:].sum(axis=2)
+    cost += 200.0 * ((boxes[..., :2] < inside[:2]) | (boxes[..., 2:] > inside[2:])).sum(axis=2)
+    chosen = cost.argmin(axis=1)
+    every = np.arange(len(points))
+    for _ in range(_ROUNDS):
+        for label in every:
+            others = boxes[every, chosen][every != label]
+            over = (_overlap(boxes[label][:, None], others, 1.0) > 0).sum(axis=1)
+            chosen[label] = (cost[label] + 500.0 * over).argmin()
+    return np.asarray(boxes[every, chosen])
+
+
+def _overlap(one: FloatArray, other: FloatArray, room: float) -> FloatArray:
+    """Return the area that boxes share, with some room around them; they broadcast."""
+    low = np.maximum(one[..., :2], other[..., :2]) - room
+    high = np.minimum(one[..., 2:], other[..., 2:]) + room
+    return np.asarray(np.clip(high - low, 0.0, None).prod(axis=-1))

@@ -226,6 +226,7 @@ class AttributedExposureDisparity(AttributedExposure):
     PRETTY_NAME: ClassVar[str] = "Attributed exposure disparity"
     BETTER: ClassVar[str] = "lower"
     MISSING: ClassVar[float] = 1.0
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     PART: ClassVar[str] = "disparity"
 
 
@@ -243,6 +244,7 @@ class AttributedExposureRelevance(AttributedExposure):
     PRETTY_NAME: ClassVar[str] = "Attributed exposure relevance"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     PART: ClassVar[str] = "relevance"
 
 
@@ -260,6 +262,7 @@ class AttributedExposureLoss(AttributedExposure):
     PRETTY_NAME: ClassVar[str] = "Attributed exposure loss"
     BETTER: ClassVar[str] = "lower"
     MISSING: ClassVar[float] = 1.0
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     PART: ClassVar[str] = "loss"
 
 
@@ -291,6 +294,7 @@ class CreditExposureGap(FairMeasure):
     CITATION: ClassVar[str] = "kim2024fairrag"
     BETTER: ClassVar[str] = "lower"
     MISSING: ClassVar[float] = 2.0
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 2.0)
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT, RANK)
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID,)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {

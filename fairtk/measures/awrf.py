@@ -73,6 +73,7 @@ class AttentionWeightedRankFairness(FairMeasure):
     CITATION: ClassVar[str] = "sapiezynski2019quantifying ekstrand2022overview"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": CUTOFF,
         "groups": GROUPS,
@@ -250,6 +251,7 @@ class TRECnDCG(FairMeasure):
     CITATION: ClassVar[str] = "ekstrand2022overview"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"cutoff": CUTOFF, "ideal": IDEAL, "rel": REL}
 
     takes_exposure = True
@@ -304,6 +306,7 @@ class NDCGxAWRF(FairMeasure):
     CITATION: ClassVar[str] = "ekstrand2022overview sapiezynski2019quantifying"
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"cutoff": CUTOFF, "ndcg": WHICH, **AWRF_PARAMS}
 
     @property

@@ -365,6 +365,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         MISSING: the value of a query that the run has nothing for: the worst one, so that a
             system never gains by returning nothing. NaN if there is no worst value.
         RUN_COLUMNS: the columns of the run that the measure reads, in PyTerrier's names.
+        BOUNDS: the smallest and the largest value; infinite where there is none.
         QREL_COLUMNS: the columns of the qrels that it reads.
         SUPPORTED_PARAMS: its parameters by name, each a `Param` or an ``ir_measures.ParamInfo``.
         POSITIONAL: those that may be given without a name, in this order.
@@ -375,6 +376,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     CITATION: ClassVar[str] = ""
     BETTER: ClassVar[str]
     MISSING: ClassVar[float]
+    BOUNDS: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, SCORE)
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {}
@@ -485,6 +487,12 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def better(self) -> str:
         """``"higher"`` or ``"lower"``; parameters may turn the direction."""
         return self.BETTER
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest value: unnormalized ones have no largest."""
+        low, high = self.BOUNDS
+        return (low, high) if self.settings.get("normalize", True) else (low, math.inf)
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that depend on which parameters are given, by name."""
@@ -627,3 +635,24 @@ def _product(left: Any, right: Any) -> Any:
     if not isinstance(left, ir_measures.Measure) or not isinstance(right, ir_measures.Measure):
         return NotImplemented
     return ir_measures.measures.registry["Product"](left=left, right=right)
+
+
+_UNIT = frozenset(
+    (
+        *("AP", "AP_IA", "Accuracy", "Bpref", "Compat", "ERR", "ERR_IA", "IPrec", "Judged", "P"),
+        *("NERR8", "NERR9", "NERR10", "NERR11", "P_IA", "R", "RBP", "RR", "Rprec", "SetAP"),
+        *("SetF", "SetP", "SetR", "StRecall", "Success", "alpha_nDCG", "infAP", "nDCG", "nERR_IA"),
+    )
+)
+"""Measures of ir_measures whose values are in [0, 1]."""
+
+
+def bounds_of(measure: Any) -> tuple[float, float]:
+    """Return the smallest and the largest value of a measure; infinite where none is known.
+
+    Args:
+        measure: of fairtk, a plugin or ir_measures.
+    """
+    if isinstance(measure, FairMeasure):
+        return measure.bounds
+    return (0.0, 1.0) if measure.NAME in _UNIT else (-math.inf, math.inf)

@@ -10,6 +10,7 @@ one line in `KERNELS`.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +25,7 @@ from ir_measures.providers.base import NOT_PROVIDED
 from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.exposure import DCG, average
 from fairtk.frames import CREDIT, GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.measures.base import FairMeasure, Judged, labels_for
+from fairtk.measures.base import FairMeasure, Judged, bounds_of, labels_for
 from fairtk.measures.params import GROUPS, MeasureParam, Param, check_params, has_cutoff
 from fairtk.measures.provider import (
     means_over_samples,
@@ -215,6 +216,11 @@ class Expectation(FairMeasure):
     def better(self) -> str:
         """The measure's direction; ir_measures' own are taken to be higher-is-better."""
         return getattr(self.inner, "better", self.BETTER)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Those of the measure."""
+        return bounds_of(self.inner)
 
     @property
     def notes(self) -> str:
@@ -413,6 +419,13 @@ class MeasureByGroup(FairMeasure):
             return "lower" if self["compare"] == "difference" else "higher"
         return str(getattr(self.inner, "better", "higher"))
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Those of the measure; of a difference from 0 to their distance, of a ratio [0, 1]."""
+        low, high = bounds_of(self.inner)
+        compared = {"difference": (0.0, high - low), "ratio": (0.0, 1.0)}
+        return compared.get(self["compare"], (low, high))
+
     def per_group(self, qrels: pd.DataFrame, run: pd.DataFrame) -> pd.DataFrame:
         """Return the values that are compared.
 
@@ -589,6 +602,14 @@ class MeasureProduct(FairMeasure):
     def better(self) -> str:
         """The direction that the factors share."""
         return _direction(self.factors)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The products of the factors' bounds; none where a factor may be below 0."""
+        (low, high), (other_low, other_high) = (bounds_of(factor) for factor in self.factors)
+        if min(low, other_low) < 0:
+            return -math.inf, math.inf
+        return low * other_low, high * other_high
 
     def check_params(self) -> None:
         """Raise if the factors' directions differ: their product would have none."""

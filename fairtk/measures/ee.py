@@ -510,9 +510,9 @@ class ExpectedExposure(FairMeasure):
     """Base of the expected exposure measures; `form` has the definition."""
 
     CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
+    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS
     PART: ClassVar[str]  # the field of ExposureValues
-
     takes_exposure = True
     form: Form
 

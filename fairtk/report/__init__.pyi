@@ -30,3 +30,4 @@ from .tables import baseline_table as baseline_table
 from .tables import compares_queries as compares_queries
 from .tables import interval as interval
 from .tables import signed as signed
+from .tables import value_bounds as value_bounds

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
@@ -46,6 +47,7 @@ from fairtk.report.tables import (
     mean_table,
     measured,
     overview,
+    tables_by_measure,
     tested,
     unsaid,
     warned,
@@ -203,6 +205,7 @@ def page_text(
     sections: Iterable[Section] = (),
     license: str | None = None,
     command: str | None = None,
+    pages: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Return the report of results as HTML; equal results give equal texts.
 
@@ -216,6 +219,7 @@ def page_text(
         sections: what is shown after the comparisons.
         license: of the data; None: what the results' configuration has as ``license``.
         command: that makes this page again, if one does.
+        pages: names of the pages of a study and their addresses; this page's is empty.
 
     Raises:
         ParameterError: `cutoff` is less than 1.
@@ -241,6 +245,9 @@ def page_text(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairtkWarning)  # of pairs that no table shows
         measures = measured(results, compared, first, test, how)
+    caption, comparisons = "", list[tuple[str, Table]]()
+    if others is not None:
+        caption, comparisons = tables_by_measure(baseline_table(others, first, test, how))
     messages = warned(results, details.systems)
     for warning in caught:
         if isinstance(warning.message, FairtkWarning):
@@ -271,7 +278,9 @@ def page_text(
         unsaid=unsaid(results, details.systems),
         warnings=list(dict.fromkeys(messages)),
         means=mean_table(results) if results.measures else None,
-        comparison=None if others is None else baseline_table(others, first, test, how),
+        compared=caption,
+        comparisons=comparisons,
+        pages=dict(pages),
         named=baseline or results.baseline,
         first=first,
         figures=figures,

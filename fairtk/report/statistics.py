@@ -68,6 +68,7 @@ def mean_intervals(
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 42,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> tuple[FloatArray, FloatArray]:
     """Return confidence intervals of means over queries.
 
@@ -81,6 +82,7 @@ def mean_intervals(
         confidence: of the intervals, in (0, 1).
         resamples: of the bootstrap.
         seed: of the bootstrap.
+        bounds: of the values, where intervals end, if their mean is within; Student's know none.
 
     Returns:
         The lower and the upper ends, each of shape (means,); NaN for a row with fewer than two
@@ -103,7 +105,9 @@ def mean_intervals(
     for rows, part in parts:
         if len(part) and part.shape[1] >= 2:
             if name == "t":
-                low[rows], high[rows] = _student_interval(part, confidence)
+                ends, mean = _student_interval(part, confidence), part.mean(axis=1)
+                low[rows] = np.maximum(ends[0], np.minimum(bounds[0], mean))
+                high[rows] = np.minimum(ends[1], np.maximum(bounds[1], mean))
             else:
                 low[rows], high[rows] = _bootstrap_interval(part, name, confidence, resamples, seed)
     return low, high

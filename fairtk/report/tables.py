@@ -13,7 +13,7 @@ import pandas as pd
 from fairtk.errors import InputError
 from fairtk.frames import QID
 from fairtk.io import Table, number_text
-from fairtk.measures import full_names, known_names, parse, short_names
+from fairtk.measures import bounds_of, full_names, known_names, parse, short_names
 from fairtk.report.statistics import mean_intervals
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def mean_table(results: Results) -> Table:
         values = results.per_query[results.per_query["measure"] == measure]
         table = values.pivot(index="system", columns=QID, values="value").loc[results.systems]
         value = table.to_numpy() * (math.nan if compares_queries(measure) else 1.0)
-        low, high = mean_intervals(value, method="t", confidence=CONFIDENCE)
+        bounds = value_bounds(measure)
+        low, high = mean_intervals(value, method="t", confidence=CONFIDENCE, bounds=bounds)
         means = results.means.loc[results.systems, measure]
         columns.append(
             [
@@ -102,6 +103,26 @@ def baseline_table(
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
+
+
+def tables_by_measure(table: Table) -> tuple[str, list[tuple[str, Table]]]:
+    """Return a table of `baseline_table` as one for each measure, and its caption apart.
+
+    Returns:
+        The caption, and titles with tables of systems; those of one system stay a single table of
+        measures, without a title.
+    """
+    systems, measures = table.columns[0], [row[1] for row in table.rows]
+    names = {row[0] for row in table.rows}
+    if len(names) == 1 and len(measures) > 1:
+        rows = [row[1:] for row in table.rows]
+        caption = f"{systems.capitalize()} {names.pop()}. {table.caption}"
+        return caption, [("", Table(table.columns[1:], rows))]
+    heads = [systems, *table.columns[2:]]
+    return table.caption, [
+        (name, Table(heads, [[row[0], *row[2:]] for row in table.rows if row[1] == name]))
+        for name in dict.fromkeys(measures)
+    ]
 
 
 _TESTED_FROM = 4
@@ -314,15 +335,27 @@ def _doubt(row: Mapping[str, Any], system: str, other: str) -> list[str]:
     return [f"These queries do not tell {system} and {other} apart."]
 
 
+def value_bounds(measure: str) -> tuple[float, float]:
+    """Return the smallest and the largest value of a measure; infinite where none is known."""
+    parsed = _parsed(measure)
+    return (-math.inf, math.inf) if parsed is None else bounds_of(parsed)
+
+
+def _parsed(measure: str) -> Any:
+    """Return a measure, without its settings where its groups are not at hand; None: unknown."""
+    try:
+        return parse(measure)
+    except InputError:
+        known_names()
+        name = measure.split("(")[0].split("@")[0]
+        return None if " * " in measure else ir_measures.measures.registry.get(name)
+
+
 def _about(measure: str, better: str) -> str:
     direction = f"{better.capitalize()} is better."
-    try:
-        parsed = parse(measure)
-    except InputError:  # its groups are not at hand
-        known_names()
-        parsed = ir_measures.measures.registry.get(measure.split("(")[0].split("@")[0])
-        if parsed is None or " * " in measure:
-            return direction
+    parsed = _parsed(measure)
+    if parsed is None:
+        return direction
     inner = getattr(parsed, "inner", parsed) if parsed.NAME == "E" else parsed
     pretty = str(getattr(inner, "PRETTY_NAME", None) or inner.NAME)
     short = str(getattr(inner, "SHORT_DESC", None) or "").strip()

@@ -27,4 +27,5 @@ from .candidates import index_tokens as index_tokens
 from .fair_qr.ordering import DEEP as DEEP
 from .fair_qr.ordering import EXPOSURE as EXPOSURE
 from .fair_qr.ordering import SHARE as SHARE
+from .fair_qr.ordering import target_shares as target_shares
 from .fair_qr.transformer import plot_trace as plot_trace

@@ -1,5 +1,6 @@
 """``fairtk report``: the page of a folder."""
 
+import re
 import shutil
 
 import pandas as pd
@@ -84,9 +85,16 @@ def test_results_of_a_study_lie_below_its_folder(fairtk, folders, tmp_path):
     page = tmp_path / "page.html"
     assert fairtk("report", tmp_path / "study", "-o", page).exit_code == 0
     shutil.copytree(folders / "saved", tmp_path / "study" / "place")
+    shutil.copytree(folders / "saved", tmp_path / "study" / "two words")
     found = fairtk("report", tmp_path / "study", "-o", page)
-    assert found.exit_code == 2 and "there are results in 2 folders; give one" in found.output
-    assert str(tmp_path / "study" / "place") in found.output
+    beside = [tmp_path / f"page-{name}.html" for name in ("place", "two words")]
+    assert found.output == "".join(f"Report: {file}\n" for file in (page, *beside))
+    links = re.findall(r'<li><a href="(page[^"]*)">([^<]*)</a>', page.read_text(encoding="utf-8"))
+    assert links == [("page-place.html", "place"), ("page-two%20words.html", "two words")]
+    said = beside[0].read_text(encoding="utf-8")
+    assert '<a href="page.html">pages</a>' in said and 'aria-current="page">place<' in said
+    found = fairtk("report", tmp_path / "study", "-o", "-")
+    assert found.exit_code == 2 and "there are results in 3 folders" in found.output
 
 
 def test_failed_queries_of_a_store_are_counted(folders, tmp_path):

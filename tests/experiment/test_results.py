@@ -129,7 +129,7 @@ def test_trade_off(results):
     figure = results.plot_trade_off("EE_D@3", "E(nDCG@3)")
     axes = figure.axes[0]
     assert "EE_D@3 (lower is better)" in axes.get_xlabel()
-    assert [text.get_text() for text in axes.texts] == results.systems
+    assert [label for _, label in axes.artists[0].labels] == results.systems
     with pytest.raises(NotFoundError, match="did you mean 'EE_D@3'"):
         results.plot_trade_off("EE_D@5", "E(nDCG@3)")
 

@@ -11,9 +11,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+import qr_world
+from click.testing import CliRunner
 from report_world import MARKUP, N_SAMPLES
 
+from fairtk import BM25Scorer, demo
+from fairtk.cli.group import cli
 from fairtk.io.renderings import Table
+from fairtk.llm import KeywordRefiner
 from fairtk.report import Section
 
 AXE = os.environ.get("FAIRTK_AXE", "")
@@ -196,6 +201,7 @@ def test_nothing_is_wider_than_the_screen_or_the_paper(driver, page):
     wait(driver, ".opened details > summary")[1].click()
     wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert driver.execute_script(wide) == 0
+    assert driver.execute_script(BEYOND) == [] == driver.execute_script(COVERED)
     width = driver.execute_script("return window.innerWidth")
     set_width(driver, PAPER)
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
@@ -206,6 +212,79 @@ def test_nothing_is_wider_than_the_screen_or_the_paper(driver, page):
         set_width(driver, width)
     printed = driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})
     assert printed["data"].startswith("JVBER")  # %PDF
+
+
+@pytest.fixture(scope="module")
+def study_pages(tmp_path_factory):
+    """The pages of small studies: FAIR-QR by two attributes, Fair RAG with one model."""
+    from fairtk.studies.fair_rag import (
+        LampTask,
+        RagSettings,
+        RagStudy,
+        make_generator,
+        save_model_sections,
+    )
+
+    where = tmp_path_factory.mktemp("studies")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IR_DATASETS_HOME", str(where / "home"))
+        data = qr_world.read(qr_world.write_world(where / "wiki"))
+        qr_world.study(data, where / "qr", KeywordRefiner()).run().save(where / "qr")
+    tiny = make_generator(f"t5:{demo.model_folder()}", max_new_tokens=8, device="cpu")
+    settings = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
+    task = LampTask(demo.load().dataset)
+    rag = RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": tiny}, where / "rag", settings)
+    results = rag.run(lambda text: None, True)
+    results.save(where / "rag")
+    save_model_sections(results, where / "rag")
+    for name in ("qr", "rag"):
+        asked = ["report", str(where / name), "-o", str(where / f"{name}.html")]
+        done = CliRunner().invoke(cli, asked)
+        assert done.exit_code == 0, done.output
+    return sorted(where.glob("*.html"))
+
+
+BEYOND = """
+const wide = (e) => e.scrollWidth > e.clientWidth + 1;
+const page = document.documentElement;
+const visible = [...document.querySelectorAll('.scroll, th, td, h2, h3, p, figure, summary')]
+  .filter((e) => e.getClientRects().length);
+return [...(wide(page) ? [page] : []), ...visible.filter((e) => wide(e) ||
+  e.getBoundingClientRect().right > page.clientWidth + 1)].map((e) => e.outerHTML.slice(0, 200));
+"""
+"""Gives what is wider than its place, or reaches beyond the page."""
+COVERED = """
+const boxes = [...document.querySelectorAll('table, figure, p, h2, h3, details.query')]
+  .filter((e) => !e.parentElement.closest('table, figure, details'))
+  .map((e) => [e.getBoundingClientRect(), e]).filter(([box]) => box.height && box.right > 0);
+boxes.sort(([a], [b]) => a.top - b.top);
+return boxes.slice(1).filter(([box], i) => boxes[i][0].bottom > box.top + 1 &&
+  boxes[i][0].left < box.right - 1 && box.left < boxes[i][0].right - 1)
+  .map(([, e]) => e.outerHTML.slice(0, 200));
+"""
+"""Gives what lies on what stands above it."""
+
+
+def test_pages_of_studies_fit(driver, study_pages):
+    names = [path.name for path in study_pages]
+    assert names == ["qr-geography.html", "qr.html", "rag.html"]
+    for path in study_pages:
+        opened(driver, path)[0].click()
+        for summary in wait(driver, ".opened details > summary"):
+            driver.execute_script("arguments[0].click()", summary)
+        wait(driver, ".opened details[open] table")
+        assert driver.execute_script(BEYOND) == [], path.name
+        assert driver.execute_script(COVERED) == [], path.name
+
+
+def test_a_page_is_about_one_attribute(driver, study_pages):
+    gender, geography = study_pages[1], study_pages[0]
+    opened(driver, gender)
+    assert "geography" not in driver.find_element(By.TAG_NAME, "main").text
+    driver.find_element(By.LINK_TEXT, "geography").click()
+    WebDriverWait(driver, 20).until(lambda d: d.current_url == geography.as_uri())
+    qids = [e.text for e in wait(driver, "details.query .qid")]
+    assert qids == sorted(qids, key=int) and len(qids) == qr_world.TOPICS
 
 
 def test_axe_finds_no_violation(driver, page):

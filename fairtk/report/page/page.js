@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const PAGE = 25;
+  const UPRIGHT = 8; // more columns have their heads turned
 
   const make = (tag, text = "", name = "") => {
     const element = document.createElement(tag);
@@ -39,7 +40,20 @@
     });
   };
 
-  document.querySelectorAll("table.sortable").forEach(sortable);
+  // As cards on narrow screens, tables are no tables for all browsers: so it is said.
+
+  const ROLES = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
+
+  const say = (table) => {
+    for (const part of [table, ...table.querySelectorAll("thead, tbody, tr, td, th")]) {
+      part.setAttribute("role", ROLES[part.tagName] || (part.scope === "col" ? "columnheader" : "rowheader"));
+    }
+  };
+
+  document.querySelectorAll("table.sortable").forEach((table) => {
+    sortable(table);
+    say(table);
+  });
 
   // Queries: blocks of compressed JSON, read when one of their queries is opened.
 
@@ -86,13 +100,15 @@
       const row = make("tr");
       cells.forEach((cell, i) => {
         const kind = i ? "td" : "th";
-        const part = make(kind, cell instanceof Node ? "" : cell, i ? heads[i][1] : "");
+        const part = make(kind, cell instanceof Node ? "" : cell, i ? heads[i][1].split(" ")[0] : "");
         if (cell instanceof Node) part.append(cell);
-        if (!i) part.scope = "row";
+        if (i) part.dataset.head = heads[i][0];
+        else part.scope = "row";
         row.append(part);
       });
       found.tBodies[0].append(row);
     }
+    say(found);
     around.append(found);
     const whole = make("div");
     whole.append(around, make("p", caption, "caption"));
@@ -124,7 +140,7 @@
       (order.length > most ? `. The first ${most} of ${order.length} documents` : "");
     return table(
       caption,
-      [["document", ""], ...some.map((s) => [index.systems[s], "n"])],
+      [["document", ""], ...some.map((s) => [index.systems[s], some.length > UPRIGHT ? "n up" : "n"])],
       order.slice(0, most).map((doc) => [
         named(one, doc), ...some.map((s) => shares[s][doc].toFixed(2)),
       ]),

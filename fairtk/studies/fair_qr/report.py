@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,9 +13,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FairtkWarning, InputError
-from fairtk.experiment import Experiment, Results
-from fairtk.frames import QID, QUERY, RANK
+from fairtk.errors import InputError
 from fairtk.io import (
     BLACK,
     BLUE,
@@ -45,7 +42,6 @@ from fairtk.studies.fair_qr.values import (
     MEASURES,
     NDCG,
     PRODUCT,
-    measures,
 )
 from fairtk.studies.frame import (
     FIGURES_FOLDER,
@@ -55,7 +51,7 @@ from fairtk.studies.frame import (
     write_tables,
     write_text,
 )
-from fairtk.transformers import SHARE, plot_trace
+from fairtk.transformers import SHARE, plot_trace, target_shares
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.results import StudyResults
@@ -336,7 +332,10 @@ _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
 
 def plot_trade_off(results: StudyResults) -> Any:
     """Return a figure: relevance against fairness of each system, one panel per attribute."""
-    figure, panels = _panels(results.table, (5.2, 4.6), share=False)
+    table = results.table
+    columns = 2 * table["attribute"].nunique()  # of the legend, which has a line per system
+    height = 3.9 + 0.2 * math.ceil(table["system"].nunique() / columns)
+    figure, panels = _panels(table, (5.2, height), share=False)
     for axis, _, rows in panels:
         _curves_of_equal_product(axis, rows)
         # one mark for a system, one color for the model and retriever that it is built on
@@ -354,13 +353,13 @@ def plot_trade_off(results: StudyResults) -> Any:
             look = Series(color, "osD^vP*X<>h"[marks.index(kind) % 11], "none")
             x, y = (np.array([row[measure]]) for measure in (NDCG, FAIRNESS))
             ends = [_ends(row, measure) for measure in (NDCG, FAIRNESS)]
-            hollow = not own or row["system"].endswith(TUNED)
+            hollow = row["system"].endswith(TUNED)
             points.append(Points(x, y, look, row["system"], ends[0], ends[1], hollow))
         heads = ("nDCG", "more relevant →"), ("AWRF", "nearer to the target →")
         names = (f"{name}@{results.settings.cutoff} ({better})" for name, better in heads)
         draw_trade_off(axis, points, *names)
     title = "Means and intervals over topics; on the thin curve the product of means is BM25's"
-    return _titled(figure, title, columns=4)
+    return _titled(figure, title, columns)
 
 
 def plot_variation(results: StudyResults, name: str) -> Any:
@@ -447,7 +446,8 @@ def _panels(
 def _titled(figure: Any, title: str, columns: int) -> Any:
     """Return a figure with a title, and one legend below its panels."""
     handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small")
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize="small",
+                  frameon=False)  # fmt: skip
     figure.suptitle(fill(title, 48 * len(figure.axes)), fontsize="medium")
     return figure
 
@@ -480,7 +480,6 @@ def _baseline(results: StudyResults, attribute: str, measure: str) -> float:
 
 PAGES = "pages"
 """The folder of a study with a folder for each attribute."""
-SHOWN = 10  # ranks with texts
 
 
 def save_page(
@@ -499,46 +498,10 @@ def save_page(
         folder: where to.
         command: that makes the results, for the page to say.
     """
-    comparison = _comparison(results, attribute)
+    comparison = results.as_experiment(attribute)
     comparison.config |= {} if command is None else {"command": command}
     comparison.save(folder)
     save_sections(folder, sections)
-
-
-def _comparison(results: StudyResults, attribute: str) -> Results:
-    groups, target = results.data.attributes[attribute]
-    asked = measures(groups, target, results.settings.cutoff, results.settings.ndcg)
-    cells = [c for c in results.systems if c.attribute == attribute and not c.variation]
-    runs = {cell.label: _with_texts(results, results.systems[cell].rankings) for cell in cells}
-    with warnings.catch_warnings():  # the study has said them
-        warnings.simplefilter("ignore", FairtkWarning)
-        comparison: Results = Experiment(
-            runs,
-            results.data.topics,
-            results.data.qrels,
-            asked.values(),
-            baseline=BM25 if BM25 in runs else None,
-            save_dir=results.store,
-        )
-    lost = results.missing
-    lost = lost[(lost["attribute"] == attribute) & (lost["variation"] == "")]
-    comparison.failures = lost.rename(columns={"reason": "error"})[["system", QID, "error"]]
-    comparison.environment.pop("time")  # equal results are equal files
-    comparison.config = {
-        "title": f"FAIR-QR on {results.data.name}: {attribute}",
-        "data": results.data.name,
-        "attribute": attribute,
-        "model": repr(results.llm),
-        "warnings": results.warned(attribute),
-    }
-    return comparison
-
-
-def _with_texts(results: StudyResults, run: pd.DataFrame) -> pd.DataFrame:
-    """Return rankings with their queries, and texts of the documents that a page shows."""
-    run = run.merge(results.data.topics[[QID, QUERY]], on=QID, how="left")
-    top = run[run[RANK] < SHOWN]
-    return pd.concat([results.data.texts(top), run[run[RANK] >= SHOWN]], ignore_index=True)
 
 
 FRAMES = (
@@ -555,8 +518,8 @@ _LABELS = (
 )
 _TRACE = (
     "Lines over the iterations of a topic's loop. Above: divergence, AWRF and nDCG; below: each "
-    "group's share of exposure. A hollow mark was not kept. Which groups were asked for, and why "
-    "the loop ended, is in the table above."
+    "group's share of exposure, and as a thin line its target. A hollow mark was not kept. Which "
+    "groups were asked for, and why the loop ended, is in the table above."
 )
 _RULES = (
     "The model is KeywordRefiner: terms from a table, no language model. Where a collection's "
@@ -591,9 +554,10 @@ def write_report(results: StudyResults, folder: Path, command: str | None = None
     for name, table in tables.items():
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _shown(pictures.get(name, []))
-    sections = _sections(results, tables, pictures)
     for attribute in results.data.attributes:
-        save_page(results, attribute, sections, folder / PAGES / file_name(attribute), command)
+        part = results.of_attribute(attribute)
+        sections = _sections(part, attribute, pictures.get(f"why {attribute}", []))
+        save_page(part, attribute, sections, folder / PAGES / file_name(attribute), command)
     for attribute in results.explained:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]
@@ -604,29 +568,54 @@ def write_report(results: StudyResults, folder: Path, command: str | None = None
     return page
 
 
-def _sections(
-    results: StudyResults, tables: Mapping[str, Table], pictures: Mapping[str, list[Picture]]
-) -> list[Section]:
-    """Return what a page of the study has beside the values of one attribute."""
+def _sections(results: StudyResults, attribute: str, traces: Sequence[Picture]) -> list[Section]:
+    """Return what the page of an attribute has beside its values.
+
+    Args:
+        results: those of the attribute.
+        attribute: it.
+        traces: pictures of its single topics.
+    """
     models = results.models.values()
     rules = (_RULES,) if any(isinstance(model, KeywordRefiner) for model in models) else ()
     sections = [Section("Groups and targets", (_LABELS, *rules))]
-    titled = {name: (TITLES[name], table) for name, table in tables.items()}
-    for attribute in results.explained:
-        titled[f"why {attribute}"] = (f"Why: {attribute}", change_table(results, attribute))
-    for name, (title, table) in titled.items():
-        sections.append(Section(title, table=table))
-        for picture in pictures.get(name, []):
-            sections.append(
-                Section(
-                    f"{title}: {picture.caption}",
-                    figure=picture.figure,
-                    alternative=_TRACE
-                    if name.startswith("why ")
-                    else f"{picture.caption}; the numbers are in the table above.",
-                )
-            )
+    figures: dict[str, list[Section]] = {}
+    for place, _, caption, figure in _figures(results):
+        words = f"{caption}; the numbers are in the table above."
+        section = Section(f"{TITLES[place]}: {caption}", figure=svg_text(figure), alternative=words)
+        figures.setdefault(place, []).append(section)
+    for name, table in all_tables(results).items():
+        sections.append(Section(TITLES[name], table=_of_one(table, attribute)))
+        sections += figures.get(name, [])
+    if attribute in results.explained:
+        sections.append(Section("Why", table=change_table(results, attribute)))
+        for picture in traces:
+            title = f"Why: {picture.caption}"
+            sections.append(Section(title, figure=picture.figure, alternative=_TRACE))
     return sections
+
+
+def _of_one(table: Table, attribute: str) -> Table:
+    """Return a table of one attribute without the attribute's name."""
+    drawn = [place for place, head in enumerate(table.columns) if head != "attribute"]
+    heads = [table.columns[place].removeprefix(f"{attribute} ") for place in drawn]
+    return Table(heads, [[row[place] for place in drawn] for row in table.rows], table.caption)
+
+
+def _figures(results: StudyResults) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield the figures of all topics: the table that each belongs to, a name, what it shows."""
+    yield "comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results)
+    varied = results.variations
+    for name in dict.fromkeys(varied["variation"]) if len(varied) else ():
+        yield "variations", name, f"FAIR-QR by {name}", plot_variation(results, name)
+    if len(_loops(results)):
+        yield "iterations", "iterations", "refinements per topic", plot_iterations(results)
+
+
+def _loops(results: StudyResults) -> pd.DataFrame:
+    """Return the traces of FAIR-QR as configured."""
+    traces = results.traces
+    return traces[(traces["system"] == FAIR_QR) & (traces["variation"] == "")]
 
 
 def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
@@ -638,14 +627,9 @@ def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
         figure.set_layout_engine("none")  # stays as it is: laying out takes the most time
         pictures.setdefault(place, []).append(Picture(f"{name}.png", caption, svg_text(figure)))
 
-    keep("comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results))
-    varied = results.variations
-    for name in dict.fromkeys(varied["variation"]) if len(varied) else ():
-        keep("variations", name, f"FAIR-QR by {name}", plot_variation(results, name))
-    traces = results.traces
-    main = traces[(traces["system"] == FAIR_QR) & (traces["variation"] == "")]
-    if len(main):
-        keep("iterations", "iterations", "refinements per topic", plot_iterations(results))
+    for drawn in _figures(results):
+        keep(*drawn)
+    main = _loops(results)
     for attribute in dict.fromkeys(main["attribute"]):
         rows = main[main["attribute"] == attribute].drop(
             columns=["attribute", "system", "variation", "setting"]
@@ -654,7 +638,8 @@ def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
         rows = rows.drop(columns=[c for c in rows if c.startswith(SHARE) and rows[c].isna().all()])
         for qid in _telling(results, attribute, rows):
             name = f"trace-{file_name(attribute)}-{file_name(qid)}"
-            keep(f"why {attribute}", name, f"topic {qid}", plot_trace(rows, qid))
+            target = target_shares(*results.data.attributes[attribute], qid)
+            keep(f"why {attribute}", name, f"topic {qid}", plot_trace(rows, qid, target))
     return pictures
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
@@ -9,8 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from fairtk.errors import NotFoundError
-from fairtk.frames import QID, RANK
+from fairtk.errors import FairtkWarning, NotFoundError
+from fairtk.experiment import Experiment, Results
+from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk.studies.fair_qr.report import write_report
 from fairtk.studies.fair_qr.settings import Settings, StudyData
@@ -31,6 +35,8 @@ from fairtk.studies.fair_qr.values import (
     same_answers,
     summary,
 )
+
+SHOWN = 10  # ranks with texts
 
 
 class StudyResults:
@@ -182,6 +188,62 @@ class StudyResults:
         """What a reader should know: warnings of systems, then of measures; each once."""
         return self.warned(*self.data.attributes)
 
+    def as_experiment(self, attribute: str) -> Results:
+        """Return the comparison of an attribute as `fairtk.Experiment` gives it, with the texts of
+        the documents that a page shows.
+
+        Raises:
+            NotFoundError: there is no such attribute.
+        """
+        self._check(attribute)
+        asked = measures(*self.data.attributes[attribute], self.settings.cutoff, self.settings.ndcg)
+        cells = [c for c in self.systems if c.attribute == attribute and not c.variation]
+        runs = {cell.label: self._with_texts(self.systems[cell].rankings) for cell in cells}
+        with warnings.catch_warnings():  # the study has said them
+            warnings.simplefilter("ignore", FairtkWarning)
+            results: Results = Experiment(
+                runs,
+                self.data.topics,
+                self.data.qrels,
+                asked.values(),
+                baseline=BM25 if BM25 in runs else None,
+                save_dir=self.store,
+            )
+        lost = self.missing
+        lost = lost[(lost["attribute"] == attribute) & (lost["variation"] == "")]
+        results.failures = lost.rename(columns={"reason": "error"})[["system", QID, "error"]]
+        results.environment.pop("time")  # equal results are equal files
+        results.config = {
+            "title": f"FAIR-QR on {self.data.name}: {attribute}",
+            "data": self.data.name,
+            "attribute": attribute,
+            "model": repr(self.llm),
+            "warnings": self.warned(attribute),
+        }
+        return results
+
+    def of_attribute(self, attribute: str) -> StudyResults:
+        """Return the results of one attribute.
+
+        Raises:
+            NotFoundError: there is no such attribute.
+        """
+        self._check(attribute)
+        part = copy.copy(self)
+        for name, value in vars(type(self)).items():
+            if isinstance(value, cached_property):
+                part.__dict__.pop(name, None)
+        about = {attribute: self.data.attributes[attribute]}
+        part.data = dataclasses.replace(self.data, attributes=about)
+        part.systems = {c: own for c, own in self.systems.items() if c.attribute == attribute}
+        per_query, *tables, texts = self._measured
+        own, table, variations = (
+            frame[frame["attribute"] == attribute].reset_index(drop=True) if len(frame) else frame
+            for frame in (per_query, *tables)
+        )
+        part._measured = own, table, variations, {attribute: texts[attribute]}
+        return part
+
     def warned(self, *attributes: str) -> list[str]:
         """Return the warnings about some attributes; see `warnings`."""
         systems = {cell: own for cell, own in self.systems.items() if cell.attribute in attributes}
@@ -211,8 +273,7 @@ class StudyResults:
         Raises:
             NotFoundError: there is no such attribute, or the comparison lacks the system.
         """
-        if attribute not in self.data.attributes:
-            raise NotFoundError("attribute", attribute, self.data.attributes)
+        self._check(attribute)
         here = self.per_query[
             (self.per_query["attribute"] == attribute) & (self.per_query["variation"] == "")
         ]
@@ -248,6 +309,10 @@ class StudyResults:
         return write_report(self, Path(folder), command)
 
     # Parts -------------------------------------------------------------------------------------
+
+    def _check(self, attribute: str) -> None:
+        if attribute not in self.data.attributes:
+            raise NotFoundError("attribute", attribute, self.data.attributes)
 
     def _stacked(self, read: Callable[[SystemResults], pd.DataFrame]) -> pd.DataFrame:
         parts, columns = [], [QID]
@@ -299,6 +364,12 @@ class StudyResults:
         rows = list(zip(stacked[0]["attribute"], stacked[0]["system"], strict=True))
         stacked[0] = stacked[0].iloc[[rows.index(r) for r in order]].reset_index(drop=True)
         return pd.concat(values, ignore_index=True), *stacked, texts
+
+    def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:
+        """Return rankings with their queries, and texts of the documents that a page shows."""
+        run = run.merge(self.data.topics[[QID, QUERY]], on=QID, how="left")
+        top = run[run[RANK] < SHOWN]
+        return pd.concat([self.data.texts(top), run[run[RANK] >= SHOWN]], ignore_index=True)
 
     def _lost(self, cell: Cell) -> set[str]:
         return set(self.data.topics[QID]) - self.systems[cell].done

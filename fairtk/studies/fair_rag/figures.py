@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -52,6 +53,8 @@ AXES = {
     EU: "normalized EU · better answers →",
 }
 """Measures in words, with what is better where."""
+BOUNDS = {EE_D: (0.0, 1.0), EE_R: (0.0, 1.0), EU: (0.0, math.inf)}
+"""Of the measures, beyond which no interval reaches."""
 _COLUMNS = 4
 _SMALL = 8
 
@@ -349,7 +352,7 @@ def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray
     middle, away = [], []
     for alpha in alphas:
         values = _of(wide, alpha)[name].to_numpy()
-        low, high = mean_intervals(values[None], method="t")
+        low, high = mean_intervals(values[None], method="t", bounds=BOUNDS[name])
         mean = float(values.mean())
         middle.append(mean)
         away.append(np.nan_to_num([mean - low[0], high[0] - mean]))

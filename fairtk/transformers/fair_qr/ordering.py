@@ -53,6 +53,21 @@ CALL = ("prompt_tokens", "completion_tokens", "seconds")
 """The trace's columns of a refinement's call."""
 
 
+def level_names(groups: Groups) -> list[str]:
+    """Return the levels of groups as texts: parts of crossed ones are joined by ``&``."""
+    return [name if isinstance(name, str) else " & ".join(name) for name in groups.levels]
+
+
+def target_shares(groups: Groups, target: Target, qid: str) -> dict[str, float]:
+    """Return the share that each group should have for a query, by its name in a trace.
+
+    Empty for a query without a target.
+    """
+    shares = target.for_qids([qid]).expanded().normalized()
+    names = level_names(groups)
+    return {names[i]: float(w) for i, w in zip(shares.level, shares.weight, strict=True)}
+
+
 @dataclass(frozen=True, eq=False)
 class Meter:
     """Measures rankings against a target, and against labels.
@@ -82,8 +97,7 @@ class Meter:
     @cached_property
     def levels(self) -> list[str]:
         """The levels as texts: parts of crossed ones are joined by ``&``."""
-        labels = self.groups.levels
-        return [label if isinstance(label, str) else " & ".join(label) for label in labels]
+        return level_names(self.groups)
 
     @cached_property
     def labels(self) -> Qrels | None:

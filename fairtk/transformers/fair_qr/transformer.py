@@ -8,9 +8,10 @@ import math
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from textwrap import fill
 from typing import Any, ClassVar
 
 import numpy as np
@@ -54,6 +55,7 @@ from fairtk.transformers.fair_qr.ordering import (
     Meter,
     Ordering,
     bare_rankings,
+    target_shares,
     under_represented,
     with_topics,
 )
@@ -639,49 +641,57 @@ class FairQR(FairTransformer):
             NotFoundError: the trace does not have the query.
             MissingExtraError: matplotlib is not installed.
         """
-        return plot_trace(self.trace, qid)
+        meter = self.ordering.meter
+        return plot_trace(self.trace, qid, target_shares(meter.groups, meter.target, str(qid)))
 
 
 _NAMES = {"nDCG_reranked": "nDCG re-ranked"}
 
 
-def plot_trace(trace: pd.DataFrame, qid: str, most_groups: int = 8) -> Any:
+def plot_trace(
+    trace: pd.DataFrame, qid: str, target: Mapping[str, float] | None = None, most_groups: int = 8
+) -> Any:
     """Return a figure: divergence, AWRF and nDCG above, the groups' shares below, by iteration.
 
-    Lists that were not kept are hollow.
+    Lists that were not kept are hollow; thin lines are the groups' targets.
 
     Args:
         trace: `fairtk.FairQR.trace`.
         qid: the query.
-        most_groups: how many groups are drawn: those with the largest shares.
+        target: the share that each group should have, by its name; None: not drawn.
+        most_groups: how many groups are drawn: those with the largest shares or targets.
 
     Raises:
         NotFoundError: the trace does not have the query.
         MissingExtraError: matplotlib is not installed.
     """
-    figure = new_figure((8.5, 6), "plot_trace")
+    figure = new_figure((6, 5.4), "plot_trace")
     rows = trace[(trace["qid"] == str(qid)) & trace["retrieved"].notna()]
     if rows.empty:
         raise NotFoundError("query of the trace", qid, trace["qid"].unique())
     above, below = figure.subplots(2, 1, sharex=True)
     names = [n for n in ("divergence", "AWRF", "nDCG", "nDCG_reranked") if n in rows.columns]
-    shares = [c for c in rows.columns if c.startswith(SHARE)]
-    largest = rows[shares].max().fillna(0.0).nlargest(most_groups).index
-    for axis, columns in ((above, names), (below, list(largest))):
+    wished = {f"{SHARE}{level}": share for level, share in (target or {}).items()}
+    shares = rows[[c for c in rows.columns if c.startswith(SHARE)]].max().fillna(0.0)
+    largest = shares.combine(pd.Series(wished, dtype=float).reindex(shares.index), np.fmax)
+    for axis, columns in ((above, names), (below, largest.nlargest(most_groups).index)):
         for place, column in enumerate(columns):
-            label = _NAMES.get(column, column.removeprefix(SHARE))
+            label = fill(_NAMES.get(column, column.removeprefix(SHARE)), 20)
             own = series(place)
             axis.plot(rows["iteration"], rows[column], ls=own.dash, color=own.color, label=label)
-            for filled, fill in ((True, own.color), (False, "white")):
+            for filled, inside in ((True, own.color), (False, "white")):
                 part = rows[rows["kept"] == filled]
                 axis.plot(
                     *(part["iteration"], part[column], "o"),
-                    **{"color": own.color, "markerfacecolor": fill},
+                    **{"color": own.color, "markerfacecolor": inside},
                 )
+            if column in wished:
+                axis.axhline(wished[column], color=own.color, linewidth=0.7, alpha=0.7, zorder=1)
         axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     open_axes(above, below)
-    above.set_title(f"query {qid}: {rows['query'].iloc[0]}", fontsize="medium")
-    below.set_ylabel("share of exposure")
+    above.set_title(fill(f"query {qid}: {rows['query'].iloc[0]}", 64), fontsize="medium")
+    above.set_ylabel("divergence and quality")
+    below.set_ylabel("share of exposure" + ("; thin: target" if wished else ""))
     below.set_xlabel("iteration (hollow: not kept)")
     below.set_xticks(rows["iteration"].tolist())
     return figure

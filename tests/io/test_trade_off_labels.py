@@ -1,0 +1,85 @@
+"""Labels of points, and the words of every figure: none lies on another."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+from fairtk.io import Points, draw_trade_off, new_figure, series, svg_text
+from fairtk.io.figures import place_labels
+
+INSIDE = np.array([0.0, 0.0, 400.0, 300.0])
+
+
+def words_on_words(figure):
+    """Return the words of a figure that overlap, or that it cuts off."""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer, edge = canvas.get_renderer(), figure.bbox
+    boxes = []
+    for text in figure.findobj(Text):
+        if text.get_visible() and text.get_text().strip():
+            ends = text.get_window_extent(renderer).extents
+            # ticks beyond the ends of an axis are not drawn
+            if ends[0] < edge.x1 and ends[2] > edge.x0 and ends[1] < edge.y1 and ends[3] > edge.y0:
+                boxes.append((text.get_text(), ends))
+    for axes in figure.axes:
+        for artist in axes.artists:
+            boxes += [
+                (label, box) for (_, label), box in zip(artist.labels, artist.boxes, strict=True)
+            ]
+    return [
+        (one, other)
+        for (one, a), (other, b) in combinations(boxes, 2)
+        if min(a[2], b[2]) - max(a[0], b[0]) > 1 and min(a[3], b[3]) - max(a[1], b[1]) > 1
+    ]
+
+
+def overlapping(boxes):
+    pairs = combinations(boxes, 2)
+    return [1 for a, b in pairs if (np.minimum(a[2:], b[2:]) > np.maximum(a[:2], b[:2])).all()]
+
+
+@given(st.lists(st.tuples(st.floats(60, 340), st.floats(40, 260)), min_size=1, max_size=10))
+def test_labels_never_overlap_nor_leave_the_axes(places):
+    points = np.array(places)
+    marks = np.column_stack([points - 3, points + 3])
+    boxes = place_labels(
+        points, np.full((len(points), 2), (40.0, 10.0)), marks, len(marks), INSIDE,
+        (6, 12, 20, 32, 46),
+    )  # fmt: skip
+    assert not overlapping(boxes)
+    assert (boxes[:, :2] >= INSIDE[:2]).all() and (boxes[:, 2:] <= INSIDE[2:]).all()
+
+
+def test_a_label_stands_right_of_its_point_where_nothing_is_in_its_way():
+    points = np.array([[100.0, 100.0]])
+    marks = np.array([[97.0, 97.0, 103.0, 103.0]])
+    (box,) = place_labels(points, np.array([[40.0, 10.0]]), marks, 1, INSIDE, (6, 20))
+    assert box.tolist() == [106, 95, 146, 105]  # its left end 6 beside, its middle as high
+    wall = np.concatenate([marks, [[110.0, 90.0, 112.0, 110.0]]])  # another point there
+    (box,) = place_labels(points, np.array([[40.0, 10.0]]), wall, 2, INSIDE, (6, 20))
+    assert box.tolist() == [54, 95, 94, 105]  # on the left
+
+
+@pytest.mark.parametrize("size", [(5, 4), (3.4, 2.6), (8, 6)])
+def test_a_crowd_of_systems_can_be_told_apart(size):
+    rng = np.random.default_rng(3)
+    x, y = np.concatenate([rng.normal(0.35, 0.01, (5, 2)), [[0.9, 0.9], [1, 0.9]]]).T
+    names = ["alpha 0", "alpha 1", "alpha 2", "alpha 4", "alpha 8", "fixed", "deterministic"]
+    error = np.full((2, len(x)), 0.05)
+    figure = new_figure(size, "a test")
+    points = Points(x, y, series(0), x_error=error, y_error=error, labels=names)
+    draw_trade_off(figure.subplots(), [points], "EE_D@5 (lower is better)", "EU")
+    assert words_on_words(figure) == []
+    (artist,) = figure.axes[0].artists
+    assert len(artist.boxes) == 7
+    again = svg_text(figure)
+    assert svg_text(figure) == again
