@@ -213,3 +213,42 @@ def test_how_sure_are_we(run, tmp_path):
     areas = dict(re.findall(r"^(\w+): area ([\d.]+)", output, flags=re.MULTILINE))
     assert float(areas["bm25"]) > float(areas["newest"])
     assert "EE_R@5: bm25 wins" in output
+
+
+def test_credit(run, tmp_path):
+    output = run("09_credit.py")
+    assert is_figure(tmp_path / "09_credit.png")
+    assert "the maximum game: [0.4, 0.4, 0.1]" in output
+    asked, distinct = map(int, re.search(r"(\d+) lists, (\d+) distinct", output).groups())
+    assert asked == 3 * 3 * 32 and 0 < distinct < asked
+    credit = re.search(r"docno +rank +credit\n((?:.*\n){5})", output).group(1).split()[2::3]
+    assert credit == ["0.5", "1.0", "0.0", "0.0", "0.5"]  # [1], [1, 2] and [2], [5]: halves
+    assert "BM25, credit" in output and "credit sum" in output
+    # five documents, one ranking: exposure as even as it can be
+    assert re.search(r"deterministic +AE_D +0\.200 ", output)
+
+
+def test_multihop_credit(run, tmp_path):
+    """Invented questions whose supporting document alone shares words with question and answer."""
+    import json
+
+    texts = ["Lamps are made in Ulm. The lamps of Ulm are red.", "A cook. He is old.", "It rains."]
+    lines = [
+        {
+            "qid": f"q{i}",
+            "question": "Which color have the lamps of Ulm?",
+            "answer": "red",
+            "documents": [
+                {"docno": f"q{i}/{j}", "title": f"T{j}", "text": text, "supporting": j == 0}
+                for j, text in enumerate(texts)
+            ],
+        }
+        for i in range(2)
+    ]
+    lines[1]["documents"].reverse()
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "questions.jsonl").write_text(text, encoding="utf-8")
+    output = run("multihop_credit.py", tmp_path)
+    assert "2 questions, 6 documents, 2 of them supporting" in output
+    for maker in ("shapley", "one-out", "citations", "max-shapley"):
+        assert row(output, maker)[0] == 1

@@ -1,0 +1,51 @@
+"""How many prompts exact Shapley values of credit take, with equal ones asked once.
+
+    python benchmarks/bench_credit_prompts.py FOLDER --task 4
+
+FOLDER has LaMP's files. No model is needed: a prompt is a query and an ordered list of documents.
+Per alpha: the lists of all subsets of all sampled rankings (naive), those that differ, and those
+that no smaller alpha has asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from fairtk import BM25Scorer, Candidates, FairSampler
+from fairtk.datasets import get_topics, lamp
+from fairtk.studies.fair_rag.study import n_subsets, subsets_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--task", type=int, default=4)
+    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--cutoff", type=int, default=5)
+    parser.add_argument("--alphas", type=float, nargs="+", default=[1, 2, 4, 8])
+    args = parser.parse_args()
+    dataset = lamp.from_folder(args.folder, task=args.task)
+    run = BM25Scorer()(Candidates(dataset)(get_topics(dataset)))
+    print(f"{run['qid'].nunique()} queries, {args.samples} samples, k = {args.cutoff}")
+    asked: set[tuple[str, tuple[str, ...]]] = set()
+    naive = 0
+    for alpha in args.alphas:
+        sampler = FairSampler(alpha=alpha, n_samples=args.samples, cutoff=args.cutoff)
+        sampled = sampler(run).sort_values("rank")
+        rankings = sampled.groupby(["qid", "sample"])["docno"].agg(tuple)
+        qids = rankings.index.get_level_values("qid")
+        lists = sum(n_subsets(len(docnos), "shapley") for docnos in rankings)
+        own = subsets_of(zip(qids, rankings, strict=True), "shapley")
+        new = len(own - asked)
+        asked |= own
+        naive += lists
+        print(
+            f"alpha {alpha:g}: {lists:,} lists, {len(own):,} differ ({len(own) / lists:.3f}), "
+            f"{new:,} of them new ({new / lists:.3f})"
+        )
+    print(f"together: {naive:,} lists, {len(asked):,} prompts ({len(asked) / naive:.3f})")
+
+
+if __name__ == "__main__":
+    main()
