@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from numbers import Real
 from typing import Any, TypeAlias
@@ -280,10 +281,9 @@ class Ids:
 
     def flaws(self) -> dict[int, str]:
         """Return the places of those that are no ids, and why (`flaw_of`)."""
-        values = self.values
-        if not isinstance(values, np.ndarray) and self.size:
-            raw = values.buffers()[2]
-            if raw is not None and _plain(raw) and pc.min(pc.binary_length(values)).as_py():
+        with suppress(UnicodeEncodeError):  # Arrow takes no half characters
+            raw = self._table.buffers()[2]
+            if raw is not None and _plain(raw) and pc.min(pc.binary_length(self._table)).as_py():
                 return {}
         texts = self.text.tolist()
         if are_ids(texts):
@@ -442,7 +442,7 @@ def _codes_of(texts: pa.LargeStringArray, name: str) -> Coded:
 def _texts_of(values: Any, name: str, where: str) -> ObjectArray:
     """Return distinct ids as text; what is neither text nor a whole number is an `InputError`."""
     array = np.asarray(values, dtype=object)
-    if set(map(type, array)) <= {str}:
+    if pd.api.types.infer_dtype(array, skipna=False) == "string":
         return array
     texts = np.empty(len(array), dtype=object)
     texts[:] = [_text(v, f"{where}: {name}") for v in array]
