@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -501,11 +502,17 @@ def _topic(record: Mapping[str, Any], labeled: bool) -> Topic:
     )
 
 
+_STRING = r"""(?:'(?:[^'\\\x00-\x1f]|\\.)*'|"(?:[^"\\\x00-\x1f]|\\.)*")"""
+_LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?)?\s*[\])]")
+"""Strings with commas between them: Python reads two without as one."""
+
+
 def _keywords(value: Any, where: str) -> tuple[str, ...]:
     words = value
     if isinstance(value, str):
         try:
-            words = ast.literal_eval(value.strip())  # a list as Python prints it; runs no code
+            # a list as Python prints it; runs no code
+            words = ast.literal_eval(value.strip()) if _LIST.fullmatch(value.strip()) else None
             json.dumps(words, ensure_ascii=False).encode()  # half a character is none
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             words = None

@@ -572,7 +572,10 @@ class PerSample(FairTransformer):
         if SAMPLE not in inp.columns:
             return self._applied(inp)
         self.check_inputs(inp, [QID])
-        sample: Any = Run(inp, "PerSample").samples
+        run = Run(inp, "PerSample")
+        sample: Any = run.samples
+        if {DOCNO, SCORE} <= {*inp.columns}:
+            run.order  # noqa: B018 - sorted, so that what is twice is refused
         plain = inp.drop(columns=SAMPLE)
         if len(inp) == 0:
             return self._returned(self._applied(plain), 0)

@@ -204,6 +204,11 @@ def test_what_is_missing_is_named(folder, tmp_path):
         ('{"id": null, "title": "a", "rel_docs": []}\n', "1: 'id' must be a number or a string"),
         ('{"id": 1, "title": "a", "rel_docs": [], "keywords": "f()"}', "1: .*'keywords' must be"),
         ('{"id": 1, "title": "a", "rel_docs": [], "keywords": [3]}', "1: .*'keywords' must be"),
+        ("""{"id": 1, "title": "a", "rel_docs": [], "keywords": "['b' 'c']"}""", "'keywords' must"),
+        (
+            r"""{"id": 1, "title": "a", "rel_docs": [], "keywords": "['\b']"}""",
+            "'keywords' must be",
+        ),
         ('{"id": 1, "title": "a", "rel_docs": []}\n' * 2, "2: the id '1' occurs twice"),
         ("{", "1: this is not JSON"),
         ("\n", "the file has no topics"),

@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
-from fairtk.errors import ColumnError, InputError, ParameterError
+from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
 from fairtk.transformers.samplers import FairSampler, PerSample
 
 RUN = pd.DataFrame(
@@ -191,3 +191,13 @@ def test_what_the_transformer_returns_is_checked(joint):
 def test_samples_below_zero_are_refused():
     with pytest.raises(ColumnError, match="must be an integer from 0; found -1"):
         PerSample(Reverse())(SAMPLED.assign(sample=SAMPLED["sample"] - 1))
+
+
+def test_what_stands_twice_in_a_sample_is_refused():
+    run = pd.DataFrame(
+        {"qid": "1", "sample": 0, "docno": ["a", "b"], "score": [2.0, 1.0], "rank": [0, 0]}
+    )
+    with pytest.raises(DuplicateError, match="PerSample: rank 0 occurs twice"):
+        PerSample(pt.Transformer.identity())(run)
+    with pytest.raises(InputError, match="PerSample: docno 'b.ud800' "):
+        PerSample(pt.Transformer.identity())(run.assign(rank=[0, 1], docno=["a", "b\ud800"]))
