@@ -198,8 +198,11 @@ def test_paths_and_frames_as_groups(tmp_path):
     target = Target.uniform(groups)
     measure = AWRF(groups=tmp_path / "gender.tsv", target=target)
     assert measure == AWRF(groups=groups, target=target)
-    with pytest.raises(ParameterError, match=r"found a DataFrame$"):
-        AWRF(groups=frame, target=target)
+    qrels, run = frames(["a", "b"], ["a"])
+    value = [
+        (AWRF(groups=g, target=target) @ 1).calc_aggregate(qrels, run) for g in (frame, groups)
+    ]
+    assert value[0] == value[1]
 
 
 def test_a_browsing_model_that_stops_at_useful_documents_reads_the_labels():

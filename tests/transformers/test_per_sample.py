@@ -200,4 +200,5 @@ def test_what_stands_twice_in_a_sample_is_refused():
     with pytest.raises(DuplicateError, match="PerSample: rank 0 occurs twice"):
         PerSample(pt.Transformer.identity())(run)
     with pytest.raises(InputError, match="PerSample: docno 'b.ud800' "):
-        PerSample(pt.Transformer.identity())(run.assign(rank=[0, 1], docno=["a", "b\ud800"]))
+        docno = pd.Series(["a", "b\ud800"], dtype=object)
+        PerSample(pt.Transformer.identity())(run.assign(rank=[0, 1], docno=docno))
