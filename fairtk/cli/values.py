@@ -6,17 +6,19 @@ import math
 import shutil
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from fairtk.analysis import EvaluatedRuns, RunValues
 from fairtk.cli.output import table_lines
 from fairtk.errors import printable
-from fairtk.experiment import Comparison
 from fairtk.io import Table, number_text
 from fairtk.measures import full_names, short_names, written
 from fairtk.report import baseline_table
+
+if TYPE_CHECKING:
+    from fairtk.experiment import Comparison
 
 LEVEL = 0.05
 """Of the tests against a margin."""

@@ -500,6 +500,9 @@ class Results:
         names = short_names(self.measures)
         heads = [f"{names[m]} {_ARROWS[self.better(m)]}" for m in self.measures]
         columns = [_placed(self._means[m], digits, self.better(m), signs, m) for m in self.measures]
+        if len(self.failures):  # counted in every table
+            heads.append("failed")
+            columns.append([Marked(str(n)) for n in self.means["failed"]])
         rows = [list(row) for row in zip(self.systems, *columns, strict=True)]
         if letters:
             rows = [[_letter(i), *row] for i, row in enumerate(rows)]
