@@ -76,7 +76,8 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     assert told[:3] == ["1/3 gender: bm25", "2/3 gender: fair-qr",
                         "3/3 gender: fair-qr, max_iterations=1"]  # fmt: skip
     out = tmp_path / "out"
-    assert told[-1] == f"Report: {out / 'report.md'}"
+    page = f"A page of it: fairtk report {out}"
+    assert told[-2:] == [f"Report: {out / 'report.md'}", page]
     assert {p.name for p in out.iterdir()} >= {
         *("report.md", "study.json", "ledger.sqlite", "table.csv", "variations.csv"),
         *("per_query.csv", "table.parquet", "rankings.parquet", "traces.parquet"),
@@ -97,7 +98,7 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     shown = fairtk("report", out, "-o", tmp_path / "page.html")  # its one attribute
     assert shown.exit_code == 0, shown.output
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    for title in ("Summary", "Systems", "Refinements", "Costs", "Why: gender", "Queries"):
+    for title in ("Summary", "Systems", "Refinements", "Costs", "Why", "Queries"):
         assert f"{title}</h2>" in text
     assert "Attention-weighted rank fairness, for the groups" in text
     assert text.count("data:image/svg+xml") >= 5 and "no language model" in text
