@@ -462,7 +462,7 @@ def pack(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # halves of characters have no UTF-8, and are data of others
     data = text.encode("utf-8", errors="replace")
-    return base64.b64encode(zlib.compress(data, 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
 
 
 def _query() -> dict[str, Any]:
