@@ -9,10 +9,8 @@ from fairtk import (
     BM25Scorer,
     Candidates,
     FairSampler,
-    FixedExposure,
     FlanT5,
     Generator,
-    OracleExposure,
     OracleSampler,
     PerSample,
     PlackettLuceExposure,
@@ -22,6 +20,7 @@ from fairtk import (
 from fairtk.datasets import lamp
 from fairtk.plugins import registry
 from fairtk.testing import TransformerContract, toy_qrels, toy_run, toy_samples, toy_topics
+from fairtk.transformers import FixedExposure, OracleExposure
 
 
 class TestFairSampler(TransformerContract):
