@@ -186,6 +186,10 @@ PAGES = {
     "frames": ("concepts/frames.html", "which columns a frame has"),
     "exposure": ("concepts/exposure.html", "who sees what, and machine users"),
     "groups": ("concepts/groups.html", "memberships, and what they are compared with"),
+    "credit": (
+        "concepts/credit.html",
+        "whose documents an answer rests on, and what that does not say",
+    ),
     "limits": ("concepts/limits.html", "what fairness numbers cannot say"),
     "randomness": ("concepts/randomness.html", "seeds, samples, what they change"),
     "identical": ("concepts/identical.html", "what is byte-identical, and what is not"),
