@@ -41,6 +41,7 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.io import Table, atomic_text, svg_text
+from fairtk.measures import short_names
 from fairtk.report.tables import (
     baseline_table,
     coverage_table,
@@ -314,7 +315,7 @@ def _figures(results: Results) -> Iterator[dict[str, str]]:
     """Yield figures of one measure, of cost if there is one, and each other: ``address``, ``name``,
     ``title`` and ``caption``.
     """
-    measures = results.measures
+    measures, names = results.measures, short_names(results.measures)
     if len(measures) < 2:
         return
     x = next((m for m in measures if results.better(m) == "lower"), measures[0])
@@ -324,13 +325,20 @@ def _figures(results: Results) -> Iterator[dict[str, str]]:
         points = "; ".join(
             f"{name}: {means.loc[name, x]:.3f}, {means.loc[name, y]:.3f}" for name in means.index
         )
+        across, up = names[x], names[y]
         caption = (
-            f"{y} ({results.better(y)} is better) against {x} ({results.better(x)} is better): a "
-            f"point per system, lines are 95% intervals over queries. {x}, {y} of {points}."
+            f"{up} ({results.better(y)} is better) against {across} ({results.better(x)} is "
+            "better): a point per system, lines are 95% intervals over queries. "
+            f"{across}, {up} of {points}."
         )
         name = f"figure-{i + 1}"
         address = picture(results.plot_trade_off(x, y), name)
-        yield {"address": address, "name": name, "title": f"{y} against {x}", "caption": caption}
+        yield {
+            "address": address,
+            "name": name,
+            "title": f"{up} against {across}",
+            "caption": caption,
+        }
 
 
 def _shown(section: Section, number: int) -> dict[str, Any]:
@@ -447,7 +455,7 @@ def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
     depth = max(lengths, default=0)
     index = {
         "systems": results.systems,
-        "measures": results.measures,
+        "measures": list(short_names(results.measures).values()),
         "cutoff": depth,
         "qids": list(queries),
         "texts": [_cut(query["q"], _SHOWN_IN_LIST) for query in queries.values()],

@@ -215,7 +215,7 @@ class MeasureSummary:
     """What one measure says.
 
     Attributes:
-        name: the measure.
+        name: the measure, as people read it.
         about: what it measures, for whom, and which direction is better.
         findings: sentences.
     """
@@ -261,7 +261,7 @@ def measured(
         test: the name of the paired test.
         how: the name of the correction, or ``"none"``.
     """
-    summaries = []
+    summaries, names = [], short_names(results.measures)
     among: dict[str, pd.DataFrame] = {} if compared is None or baseline is None else {
         baseline: compared
     }  # fmt: skip
@@ -279,7 +279,7 @@ def measured(
             if best not in among:
                 among[best] = results.compare(best, test, None if how == "none" else how)
             findings = _best(measure, means, among, str(baseline))
-        summaries.append(MeasureSummary(measure, about, findings))
+        summaries.append(MeasureSummary(names[measure], about, findings))
     return summaries
 
 
