@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fairtk import BM25Scorer, Candidates, FairSampler
 from fairtk.datasets import get_topics, lamp
-from fairtk.studies.fair_rag.study import n_subsets, subsets_of
+from fairtk.studies.fair_rag import n_subsets, subsets_of
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from fairtk.analysis import plain
 from fairtk.analysis.evaluate import GivenGroups, evaluated
 from fairtk.analysis.plain import Query, Values
 from fairtk.errors import InputError
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, Run
+from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, Credit, Run
 from fairtk.groups import Groups, Target
 from fairtk.io import read_qrels, read_run
 
@@ -28,6 +28,7 @@ Cause = tuple[Callable[[Query, Settings], bool], str, tuple[str, ...]]
 
 EXPOSURE = ("EE_D", "EE_R", "EE_L")
 TASK1_VALUES = ("nDCG", "AWRF", "Score")
+ATTRIBUTED = ("AE_D", "AE_R", "AE_L")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Definition:
         by_group: whether groups and a target are needed.
         one_ranking: whether a query must have one ranking alone.
         absent: whether it says what a query has that the run lacks.
+        of_credit: whether it reads credit (a frame C), all others a ranking.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Definition:
     by_group: bool = False
     one_ranking: bool = False
     absent: bool = False
+    of_credit: bool = False
 
 
 def _few(query: Query, settings: Settings) -> bool:
@@ -78,6 +81,10 @@ def _nothing(query: Query, settings: Settings) -> bool:
 def _unlabeled(query: Query, settings: Settings) -> bool:
     retrieved = [d for ranking in query.rankings for d in ranking[: settings["cutoff"]]]
     return not any(d in query.groups for d in retrieved)
+
+
+def _left_out(query: Query, settings: Settings) -> bool:
+    return bool(query.documents - set(query.labels).union(*plain.credited(query)))
 
 
 _ABSENT = "the run lacks the query: the definition gives it no value, fairtk the worst one"
@@ -110,6 +117,10 @@ def _task1(settings: Settings) -> dict[str, str]:
         "AWRF": f"AWRF(groups={settings['groups']!r}){cut}",
         "Score": f"nDCG_AWRF(groups={settings['groups']!r}){cut}",
     }
+
+
+def _gap(settings: Settings, of: str = "") -> dict[str, str]:
+    return {"CreditGap": f"CreditGap{of}@{settings['cutoff']}"} if settings["ranked"] else {}
 
 
 PAPER = Definition(
@@ -214,7 +225,39 @@ TREC_EVAL = Definition(
     ),
     absent=True,
 )
-DEFINITIONS = {d.name: d for d in (PAPER, FAIR_RAG, EXPEVAL, TASK1, TASK2, TREC_EVAL)}
+CREDITED = Definition(
+    "credit",
+    "Diaz et al. 2020, Section 3, and Towards Fair RAG, Eqs. 3, 5 and 6, of shares of credit",
+    plain.credit,
+    lambda settings: {name: f"{name}@{settings['cutoff']}" for name in ATTRIBUTED} | _gap(settings),
+    (
+        (_nothing, _ABSENT, (*ATTRIBUTED, "CreditGap")),
+        (
+            _left_out,
+            "documents that stand in rankings without defined credit alone: the definition counts "
+            "them in n, to which the places beyond the useful documents fall; fairtk leaves such "
+            "rankings out altogether",
+            ("AE_R", "AE_L"),
+        ),
+    ),
+    of_credit=True,
+)
+CREDIT_OF_GROUPS = Definition(
+    "credit-groups",
+    "TREC Fair Ranking 2022's divergence, of shares of credit; credit less exposure by group",
+    plain.credit_of_groups,
+    lambda settings: (
+        {"AWRF": f"AWRF(groups={settings['groups']!r}, of='credit')"}
+        | _gap(settings, f"(groups={settings['groups']!r})")
+    ),
+    ((_nothing, _ABSENT, ("AWRF", "CreditGap")),),
+    by_group=True,
+    of_credit=True,
+)
+DEFINITIONS = {
+    d.name: d
+    for d in (PAPER, FAIR_RAG, EXPEVAL, TASK1, TASK2, TREC_EVAL, CREDITED, CREDIT_OF_GROUPS)
+}
 
 
 def _m_below(query: Query, settings: Settings) -> bool:
@@ -461,7 +504,7 @@ class Tally:
 
 
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
-DEFAULTS: Settings = {"cutoff": 5, "p": 0.5, "u": None, "complete": False}
+DEFAULTS: Settings = {"cutoff": 5, "p": 0.5, "u": None, "complete": False, "ranked": True}
 
 
 def conformance(
@@ -477,14 +520,16 @@ def conformance(
     """Compare fairtk with plain implementations of the published definitions.
 
     The definitions: the text of *Towards Fair RAG* and its code, expeval (Diaz et al. 2020), TREC
-    Fair Ranking 2022 (Tasks 1 and 2), trec_eval's nDCG. The plain implementations share no line
-    with the rest of fairtk. Without a run, on packaged fixtures, beside the numbers that the
+    Fair Ranking 2022 (Tasks 1 and 2), trec_eval's nDCG; of a run with ``credit`` (a frame C) those
+    of AE_D, AE_R, AE_L and, by ``rank`` or ``score``, CreditGap, and with groups AWRF of credit,
+    for which nobody has published code or numbers. The plain implementations share no line with
+    the rest of fairtk. Without a run, on packaged fixtures, beside the numbers that the
     published code gave for them; with one, on that run, in the order that fairtk reads it in.
 
     Args:
-        run: a file or frame; None: the packaged fixtures.
+        run: a file or frame, R, S or C; None: the packaged fixtures.
         qrels: labels, likewise.
-        groups: `fairtk.Groups` or a file, for the definitions of TREC; None: these are left out.
+        groups: `fairtk.Groups` or a file, for the definitions by group; None: these are left out.
         target: a `fairtk.Target`, a file, ``"uniform"`` or ``"qrels"``, which they need.
         cutoff: ranks that the machine user and the track read, above 0.
         p: patience of expeval's user, in [0, 1).
@@ -500,7 +545,7 @@ def conformance(
             raise InputError("conformance: groups and target go with a run and its qrels")
         return _of_fixtures()
     checks.whole("cutoff", cutoff, "conformance", rule=checks.ABOVE_0)
-    settings = {"cutoff": cutoff, "p": p, "u": u, "complete": False}
+    settings = {**DEFAULTS, "cutoff": cutoff, "p": p, "u": u}
     return _of_run(run, qrels, groups, target, settings)
 
 
@@ -532,14 +577,21 @@ def _of_run(run: Data, qrels: Data, groups: Any, target: Any, settings: Settings
     goal = None if attribute is None else options.target(attribute, "conformance")
     keys = [name for name in (QID, SAMPLE, SCORE) if name in ranking.columns]
     tied = set(ranking.loc[ranking.duplicated(keys), QID].astype(str)) if SCORE in keys else set()
+    with_credit = CREDIT in ranking.columns
+    scored = SCORE in ranking.columns or not with_credit
+    credit = _credit(ranking) if with_credit else {}
     queries = {}
-    for qid, judged, rankings in _queries(ranking, labels):
+    for qid, judged, rankings in _queries(ranking, labels, credit):
         members = _memberships(attribute, goal, qid, rankings)
-        queries[qid] = Query(judged, rankings, *members, tied=qid in tied)
-    settings = {**settings, "groups": "" if attribute is None else attribute.name}
+        queries[qid] = Query(judged, rankings, *members, qid in tied, credit.get(qid, []))
+    ranked = not {RANK, SCORE}.isdisjoint(ranking.columns)
+    name = "" if attribute is None else attribute.name
+    settings = {**settings, "groups": name, "ranked": ranked}
     tally = Tally(published=False)
     for definition in DEFINITIONS.values():
         if definition.by_group and attribute is None:
+            continue
+        if not (with_credit if definition.of_credit else scored):
             continue
         if definition.one_ranking and any(len(q.rankings) > 1 for q in queries.values()):
             continue
@@ -550,16 +602,33 @@ def _of_run(run: Data, qrels: Data, groups: Any, target: Any, settings: Settings
     return tally.outcome("the given run and qrels")
 
 
+def _credit(run: pd.DataFrame) -> dict[str, list[dict[str, float]]]:
+    """Return the credit in the answers to each query, by document in the order of the ranking."""
+    checked = Credit(Run(run, "conformance"))
+    rows = list(range(len(checked.credit)))
+    if not {RANK, SCORE}.isdisjoint(run.columns):
+        rows.sort(key=checked.positions.tolist().__getitem__)
+    lists: list[dict[str, float]] = [{} for _ in checked.ranking_query]
+    docnos = checked.run.docnos[checked.run.frame_doc]
+    for row in rows:
+        lists[checked.ranking[row]][str(docnos[row])] = float(checked.credit[row])
+    credit: dict[str, list[dict[str, float]]] = {}
+    for query, answer in zip(checked.ranking_query, lists, strict=True):
+        credit.setdefault(str(checked.run.qids[query]), []).append(answer)
+    return credit
+
+
 def _queries(
-    run: pd.DataFrame, qrels: pd.DataFrame
+    run: pd.DataFrame, qrels: pd.DataFrame, credit: dict[str, list[dict[str, float]]]
 ) -> Iterator[tuple[str, dict[str, float], list[list[str]]]]:
     """Yield each query of the labels, its labels, and its rankings in order."""
-    ranked = Run(run, "conformance")
-    rankings: dict[str, list[list[str]]] = {}
-    for i, query in enumerate(ranked.ranking_query):
-        rows = slice(ranked.ranking_start[i], ranked.ranking_start[i + 1])
-        docnos = ranked.docnos[ranked.doc[rows]].tolist()
-        rankings.setdefault(str(ranked.qids[query]), []).append(docnos)
+    rankings = {qid: [list(answer) for answer in answers] for qid, answers in credit.items()}
+    if not credit:
+        ranked = Run(run, "conformance")
+        for i, query in enumerate(ranked.ranking_query):
+            rows = slice(ranked.ranking_start[i], ranked.ranking_start[i + 1])
+            docnos = ranked.docnos[ranked.doc[rows]].tolist()
+            rankings.setdefault(str(ranked.qids[query]), []).append(docnos)
     for qid, rows in qrels.groupby(QID, sort=False):
         judged = dict(zip(rows[DOCNO].astype(str), rows[LABEL].astype(float), strict=True))
         yield str(qid), judged, rankings.get(str(qid), [])
@@ -572,15 +641,15 @@ def _memberships(
     if groups is None or target is None:
         return {}, {}
     docnos = sorted({docno for ranking in rankings for docno in ranking})
-    members = groups.memberships(docnos)
+    members, levels = groups.memberships(docnos), groups.levels
     shares: dict[str, dict[str, float]] = {}
     for i, docno in enumerate(docnos):
         cells = range(members.start[i], members.start[i + 1])
         if len(cells):
-            shares[docno] = {str(int(members.level[j])): float(members.weight[j]) for j in cells}
+            shares[docno] = {str(levels[members.level[j]]): float(members.weight[j]) for j in cells}
     distribution = target.for_groups(groups).for_qids([qid]).expanded()
     mass = zip(distribution.level.tolist(), distribution.weight.tolist(), strict=True)
-    return shares, {str(cell): weight for cell, weight in mass}
+    return shares, {str(levels[cell]): weight for cell, weight in mass}
 
 
 def _measured(

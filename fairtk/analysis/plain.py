@@ -24,6 +24,7 @@ class Query:
         groups: share of each level, by document.
         target: mass of each level.
         tied: whether two documents of a ranking have the same score.
+        credit: of each document in the answers to its rankings, the first one shown first.
     """
 
     labels: dict[str, float]
@@ -31,6 +32,7 @@ class Query:
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     target: dict[str, float] = field(default_factory=dict)
     tied: bool = False
+    credit: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def useful(self) -> set[str]:
@@ -160,14 +162,19 @@ def task1(query: Query, cutoff: int, **_: Any) -> Values:
     for rank, docno in enumerate(ranking[:cutoff], 1):
         for level, share in query.groups.get(docno, {}).items():
             exposure[level] += _discount(rank) * share
-    exposed, mass = sum(exposure.values()), sum(query.target.values())
+    ndcg, awrf = gain / ideal, 1.0 - _divergence(exposure, query.target)
+    return {"nDCG": ndcg, "AWRF": awrf, "Score": ndcg * awrf}
+
+
+def _divergence(got: Any, target: dict[str, float]) -> float:
+    """Return the Jensen-Shannon divergence of shares of two sums over levels, in nats."""
+    whole, mass = sum(got.values()), sum(target.values())
     divergence = 0.0
-    for level in set(exposure) | set(query.target):
-        s, t = exposure[level] / exposed, query.target.get(level, 0.0) / mass
+    for level in set(got) | set(target):
+        s, t = got.get(level, 0.0) / whole, target.get(level, 0.0) / mass
         for one in (s, t):
             divergence += 0.5 * one * math.log(2 * one / (s + t)) if one > 0 else 0.0
-    ndcg, awrf = gain / ideal, 1.0 - divergence
-    return {"nDCG": ndcg, "AWRF": awrf, "Score": ndcg * awrf}
+    return divergence
 
 
 def task2(query: Query, cutoff: int, **_: Any) -> Values:
@@ -198,3 +205,72 @@ def trec_eval(query: Query, cutoff: int, **_: Any) -> Values:
             total += max(query.labels.get(docno, 0.0), 0.0) / math.log2(rank + 1)
     mean = total / max(1, len(query.rankings))
     return {"nDCG": mean / ideal if ideal > 0 else 0.0}
+
+
+def credited(query: Query) -> list[dict[str, float]]:
+    """Return the shares of credit in each answer where it is defined: a_d / sum(a), least 0."""
+    shares = []
+    for answer in query.credit:
+        above = {docno: 0.0 if a < 0 else a for docno, a in answer.items()}
+        whole = sum(above.values())
+        if whole > 0:  # neither 0 nor NaN
+            shares.append({docno: a / whole for docno, a in above.items()})
+    return shares
+
+
+def _credit_and_exposure(query: Query, k: int) -> tuple[Any, Any]:
+    """Return alpha and the share of the first k places, both means over the same rankings."""
+    alpha: Any = Counter()
+    exposure: Any = Counter()
+    shares = credited(query)
+    if not shares:
+        raise ValueError("no ranking of the query has defined credit")
+    for share in shares:
+        for place, (docno, a) in enumerate(share.items()):
+            alpha[docno] += a / len(shares)
+            exposure[docno] += (1.0 / min(k, len(share)) if place < k else 0.0) / len(shares)
+    return alpha, exposure
+
+
+def credit(query: Query, cutoff: int, **_: Any) -> Values:
+    """Attributed exposure: alpha_d = mean of a_d / sum(a); EE's target, divided by its sum."""
+    alpha, exposure = _credit_and_exposure(query, cutoff)
+    values = {
+        "AE_D": sum(a**2 for a in alpha.values()),
+        "CreditGap": sum(abs(a - exposure[docno]) for docno, a in alpha.items()),
+    }
+    if not query.useful:
+        return values
+    documents = set(query.labels).union(*query.credit)
+    grade = {docno: max(query.labels.get(docno, 0.0), 0.0) for docno in documents}
+    above, target = 0, dict.fromkeys(documents, 0.0)
+    for level in sorted(set(grade.values()), reverse=True):
+        block = [docno for docno in documents if grade[docno] == level]
+        places = min(max(cutoff - above, 0), len(block))  # of the first k, which all are read
+        target |= dict.fromkeys(block, places / len(block))
+        above += len(block)
+    whole = sum(target.values())
+    target = {docno: t / whole for docno, t in target.items()}
+    distance = sum((alpha[docno] - t) ** 2 for docno, t in target.items())
+    values["AE_R"] = sum(alpha[docno] * t for docno, t in target.items()) / max(target.values())
+    values["AE_L"] = distance / (1.0 + sum(t**2 for t in target.values()))
+    return values
+
+
+def credit_of_groups(query: Query, cutoff: int, **_: Any) -> Values:
+    """Credit by group: AWRF of alpha, and the gap to the groups' shares of exposure."""
+    alpha, exposure = _credit_and_exposure(query, cutoff)
+    of_groups: Any = Counter()
+    gap: Any = Counter()
+    for docno, a in alpha.items():
+        members = query.groups.get(docno, {"@UNKNOWN": 1.0})
+        for level, share in members.items():
+            gap[level] += (a - exposure[docno]) * share
+        for level, share in query.groups.get(docno, {}).items():
+            of_groups[level] += a * share
+    values = {}
+    if set(gap) != {"@UNKNOWN"}:
+        values["CreditGap"] = sum(abs(part) for part in gap.values())
+    if sum(of_groups.values()) > 0 and query.target:
+        values["AWRF"] = 1.0 - _divergence(of_groups, query.target)
+    return values

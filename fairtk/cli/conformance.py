@@ -18,7 +18,7 @@ _WIDTH = 98
 @click.command("conformance")
 @click.argument("qrels", type=FILE, required=False)
 @click.argument("run", type=FILE, required=False)
-@click.option("--groups", type=FILE, help="Groups of documents, for the definitions of TREC.")
+@click.option("--groups", type=FILE, help="Groups of documents, for the definitions by group.")
 @target_option
 @cutoff_option("Ranks that the machine user and the track read.")
 @click.option("-p", type=click.FloatRange(0, 1, max_open=True), default=0.5, show_default=True,
@@ -34,8 +34,9 @@ def command(
 
     Without QRELS and RUN on packaged fixtures, beside the numbers that the published code gave for
     them; else on that run. The definitions: Towards Fair RAG (the paper's text, and its code),
-    expeval, TREC Fair Ranking 2022 (Tasks 1 and 2), trec_eval's nDCG. Each difference, of fairtk
-    from a definition and of definitions from each other, comes with its cause.
+    expeval, TREC Fair Ranking 2022 (Tasks 1 and 2), trec_eval's nDCG; of a RUN with credit (frame
+    C) those of AE_D, AE_R, AE_L, CreditGap and, with groups, AWRF of credit. Each difference, of
+    fairtk from a definition and of definitions from each other, comes with its cause.
 
     The exit code is 1 if a difference has no known cause, or a published number is not reproduced.
     CSV has the table of agreement alone. `fairtk.conformance` does the same in Python.
@@ -45,6 +46,7 @@ def command(
       fairtk conformance
       fairtk conformance qrels.txt sampled.run --cutoff 5
       fairtk conformance qrels.txt bm25.run --groups gender.tsv --target uniform --cutoff 20
+      fairtk conformance qrels.txt credit.tsv --cutoff 5
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.conformance import conformance
 

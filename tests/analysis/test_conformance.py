@@ -77,6 +77,107 @@ def test_trec_by_hand():
     assert plain.trec_eval(query, cutoff=3)["nDCG"] == pytest.approx(1.5 / (1 + 1 / math.log2(3)))
 
 
+CREDIT = [
+    {"a": 3.0, "c": 1.0}, {"b": 1.0, "c": 1.0, "e": -2.0}, {"a": math.nan, "b": 1.0}, {"d": 0.0}
+]  # fmt: skip
+
+
+def test_credit_by_hand():
+    """Shares: a 3/4, c 1/4; b and c 1/2, e 0; the others are undefined. Alpha: 3/8, 1/4, 3/8."""
+    query = Query({"a": 2, "b": 1, "c": 0}, [], credit=CREDIT)
+    # n = 5; two places: a and b have 1/2 each: AE_R (3/8 + 1/4) / 2 of 1/2
+    # shares of two places: a 1/4, b 1/4, c 1/2; the gap 1/8 + 0 + 1/8
+    assert plain.credit(query, cutoff=2) == pytest.approx(
+        {
+            "AE_D": (9 + 4 + 9) / 64,
+            "AE_R": 5 / 8,
+            "AE_L": (1 + 4 + 9) / 64 / 1.5,
+            "CreditGap": 1 / 4,
+        }
+    )
+    # three: the third is for c, d and e alike, so that 1/3, 1/3, 1/9, 1/9, 1/9
+    found = plain.credit(query, cutoff=3)
+    assert found["AE_R"] == pytest.approx(3 / 8 + 1 / 4 + 3 / 8 / 3)
+    distance = (3 / 8 - 1 / 3) ** 2 + (1 / 4 - 1 / 3) ** 2 + (3 / 8 - 1 / 9) ** 2 + 2 / 81
+    assert found["AE_L"] == pytest.approx(distance / (1 + 2 / 9 + 3 / 81))
+    # shares of three places: the second ranking has three documents, 1/3 each
+    assert found["CreditGap"] == pytest.approx(1 / 8 + (1 / 4 - 1 / 6) + (5 / 12 - 3 / 8) + 1 / 6)
+    assert set(plain.credit(dataclasses.replace(query, labels={"c": 0}), cutoff=2)) == {
+        "AE_D", "CreditGap",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="no ranking of the query has defined credit"):
+        plain.credit(dataclasses.replace(query, credit=CREDIT[2:]), cutoff=2)
+
+
+def test_credit_of_groups_by_hand():
+    # c and e have no group: x 3/8, y 1/4, thus 3/5 and 2/5 against halves
+    query = Query({}, [], {"a": {"x": 1.0}, "b": {"y": 1.0}}, {"x": 0.5, "y": 0.5}, credit=CREDIT)
+    found = plain.credit_of_groups(query, cutoff=2)
+    jsd = 0.3 * math.log(0.6 / 0.55) + 0.2 * math.log(0.4 / 0.45)
+    jsd += 0.25 * math.log(0.5 / 0.55) + 0.25 * math.log(0.5 / 0.45)
+    # x 3/8 - 1/4, y 1/4 - 1/4, unknown 3/8 - 1/2
+    assert found == pytest.approx({"AWRF": 1 - jsd, "CreditGap": 1 / 4})
+    # a half member: x 3/16 - 1/8, y the same and 0, unknown -1/8
+    both = dataclasses.replace(query, groups={"a": {"x": 0.5, "y": 0.5}, "b": {"y": 1.0}})
+    assert plain.credit_of_groups(both, cutoff=2)["CreditGap"] == pytest.approx(1 / 4)
+    assert plain.credit_of_groups(dataclasses.replace(query, groups={}), cutoff=2) == {}
+
+
+def credit_frame():
+    rows = [
+        ("q1", sample, docno, 2 * place, credit)  # gaps in ranks do not count
+        for sample, answer in enumerate(CREDIT)
+        for place, (docno, credit) in enumerate(answer.items())
+    ]
+    rows += [("q2", 0, "a", 0, math.nan), ("q3", 0, "x", 0, 1.0)]
+    return pd.DataFrame(rows, columns=["qid", "sample", "docno", "rank", "credit"])
+
+
+def test_the_users_credit(tmp_path):
+    labels = [("q1", "a", 2), ("q1", "b", 1), ("q1", "c", 0), ("q2", "a", 1), ("q3", "x", 0)]
+    qrels = pd.DataFrame([*labels, ("q4", "x", 1)], columns=["qid", "docno", "label"])
+    groups = fairtk.Groups.from_frame(pd.DataFrame({"docno": list("abc"), "group": list("xyx")}))
+    options = {"groups": groups, "target": "uniform", "cutoff": 3}
+    found = fairtk.conformance(credit_frame()[::-1], qrels, **options)
+    table = found.table.set_index(["definition", "value"])
+    assert found.conforms and list(table.index) == [
+        ("credit", "AE_D"), ("credit", "AE_R"), ("credit", "AE_L"), ("credit", "CreditGap"),
+        ("credit-groups", "AWRF"), ("credit-groups", "CreditGap"),
+    ]  # fmt: skip
+    # q4 is lacking; of q1 d stands in a ranking without defined credit alone: n is 4 in fairtk
+    assert table["agree"].tolist() == [3, 2, 2, 3, 3, 3]
+    causes = found.differences.groupby("value")["cause"].agg(" ".join)
+    assert "the run lacks the query" in causes["CreditGap"]
+    assert "rankings without defined credit alone" in causes["AE_R"]
+    assert "rankings without defined credit" not in causes["AE_D"]
+    # without ranks there is no exposure to compare with; with scores there are rankings, too
+    bare = fairtk.conformance(credit_frame().drop(columns="rank"), qrels, cutoff=3)
+    assert bare.conforms and set(bare.table["value"]) == {"AE_D", "AE_R", "AE_L"}
+    scored = credit_frame().assign(score=-credit_frame()["rank"].astype(float))
+    scored = fairtk.conformance(scored.drop(columns="rank"), qrels, **options)
+    assert scored.conforms and {"paper", "credit", "credit-groups"} <= set(
+        scored.table["definition"]
+    )
+    fairtk.io.write_credit(credit_frame(), tmp_path / "credit.tsv")
+    fairtk.io.write_qrels(qrels, tmp_path / "qrels.txt")
+    files = [str(tmp_path / "qrels.txt"), str(tmp_path / "credit.tsv")]
+    result = CliRunner().invoke(cli, ["conformance", *files, "--cutoff", "3"])
+    assert result.exit_code == 0 and "CreditGap" in result.output
+
+
+def test_a_wrong_alpha_is_found(monkeypatch):
+    def halved(query, **settings):
+        return {name: value / 2 for name, value in plain.credit(query, **settings).items()}
+
+    broken = dataclasses.replace(definitions.CREDITED, values=halved)
+    monkeypatch.setitem(definitions.DEFINITIONS, "credit", broken)
+    qrels = pd.DataFrame({"qid": ["q1"], "docno": ["a"], "label": [1]})
+    found = fairtk.conformance(credit_frame(), qrels, cutoff=2)
+    row = found.table.set_index("value").loc["AE_D"]
+    assert not found.conforms
+    assert (row["unexplained"], row["largest"]) == (1, pytest.approx(11 / 64))
+
+
 def frames(ties=False):
     rankings = {"q1": [["a", "b", "c"], ["b", "a", "c"]], "q2": [["c", "d", "a"], ["d", "c", "a"]]}
     rows = [

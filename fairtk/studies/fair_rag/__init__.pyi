@@ -29,3 +29,8 @@ from .tables import paper_numbers as paper_numbers
 from .tables import place_table as place_table
 from .tables import trade_offs as trade_offs
 from .tables import uniform_end as uniform_end
+
+# What other rooms use, and users need not:
+# isort: split
+from .study import n_subsets as n_subsets
+from .study import subsets_of as subsets_of

@@ -585,18 +585,23 @@ def _distinct(
 
 
 def n_subsets(k: int, maker: str) -> int:
-    """Return how many lists credit asks for of a ranking of k documents; a maker of `SUBSETS`."""
+    """Return how many lists credit asks for of a ranking of k documents.
+
+    Args:
+        k: documents of the ranking.
+        maker: ``"one-out"`` (k + 1) or ``"shapley"`` (2^k).
+    """
     return 1 << k if SUBSETS[maker] == "all" else k + 1
 
 
 def subsets_of(
     rankings: Iterable[tuple[str, tuple[str, ...]]], maker: str
 ) -> set[tuple[str, tuple[str, ...]]]:
-    """Return the distinct lists that credit asks for.
+    """Return the distinct lists that credit asks for, as pairs of qid and docnos in order.
 
     Args:
         rankings: qid and docnos of each.
-        maker: of `SUBSETS`.
+        maker: ``"one-out"`` or ``"shapley"``.
     """
     lists: set[tuple[str, tuple[str, ...]]] = set()
     for qid, docnos in rankings:

@@ -22,9 +22,9 @@ from fairtk.studies.fair_rag import (
     make_generator,
     place_table,
     plot_credit,
+    subsets_of,
 )
 from fairtk.studies.fair_rag.figures import credit_words
-from fairtk.studies.fair_rag.study import subsets_of
 
 
 def frame(rows):
