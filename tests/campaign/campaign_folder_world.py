@@ -121,7 +121,7 @@ def read_lamp(files: Files) -> dict[Any, Any]:
             _need(key not in values, "dev_questions.json", "a profile id twice")
             values[key] = (_text_of(item, "title", "dev_questions.json")
                            + "|" + _text_of(item, "text", "dev_questions.json"))  # fmt: skip
-            if "date" in item:
+            if item.get("date") is not None:
                 _text_of(item, "date", "dev_questions.json")
     _need(isinstance(outputs, dict) and isinstance(outputs.get("golds"), list),
           "dev_outputs.json", "no golds")  # fmt: skip

@@ -120,7 +120,8 @@ def _wanted(
             unsaid += more
         read = {each: reading(each, clean[each]) for each in ("run", "qrels", "groups")}
     except Refused as refused:
-        return refused
+        of_ranks = "rank" in str(refused) and "rank" not in door.reads.get("run", ("rank",))
+        return (None, ["ranks that the door does not read"]) if of_ranks else refused
     values = attempt_call(door, clean, k)
     if door.formula is not None and isinstance(values, dict):
         formula = door.formula(read["qrels"], read["run"], read["groups"], None, k)

@@ -8,6 +8,8 @@ import pandas as pd
 from campaign_doors import LABELS, MEMBERS, RUN, Door, groups_of
 from campaign_frame_world import Frames
 
+NO_FILE = "there is no such file"  # a text is a file's path there
+
 
 def function_doors() -> list[Door]:
     """Return a door for each function."""
@@ -18,9 +20,9 @@ def function_doors() -> list[Door]:
              {"qrels": LABELS, "groups": MEMBERS}, _from_qrels),
         Door("coverage", ("coverage", "Groups 'kind'"),
              {"run": ("qid", "docno", "rank", "sample"), "groups": MEMBERS}, _coverage),
-        Door("explain AWRF", ("explain", "AWRF", "Groups 'kind'"), {**both, "groups": MEMBERS},
-             _explain_awrf),
-        Door("explain EE_L", ("explain", "EE_L"), both, _explain_loss),
+        Door("explain AWRF", ("explain", "AWRF", "Groups 'kind'", NO_FILE),
+             {"run": RUN, "qrels": ("qid",), "groups": MEMBERS}, _explain_awrf),
+        Door("explain EE_L", ("explain", "EE_L", NO_FILE), both, _explain_loss),
         Door("drop_undefined", ("drop_undefined",), {"qrels": LABELS}, _drop_undefined),
         Door("write_run", ("write_run",), {"run": RUN}, _write_run),
         Door("write_qrels", ("write_qrels",), {"qrels": LABELS}, _write_qrels),
