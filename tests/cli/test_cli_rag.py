@@ -52,7 +52,8 @@ def test_from_files_to_tables(tmp_path, fairtk):
     assert "upper quartile of EE_D: alpha 0: 0." in text and "&#34;n_samples&#34;: 2" in text
     config = json.loads((model / "config.json").read_text(encoding="utf-8"))["experiment"]
     assert isinstance(config["warnings"], list)
-    assert len(list((tmp_path / "out").glob("settings/*/figures/*.pdf"))) == 4
+    assert len(list((tmp_path / "out").glob("settings/*/figures/*.pdf"))) == 5
+    (svg,) = (tmp_path / "out").glob("settings/*/figures/requests_LaMP-2.svg")  # Figure 7
     status = fairtk("rag", *map(str, asked), "--status", "--format", "csv")
     missing = [line.rsplit(",", 1)[1] for line in status.stdout.splitlines()[1:]]
     assert set(missing) == {"0"}

@@ -26,6 +26,7 @@ from .tables import credit_table as credit_table
 from .tables import fairness_intervals as fairness_intervals
 from .tables import normalized_utility as normalized_utility
 from .tables import paper_numbers as paper_numbers
+from .tables import paper_tables as paper_tables
 from .tables import place_table as place_table
 from .tables import trade_offs as trade_offs
 from .tables import uniform_end as uniform_end

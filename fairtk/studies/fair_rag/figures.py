@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
 from fairtk.io import (
     BLUE,
@@ -24,6 +25,7 @@ from fairtk.io import (
     open_axes,
     series,
 )
+from fairtk.measures import bounds_of, parse, short_names
 from fairtk.report import mean_intervals
 from fairtk.studies.fair_rag.tables import (
     AE_D,
@@ -46,15 +48,12 @@ from fairtk.studies.fair_rag.tables import (
     place_table,
 )
 
-NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "normalized EU"}
 AXES = {
     EE_D: "← more even exposure · disparity (EE-D)",
     EE_R: "ranking quality (EE-R) · more useful →",
     EU: "normalized EU · better answers →",
 }
 """Measures in words, with what is better where."""
-BOUNDS = {EE_D: (0.0, 1.0), EE_R: (0.0, 1.0), EU: (0.0, math.inf)}
-"""Of the measures, beyond which no interval reaches."""
 _COLUMNS = 4
 _SMALL = 8
 
@@ -100,7 +99,7 @@ def plot_trade_off(
                 **{"color": looks[line].color, "markersize": 2.5, "alpha": 0.3, "mew": 0},
             )
         every_line = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
-        draw_trade_off(axes, every_line, AXES[x], AXES[y])
+        draw_trade_off(axes, every_line, _axis(x), _axis(y))
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
     handles = {
         label: handle
@@ -152,7 +151,7 @@ def plot_spread(
             parts = [_of(wide, alpha)[measure].dropna().to_numpy() for alpha in alphas]
             _boxes(axes, parts, [_word(alpha) for alpha in alphas], generator)
             if column == 0:
-                axes.set_ylabel(AXES[measure].replace(" · ", "\n"), fontsize=_SMALL, color=INK)
+                axes.set_ylabel(_axis(measure).replace(" · ", "\n"), fontsize=_SMALL, color=INK)
         grid[0, column].set_title("\n".join(map(str, model)), fontsize=_SMALL, color=INK)
         grid[-1, column].set_xlabel(
             "alpha · nearer to the fixed ranking →", fontsize=_SMALL, color=INK
@@ -224,8 +223,9 @@ def plot_requests(
         even = min(1.0, cutoff / candidates)
         bars.axvline(even, color=GRAY, linestyle="--", linewidth=1)
         bars.annotate(
-            "if all were\nshown alike", (even, len(names) - 1), xytext=(3, 0), va="bottom",
-            textcoords="offset points", fontsize=_SMALL - 1, color=INK,
+            "if all were shown alike", (even, 1), xytext=(0, 2), ha="center", va="bottom",
+            xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=_SMALL - 1,
+            color=INK,
         )  # fmt: skip
     for axes in grid:
         open_axes(axes)
@@ -350,13 +350,27 @@ def _line(wide: pd.DataFrame, x: str, y: str, name: str, look: Series) -> Points
 def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray, FloatArray]:
     """Return means by alpha, and how far their intervals reach below and above."""
     middle, away = [], []
+    bounds = _bounds(name)
     for alpha in alphas:
         values = _of(wide, alpha)[name].to_numpy()
-        low, high = mean_intervals(values[None], method="t", bounds=BOUNDS[name])
+        low, high = mean_intervals(values[None], method="t", bounds=bounds)
         mean = float(values.mean())
         middle.append(mean)
         away.append(np.nan_to_num([mean - low[0], high[0] - mean]))
     return np.array(middle), np.array(away).T
+
+
+def _axis(name: str) -> str:
+    return AXES.get(name) or short_names([name])[name]
+
+
+def _bounds(name: str) -> tuple[float, float]:
+    """Return a measure's bounds; none where the name is of a value that is no measure alone."""
+    if name == EU:
+        return 0.0, math.inf  # divided by the best: of the deterministic run it may exceed 1
+    with suppress(FairtkError):
+        return bounds_of(parse(name))
+    return -math.inf, math.inf
 
 
 def _of(wide: pd.DataFrame, alpha: Any) -> pd.DataFrame:

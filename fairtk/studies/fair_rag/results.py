@@ -12,13 +12,14 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import FormatError, NotFoundError
-from fairtk.experiment import SETTINGS, environment
-from fairtk.frames import QID
+from fairtk.experiment import SETTINGS, environment, open_results
+from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import Table, read_json, read_parquet, write_parquet
 from fairtk.report import Section, save_sections
 from fairtk.studies.fair_rag.figures import (
     credit_words,
     plot_credit,
+    plot_requests,
     plot_spread,
     plot_trade_off,
     spread_words,
@@ -32,6 +33,7 @@ from fairtk.studies.fair_rag.tables import (
     APART,
     CREDIT_MEASURES,
     DETERMINISTIC,
+    DOCUMENTS,
     EE_D,
     EE_R,
     EU,
@@ -47,7 +49,9 @@ from fairtk.studies.fair_rag.tables import (
     VALUE,
     credit_table,
     fairness_intervals,
+    fitted_latex,
     paper_numbers,
+    paper_tables,
     place_table,
     trade_offs,
     uniform_end,
@@ -153,7 +157,7 @@ class RagResults:
     # Files ------------------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write values, tables (CSV, Markdown, LaTeX) and settings.
+        """Write values, tables (CSV, Markdown, LaTeX; `paper_tables` beside them) and settings.
 
         Args:
             folder: the study's; results of other settings lie beside these.
@@ -166,7 +170,10 @@ class RagResults:
         write_parquet(self.values.assign(**{ALPHA: self.values[ALPHA].map(str)}),
                       place / "values.parquet")  # fmt: skip
         write_parquet(self.sizes, place / "sizes.parquet")
-        write_tables(place, self.tables())
+        tables = self.tables()
+        write_tables(place, tables)
+        laid_out = paper_tables(tables["fairness_intervals"], tables["trade_offs"])
+        write_tables(place, laid_out, fitted_latex)
         facts = {
             "settings": self.settings.as_json(),
             "notes": self.notes,
@@ -245,7 +252,7 @@ TRADE_OFFS = {
 
 
 def write_figures(results: RagResults, folder: Path) -> None:
-    """Write the study's figures as SVG and PDF.
+    """Write the study's figures as SVG and PDF; Figure 7 where rankings are saved.
 
     Args:
         results: the study's.
@@ -257,10 +264,33 @@ def write_figures(results: RagResults, folder: Path) -> None:
         for name, (x, y, _) in TRADE_OFFS.items():
             figure = plot_trade_off(results.values, x, y, by=by)
             write_pictures(figure, folder, f"{name}_by_{by}", "svg", "pdf")
+    _write_requests(results, folder)
     for task, part in results.values.groupby(TASK, sort=False):
         write_pictures(plot_spread(part), folder, f"spread_{task}", "svg", "pdf")
         if results.has_credit:
             write_pictures(plot_credit(part), folder, f"credit_{task}", "svg", "pdf")
+
+
+def _write_requests(results: RagResults, folder: Path) -> None:
+    """Write Figure 7: a query of each task, if its rankings are saved, at the smallest alpha."""
+    settings, sizes = results.settings, results.sizes
+    models = results.values.drop_duplicates(TASK)[MODEL]
+    for model in models.itertuples(index=False, name=None):
+        place = model_folder(folder.parents[1], settings.name, model)
+        if not place.is_dir():
+            continue
+        saved, alpha = open_results(place), f"alpha {min(settings.alphas):g}"
+        run = saved.rankings(alpha)
+        run = run[run[QID] == run[QID].iloc[0]]
+        qid, labels = run[QID].iloc[0], saved.qrels
+        useful = () if labels is None else labels[(labels[QID] == qid) & (labels[LABEL] > 0)][DOCNO]
+        size = _of(sizes, (model[0], model[2], qid), [TASK, GENERATOR, QID])
+        figure = plot_requests(
+            run, cutoff=settings.cutoff, candidates=size[DOCUMENTS].iloc[0], useful=useful
+        )
+        title = f"{', '.join(model)}, {alpha}\n{figure.get_suptitle()}"
+        figure.suptitle(title, fontsize=9)
+        write_pictures(figure, folder, f"requests_{model[0]}", "svg", "pdf")
 
 
 def model_sections(results: RagResults, model: tuple[str, str, str]) -> list[Section]:

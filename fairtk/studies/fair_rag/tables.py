@@ -26,6 +26,7 @@ import functools
 import warnings
 from collections.abc import Iterator
 from importlib import resources
+from itertools import zip_longest
 from numbers import Real
 from typing import Any
 
@@ -42,7 +43,9 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require
+from fairtk.io import Marked, Table, latex_text, rounded_text
 from fairtk.report import CURVES, correct, curve_values, mean_intervals, paired_test
+from fairtk.studies.frame import file_name
 
 TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
 MEASURE, VALUE = "measure", "value"
@@ -50,6 +53,8 @@ DOCUMENTS, USEFUL = "documents", "useful"
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
 EE_D, EE_R, EU = "EE_D", "EE_R", "EU"
 MODEL = [TASK, RETRIEVER, GENERATOR]
+NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "normalized EU"}
+"""Measures in words."""
 
 
 def sampled(alpha: pd.Series) -> pd.Series:
@@ -393,6 +398,112 @@ def _by_query(points: pd.Series) -> FloatArray:
     """Return values of shape (queries, policies), queries in order; NaN where there is none."""
     table = points.unstack(ALPHA).sort_index()
     return np.asarray(table.to_numpy(dtype=np.float64))
+
+
+LAID_OUT = ("slope of points", "area of means")
+"""The slope and the area that Tables 3 to 5 show: a line through what all policies gave each query,
+and the area under the curve that is drawn."""
+BESIDE_EACH_OTHER = ("LaMP-1", "LaMP-4")
+"""The tasks of Table 1."""
+
+
+def paper_tables(intervals: pd.DataFrame, slopes: pd.DataFrame) -> dict[str, Table]:
+    """Return Tables 1 and 3 to 12 as the paper lays them out, with the study's own numbers.
+
+    Args:
+        intervals: what `fairness_intervals` returns.
+        slopes: what `trade_offs` returns.
+
+    Returns:
+        ``table_6`` to ``table_12``, of other tasks ``table_of_TASK``: a row per model, a column per
+        interval, cells that are not negative in bold; ``table_1``: LaMP-1 and LaMP-4 side by side,
+        if both were run; ``table_3`` to ``table_5``: a row per task, a column per model in two
+        rows of heads, "slope of points" / "area of means".
+    """
+    parts = dict(list(_in_order(intervals, *MODEL).groupby(TASK, sort=False)))
+    tables = {}
+    if set(BESIDE_EACH_OTHER) <= set(parts):
+        both = [_model_rows(parts[task], f"{task}: model") for task in BESIDE_EACH_OTHER]
+        heads, *rows = (
+            [*one, *other] for one, other in zip_longest(*both, fillvalue=[""] * len(both[0][0]))
+        )
+        tables["table_1"] = _interval_table(" and ".join(BESIDE_EACH_OTHER), 1, heads, rows)
+    for number, part in slopes.groupby(TABLE):
+        tables[f"table_{number}"] = _slope_table(part, int(number))
+    for task, part in parts.items():
+        number = part[TABLE].iloc[0]
+        heads, *rows = _model_rows(part, "Model")
+        name = f"table_{number}" if number else f"table_of_{file_name(str(task))}"
+        tables[name] = _interval_table(str(task), number, heads, rows)
+    return tables
+
+
+def fitted_latex(table: Table) -> str:
+    r"""Return a table in LaTeX, made smaller where it is wider than the text: needs graphicx."""
+    width = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
+    text = latex_text(table).replace(r"\end{tabular}", r"\end{tabular}}", 1)
+    return text.replace(r"\begin{tabular}", rf"\resizebox{{{width}}}{{!}}{{\begin{{tabular}}", 1)
+
+
+def _in_order(rows: pd.DataFrame, *keys: str) -> pd.DataFrame:
+    """Return rows by the keys, whose values stay in the order in which they come."""
+    return rows.iloc[np.lexsort([pd.factorize(rows[key])[0] for key in reversed(keys)])]
+
+
+def _model_rows(part: pd.DataFrame, head: str) -> list[list[str]]:
+    """Return the heads and a row for each model of a task."""
+    rows = [[f"{head} (baseline utility)", *dict.fromkeys(part[INTERVAL])]]
+    for (retriever, generator), own in part.groupby([RETRIEVER, GENERATOR], sort=False):
+        name = f"{retriever}+{generator} ({own[BASELINE].iloc[0]:.3f})"
+        rows.append([name, *map(_difference, own[VALUE])])
+    return rows
+
+
+def _difference(value: float) -> str:
+    if np.isnan(value):
+        return ""
+    value = round(value, _DIGITS)
+    text = rounded_text(value, 2)
+    return Marked(f"+{text}" if value > 0 and text[0] != "<" else text, int(value >= 0))
+
+
+def _interval_table(of: str, number: int, heads: list[str], rows: list[list[str]]) -> Table:
+    caption = (
+        f"{of}{_in_paper(number)}: mean {NAMES[EU]} of the rankings whose {NAMES[EE_D]} is in an "
+        "interval, minus that of the fixed ranking (in parentheses). Bold: not negative."
+    )
+    note = (
+        "Empty: no ranking is there. Not all queries have rankings in an interval; the same by "
+        "query, with intervals and p, is in fairness_intervals.csv."
+    )
+    return Table(heads, rows, caption, note)
+
+
+def _slope_table(part: pd.DataFrame, number: int) -> Table:
+    # Table 3 has the retrievers of each generator, the others the generators of each retriever
+    sides = (GENERATOR, RETRIEVER) if number == 3 else (RETRIEVER, GENERATOR)
+    models = list(_in_order(part, *sides).groupby([*sides], sort=False).groups)
+    values = part.set_index([TASK, *sides, STATISTIC])[VALUE].to_dict()
+    outer = [model[0] for model in models]
+    first = [name if name not in outer[:place] else "" for place, name in enumerate(outer)]
+    rows = [["", *(model[1] for model in models)]]
+    for task in dict.fromkeys(part[TASK]):
+        row = [str(task)]
+        for model in models:
+            both = [values.get((task, *model, name)) for name in LAID_OUT]
+            row.append(" / ".join(rounded_text(v, 4) for v in both if v is not None))
+        rows.append(row)
+    x, y = (NAMES[name] for name in TRADE_OFFS[number])
+    caption = (
+        f"Slope / AUC of {y} against {x}{_in_paper(number)}: of a line fitted to all queries at "
+        "all alphas, and below the curve of the means of each alpha, over 0 to 1."
+    )
+    note = "Other ways to fit and to close, with intervals, are in trade_offs.csv."
+    return Table(["Task", *first], rows, caption, note)
+
+
+def _in_paper(number: int) -> str:
+    return f" (Table {number} of Towards Fair RAG)" if number else ""
 
 
 def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd.DataFrame:

@@ -128,6 +128,24 @@ def test_figures_are_written_alike_each_time(values, tmp_path, kind):
     assert one == two
 
 
+def test_any_measure_is_drawn_within_its_own_bounds(values):
+    """CreditGap ends at 2, nDCG at 1; utility is no measure of fairtk's, and has no bounds."""
+    ends = {}
+    for name in ("CreditGap", "nDCG", "utility"):
+        other = values.replace({"measure": {"EU": name}})
+        chosen = (other["measure"] == name) & (other["qid"] > "q01")
+        # two queries low, the others at 2 (at 1 for nDCG): t intervals reach above
+        most = 1.0 if name == "nDCG" else 2.0
+        other.loc[other["measure"] == name, "value"] = most - 0.9
+        other.loc[chosen, "value"] = most
+        axes = plot_trade_off(other, "EE_D", name).axes[0]
+        assert axes.get_ylabel() == name
+        bars = [path for c in axes.collections for path in c.get_segments()]
+        ends[name] = max(point[1] for bar in bars for point in bar)
+    assert ends["CreditGap"] == 2 and ends["nDCG"] == 1 and ends["utility"] > 2
+    assert plot_spread(values.replace({"measure": {"EU": "nDCG"}}), ("nDCG",)).axes
+
+
 def test_undefined_values_are_left_out(values):
     lost = values.assign(value=values["value"].where(values["qid"] != "q00"))
     figure = plot_trade_off(lost, "EE_D", "EU")

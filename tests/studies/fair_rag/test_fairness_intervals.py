@@ -8,8 +8,16 @@ import pytest
 from values_of_models import study
 
 from fairtk.errors import DuplicateError, InputError, NotFoundError, ParameterError
+from fairtk.io import markdown_text
 from fairtk.statistics import paired_test
-from fairtk.studies.fair_rag import baselines, fairness_intervals, paper_numbers
+from fairtk.studies.fair_rag import (
+    baselines,
+    fairness_intervals,
+    paper_numbers,
+    paper_tables,
+    trade_offs,
+)
+from fairtk.studies.fair_rag.tables import fitted_latex
 
 COLUMNS = ["task", "retriever", "generator", "alpha", "qid", "measure", "value"]
 MODEL = ("LaMP-4", "BM25", "flan-t5-small")
@@ -156,3 +164,48 @@ def test_bad_input():
         fairness_intervals(found.assign(alpha="oracle"), cutoff=5)
     with pytest.raises(InputError, match="no deterministic run .*BM25"):
         fairness_intervals(values([(1, "a", 0.3, 0.8)]), cutoff=5)
+
+
+def test_laid_out_as_the_papers_tables():
+    """Models in rows by retriever, intervals in columns; what is not negative is bold."""
+    found = {}
+    for task in ("LaMP-4", "my task", "LaMP-1"):
+        for generator in ("small", "base"):
+            for retriever in ("BM25", "SPLADE"):
+                # means: 0.8 - 0.4 = +0.40; 0.398 - 0.4 = -0.002; 0.4 - 0.4 = 0
+                points = [(1, "a", 0.1, 0.8), (2, "a", 0.3, 0.398), (4, "a", 0.5, 0.4)]
+                points += [(8, "a", 0.9, 0.1 if retriever == "BM25" else 0.4025)]
+                own = values(points + FIXED)
+                own[["task", "retriever", "generator"]] = task, retriever, generator
+                found[task, generator, retriever] = own
+    del found["LaMP-4", "base", "SPLADE"]  # nothing useful: there is no such model
+    every = pd.concat(found.values())
+    tables = paper_tables(
+        fairness_intervals(every, cutoff=5, closed=True), trade_offs(every, resamples=10)
+    )
+    assert list(tables) == ["table_1", "table_5", "table_9", "table_of_my task", "table_6"]
+    lines = markdown_text(tables["table_9"]).splitlines()
+    assert lines[:5] == [
+        r"| Model (baseline utility) | \[0.0, 0.2) | \[0.2, 0.4) | \[0.4, 0.6) | \[0.6, 0.8) "
+        r"| \[0.8, 1.0\] |",
+        "| --- | --- | --- | --- | --- | --- |",
+        r"| BM25+small (0.400) | **+0.40** | \>-0.01 | **0** |  | -0.30 |",
+        r"| BM25+base (0.400) | **+0.40** | \>-0.01 | **0** |  | -0.30 |",
+        r"| SPLADE+small (0.400) | **+0.40** | \>-0.01 | **0** |  | **\<0.01** |",
+    ]
+    assert lines[6].startswith("*LaMP-4 (Table 9 of Towards Fair RAG): mean normalized EU ")
+    assert tables["table_of_my task"].caption.startswith("my task: mean ")
+    beside = tables["table_1"]
+    assert beside.columns[0] == "LaMP-1: model (baseline utility)" and len(beside.columns) == 12
+    assert [row[0] for row in beside.rows] == [
+        *("BM25+small (0.400)", "BM25+base (0.400)", "SPLADE+small (0.400)"),
+        "SPLADE+base (0.400)",
+    ]
+    assert [row[6] for row in beside.rows][-1] == "" and beside.rows[0][:6] == beside.rows[0][6:]
+    lone = every[every["task"] != "LaMP-1"]
+    laid_out = paper_tables(fairness_intervals(lone, cutoff=5), trade_offs(lone, resamples=10))
+    assert "table_1" not in laid_out
+    text = fitted_latex(tables["table_9"])
+    assert r"BM25+small (0.400) & \textbf{+0.40} & $>$-0.01 & \textbf{0} &  & -0.30 \\" in text
+    assert text.index(r"\resizebox{") < text.index(r"\begin{tabular}")
+    assert r"\end{tabular}}" in text

@@ -8,7 +8,7 @@ import pytest
 from values_of_models import ALPHAS, sizes_of, study
 
 from fairtk import EE_D, EE_R
-from fairtk.studies.fair_rag import paper_numbers, trade_offs, uniform_end
+from fairtk.studies.fair_rag import paper_numbers, paper_tables, trade_offs, uniform_end
 from fairtk.studies.fair_rag.tables import sizes
 
 QUICK = {"resamples": 20}
@@ -123,3 +123,40 @@ def test_the_papers_numbers():
     assert numbers["value"].abs().max() < 1000
     numbers["value"] = 0.0
     assert paper_numbers()["value"].any()  # a copy each
+
+
+def test_laid_out_as_the_papers_tables():
+    """Table 3: retrievers within generators; 4 and 5: generators within retrievers."""
+    slopes = pd.DataFrame(
+        [
+            [number, task, retriever, generator, statistic, value]
+            for number, task in ((3, "LaMP-4"), (3, "LaMP-2"), (5, "LaMP-4"))
+            for place, generator in enumerate(("small", "base"))
+            for retriever in ("BM25", "SPLADE")
+            if (task, generator, retriever) != ("LaMP-2", "base", "SPLADE")
+            for statistic, value in zip(
+                ("slope of points", "slope of means", "area of means", "area of points"),
+                (0.12344 + place, 7, 0.5, 7) if retriever == "BM25" else (-1e-7, 7, np.nan, 7),
+                strict=True,
+            )
+        ],
+        columns=["table", "task", "retriever", "generator", "statistic", "value"],
+    )
+    none = pd.DataFrame(columns=["task", "retriever", "generator"])
+    tables = paper_tables(none, slopes)
+    assert list(tables) == ["table_3", "table_5"]
+    first, second = "0.1234 / 0.5000", "1.1234 / 0.5000"
+    flat = ">-0.0001 / undefined"
+    assert tables["table_3"].columns == ["Task", "small", "", "base", ""]
+    assert tables["table_3"].rows == [
+        ["", "BM25", "SPLADE", "BM25", "SPLADE"],
+        ["LaMP-4", first, flat, second, flat],
+        ["LaMP-2", first, flat, second, ""],
+    ]
+    assert tables["table_5"].columns == ["Task", "BM25", "", "SPLADE", ""]
+    assert tables["table_5"].rows == [
+        ["", "small", "base", "small", "base"],
+        ["LaMP-4", first, second, flat, flat],
+    ]
+    caption = "Slope / AUC of normalized EU against disparity (EE-D) (Table 5 of Towards Fair RAG)"
+    assert tables["table_5"].caption.startswith(caption)
