@@ -1,5 +1,6 @@
 """Pages that begin with nothing are followed as a reader does: in an empty folder, cell by cell."""
 
+import doctest
 import re
 import shutil
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import fairtk
 
 DOCS = Path(__file__).parents[2] / "docs"
 CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -68,3 +71,24 @@ def test_first_number_from_an_empty_folder(tmp_path, monkeypatch):
         assert result.returncode == 0 and result.stdout + result.stderr, f"{command}: {result}"
     first = said["fairtk evaluate qrels.txt bm25.run -m EE_D@5 -m EE_R@5 -m nDCG@5"]
     assert first.stdout.splitlines()[2].split()[:3] == ["bm25", "30", "1.0000"]
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # PyTerrier's doc_score
+def test_the_examples_of_credit_are_true(tmp_path, monkeypatch):
+    """All of them in one session; the command, on the frames of the example above it."""
+    text = (DOCS / "concepts" / "credit.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("".join(cells), {}, "credit.md", None, 0)
+    assert len(cells) == 4
+    said = []
+    doctest.DocTestRunner().run(test, out=said.append, clear_globs=False)
+    assert said == []
+    monkeypatch.chdir(tmp_path)
+    names = test.globs
+    fairtk.io.write_qrels(names["qrels"], "qrels.txt")
+    fairtk.io.write_run(names["first"], "bm25.run")
+    names["authors"].to_csv("authors.tsv", sep="\t", index=False)
+    command = re.search(r"^fairtk providers .*$", text, re.MULTILINE).group()
+    result = shell(command, tmp_path)
+    assert result.returncode == 0 and "Kim" in result.stdout, result.stderr
+    assert (tmp_path / "lorenz.svg").exists()
