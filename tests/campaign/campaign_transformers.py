@@ -93,10 +93,11 @@ def _per_sample(frames: Frames) -> Any:
     import pyterrier as pt
 
     from fairtk import PerSample
-    from fairtk.frames import Run, as_strings
+    from fairtk.frames import Run, as_strings, require
 
     class _Reverse(pt.Transformer):
         def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+            require(inp, ["docno", "score"], "_Reverse")
             Run(inp, "_Reverse")  # what has no samples is passed on as it is
             out = inp.assign(docno=as_strings(inp["docno"]), score=-inp["score"].astype(float))
             out = out.sort_values(["qid", "score", "docno"], ascending=[True, False, True])
