@@ -60,6 +60,7 @@ def _rows(
 
 def by_row(frame: pd.DataFrame, columns: tuple[str, ...]) -> dict[Any, Any]:
     """Return some columns' cells by query, sample and document."""
+    frame = frame.reset_index(drop=True)  # which may be named like a column
     if "sample" in frame.columns:  # its numbers have no meaning
         ranks = frame.groupby("qid")["sample"].rank("dense") if len(frame) else frame["sample"]
         frame = frame.assign(sample=ranks)
