@@ -98,15 +98,16 @@ class Credit:
         Raises:
             ColumnError: the frame has neither ``rank`` nor ``score``.
             DuplicateError: a rank stands twice in a ranking.
+            InputError: ranks and scores disagree.
         """
         run, columns = self.run, self.run.frame.columns
-        rank = np.zeros(len(run), dtype=np.int64)
-        if RANK in columns:
-            rank = run.ranks
-        elif SCORE in columns:
-            rank[run.order] = run.position
-        elif len(run):
+        position = np.empty(len(run), dtype=np.int64)
+        if SCORE in columns:
+            position[run.order] = run.position
+            return position
+        if len(run):
             require(run.frame, [QID, DOCNO, CREDIT, RANK], run.where)
+        rank = run.ranks if RANK in columns else position
         twice = pd.DataFrame({"ranking": self.ranking, RANK: rank}).duplicated().to_numpy()
         if twice.any():
             row = int(np.flatnonzero(twice)[0])
@@ -116,7 +117,6 @@ class Credit:
             )
         order = np.lexsort((rank, self.ranking))  # ranks order, as everywhere: gaps do not count
         start = np.searchsorted(self.ranking[order], self.ranking[order])
-        position = np.empty(len(rank), dtype=np.int64)
         position[order] = np.arange(len(rank)) - start
         return position
 

@@ -196,6 +196,8 @@ def test_ranks_of_a_gap_order_and_stand_once():
     scored = run.drop(columns="rank").assign(score=[2.0, 1.0])
     for same in (run.assign(rank=[1, 2]), run.assign(rank=[0, 7]), scored):
         pd.testing.assert_frame_equal(measure.per_group(same), expected)
+    with pytest.raises(InputError, match="ranks disagree with scores at qid '1'"):
+        measure.per_group(run.assign(score=[1.0, 2.0]))
     with pytest.raises(InputError, match="rank 0 stands twice .* '1'"):
         measure.per_group(run.assign(rank=[0, 0]))
 
