@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from fairtk_baselines.fa_star_ir import fail_probability, mtable
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -120,6 +120,7 @@ def test_correction_is_the_best_of_all_tables(k, p, alpha):
 
 
 @given(k=st.integers(1, 60), p=SHARES, alpha=ALPHAS, adjust=st.sampled_from(["nearest", "below"]))
+@example(k=1, p=0.7, alpha=0.3, adjust="nearest")
 def test_the_interval_gives_the_table(k, p, alpha, adjust):
     table = mtable(k, p, alpha, adjust)
     low, high = table.interval

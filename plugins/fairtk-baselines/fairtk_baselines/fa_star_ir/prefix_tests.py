@@ -298,14 +298,15 @@ def _mtable(k: int, p: float, alpha: float, adjust: str) -> MTable:
     low = float(found.steps[found.step - 1]) if found.step else 0.0
     rest = values[values > alpha * (1 + ROUNDING)]
     high = float(rest.min(initial=1.0) if found.is_none else found.steps[found.step])
+    adjusted = alpha if found.is_none else _first_midpoint(low, high, alpha)
     return MTable(
         k,
         p,
         alpha,
         adjust,
         tuple(needed(found.limit).tolist()),
-        alpha if found.is_none else _first_midpoint(low, high, alpha),
-        (low, high),
+        adjusted,
+        (min(low, adjusted), high),  # 1 - .7 is a little more than .3, which is not fair either
         found.fail_probability,
     )
 
