@@ -8,11 +8,13 @@ from pathlib import Path
 import fairtk
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_ext"))
+sys.path[:0] = [str(HERE / "_ext"), str(HERE / "makers")]
+
+from release import full_name, read  # noqa: E402 - of makers
 
 project = "fairtk"
-author = "fairtk developers"
-copyright = "fairtk developers"  # noqa: A001 - Sphinx's name
+author = ", ".join(full_name(author) for author in read()["authors"])
+copyright = author  # noqa: A001 - Sphinx's name
 version = release = fairtk.__version__
 
 extensions = [
@@ -37,6 +39,7 @@ exclude_patterns = [
 templates_path = []
 
 html_math_renderer = "drawn"  # see formulas.py
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 html_theme = "furo"
 html_title = f"fairtk {version}"
 html_static_path = ["_static"]

@@ -14,7 +14,7 @@ import lazy_loader
 
 from fairtk.plugins import is_command_line
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

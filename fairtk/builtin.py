@@ -185,7 +185,7 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
     for task, name in _LAMP.items():
         warning = None
         if task == 6:
-            warning = "LaMP-6 is made from the Avocado corpus, which needs a licence (LDC2015T03)"
+            warning = "LaMP-6 is made from the Avocado corpus, which needs a license (LDC2015T03)"
         for by, users in (("", "users"), ("time/", "time")):
             for split in ("dev", "train"):
                 about = f"LaMP-{task}, {name}: {split} (split by {users})"

@@ -18,7 +18,14 @@ FROM_1 = "be an integer from 1"
 ABOVE_0 = "be a whole number above 0"
 
 
-def whole(name: str, value: Any, where: str = "", least: int | None = 1, rule: str = "") -> int:
+def whole(
+    name: str,
+    value: Any,
+    where: str = "",
+    least: int | None = 1,
+    rule: str = "",
+    most: int | None = None,
+) -> int:
     """Return a whole-number setting as an int.
 
     Args:
@@ -27,9 +34,10 @@ def whole(name: str, value: Any, where: str = "", least: int | None = 1, rule: s
         where: who has the setting.
         least: the smallest value allowed; None for any.
         rule: what it must do, in other words than the usual ones.
+        most: the largest value allowed; None for any.
 
     Raises:
-        ParameterError: the value is not a whole number, or too small.
+        ParameterError: the value is not a whole number, too small or too large.
     """
     try:
         count = None if isinstance(value, bool) else operator.index(value)
@@ -38,6 +46,8 @@ def whole(name: str, value: Any, where: str = "", least: int | None = 1, rule: s
     if count is None or (least is not None and count < least):
         kind = "be an integer" if least is None else f"be an integer of at least {least}"
         raise _error(name, value, where, rule or kind)
+    if most is not None and count > most:
+        raise _error(name, value, where, f"be at most {most}")
     return count
 
 

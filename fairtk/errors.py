@@ -93,8 +93,23 @@ class MissingExtraError(FairtkError, ImportError):
         )
 
 
+class MissingPluginError(InputError):
+    """A name that one of the project's plugins gives, which is not installed.
+
+    Args:
+        what: what was asked for, e.g. ``"the generator 'vllm'"``.
+        distribution: the plugin's.
+    """
+
+    def __init__(self, what: str, distribution: str) -> None:
+        super().__init__(
+            f"{what} is in the distribution {distribution}, which is not installed: pip install "
+            f"{distribution} (from a checkout: pip install ./plugins/{distribution})"
+        )
+
+
 class PluginError(FairtkError):
-    """A plugin breaks a rule of the plugin system: a misspelt hook, a name taken twice."""
+    """A plugin breaks a rule of the plugin system: a misspelled hook, a name taken twice."""
 
 
 class BrokenPluginError(FairtkError):
@@ -107,6 +122,10 @@ class MeasureError(FairtkError, ValueError):
 
 class ModelError(FairtkError, OSError):
     """The weights of a model cannot be found, or are stored in an unsafe form."""
+
+
+class NoModelError(ModelError, InputError):
+    """What was named as a model's folder is none."""
 
 
 class DownloadError(FairtkError, OSError):
@@ -242,10 +261,11 @@ def suggestion(name: str, known: Iterable[str], limit: int = 12) -> str:
         limit: how many names are listed when none is near.
     """
     names = sorted({str(k) for k in known})
-    lowered = {n.lower(): n for n in reversed(names)}
-    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), {n.lower() for n in names}, n=1, cutoff=0.6)
     if near:
-        return f"; did you mean {lowered[near[0]]!r}?"
+        alike = [n for n in names if n.lower() == near[0]]  # NDCG and nDCG: case decides
+        nearest = max(alike, key=lambda n: difflib.SequenceMatcher(None, name, n).ratio())
+        return f"; did you mean {nearest!r}?"
     if not names:
         return "; none is registered"
     tail = ", ..." if len(names) > limit else ""

@@ -13,6 +13,7 @@ from fairtk.errors import (
     FormatError,
     InputError,
     MissingExtraError,
+    MissingPluginError,
     ModelError,
     NotFoundError,
     ParameterError,
@@ -41,6 +42,7 @@ def test_one_class_catches_all():
         (FormatError, ValueError),
         (NotFoundError, ValueError),
         (MissingExtraError, ImportError),
+        (MissingPluginError, InputError),
         (ModelError, OSError),
         (DownloadError, OSError),
     ],
@@ -96,3 +98,10 @@ def test_a_name_of_a_room_says_which_room():
         fairtk.EachDocument  # noqa: B018
     with pytest.raises(AttributeError, match="No fairtk attribute Nowhere$"):
         fairtk.Nowhere  # noqa: B018
+
+
+def test_of_names_that_differ_in_case_alone_the_one_nearest_in_case_is_meant():
+    """ir_measures knows both."""
+    known = ["NDCG", "P", "nDCG"]
+    assert suggestion("nDGC", known) == suggestion("ndcg", known) == "; did you mean 'nDCG'?"
+    assert suggestion("NDGC", known) == "; did you mean 'NDCG'?"

@@ -23,6 +23,15 @@
 # Run it as a script (`python tutorials/01_evaluate_a_run.py`) or open it as a notebook (jupytext).
 # Figures go to the folder in `FAIRTK_TUTORIAL_OUT`, by default a new temporary folder.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[report]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import os
 import tempfile

@@ -23,6 +23,15 @@
 # in the first k ranks, which share goes to the document that is shown most? A policy that always
 # shows the same k documents has 1/k; an even one over n candidates comes near 1/n.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[report]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import io
 import os

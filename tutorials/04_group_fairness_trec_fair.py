@@ -29,6 +29,15 @@
 # `trec_2022_articles_discrete.json.gz` and `train_topics_meta.jsonl`. Without one, the script
 # writes files of the same form. Figures go to the folder in `FAIRTK_TUTORIAL_OUT`.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[report]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import builtins
 import os

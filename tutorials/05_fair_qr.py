@@ -28,6 +28,15 @@
 #
 # `FAIRTK_TUTORIAL_FAST=1` takes seconds. Figures go to the folder in `FAIRTK_TUTORIAL_OUT`.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[t5,study]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import os
 import shlex
@@ -100,11 +109,11 @@ run = fair_qr(data.topics)
 trace = fair_qr.trace
 kept = trace[trace["iteration"] > 0].groupby("qid")["kept"].sum()
 qid = str(kept.idxmax()) if len(kept) else data.topics["qid"].iloc[0]
-columns = ["iteration", "query", "group", "divergence", "AWRF", "nDCG", "nDCG_reranked", "kept"]
+columns = ["iteration", "group", "divergence", "AWRF", "nDCG", "nDCG_reranked", "kept"]
 one = trace[trace["qid"] == qid]
 print(one[columns].to_string(index=False, float_format="{:.3f}".format))
-for row in one[one["note"] != ""].itertuples():
-    print(f"iteration {row.iteration}: {row.note}")
+for row in one.itertuples():
+    print(f"iteration {row.iteration}: {row.query}{row.note and f' ({row.note})'}")
 
 # %% [markdown]
 # Read it from above: the group that lacks most, the words that were added, what the divergence and

@@ -27,6 +27,15 @@
 #
 # `FAIRTK_TUTORIAL_FAST=1` takes a minute. Results go to the folder in `FAIRTK_TUTORIAL_OUT`.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[t5,study]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import os
 import tempfile
@@ -138,8 +147,9 @@ figure.savefig(OUT / "06_spread.png", dpi=150)
 figure
 
 # %%
+print("pages to read and send, in the folder of the results:")
 for page in fair_rag.save_model_sections(results, OUT):
-    print(f"a page to read and send: fairtk report {page}")
+    print(f"fairtk report {page.relative_to(OUT)}")
 
 # %% [markdown]
 # What these numbers do not say: whether even exposure is what the authors of documents want, and

@@ -26,6 +26,15 @@
 #
 # `FAIRTK_TUTORIAL_FAST=1` sends fewer requests. Figures go to the folder in `FAIRTK_TUTORIAL_OUT`.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[report]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import hashlib
 import json

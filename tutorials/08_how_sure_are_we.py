@@ -24,6 +24,15 @@
 # It takes a few minutes on two cores, half a minute with `FAIRTK_TUTORIAL_FAST=1`. Figures go to
 # the folder in `FAIRTK_TUTORIAL_OUT`, by default a new temporary folder.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[t5,report]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import os
 import tempfile

@@ -25,6 +25,15 @@
 #
 # `FAIRTK_TUTORIAL_FAST=1` takes a minute. Results go to the folder in `FAIRTK_TUTORIAL_OUT`.
 
+# %% tags=["remove-cell"]
+# On Colab, which lacks fairtk.
+import subprocess
+import sys
+
+if "google.colab" in sys.modules:
+    package = "fairtk[t5,study]"
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+
 # %%
 import os
 import tempfile

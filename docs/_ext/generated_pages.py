@@ -5,6 +5,7 @@ tutorials as notebooks, ``references.bib`` all bibliographies. Git ignores all o
 """
 
 import ast
+import base64
 import importlib
 import inspect
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 from jupyter_cache import get_cache
+from release import read
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 from sphinx.util.inspect import signature as signature_of
@@ -175,9 +177,14 @@ def _top_page(summary):
 
 def tutorial_pages():
     """Yield the name and the notebook of each numbered tutorial, without outputs."""
+    svg = base64.b64encode((DOCS / "_static" / "colab.svg").read_bytes()).decode()
     for path in sorted(TUTORIALS.glob("[0-9]*.py")):
         notebook = jupytext.read(path)
+        # the branch is written by the workflow that publishes; the badge is inside the page
+        place = f"{read()['owner']}/fairtk/blob/notebooks/{path.stem}.ipynb"
         download = (
+            f'<a href="https://colab.research.google.com/github/{place}">'
+            f'<img alt="Open in Colab" src="data:image/svg+xml;base64,{svg}"></a>\n\n'
             f'Download it with its outputs: <a href="{path.stem}.ipynb" download>{path.stem}'
             ".ipynb</a>. The script is "
             f"`tutorials/{path.name}` of the source distribution."

@@ -18,7 +18,7 @@ from fairtk.analysis import plain
 from fairtk.analysis.evaluate import GivenGroups, evaluated
 from fairtk.analysis.plain import Query, Values
 from fairtk.errors import InputError
-from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, Credit, Run
+from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, Credit, Run, takes_tables
 from fairtk.groups import Groups, Target
 from fairtk.io import read_qrels, read_run
 
@@ -507,6 +507,7 @@ Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 DEFAULTS: Settings = {"cutoff": 5, "p": 0.5, "u": None, "complete": False, "ranked": True}
 
 
+@takes_tables
 def conformance(
     run: Data | None = None,
     qrels: Data | None = None,

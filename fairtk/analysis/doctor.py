@@ -16,7 +16,7 @@ from fairtk import checks
 from fairtk.analysis import findings
 from fairtk.analysis.evaluate import GivenGroups, completed, parse_with
 from fairtk.analysis.findings import Diagnosis, Finding
-from fairtk.errors import FairtkWarning, FormatError, InputError
+from fairtk.errors import FairtkWarning, FormatError, InputError, advice
 from fairtk.frames import (
     DOCNO,
     GROUP,
@@ -27,6 +27,7 @@ from fairtk.frames import (
     Qrels,
     Run,
     from_ir_measures,
+    takes_tables,
     uncoded,
 )
 from fairtk.groups import Groups, Target, attribute_of_rows
@@ -43,10 +44,6 @@ from fairtk.io import (
 from fairtk.measures import written
 
 _REMEDY = "mend whatever wrote these lines; they are left out of everything below"
-_ORDER = (
-    "choose what counts with --order score (as trec_eval) or --order rank (as expeval), and write "
-    "the run again; here scores count"
-)
 _SAMPLES_LOST = (
     "if the run is sampled, its column sample was lost: write it with fairtk.io.write_run; else "
     "keep the better rank of each document; here the first row counts"
@@ -69,7 +66,7 @@ def read_noting(data: Any, what: str, read: Callable[..., Any]) -> tuple[Any, li
     """
     problems: list[Flaw] = []
     content = data
-    if isinstance(data, pd.DataFrame):
+    if not isinstance(data, str | PathLike):
         frame = from_ir_measures(data, f"the {what}").reset_index(drop=True)
         if what == "run" and RANK in frame.columns and SCORE not in frame.columns:
             frame[SCORE] = -frame[RANK]
@@ -93,6 +90,14 @@ def _error(what: str, check: str, text: str, count: int, remedy: str) -> Finding
     return Finding("error", check, what, text, remedy, count)
 
 
+def _order() -> str:
+    score, rank = (advice(f'order="{by}"', f"--order {by}") for by in ("score", "rank"))
+    return (
+        f"choose what counts with {score} (as trec_eval) or {rank} (as expeval), and write "
+        "the run again; here scores count"
+    )
+
+
 def _findings(problems: list[Flaw], what: str) -> Iterator[Finding]:
     """Yield what a reader noted; broken lines are one finding."""
     lines = [problem for problem in problems if problem.check in ("line", "cut")]
@@ -112,7 +117,7 @@ def _findings(problems: list[Flaw], what: str) -> Iterator[Finding]:
             text = f"nothing can be read from here on: {error}"
             yield _error(what, "truncated", text, n, "write, copy or fetch the file again")
         elif problem.check == "order":
-            yield _error(what, "order", error, n, _ORDER)
+            yield _error(what, "order", error, n, _order())
         elif problem.check == "duplicates":
             again = _SAMPLES_LOST if what == "run" else "keep one of them; here the first counts"
             yield _error(what, "duplicates", rows, n, again)
@@ -124,6 +129,7 @@ Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 MEASURES = ("EE_D", "EE_R", "EE_L", "E(nDCG{})")
 
 
+@takes_tables
 def doctor(
     run: Data,
     qrels: Data,
@@ -162,7 +168,7 @@ def doctor(
     labels, wrong = read_noting(qrels, "qrels", _labels)
     attributes, wrong_groups = _read_groups(groups)
     results += wrong + wrong_groups
-    given_groups = GivenGroups.read(tuple(attributes), () if target is None else (target,))
+    given_groups = GivenGroups.read(attributes, () if target is None else (target,))
     given_groups.labels = labels
     empty = pd.DataFrame(columns=findings.COLUMNS)
     for what, frame in (("run", ranking), ("qrels", labels)):

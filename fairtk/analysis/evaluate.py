@@ -7,7 +7,7 @@ import contextlib
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import mul
@@ -38,6 +38,7 @@ from fairtk.frames import (
     Qrels,
     Run,
     from_ir_measures,
+    plain_columns,
     require,
     warn_of_unmatched,
 )
@@ -49,13 +50,16 @@ from fairtk.io import (
     naming,
     read_answers,
     read_gold_answers,
+    real_path,
 )
 from fairtk.measures import (
     FairEvaluator,
     FairMeasure,
+    Reasons,
     labels_for,
     qrel_columns,
     refuse_samples,
+    undefined_reasons,
     whole_labels,
     written,
 )
@@ -73,7 +77,7 @@ def unique_names(paths: Sequence[str]) -> list[str]:
 
     A file that is given twice gets a number behind its name.
     """
-    files = [Path("stdin" if path == STDIN else path).resolve() for path in paths]
+    files = [real_path("stdin" if path == STDIN else path) for path in paths]
     distinct = list(dict.fromkeys(files))
     same = Counter(file.with_name(_stem(file)) for file in distinct)
     ends = {f: _stem(f) if same[f.with_name(_stem(f))] == 1 else f.name for f in distinct}
@@ -102,11 +106,15 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
     """Return the file (``""``: a frame) of each run by its name, and the runs as they were
     given.
     """
-    if isinstance(runs, str | PathLike | pd.DataFrame):
+    if isinstance(runs, str | PathLike | pd.DataFrame) or not isinstance(runs, Iterable):
         runs = [runs]
     data = list(runs.values()) if isinstance(runs, Mapping) else list(runs)
     if not data:
         raise InputError("there is no run to measure")
+    called = runs if isinstance(runs, Mapping) else [f"run {n + 1}" for n in range(len(data))]
+    for name, run in zip(called, data, strict=True):
+        if not isinstance(run, str | PathLike | pd.DataFrame):
+            plain_columns(run, str(name))  # raises
     files = ["" if isinstance(run, pd.DataFrame) else fspath(run) for run in data]
     if isinstance(runs, Mapping):
         names = list(map(str, runs))
@@ -253,10 +261,12 @@ class GivenGroups:
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, files: tuple[Any, ...], targets: tuple[Any, ...] = ()) -> GivenGroups:
-        """Read group files; groups and targets may be objects already."""
-        from fairtk.groups import Groups
+    def read(cls, files: Any, targets: Any = ()) -> GivenGroups:
+        """Read group files; groups and targets may be objects already, and one stands alone."""
+        from fairtk.groups import Groups, Target
 
+        single = (str, PathLike, pd.DataFrame, Groups, Target)
+        files, targets = ((x,) if isinstance(x, single) else tuple(x) for x in (files, targets))
         attributes: dict[str, Groups] = {}
         for source in files:
             groups = Groups.of(source)
@@ -306,11 +316,20 @@ class GivenGroups:
             if isinstance(text, pd.DataFrame):
                 target = Target.from_frame(text)
             else:
-                target = text if isinstance(text, Target) else Target.read(text)
+                target = text if isinstance(text, Target) else Target.of(text)
             with contextlib.suppress(InputError):
                 target.for_groups(groups)
                 return text
         raise InputError(f"{where}: no target fits {groups.name!r}; found {listed(self.targets)}")
+
+
+def asked_measures(measures: Any) -> list[Any]:
+    """Return the measures that were asked for, one alone or several, as a list."""
+    alone = isinstance(measures, str) or not isinstance(measures, Iterable)
+    asked = [measures] if alone else list(measures)
+    if not asked:
+        raise InputError("there is no measure to evaluate; name some, e.g. EE_D@5")
+    return asked
 
 
 def parse_with(given_groups: GivenGroups, text: Any) -> Any:
@@ -428,6 +447,7 @@ class RunValues:
     file: str  # its file, or its name if it was a frame
     values: dict[Any, dict[str, float]]  # of each query of the qrels, by measure
     found: set[str]  # queries with results
+    reasons: Reasons = field(default_factory=dict)  # of NaN
 
     def mean(self, measure: Any) -> float:
         """Return the measure's aggregate (the mean for nearly all) over the defined values."""
@@ -535,10 +555,15 @@ def evaluated(
             f"answers must be given once per run, in the order of the runs; found {len(answers)} "
             f"for {len(data)} runs"
         )
-    given_groups = GivenGroups.read(tuple(groups), tuple(targets))
-    asked = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
+    given_groups = GivenGroups.read(groups, targets)
+    asked = asked_measures(measures)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked}
     if qrels is None:
+        from fairtk.groups import FROM_QRELS
+
+        if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
+            give = advice("qrels", "QRELS without --no-qrels")
+            raise InputError(f"the target 'qrels' needs relevance labels: give {give}")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))
     else:
@@ -564,10 +589,11 @@ def evaluated(
         run = as_run(source, file or name, order, answer, unique_measures, labels)
         if checked is not None:
             checked[name] = run
-        values = {
-            m: dict(zip(result.qids, v.tolist(), strict=True)) for m, v in evaluator.values(run)
-        }
-        result.runs.append(RunValues(name, file or name, values, set(run.qids)))
+        with undefined_reasons() as reasons:
+            values = {
+                m: dict(zip(result.qids, v.tolist(), strict=True)) for m, v in evaluator.values(run)
+            }
+        result.runs.append(RunValues(name, file or name, values, set(run.qids), reasons))
         if qrels is None:
             result.retrieved[name] = _documents_per_query(run)
     return result

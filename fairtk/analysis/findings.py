@@ -380,10 +380,9 @@ def rankings(run: pd.DataFrame, ranked: Run, cutoff: int) -> Iterator[Finding]:
     of_last = ranked.qids[ranked.ranking_query] == last
     others = length[~of_last]
     if len(others) > 1 and (others == others[0]).all() and length[of_last].min() < others[0]:
-        text = (
-            f"the last query of the run, {last!r}, has {length[of_last].min()} documents, all "
-            f"others have {others[0]}"
-        )
+        left = int(length[of_last].min())
+        text = f"the last query of the run, {last!r}, has {left} document{'s' * (left != 1)}, all "
+        text += f"others have {others[0]}"
         yield Finding(
             "warning", "truncated", "run", text, "was the file cut off? write it again", 1
         )

@@ -25,10 +25,20 @@ from fairtk.analysis.evaluate import (
     run_names,
 )
 from fairtk.analysis.off_policy import off_policy_utility
-from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.frames import ALPHA, SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.io import Points, draw_trade_off, new_figure, series, write_figure
+from fairtk.errors import InputError, NotFoundError, ParameterError, printable
+from fairtk.frames import ALPHA, SAMPLE, BoolArray, FloatArray, Qrels, takes_tables
+from fairtk.io import (
+    Points,
+    Table,
+    aligned_lines,
+    draw_trade_off,
+    html_text,
+    new_figure,
+    series,
+    write_figure,
+)
 from fairtk.measures import written
+from fairtk.plugins import as_position_model
 from fairtk.report import area_under
 from fairtk.transformers import FixedExposure, PlackettLuceExposure
 
@@ -100,6 +110,26 @@ class Frontier:
         behind = [name for name, marks in parts if marks.all()]
         lines += [f"{name} is dominated everywhere" for name in behind]
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        """Return the curve as a table for people; what is below it is its caption."""
+        rows = [
+            [printable(row.system), "" if row.alpha != row.alpha else f"{row.alpha:g}",
+             f"{row.x:.4f}", f"[{row.x_low:.4f}, {row.x_high:.4f}]",
+             f"{row.y:.4f}", f"[{row.y_low:.4f}, {row.y_high:.4f}]",
+             "dominated" if row.dominated else ""]
+            for row in self.curve.itertuples()
+        ]  # fmt: skip
+        x, y = self.measures
+        columns = ["system", "alpha", x, "interval", y, "interval", ""]
+        return Table(columns, rows, f"{self.n} queries\n{self.summary}")
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return "\n".join([*aligned_lines(table, range(1, 6)), "", table.caption])
+
+    def _repr_html_(self) -> str:
+        return html_text(self._table())
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Return the curves with their bands; what is dominated is hollow.
@@ -221,6 +251,7 @@ FIXED = math.inf
 """The alpha of the fixed ranking."""
 
 
+@takes_tables
 def frontier(
     qrels: Data,
     runs: Sequence[Data] | Mapping[str, Data],
@@ -268,7 +299,7 @@ def frontier(
     checks.inside("confidence", confidence, "frontier")
     checks.whole("resamples", resamples, "frontier")
     files, data = run_names(runs)
-    given_groups = GivenGroups.read(tuple(groups), tuple(targets))
+    given_groups = GivenGroups.read(groups, targets)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
     given_groups.labels = judged = as_labels(qrels, gold, parsed)
     labels = judged.with_text_ids()
@@ -320,7 +351,13 @@ def _model(measure: Any) -> tuple[Any, int | None]:
     if name == "E" and getattr(inner, "NAME", "") == "nDCG":
         return "DCG", getattr(inner, "params", {}).get("cutoff")
     if name in ("EE_D", "EE_R", "EE_L", "AWRF"):
-        return measure["browsing"], measure["cutoff"]
+        model = as_position_model(measure["browsing"], name)
+        if model.needs_cutoff and measure["cutoff"] is None:
+            raise ParameterError(
+                f"{written(measure)}: browsing={str(model)!r} needs a cutoff, the number of "
+                f"documents that the user reads: write {name}@5"
+            )
+        return model, measure["cutoff"]
     raise NotFoundError(
         "measure of exact exposure", written(measure),
         ["EE_D@5", "EE_R@5", "EE_L@5", "AWRF@20", "E(nDCG@5)", "EU(utility='rougeL')"],

@@ -48,6 +48,7 @@ from fairtk.frames import (
     as_numbers,
     order_by,
     require,
+    takes_tables,
 )
 from fairtk.measures import EU, ExpectedUtility, Judged
 
@@ -429,6 +430,7 @@ class OffPolicyUtility:
         return f"{WHERE} ({self.estimator}):\n{self.means.to_string(index=False)}"
 
 
+@takes_tables
 def off_policy_utility(
     answers: Mapping[float, pd.DataFrame],
     scores: pd.DataFrame,

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.analysis.evaluate import asked_measures
 from fairtk.errors import InputError, NotFoundError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import total
 from fairtk.frames import (
@@ -33,6 +34,7 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
+    takes_tables,
 )
 from fairtk.groups import SparseRows
 from fairtk.io import frame_of_qrels, frame_of_run
@@ -42,6 +44,7 @@ from fairtk.measures import (
     ExpectedUtility,
     Judged,
     parse,
+    undefined_reasons,
     values_of_samples,
     written,
 )
@@ -81,10 +84,13 @@ class SampleSpread:
     def variance(self, n: Any = None) -> FloatArray:
         """Return the variance of the values with n samples, by default with those there are.
 
-        It is an unbiased estimate, which can be below 0 by chance.
+        It is an unbiased estimate, which can be below 0 by chance. NaN for one sample of a mean
+        over pairs.
         """
-        size = np.maximum(self.n if n is None else n, 2).astype(np.float64)
-        return np.asarray(2 * (2 * (size - 2) * self.one + self.two) / (size * (size - 1)))
+        size = np.asarray(self.n if n is None else n, dtype=np.float64)
+        many = np.maximum(size, 2)
+        several = 2 * (2 * (many - 2) * self.one + self.two) / (many * (many - 1))
+        return np.where(size == 1, _of_one(self.one, self.two), several)
 
     def error(self) -> FloatArray:
         """Return the standard errors of the values, `step` where no two samples differ.
@@ -129,7 +135,14 @@ class SharedSpread:
         pairs = np.maximum(first * (first - 1) * second * (second - 1) / 4, 1)
         chains = both * ((first - 1) * (second - 1) - (both - 1))
         shared = (chains * self.one + both * (both - 1) / 2 * self.two) / pairs
+        alone = np.maximum(first, second) == 1
+        shared = np.where(alone, _of_one(self.one, self.two), shared)
         return np.where(self.both == 0, 0.0, shared)
+
+
+def _of_one(one: FloatArray, two: FloatArray) -> FloatArray:
+    """Return the (co)variance of values of a single sample; NaN for means over pairs."""
+    return np.where(two == 2 * one, 2 * two, np.nan)  # of a mean a = v / 4 and b = v / 2, exactly
 
 
 def spread_over_samples(measure: Any, judged: Judged) -> SampleSpread:
@@ -318,6 +331,7 @@ class Precision:
         return f"{wish}\n{self.means.to_string(index=False)}"
 
 
+@takes_tables
 def precision(
     run: Any,
     qrels: Any,
@@ -346,8 +360,7 @@ def precision(
     """
     checks.positive("half_width", half_width, WHERE)
     checks.inside("confidence", confidence, WHERE)
-    several = isinstance(measures, Iterable) and not isinstance(measures, str)
-    parsed = [parse(measure) for measure in (measures if several else [measures])]
+    parsed = [parse(measure) for measure in asked_measures(measures)]
     from scipy.stats import norm
 
     factor = float(norm.ppf((1 + confidence) / 2))
@@ -355,7 +368,8 @@ def precision(
     judged = Judged.of(frame_of_qrels(qrels, where), frame_of_run(run), where)
     parts, rows = [], []
     for measure in parsed:
-        value = measure.scored(judged)
+        with undefined_reasons():  # means here leave them out
+            value = measure.scored(judged)
         spread = spread_over_samples(measure, judged)
         error, least = spread.error(), (half_width / factor) ** 2
         needed = fewest_samples(np.maximum(spread.one, 0), np.maximum(spread.two, 0), least)
@@ -465,6 +479,12 @@ class SamplingVariances:
         return self._judged[system]
 
 
+def _testable(measure: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of the queries in which a measure can be tested."""
+    there = ~np.isnan(table.to_numpy()).any(axis=0)
+    return table.loc[:, there & (not compares_queries(measure))]
+
+
 @dataclass(frozen=True)
 class SystemComparison:
     """What a comparison is made of."""
@@ -473,6 +493,7 @@ class SystemComparison:
     systems: list[str]
     baseline: str
     better: Callable[[str], str]  # ``"higher"`` or ``"lower"``, by measure
+    means: pd.DataFrame  # systems by measures: values of measures that single queries have none of
 
     @classmethod
     def of(cls, per_query: pd.DataFrame, systems: list[str], *others: Any) -> SystemComparison:
@@ -498,10 +519,10 @@ class SystemComparison:
         rows = []
         margins = self._margins(margin)
         for measure, table in self.tables.items():
-            defined = table.loc[:, ~np.isnan(table.to_numpy()).any(axis=0)]
+            defined = _testable(measure, table)
             for record in self._tested(measure, table.to_numpy(), correction, drawing):
                 system = record["system"]
-                record["undefined"] = table.shape[1] - record["n"]
+                record["undefined"] = int(np.isnan(table.to_numpy()).any(axis=0).sum())
                 if margin is not None:
                     own_margin = margins.get(measure) if system != self.baseline else None
                     record |= self._within(measure, defined, system, own_margin)
@@ -513,13 +534,15 @@ class SystemComparison:
 
     def beaten(
         self, drawing: Mapping[str, Any], correction: str | None, significance: float
-    ) -> dict[tuple[str, str], list[int]]:
-        """Return by measure and system the places of the systems that it is better than.
+    ) -> tuple[dict[tuple[str, str], list[int]], dict[str, int]]:
+        """Return by measure and system the places of the systems that it is better than, and by
+        measure how many pairs were tested.
 
-        All pairs are tested; they are one family for each measure.
+        All pairs are; they are one family for each measure.
         """
         pairs = list(itertools.combinations(range(len(self.systems)), 2))
         result: dict[tuple[str, str], list[int]] = {}
+        counts = dict.fromkeys(self.tables, 0)
         for measure, table in self.tables.items():
             if compares_queries(measure):
                 continue
@@ -529,13 +552,14 @@ class SystemComparison:
             for (i, j), test in zip(pairs, tests, strict=True):
                 if test.note and test.difference != 0:  # of equal systems there is nothing to say
                     self._warn_untested(self.systems[i], self.systems[j], measure, test.note)
+            counts[measure] = sum(not math.isnan(test.p) for test in tests)
             corrected = correct([test.p for test in tests], correction)
             for (i, j), test, p in zip(pairs, tests, corrected, strict=True):
                 if p < significance:
                     higher = (test.difference > 0) == (self.better(measure) == "higher")
                     winner, loser = (i, j) if higher else (j, i)
                     result.setdefault((measure, self.systems[winner]), []).append(loser)
-        return result
+        return result, counts
 
     def _tested(
         self,
@@ -547,14 +571,15 @@ class SystemComparison:
         """Return the paired tests of a measure, a record per system; queries with a NaN are out."""
         if compares_queries(measure):
             warn(
-                f"{measure} compares groups of queries, so single queries have no value that "
-                "could be tested; fairtk.credit.query_gain resamples queries",
+                f"{measure} compares groups of queries, so single queries have no value that could "
+                "be tested: there are means alone; fairtk.credit.query_gain resamples queries",
                 UndefinedWarning,
             )
-            values = values[:, :0]
         values = values[:, ~np.isnan(values).any(axis=0)]
         n, baseline = values.shape[1], self.systems.index(self.baseline)
         means = values.mean(axis=1) if n else np.full(len(values), np.nan)
+        if compares_queries(measure):  # the values are those of its groups' measure
+            means, values = self.means.loc[self.systems, measure].to_numpy(), values[:, :0]
         records: list[dict[str, Any]] = []
         for place, (system, mean) in enumerate(zip(self.systems, means, strict=True)):
             record = {"system": system, "measure": measure, "mean": float(mean), "n": n}
@@ -583,7 +608,7 @@ class SystemComparison:
         if isinstance(margin, Mapping):
             for measure in margin:
                 if measure not in measures:
-                    raise NotFoundError("measure", measure, measures)
+                    raise NotFoundError("measure of the comparison", measure, measures)
             return dict(margin)
         return {} if margin is None else dict.fromkeys(measures, margin)
 
@@ -637,7 +662,7 @@ class SystemComparison:
         """Return how many queries a paired t-test needs; see `Comparison.queries_needed`."""
         rows: list[list[Any]] = []
         for measure, table in self.tables.items():
-            defined = table.loc[:, ~np.isnan(table.to_numpy()).any(axis=0)]
+            defined = _testable(measure, table)
             for system in self.systems:
                 if system == self.baseline or defined.shape[1] < 2:
                     continue

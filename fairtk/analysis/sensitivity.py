@@ -11,7 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import ir_measures
 import numpy as np
 import pandas as pd
 
@@ -21,15 +20,16 @@ from fairtk.analysis.evaluate import (
     GivenGroups,
     as_labels,
     as_run,
+    asked_measures,
     completed,
     evaluated,
     parse_with,
     run_names,
 )
-from fairtk.errors import InputError, ParameterError
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
+from fairtk.errors import InputError, ParameterError, printable
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, takes_tables
 from fairtk.groups import FROM_QRELS, UNIFORM
-from fairtk.io import INK, new_figure, write_figure
+from fairtk.io import INK, Table, aligned_lines, html_text, new_figure, write_figure
 from fairtk.measures import FairMeasure
 
 COLUMNS = [
@@ -81,6 +81,24 @@ class Sensitivity:
             lowest = part.loc[other_choices, "tau"].min()
             lines.append(f"{measure}: {wins}, but not with {others}; tau is at least {lowest:.2f}.")
         return "\n".join(lines)
+
+    def _table(self) -> Table:
+        """Return `table` for people; the summary is its caption."""
+        rows = [
+            [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
+             row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""),
+             str(row.swapped)]
+            for row in self.table.itertuples()
+        ]  # fmt: skip
+        columns = ["measure", "choice", "setting", "tau", "winner", "swapped"]
+        return Table(columns, [list(map(printable, row)) for row in rows], self.summary)
+
+    def __repr__(self) -> str:
+        table = self._table()
+        return "\n".join([*aligned_lines(table, (3, 5)), "", table.caption])
+
+    def _repr_html_(self) -> str:
+        return html_text(self._table())
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Return a heat map of tau: a row per setting, a column per measure.
@@ -305,6 +323,7 @@ def _with(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 
 
+@takes_tables
 def sensitivity(
     qrels: Data,
     runs: Sequence[Data] | Mapping[str, Data],
@@ -344,6 +363,7 @@ def sensitivity(
         checks.known("choice", choice, CHOICES)
     if any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in cutoffs):
         raise ParameterError(f"cutoffs must be whole numbers above 0; found {list(cutoffs)}")
+    cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
     if len(data) < 2:
         raise InputError("the order of systems needs at least two runs")
@@ -352,9 +372,8 @@ def sensitivity(
         raise InputError(
             f"answers must be given once per run; found {len(answers)} for {len(data)} runs"
         )
-    given_groups = GivenGroups.read(tuple(groups), tuple(targets))
-    asked = [measures] if isinstance(measures, str | ir_measures.Measure) else list(measures)
-    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked}
+    given_groups = GivenGroups.read(groups, targets)
+    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
     given_groups.labels = judged = as_labels(qrels, gold, list(parsed.values()))
     labels = judged.with_text_ids()
     whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}

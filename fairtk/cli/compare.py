@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from fairtk.cli.options import (
-    FILE,
+    FILE_OR_NAME,
     draws_options,
     measuring_options,
     printing_options,
     test_options,
 )
 from fairtk.cli.output import TABLE, echo, echo_frame
-from fairtk.errors import InputError
+from fairtk.errors import InputError, NotFoundError
 from fairtk.plugins import to_stderr
 
 
 @click.command("compare")
 @measuring_options
-@click.option("--baseline", type=FILE, metavar="RUN",
-              help="What the others are compared with.  [default: the first run]")  # fmt: skip
+@click.option("--baseline", type=FILE_OR_NAME, metavar="RUN",
+              help="What the others are compared with: a file, or the name that a run has in "
+              "tables.  [default: the first run]")  # fmt: skip
 @test_options("runs")
 @click.option("--queries", type=click.Choice(["all", "common"]), default="all", show_default=True,
               help="all: a query that a run lacks counts with the worst value; common: those that "
@@ -39,6 +41,8 @@ from fairtk.plugins import to_stderr
               "100 and 1000 samples.")  # fmt: skip
 @click.option("--power", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.8,
               show_default=True, help="Of finding it.")  # fmt: skip
+@click.option("--digits", type=click.IntRange(min=1), default=4, show_default=True,
+              help="Behind the point, in tables that people read.")  # fmt: skip
 @printing_options
 def command(
     qrels: str,
@@ -50,6 +54,7 @@ def command(
     margins: tuple[str, ...],
     difference: float | None,
     power: float,
+    digits: int,
     **options: Any,
 ) -> None:
     """Compare RUNS with a baseline: differences, intervals and paired tests.
@@ -80,7 +85,7 @@ def command(
     from fairtk.experiment import compare
     from fairtk.io import TEXTS
 
-    if baseline is not None and baseline not in runs:
+    if baseline is not None and _is_beside(baseline, runs):
         if options["answers"]:
             raise InputError("--baseline must be one of the runs where --answers are given")
         runs = (baseline, *runs)
@@ -96,14 +101,29 @@ def command(
         return
     if form != TABLE and difference is None and not margins and not options["levels"]:
         paper = {"latex": comparison.to_latex, "markdown": comparison.to_markdown}
-        echo(paper[form](), output)
+        echo(paper[form](digits=digits), output)
         return
     if difference is None:
-        table = comparison_table(comparison)
+        table = comparison_table(comparison, digits)
     else:
         caption = f"Queries with which a paired t-test finds a difference of {difference:g} from "
-        table = plan_table(frame, f"{caption}{comparison.baseline} with a chance of {power:.0%}.")
+        caption += f"{comparison.baseline} with a chance of {power:.0%}."
+        table = plan_table(frame, caption, digits)
     echo(table_text(table) if form == TABLE else TEXTS[form](table), output)
+
+
+def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
+    """Return whether a baseline is a file beside the runs, and not one of them."""
+    from fairtk.analysis import unique_names
+
+    if baseline in runs:
+        return False
+    if Path(baseline).is_file():
+        return True
+    names = unique_names(runs)
+    if baseline in names:
+        return False
+    raise NotFoundError("baseline (neither a file nor the name of a run)", baseline, names)
 
 
 def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:

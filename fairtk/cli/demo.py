@@ -40,8 +40,8 @@ def command(samples: int, queries: int | None, write: bool, form: str, output: s
     started = time.monotonic()
     asked = "all queries" if queries is None else f"at most {queries} queries"
     click.echo(
-        f"Demo: 6 policies, {samples} rankings of {asked}, an answer from each. With 10 of all "
-        "this takes about half a minute on two cores, most of it for answers.",
+        f"Demo: 6 policies, {samples} rankings of {asked}, an answer from each. Ten rankings of "
+        "all queries take about half a minute on two cores, most of it for answers.",
         err=True,
     )
     results = study.run(n_samples=samples, queries=queries, progress=DemoProgress())

@@ -27,7 +27,7 @@ _PARTS = ("group", "attribute", "rank", "query")
 @click.command("explain")
 @qrels_argument
 @run_argument
-@click.option("-m", "--measure", required=True, metavar="MEASURE",
+@click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
               help="AWRF or EE_L, with its cutoff.")  # fmt: skip
 @groups_option
 @targets_option
@@ -44,7 +44,7 @@ _PARTS = ("group", "attribute", "rank", "query")
 def command(
     qrels: str,
     run: str,
-    measure: str,
+    measures: tuple[str, ...],
     groups: tuple[str, ...],
     targets: tuple[str, ...],
     baseline: str | None,
@@ -72,6 +72,10 @@ def command(
     from fairtk.measures import ExpectedExposureLoss
     from fairtk.measures.explain import explain
 
+    measure, *more = measures
+    if more:
+        text = f"one measure is explained at a time; -m was given {len(measures)} times"
+        raise click.UsageError(text, click.get_current_context())
     with to_stderr():
         options = GivenGroups.read(groups, targets)
         parsed = parse_with(options, measure)

@@ -19,7 +19,7 @@ from fairtk.cli.options import (
     runs_argument,
     targets_option,
 )
-from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
+from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.errors import InputError
 from fairtk.plugins import to_stderr
 
@@ -84,24 +84,7 @@ def command(
     if form != TABLE:
         echo_frame(form, curves.curve, output)
         return
-    cells = [
-        [row.system, "" if row.alpha != row.alpha else f"{row.alpha:g}",
-         f"{row.x:.4f}", f"[{row.x_low:.4f}, {row.x_high:.4f}]",
-         f"{row.y:.4f}", f"[{row.y_low:.4f}, {row.y_high:.4f}]",
-         "dominated" if row.dominated else ""]
-        for row in curves.curve.itertuples()
-    ]  # fmt: skip
-    columns = [
-        "system",
-        "alpha",
-        curves.measures[0],
-        "interval",
-        curves.measures[1],
-        "interval",
-        "",
-    ]
-    lines = table_lines(columns, cells, range(1, 6))
-    echo([*lines, "", f"{curves.n} queries", curves.summary], output)
+    echo(str(curves), output)
 
 
 def _number(text: str, what: str) -> float:

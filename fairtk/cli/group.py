@@ -38,9 +38,6 @@ FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, 
 def notice(message: Warning | str, category: type[Warning]) -> str:
     """Return a warning as a line that begins with its name."""
     text = " ".join(str(message).split())
-    about, plain, _ = text.partition(". Plain means")
-    if plain and issubclass(category, UndefinedWarning):
-        text = f"{about}. Means are over the others."  # the command line takes no plain ones
     return printable(f"{warning_name(category)}: {text}")
 
 
@@ -113,7 +110,9 @@ COMMANDS = {
     "providers": "Say what providers get over all queries: shares, Gini, merit.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
     "rag": "Compare fair rankings by what a generator answers from them.",
+    "prompts": "Write a study's prompts for batch APIs, and read answers.",
     "report": "Show results as one HTML page: words, tables, figures, queries.",
+    "export": "Write results for other tools: Parquet and JSON, TREC's files.",
     "measures": "List measures, string utilities and browsing models.",
     "datasets": "List the data sets that fairtk adds to ir_datasets.",
     "cite": "Print BibTeX of what measures, data and systems rest on.",
@@ -145,11 +144,7 @@ class FairtkGroup(click.Group):
             self._ask_plugins()
             command = super().get_command(ctx, cmd_name)
         if command is not None and all(STRICT not in p.opts for p in command.params):
-            # `main` takes it out of the arguments; here it is for the help
-            option = click.Option([STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
-            command.params.append(option)
-            if cmd_name in COMMANDS and command.callback is not None:
-                command.callback = _connected(command.callback)
+            _prepare(command, cmd_name in COMMANDS)
         return command
 
     def resolve_command(
@@ -286,6 +281,17 @@ def main(args: list[str] | None = None) -> None:
     cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
 
 
+def _prepare(command: click.Command, built_in: bool) -> None:
+    """Give a command, and those below it, what all have."""
+    # `main` takes it out of the arguments; here it is for the help
+    option = click.Option([STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
+    command.params.append(option)
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        _prepare(below, built_in)
+    if built_in and command.callback is not None:
+        command.callback = _connected(command.callback)
+
+
 def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
     """Let a command begin with what ``import fairtk`` does elsewhere: its help needs none of it."""
 
@@ -300,6 +306,8 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
             runs = options.get("runs") or [options.get("run")]
             if options.get("qrels") and runs and runs[0] and not options.get("no_qrels"):
                 _refuse_swapped(options["qrels"], runs, error)
+            if options.get("no_qrels"):
+                _refuse_labels([options["qrels"], *options["runs"]], error)
             raise
 
     return called
@@ -337,6 +345,18 @@ def _refuse_swapped(qrels: str, runs: Sequence[str], error: InputError) -> None:
             raise InputError(
                 f"QRELS stands before RUN: {qrels} is a run, {file} holds labels; give them in "
                 "this order"
+            ) from error
+
+
+def _refuse_labels(runs: Sequence[str], error: InputError) -> None:
+    """Say that one of the runs holds labels, where that is what went wrong."""
+    from fairtk.io import read_qrels, read_run
+
+    for file in runs:
+        if not _is_read(read_run, file) and _is_read(read_qrels, file):
+            raise InputError(
+                f"{file} holds labels, and with --no-qrels all files are RUNS: leave out one of "
+                "the two"
             ) from error
 
 

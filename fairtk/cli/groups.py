@@ -53,6 +53,7 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.io import read_qrels, read_run
 
+    _refuse_unused(run, cutoff, target, qrels)
     evidence = GivenGroups.read(files, () if target is None else (target,))
     if qrels is not None:
         evidence.labels = read_qrels(qrels)
@@ -78,6 +79,21 @@ def command(
         if len(own) > _MOST_ROWS:
             lines.append(f"... and {len(own) - _MOST_ROWS} more; --format csv has all")
     echo(lines, output)
+
+
+def _refuse_unused(
+    run: str | None, cutoff: int | None, target: str | None, qrels: str | None
+) -> None:
+    """Raise if an option would do nothing."""
+    text = ""
+    if run is None and cutoff is not None:
+        text = "-k/--cutoff is about --coverage RUN, which was not given"
+    elif run is not None and target is not None:
+        text = "--coverage says nothing of a --target: ask for one of them"
+    elif target is None and qrels is not None:
+        text = "--qrels is read for --target qrels, which was not given"
+    if text:
+        raise click.UsageError(text, click.get_current_context())
 
 
 def _summary(attributes: list[Groups]) -> list[str]:

@@ -10,8 +10,15 @@ import click
 
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
-from fairtk.errors import InputError, install_hint
-from fairtk.measures import FairMeasure, default_text, page_of, parse, plain_text
+from fairtk.errors import InputError, NotFoundError, install_hint
+from fairtk.measures import (
+    FairMeasure,
+    default_text,
+    known_names,
+    page_of,
+    parse,
+    plain_text,
+)
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 
@@ -85,6 +92,7 @@ def explain(name: str, form: str, output: str | None) -> None:
         model = registry.browsing_models.get(name)
         _show(f"{name}: browsing model", _description(model), {}, _options(model), form, output)
         return
+    _refuse_unknown(name)
     measure = parse(name)
     if not isinstance(measure, FairMeasure):
         rows = [
@@ -100,6 +108,17 @@ def explain(name: str, form: str, output: str | None) -> None:
     sections["How to cite it"] = f"fairtk cite {page.name}"
     about = page.description.replace("``", "`")
     _show(f"{page.name}: {page.title}", about, sections, page.parameters, form, output)
+
+
+def _refuse_unknown(name: str) -> None:
+    """Raise for a name of nothing that is listed; an expression is left to its parser."""
+    from fairtk.plugins import registry
+
+    measures = known_names()
+    if name.isidentifier() and name not in measures:
+        others = [*registry.utilities.entries(), *registry.browsing_models.entries()]
+        known = {*measures, *(entry.name for entry in others)}
+        raise NotFoundError("measure, utility or browsing model", name, known)
 
 
 def _show(

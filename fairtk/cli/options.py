@@ -202,7 +202,10 @@ SERVER = ("base_url", "api_key_env")
 LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable")
 
 paying_options = all_of(
-    click.option("--base-url", help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1."),
+    click.option(
+        "--base-url",
+        help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1; several with commas.",
+    ),
     click.option(
         "--api-key-env",
         metavar="VARIABLE",
@@ -238,6 +241,9 @@ study_options = all_of(
                  help="Where systems run and answers are generated.  [default: serial]"),
     click.option("--workers", type=int,
                  help="Worker processes.  [default: one per GPU, or core]"),
+    click.option("--scheduler", metavar="ADDRESS",
+                 help="Of the running cluster that --executor dask uses: tcp://HOST:PORT, or its "
+                 "scheduler file.  [default: a cluster of this machine]"),
     click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing."),
     click.option("--status", is_flag=True, help="Say what is done; generate and write nothing."),
 )  # fmt: skip
@@ -246,8 +252,8 @@ study_options = all_of(
 
 def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return where a study runs: what is configured, and the options that were given."""
-    chosen = {name: options[name] for name in ("executor", "workers") if options[name] is not None}
-    return {**configured, **chosen}
+    names = ("executor", "workers", "scheduler")
+    return {**configured, **{name: options[name] for name in names if options[name] is not None}}
 
 
 def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import math
 import shlex
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +21,7 @@ from fairtk.cli.options import (
     server_settings,
     study_options,
 )
-from fairtk.cli.output import echo_frame, echo_table, said_command
+from fairtk.cli.output import echo_frame, echo_table, said_command, say_beginning
 from fairtk.errors import DataWarning
 from fairtk.plugins import on_terminal
 
@@ -105,7 +106,7 @@ def command(
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
       [ledger]                           # path, offline, max_calls, max_cost, prices,
                                          # retry_unusable
-      [engine]                           # executor, workers, threads, batch_size
+      [engine]                           # executor, workers, scheduler, threads, batch_size
 
     \b
     Examples:
@@ -148,7 +149,7 @@ def command(
                 "comparing with BM25 alone.",
                 err=True,
             )
-        results = study.run(lambda text: click.echo(text, err=True))
+        results = study.run(partial(say_beginning, study.folder))
         for text in results.warnings:  # of earlier runs and of measures: in the report, too
             if text not in study.told:
                 warnings.warn(text, DataWarning, stacklevel=2)

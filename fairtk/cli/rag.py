@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from fairtk.cli.options import (
     server_settings,
     study_options,
 )
-from fairtk.cli.output import echo_frame, said_command
+from fairtk.cli.output import echo_frame, said_command, say_beginning
 
 
 @click.command("rag")
@@ -109,7 +110,7 @@ def command(
       credit = "none"                       # or one-out, shapley, citations
       [options."contriever:models/contriever"]
       allow_pickled_weights = true
-      [engine]                              # executor, workers, threads, batch_size
+      [engine]                              # executor, workers, scheduler, threads, batch_size
       [ledger]                              # of a server's answers: path, offline, max_calls,
                                             # max_cost, prices, retry_unusable
 
@@ -125,11 +126,15 @@ def command(
     from fairtk.studies.fair_rag import (
         RagConfiguration,
         RagStudy,
+        readable,
         save_model_sections,
         saved_settings,
         write_figures,
     )
 
+    if speed is not None and not dry_run:
+        text = "--speed is for the hours that --dry-run says, which was not given"
+        raise click.UsageError(text, click.get_current_context())
     configuration = RagConfiguration.of(source)
     configuration = configuration.changed(
         {
@@ -164,17 +169,18 @@ def command(
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
         configuration.served({} if ledger is None else {"a ledger": ledger})
         study = RagStudy.of(configuration, ledger)
-        results = study.run(lambda text: click.echo(text, err=True), rankings, said_command())
+        results = study.run(partial(say_beginning, study.folder), rankings, said_command())
     place = results.save(study.folder)
     write_figures(results, place)
     pages = save_model_sections(results, study.folder) if rankings else []
     for note in results.notes:
         click.echo(f"Note: {note}", err=True)
-    echo_frame(form, results.means)
+    echo_frame(form, results.means if form in ("csv", "json") else readable(results.means))
     if form == "table":
         click.echo(
-            "\nEE_D: lower is more even exposure; the others: higher is better. utility: expected "
-            "utility of the answers; EU: divided by the best single ranking's."
+            "\nEE_D: lower is more even exposure; the others: higher is better. EU: expected "
+            "utility of the answers; normalized EU: divided by the best single ranking's. CSV and "
+            "JSON call them utility and EU."
         )
         if results.has_credit:
             click.echo(

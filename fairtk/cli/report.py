@@ -60,7 +60,7 @@ def command(
       fairtk report fair-qr-study
       fairtk report study --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment import open_results, results_folders
+    from fairtk.experiment import folder_names, open_results, results_folders
     from fairtk.report import load_sections
 
     places = results_folders(folder, setting)
@@ -69,9 +69,7 @@ def command(
             f"{folder}: there are results in {len(places)} folders, each of which has a page; give "
             f"a file for --output, or one of the folders: {', '.join(map(str, places))}"
         )
-    names = [place.name for place in places]
-    if len(set(names)) < len(names):
-        names = ["-".join(place.relative_to(folder).parts) for place in places]
+    names = folder_names(places, folder)
     first = Path(output)
     files = [output, *(f"{first.with_suffix('')}-{name}{first.suffix}" for name in names[1:])]
     for place, file in zip(places, files, strict=True):

@@ -9,7 +9,7 @@ import click
 
 from fairtk.analysis import CHOICES
 from fairtk.cli.options import measuring_options, plot_option, printing_options
-from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
+from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.plugins import to_stderr
 
 
@@ -59,10 +59,4 @@ def command(
     if form != TABLE:
         echo_frame(form, outcome.table, output)
         return
-    columns = ["measure", "choice", "setting", "tau", "winner", "swapped"]
-    cells = [
-        [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
-         row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""), str(row.swapped)]
-        for row in outcome.table.itertuples()
-    ]  # fmt: skip
-    echo([*table_lines(columns, cells, (3, 5)), "", outcome.summary], output)
+    echo(str(outcome), output)

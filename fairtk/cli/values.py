@@ -66,7 +66,7 @@ def queries_text(values: EvaluatedRuns) -> str:
     return "\n".join(table_lines(header, rows, range(2, len(header))))
 
 
-def comparison_table(comparison: Comparison) -> Table:
+def comparison_table(comparison: Comparison, digits: int) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
     runs, measures = comparison.evaluation.runs, comparison.evaluation.measures
     names = [run.name for _ in measures for run in runs]
@@ -75,7 +75,7 @@ def comparison_table(comparison: Comparison) -> Table:
     rows = rows.assign(run=names, measure=rows["measure"].map(heads))
     settings = comparison.settings
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
-    table = baseline_table(rows, comparison.baseline, **options)
+    table = baseline_table(rows, comparison.baseline, **options, digits=digits)
     caption = [table.caption, _remarks(comparison.evaluation)]
     if settings["queries"] == "common":
         caption.append("Queries: those that all runs have results for.")
@@ -90,10 +90,10 @@ def _margins(margin: Any) -> str:
     return ", ".join(f"{measure} {value:g}" for measure, value in margin.items())
 
 
-def plan_table(plan: pd.DataFrame, caption: str) -> Table:
+def plan_table(plan: pd.DataFrame, caption: str, digits: int) -> Table:
     """Return how many queries are needed as a table."""
     rows = [
-        [*map(str, row[:3]), *map(number_text, row[3:5]), _count(row[5])]
+        [*map(str, row[:3]), *(number_text(v, digits) for v in row[3:5]), _count(row[5])]
         for row in plan.itertuples(index=False)
     ]
     return Table([name.replace("_", " ") for name in plan.columns], rows, caption)

@@ -19,9 +19,20 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel
-from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    GROUP,
+    LABEL,
+    QID,
+    FloatArray,
+    ObjectArray,
+    Qrels,
+    Run,
+    takes_tables,
+)
 from fairtk.groups import Groups, attention_matrix
 from fairtk.io import new_figure, open_axes, read_qrels, read_run, write_figure
 from fairtk.measures import EE_R, ExpectedUtility, FairMeasure, Judged, expected_credit
@@ -35,6 +46,7 @@ SUMMARY = {
 """What is said of all providers together."""
 
 _BLOCK = 1 << 24  # numbers in memory at a time
+_ROUNDING = 1e-12  # means of gains below this part of the largest utility are 0
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ class Providers:
         return figure
 
 
+@takes_tables
 def providers(
     qrels: pd.DataFrame | str | PathLike[str],
     run: pd.DataFrame | str | PathLike[str],
@@ -101,7 +114,9 @@ def providers(
 
     e_qd is the expected exposure of document d for query q (R, S or X), or its expected credit if
     the run is a frame C; merit is the same sum of the target of EE_R. The providers are those with
-    a judged or retrieved document. A run that lacks a query gives nobody exposure there.
+    a judged or retrieved document; of a frame C one that stands only in rankings whose credit is
+    undefined (NaN, or adds up to 0) does not count as retrieved. A run that lacks a query gives
+    nobody exposure there; a query whose credit is undefined is left out.
 
     Args:
         qrels: labels, which merit comes from: a frame or a file.
@@ -133,12 +148,15 @@ def providers(
     if not isinstance(run, pd.DataFrame):
         run = read_run(run)
     owners = _owners(providers)
-    measure = EE_R(browsing=browsing) @ cutoff
+    try:
+        measure = EE_R(browsing=browsing) @ cutoff
+    except ParameterError as error:  # names the measure, which nobody asked for
+        raise ParameterError(f"{where}: {str(error).removeprefix('EE_R: ')}") from None
     labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
     judged = Judged(labels, Run(run, f"{where} (run)", either=True), where)
     of = "credit" if CREDIT in run.columns else "exposure"
     if of == "credit":
-        judged, _ = expected_credit(judged, where)
+        judged, undefined = expected_credit(judged, where)
         got = np.zeros(judged.n_pairs)
         got[judged.pair_of_row] = judged.run.scores[judged.run.order]
     else:
@@ -155,6 +173,13 @@ def providers(
     shape = (memberships.n_rows, len(levels))
     of_docs = sparse.csr_array((memberships.weight, column, memberships.start), shape=shape)
     each = _weights(weights, judged.qids)
+    if of == "credit" and undefined.any():  # merit that nobody could earn is none
+        warn(
+            f"{where}: the credit of {int(undefined.sum())} of {len(each)} queries is undefined, "
+            f"such as qid {str(judged.qids[undefined][0])!r}; they are left out, of merit too",
+            UndefinedWarning,
+        )
+        each = np.where(undefined, 0.0, each)
     shares = [_by_query(judged, share, of_docs) for share in (got, merit)]
     sums = [each @ share for share in shares]
     whole = float((got * each[judged.pair_query]).sum())
@@ -295,7 +320,8 @@ def query_gain(
         qrels: labels with ``gold_answer``.
         run: answers with documents (R or S with ``qanswer``).
         without: answers without, a row per query.
-        groups: of queries: groups whose docnos are qids, or a frame (``qid``, ``group``).
+        groups: of queries: groups whose docnos are qids, or a frame (``qid``, ``group``). A query
+            of several groups counts in each, whatever its weight.
         utility: ``EU(utility="rougeL")``; an error is turned around.
         measures: whose values gain is correlated with, of `run`: exposure, utility; those that read
             credit, of `credit`.
@@ -334,7 +360,7 @@ def query_gain(
     if not len(levels):
         raise InputError(f"{where}: none of the {len(labels.qids)} queries has a group")
     of_group = np.zeros((len(labels.qids), len(levels)))
-    of_group[memberships.row[counts], column] = memberships.weight[counts]
+    of_group[memberships.row[counts], column] = 1.0  # a query counts in each of its groups
     undefined = int((np.isnan(gain) & of_group.any(axis=1)).sum())
     there = np.flatnonzero(~np.isnan(gain) & of_group.any(axis=1))
     if not len(there):
@@ -361,7 +387,8 @@ def query_gain(
         }
     )
     most, least = gains.max(axis=1), gains.min(axis=1)
-    ratio = np.divide(least, most, out=np.full(len(most), np.nan), where=most > 0)
+    above = most > _ROUNDING * np.abs(np.stack(both)[:, there]).max()  # gains may cancel out
+    ratio = np.divide(least, most, out=np.full(len(most), np.nan), where=above)
     rows = []
     for measure in measures:
         frame = credit if CREDIT in measure.RUN_COLUMNS else run

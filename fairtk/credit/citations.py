@@ -90,8 +90,9 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
         weight: one of `WEIGHTS`.
 
     Returns:
-        The credit of each document, shape (n,), >= 0, or NaN for all if nothing is cited; and how
-        many numbers were cited that no document has.
+        The credit of each document, shape (n,), >= 0, or NaN for all if nothing is cited, or, by
+        words, only in sentences without a word that counts; and how many numbers were cited that
+        no document has.
     """
     sentences = sentences_of(answer)
     credit, beyond = np.zeros(n), 0

@@ -37,6 +37,7 @@ from fairtk.frames import (
     digest,
     refuse_subsets,
     require,
+    takes_tables,
 )
 from fairtk.measures import Utility, get, gold_answers
 from fairtk.transformers import FairTransformer
@@ -175,6 +176,7 @@ def _one_out(k: int, whole: int) -> IntArray:
     return np.concatenate([[whole], whole - (1 << np.arange(k))]).astype(np.int64)
 
 
+@takes_tables
 def from_answers(
     answers: pd.DataFrame,
     utility: str | Utility,

@@ -14,8 +14,8 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
-from fairtk.errors import InputError, NotFoundError, listed
-from fairtk.frames import GOLD_ANSWER, QID, require
+from fairtk.errors import ColumnError, InputError, NotFoundError, listed
+from fairtk.frames import GOLD_ANSWER, QID, require, takes_tables
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
 
@@ -59,6 +59,7 @@ def get_topics(dataset: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[QID, *fields])
 
 
+@takes_tables
 def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return the qrels with each query's gold answer on each of its rows.
 
@@ -76,7 +77,12 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
             gold answers already.
     """
     require(qrels, [QID], "join_answers (qrels)")
-    require(answers, [QID, GOLD_ANSWER], "join_answers (answers)")
+    require(answers, [QID], "join_answers (answers)")
+    if GOLD_ANSWER not in answers.columns:  # `require` would advise to call this function
+        raise ColumnError(
+            f"join_answers (answers) needs the column {GOLD_ANSWER!r}; found: "
+            f"{list(answers.columns)}"
+        )
     if GOLD_ANSWER in qrels.columns:
         raise InputError(
             f"join_answers: the qrels have a column {GOLD_ANSWER!r} already; drop it first"

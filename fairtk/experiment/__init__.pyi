@@ -9,9 +9,10 @@ from .of_runs import evaluate as evaluate
 from .results import Results as Results
 from .run import DryRun as DryRun
 from .run import Experiment as Experiment
+from .run import export as export
 from .run import open_results as open_results
 from .run import results_folders as results_folders
-from .store import export as export
+from .saved import results_schema as results_schema
 from .store import prune as prune
 from .store import stored as stored
 from .tuning import folds as folds
@@ -28,6 +29,8 @@ from .identity import Tree as Tree
 from .identity import describe_stage as describe_stage
 from .identity import environment as environment
 from .packing import unpack as unpack
+from .run import folder_names as folder_names
+from .saved import FACTS as FACTS
 from .saved import SETTINGS as SETTINGS
 from .store import FILE as FILE
 from .store import Store as Store

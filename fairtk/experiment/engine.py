@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -52,7 +53,15 @@ from fairtk.frames import (
     require,
 )
 from fairtk.io import labels_of, resolve_dataset
-from fairtk.llm import ChatBackend, HuggingFaceBackend, Recorded, cost
+from fairtk.llm import (
+    ChatBackend,
+    Completion,
+    HuggingFaceBackend,
+    Outcome,
+    Recorded,
+    cost,
+    heard_by,
+)
 from fairtk.plugins import on_terminal
 
 BATCH = 64
@@ -150,6 +159,7 @@ _TOKENS_CPU = 8192  # of a batch where the backend says nothing: about what a ca
 _TOKENS_CUDA = 65536
 _NEW_TOKENS = 128  # that an answer may have, where the backend does not say
 _PROMPTS = 32  # of a batch for backends without tokens: functions, servers
+_ROUNDS = 4  # of a batch for servers, each of as many calls as are made at a time
 
 
 @dataclass
@@ -160,6 +170,7 @@ class PromptSet:
     backend: Any
     lengths: dict[str, int] = field(default_factory=dict)  # tokens by prompt
     errors: dict[str, str] = field(default_factory=dict)  # why there is no answer, by prompt
+    deferred: set[str] = field(default_factory=set)  # prompts that wait for a batch
 
     @property
     def batches(self) -> list[list[str]]:
@@ -171,8 +182,9 @@ class PromptSet:
 
 def _cut(order: list[str], lengths: Mapping[str, int], backend: Any) -> Iterator[list[str]]:
     if not isinstance(backend, HuggingFaceBackend):
-        for start in range(0, len(order), _PROMPTS):
-            yield order[start : start + _PROMPTS]
+        size = max(_PROMPTS, _ROUNDS * getattr(backend, "concurrency", 1))
+        for start in range(0, len(order), size):
+            yield order[start : start + size]
         return
     most = backend.batch_tokens or (_TOKENS_CUDA if _on_cuda(backend.device) else _TOKENS_CPU)
     room = getattr(backend, "max_new_tokens", _NEW_TOKENS)
@@ -216,12 +228,13 @@ def generate(
                 left = tuple(prompt for prompt in prompts if prompt not in stored_answers)
                 tell(len(prompts) - len(left))
                 if left:
-                    yield PromptBatch(key, left, threads, fail_fast)
+                    yield PromptBatch(key, left, threads, fail_fast, one.asker.name)
 
-    for batch, (texts, errors) in session.map(run_batch, missing()):
+    for batch, (texts, errors, deferred) in session.map(run_batch, missing()):
         one = by_key[batch.backend]
         answers.put(one.asker, texts)
         one.errors.update(errors)
+        one.deferred.update(deferred)
         tell(len(batch.prompts))
 
 
@@ -267,31 +280,60 @@ def _each_minute(line: Callable[[], str]) -> Iterator[None]:
 def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     """Give a function that is told how much more is done; it moves a bar, or tells a listener.
 
-    Without both, where there is no terminal, a line says each minute what is done.
+    Without both, where there is no terminal, a line says each minute what is done and about how
+    long the rest takes. Prompts that a server has answered count before their batch is done; its
+    tokens a second are said.
     """
     from tqdm import tqdm
 
-    listener, done = _listener.get(), 0
+    listener, begin = _listener.get(), time.monotonic()
+    settled = answered = tokens = 0  # answered: those of the batch that is under way
+
+    def done() -> int:
+        return settled + min(answered, total - settled)
+
+    def speed() -> str:
+        return f"{tokens / max(time.monotonic() - begin, 0.1):,.0f} tokens/s" if tokens else ""
+
+    def line() -> str:
+        parts = [f"{what}: {done():,} of {total:,} ({unit})", speed()]
+        if done():
+            rest = (time.monotonic() - begin) * (total - done()) / done()
+            parts.append(f"about {tqdm.format_interval(rest)} left")
+        return ", ".join(filter(None, parts))
+
     # disable=None: on a terminal only
     disable: Any = True if listener else None
     lines: Any = contextlib.nullcontext()
     if listener is None and not on_terminal(sys.stderr):
-        lines = _each_minute(lambda: f"{what}: {done:,} of {total:,} ({unit})")
+        lines = _each_minute(line)
     with (
         lines,
         tqdm(total=total, desc=what, unit=unit, delay=2, disable=disable, leave=False) as bar,
     ):
 
+        def move() -> None:
+            bar.update(done() - bar.n)
+            if listener is not None:
+                listener(what, done(), total)
+
         def add(number: int) -> None:
-            nonlocal done
-            done += number
-            if listener is None:
-                bar.update(number)
-            else:
-                listener(what, done, total)
+            nonlocal settled, answered
+            settled, answered = settled + number, 0
+            move()
+
+        def hear(outcomes: Sequence[Outcome]) -> None:
+            nonlocal answered, tokens
+            made = [outcome for outcome in outcomes if isinstance(outcome, Completion)]
+            tokens += sum(outcome.completion_tokens or 0 for outcome in made)
+            bar.set_postfix_str(speed(), refresh=False)
+            if unit == "prompt":
+                answered += len(made)
+                move()
 
         add(0)
-        yield add
+        with heard_by(hear):
+            yield add
 
 
 TOPICS = -1
@@ -303,6 +345,9 @@ class Engine:
 
     `look` is shown the first rows of each system, by name, and may refuse them, before answers are
     generated. The other settings are those of `fairtk.Experiment`.
+
+    Attributes:
+        deferred: queries without a result, as answers are to come from a batch, by chain.
     """
 
     def __init__(
@@ -326,6 +371,10 @@ class Engine:
         self.batch_size = batch_size or BATCH
         self.batches = topics.batches(self.batch_size)
         self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
+        self.systems: dict[int, list[str]] = {}  # that have a chain, by its number
+        for name, end in tree.ends.items():
+            for node in end.chain:
+                self.systems.setdefault(node.number, []).append(name)
         self.prompt_sets: dict[int, PromptSet] = {}
         self.look = look
         self._unseen: dict[int, list[str]] = {}
@@ -334,6 +383,7 @@ class Engine:
                 node = node.parent  # whose rows are those of the generator, but for the answers
             self._unseen.setdefault(node.number, []).append(name)
         self._prompts: dict[int, list[Prompts]] = {}
+        self.deferred: dict[int, set[str]] = {}
 
     # What there is ----------------------------------------------------------------------------
 
@@ -344,7 +394,8 @@ class Engine:
     # Making what is missing -------------------------------------------------------------------
 
     def run(self) -> dict[str, dict[str, StoredCell]]:
-        """Make what is missing, and return the cells of each system: each query has one then.
+        """Make what is missing, and return the cells of each system: each query has one then, but
+        for those that are deferred.
 
         What was committed is kept, whatever is raised.
         """
@@ -454,6 +505,7 @@ class Engine:
         steps: list[StageStep] = []
         for node in [*reversed(asking), *reversed(nodes)]:
             missing = set(batch) - there[node.number] if node.keep else set()
+            missing -= self._waiting(node)
             missing |= needed.get(node.number, set()) - there.get(node.number, set())
             if not missing:
                 continue
@@ -464,7 +516,14 @@ class Engine:
             steps.insert(
                 0,
                 StageStep(
-                    node.number, parent, node.stage.key, node.stage.name, qids, node.keep, ask
+                    node.number,
+                    parent,
+                    node.stage.key,
+                    node.stage.name,
+                    qids,
+                    node.keep,
+                    ask,
+                    tuple(self.systems[node.number]),
                 ),
             )
         if not steps:
@@ -484,15 +543,21 @@ class Engine:
                 errors[number] = {q: cell.error for q, cell in node_cells.items() if cell.error}
         return StageTask(inputs, steps, errors, self.durable, self.fail_fast, self.threads)
 
+    def _waiting(self, node: Node) -> set[str]:
+        """Return the queries that a chain cannot have yet: an earlier stage waits for answers."""
+        return set().union(*(self.deferred.get(n.number, ()) for n in node.chain))
+
     def _keep(self, task: StageTask, outcome: TaskResult) -> None:
         made = []
+        for number, qids in outcome.deferred.items():
+            self.deferred.setdefault(number, set()).update(qids)
         for step in task.steps:
             errors = outcome.errors[step.node]
             table, spans = outcome.tables.get(step.node, (None, []))
             if step.keep and (spans or errors):
                 notes = outcome.notes.get(step.node, {})
                 made.append(Made(self._chain(step.node), table, spans, errors, notes))
-            if step.ask:
+            if step.ask and step.node in outcome.prompts:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
                 lengths = self.prompt_sets[step.node].lengths
@@ -539,14 +604,18 @@ class Engine:
         answers = self.store.answers.get(prompt_set.asker, prompts.texts)
         spans, table = self._input(node, prompts.qids)
         lost = {i: text for i, text in enumerate(prompts.texts) if text not in answers}
-        errors = {}
+        errors, waiting = {}, set()
         for qid, first, size in spans if lost else ():
             asked = lost.keys() & set(prompts.rows[first : first + size].tolist())
-            if asked:
+            if any(lost[place] in prompt_set.deferred for place in asked):
+                waiting.add(qid)
+            elif asked:
                 reason = prompt_set.errors.get(lost[min(asked)], "the model gave no answer")
                 errors[qid] = f"{node.stage.name}: {reason}"
         table = with_answers(table, [answers.get(text) for text in prompts.texts], prompts.rows)
-        spans = [span for span in spans if span[0] not in errors]
+        spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
+        if waiting:
+            self.deferred.setdefault(node.number, set()).update(waiting)
         made = Made(self._chain(node.number), table, spans, errors, {})
         self.store.commit([made], self.topics.digests)
 

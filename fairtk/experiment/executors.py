@@ -1,35 +1,47 @@
 """Executors: map a function of `fairtk.experiment.work` over tasks, here, in processes or on a
 cluster.
-
-Stages travel by cloudpickle, with reducers for what it cannot take.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import importlib
-import io
 import itertools
+import math
 import os
 import pickle
+import platform
 import sys
 import threading
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any, Protocol, cast
 
 from fairtk import checks
-from fairtk.errors import FairtkError, MissingExtraError, NotFoundError, ParameterError, WorkerError
+from fairtk.errors import (
+    FairtkError,
+    MissingExtraError,
+    NotFoundError,
+    ParameterError,
+    StageError,
+    WorkerError,
+)
 from fairtk.experiment import ending
-from fairtk.experiment.work import VARIABLES, allowed_threads, cores
-from fairtk.frames import identity_name
+from fairtk.experiment.work import (
+    VARIABLES,
+    allowed_threads,
+    cores,
+    from_parent,
+    said,
+    text_of,
+    to_worker,
+)
 from fairtk.io import ENDED, Interpreter
 
 Function = Callable[[Mapping[str, Any], Any], Any]
@@ -67,12 +79,15 @@ class Session:
 
 
 class RemoteSession(Session):
-    """An executor at work in other processes, with `room` tasks under way at a time.
+    """An executor at work in other processes, with ``room()`` tasks under way at a time.
 
-    `submit` starts a task; its future gives what `worker.answer` returns.
+    `submit` starts a task; its future gives what `answer` returns. The room is asked for whenever a
+    task ends, and each second: workers come and go.
     """
 
-    def __init__(self, submit: Callable[[Function, Any], Future[Any]], room: int) -> None:
+    def __init__(
+        self, submit: Callable[[Function, Any], Future[Any]], room: Callable[[], int]
+    ) -> None:
         self.submit = submit
         self.room = room
 
@@ -81,11 +96,11 @@ class RemoteSession(Session):
         left = iter(tasks)
         running: dict[Future[Any], Any] = {}
         while True:
-            for task in islice(left, self.room - len(running)):
+            for task in islice(left, max(0, self.room() - len(running))):
                 running[self.submit(function, task)] = task
             if not running:
                 return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            for future in wait(running, 1, FIRST_COMPLETED).done:
                 kind, value, warnings_heard = future.result()
                 for category, text in warnings_heard:
                     warnings.warn(text, category, stacklevel=2)
@@ -128,91 +143,6 @@ class Executor(Protocol):
         """
 
 
-_INDEX = ("text_field", "stemmer", "index_encoding", "batch_size", "stops", "threads")
-_OPENAI = ("max_input_length", "max_new_tokens", "api", "timeout", "logprobs_topk", "verbose")
-_RETRIEVER = (
-    *("scorer", "num_results", "threads", "verbose", "stops", "query_algorithm"),
-    *("query_weighted", "toks_scale", "precompute_impact"),
-)
-
-
-def to_worker(stage: Any) -> bytes:
-    """Return a stage as bytes."""
-    import cloudpickle
-
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-        def reducer_override(self, obj: Any) -> Any:
-            reducer = _REDUCERS.get(identity_name(type(obj)))
-            return super().reducer_override(obj) if reducer is None else reducer(obj)
-
-    sink = io.BytesIO()
-    try:
-        Pickler(sink).dump(stage)
-    except Exception as error:
-        raise WorkerError(
-            f"{type(stage).__name__} cannot travel to a worker ({error}): use executor='serial', "
-            "or give the transformer a __getstate__ that leaves out what is open"
-        ) from error
-    return sink.getvalue()
-
-
-def from_parent(data: bytes) -> Any:
-    """Return the stage that `to_worker` packed: bytes of the run's own parent, never a file's."""
-    return pickle.loads(data)
-
-
-def _pisa_index(index: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    settings = {name: getattr(index, name) for name in _INDEX}
-    return _made, ("pyterrier_pisa", "PisaIndex", (str(index.path),), settings)
-
-
-def _pisa_retriever(stage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    settings = {name: getattr(stage, name) for name in _RETRIEVER} | stage.retr_args
-    return _made, ("pyterrier_pisa", "PisaRetrieve", (stage.index,), settings)
-
-
-def _openai(backend: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    # its connection stays here, and so does the key: a worker has its own in the environment
-    settings = {name: getattr(backend, name) for name in _OPENAI} | {
-        "generation_args": backend._generation_args,
-        "base_url": str(backend.client.base_url),
-        "max_retries": backend.client.max_retries,
-        "parallel": backend.thread_pool._max_workers,
-    }
-    return _made, ("pyterrier_rag.backend", "OpenAIBackend", (backend.model_id,), settings)
-
-
-def _template(template: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    # its text is not kept, but what it was compiled to is
-    parts = {
-        "name": template.name,
-        "__file__": template.filename,
-        "root": template.root_render_func,
-        "blocks": template.blocks,
-        "debug_info": template._debug_info,
-    }
-    return _made_template, (template.environment, parts, template.globals)
-
-
-def _made_template(environment: Any, parts: dict[str, Any], names: Any) -> Any:
-    import jinja2
-
-    return jinja2.Template._from_namespace(environment, parts, names)
-
-
-def _made(module: str, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
-    return getattr(importlib.import_module(module), name)(*args, **settings)
-
-
-_REDUCERS: dict[str, Callable[[Any], Any]] = {
-    "jinja2.environment.Template": _template,
-    "pyterrier_pisa.PisaIndex": _pisa_index,
-    "pyterrier_pisa.PisaRetrieve": _pisa_retriever,
-    "pyterrier_rag.backend._openai.OpenAIBackend": _openai,
-}
-"""How objects that hold something open are made anew, by class."""
-
-
 def working() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str, Any, Any]]:
     """Return what does the tasks of a worker, which come with the stages that are new to it."""
     stages: dict[str, Any] = {}
@@ -220,12 +150,21 @@ def working() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str
     def work(call: tuple[Function, Any, Mapping[str, bytes]]) -> tuple[str, Any, Any]:
         function, task, fresh = call
         try:
-            stages.update({key: from_parent(data) for key, data in fresh.items()})
+            stages.update({key: _stage(task, key, data) for key, data in fresh.items()})
         except Exception as error:
             return "failed", portable(error), []
         return answer(function, stages, task)
 
     return work
+
+
+def _stage(task: Any, key: str, data: bytes) -> Any:
+    """Return a stage of a task from its bytes."""
+    try:
+        return from_parent(data)
+    except (Exception, SystemExit) as error:
+        line = f"{task.who(key)} cannot be loaded in a worker: {said(error)}"
+        raise (_ours(error, line) or WorkerError(line)) from error
 
 
 def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[str, Any, Any]:
@@ -236,8 +175,12 @@ def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[st
             kind, value = "done", function(stages, task)
         except Exception as error:
             kind, value = "failed", portable(error)
-    warnings_heard = [(w.category, str(w.message)) for w in caught]
-    return kind, value, [s for s in warnings_heard if s[0].__module__.startswith("fairtk")]
+        except SystemExit as error:  # or it would look like a worker that was killed
+            who = ", ".join(getattr(error, "__notes__", ["a task"]))
+            left = StageError(f"{who} called sys.exit({error.code!r}) in a worker")
+            kind, value = "failed", portable(left)
+    ours = [w for w in caught if w.category.__module__.startswith("fairtk")]
+    return kind, value, [(w.category, str(w.message)) for w in ours]
 
 
 def portable(error: Exception) -> tuple[Exception, str, Exception | None]:
@@ -254,12 +197,18 @@ def _pickled(error: Exception) -> Exception:
     with contextlib.suppress(Exception):  # some cannot be made from their arguments
         if str(pickle.loads(pickle.dumps(error))) == str(error):
             return error
-    text = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
+    text = text_of(error)
+    text = text if isinstance(error, FairtkError) else f"{type(error).__name__}: {text}"
+    return _ours(error, text) or FairtkError(text)
+
+
+def _ours(error: BaseException, text: str) -> Exception | None:
+    """Return an error of the class of ours that another is of; None: of none."""
     for cls in type(error).__mro__:
         if cls.__module__ == FairtkError.__module__ and "__init__" not in vars(cls):
             plain: Exception = cls(text)
             return plain
-    return FairtkError(text)
+    return None
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -296,7 +245,8 @@ class ProcessExecutor:
         with ThreadPoolExecutor(self.workers) as waiting:
             try:
                 yield RemoteSession(
-                    lambda function, task: waiting.submit(pool.run, function, task), self.workers
+                    lambda function, task: waiting.submit(pool.run, function, task),
+                    lambda: self.workers,
                 )
             finally:
                 pool.close()
@@ -393,29 +343,44 @@ class DaskExecutor:
     """Runs tasks on a Dask cluster; each worker process loads a model once, with one thread.
 
     Without a scheduler a cluster of fresh processes is started on 127.0.0.1 and ends with the
-    experiment. Workers elsewhere need fairtk, the packages of the pipelines, and the models and
-    indexes at the same paths; the store stays with the process that asks. Give each ``dask worker``
-    its GPU by CUDA_VISIBLE_DEVICES; of one machine's, ``"processes"`` gives each worker one. It
-    needs the extra ``dask``.
+    experiment. Workers elsewhere need this version of fairtk, the packages of the pipelines, and
+    the models and indexes at the same paths; the store stays with the process that asks. Workers
+    may join, be slow, and die: what a dead one had is done again by others, and as long as there
+    is none, the experiment waits. A worker does one task at a time, however many threads it has.
+    Give each ``dask worker`` its GPU by CUDA_VISIBLE_DEVICES; of one machine's, ``"processes"``
+    gives each worker one. It needs the extra ``dask``.
 
     Args:
         workers: the processes of the cluster that is started; None: one per core.
-        scheduler: the address of a running cluster, e.g. ``"tcp://10.0.0.1:8786"``: whatever
-            Dask starts on SLURM or Kubernetes.
+        scheduler: a running cluster, whatever Dask starts on SLURM or Kubernetes: its address,
+            e.g. ``"tcp://10.0.0.1:8786"``; the path of its scheduler file, ``"….json"``; a
+            ``distributed.Client``, which stays open; or a cluster object.
 
     Raises:
-        ParameterError: `workers` is no whole number from 1.
+        ParameterError: `workers` is no whole number from 1, or given with a scheduler; the
+            scheduler is none of these.
         MissingExtraError: distributed is not installed.
     """
 
     default_threads = 1
 
-    def __init__(self, workers: int | None = None, scheduler: str | None = None) -> None:
+    def __init__(self, workers: int | None = None, scheduler: Any = None) -> None:
         self.workers = checked_workers(workers)
         try:
             import distributed  # noqa: F401
         except ImportError:
             raise MissingExtraError("distributed", "dask", "executor='dask'") from None
+        if scheduler is not None and workers is not None:
+            raise ParameterError(
+                f"workers={workers!r} does not change a cluster that runs already, at {scheduler}: "
+                "leave it out, and start as many `dask worker` as there should be"
+            )
+        own = isinstance(scheduler, str | os.PathLike) or hasattr(scheduler, "scheduler_info")
+        if scheduler is not None and (not own or getattr(scheduler, "asynchronous", False)):
+            raise ParameterError(
+                "scheduler must be the address of a Dask scheduler, the path of a scheduler file, "
+                f"or a client or cluster that is not asynchronous; found {scheduler!r}"
+            )
         self.scheduler = scheduler
 
     @contextlib.contextmanager
@@ -425,34 +390,50 @@ class DaskExecutor:
         Raises:
             WorkerError: the scheduler cannot be reached.
         """
-        from distributed import Client, KilledWorker
-
         with contextlib.ExitStack() as stack:
-            address: Any = self.scheduler
-            if address is None:
-                address = stack.enter_context(_local_cluster(self.workers, threads))
-            try:
-                client = stack.enter_context(
-                    cast(Any, Client)(address, set_as_default=False, timeout=30)
+            sent = _Sent(self._client(stack, threads), stages)
+            waiting = stack.enter_context(ThreadPoolExecutor(_MOST_TASKS))
+            stack.callback(sent.close, self.scheduler is not None)
+            yield RemoteSession(
+                lambda function, task: waiting.submit(sent.run, function, task), sent.room
+            )
+
+    def _client(self, stack: contextlib.ExitStack, threads: int) -> Any:
+        from distributed import Client
+
+        place: Any = self.scheduler
+        if isinstance(place, Client):
+            if place.status != "running":
+                raise WorkerError(f"the Dask client is {place.status}, not running: {place!r}")
+            return place
+        if place is None:
+            place = stack.enter_context(_local_cluster(self.workers, threads))
+        settings = {"address": place}
+        if str(place).endswith(".json"):
+            if not Path(place).is_file():
+                raise WorkerError(
+                    f"there is no scheduler file {place}: `dask scheduler --scheduler-file` writes "
+                    "one when it is up"
                 )
-            except OSError as error:
-                raise WorkerError(
-                    f"no Dask scheduler answers at {self.scheduler} ({error}); start one, or leave "
-                    "scheduler out for a cluster on this machine"
-                ) from error
-            workers = len(client.scheduler_info(n_workers=-1)["workers"])
-            try:
-                yield RemoteSession(_Sent(client, stages).submit, 2 * max(1, workers))
-            except KilledWorker as error:
-                raise WorkerError(
-                    "workers of the Dask cluster ended again and again over one task "
-                    f"({error}); memory may not suffice: use fewer workers per machine or a "
-                    "smaller batch_size"
-                ) from error
+            settings = {"scheduler_file": str(place)}
+        try:
+            return stack.enter_context(
+                cast(Any, Client)(**settings, set_as_default=False, timeout=30)
+            )
+        except (OSError, ValueError) as error:
+            raise WorkerError(
+                f"no Dask scheduler answers at {self.scheduler} ({error}); start one, or leave "
+                "scheduler out for a cluster on this machine"
+            ) from error
 
     def __repr__(self) -> str:
-        place = "" if self.scheduler is None else f", scheduler={self.scheduler!r}"
-        return f"DaskExecutor({self.workers}{place})"
+        place = self.scheduler
+        if place is None:
+            return f"DaskExecutor({self.workers})"
+        if not isinstance(place, str | os.PathLike):
+            client = getattr(place, "scheduler", None)  # None once it is closed
+            place = getattr(place, "scheduler_address", None) or getattr(client, "address", place)
+        return f"DaskExecutor(scheduler={str(place)!r})"
 
 
 @contextlib.contextmanager
@@ -502,69 +483,193 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+_MOST_TASKS = 2**12  # under way at a time, each with a thread that waits for it
+_LARGE = 2**20  # bytes of a task beyond which they do not go through the scheduler's graph
+_PATIENCE = 30.0  # seconds without a worker after which that is said
+
+
 class _Sent:
-    """Stages on their way to a cluster: each is sent once."""
+    """Stages on their way to a cluster, each sent once, and again where its holders died."""
 
     def __init__(self, client: Any, stages: Mapping[str, Any]) -> None:
         self.client = client
+        self.place = client.scheduler.address
         self.stages = stages
-        self.places: dict[str, tuple[str, Any]] = {}
-        # a worker's death is retried by the scheduler; what a task raises is not
-        self.executor = client.get_executor(pure=False)
+        self.names: set[str] = set()
+        self._packed: dict[str, tuple[str, bytes]] = {}
+        self._places: dict[str, tuple[str, Any]] = {}
+        self._lock = threading.Lock()
+        self._running: set[Any] = set()
+        self._ended = False
+        self._lost = False  # a task, with all workers that had its stages
+        self._workers, self._looked, self._some = 0, -1.0, time.monotonic()
 
-    def submit(self, function: Function, task: Any) -> Any:
-        """Start a task."""
-        packed = {key: self._there(key) for key in task.needs}
-        return self.executor.submit(run_there, function, task, packed)
+    def run(self, function: Function, task: Any) -> Any:
+        """Return what `run_there` gives.
+
+        The scheduler gives the task of a worker that died to another; but where the worker was the
+        only one with a stage's bytes, it forgets the task, which is then sent anew.
+        """
+        from distributed import KilledWorker
+
+        from fairtk import __version__
+
+        data = pickle.dumps((function, task))
+        for _ in range(ATTEMPTS):
+            places = {key: self._there(key) for key in task.needs}
+            payload = self._scattered(data, False) if len(data) > _LARGE else data
+            future = self.client.submit(run_there, __version__, payload, places, pure=False)
+            self._running.add(future)
+            try:
+                return future.result()
+            except CancelledError:
+                if self._ended:
+                    raise
+                self._forget(places)
+            except KilledWorker as error:
+                raise WorkerError(_killed(str(error))) from error
+            except Exception as error:  # what a task raises is data, so this is of Dask
+                raise WorkerError(
+                    f"a worker of the Dask cluster cannot do a task ({type(error).__name__}: "
+                    f"{error}): each needs fairtk {__version__} and the packages of the pipelines"
+                ) from error
+            finally:
+                self._running.discard(future)
+        raise WorkerError(_killed(f"each of {ATTEMPTS} times with all copies of its stages"))
+
+    def room(self) -> int:
+        """Return how many tasks are to be under way: one to do and one to come of each worker."""
+        return min(_MOST_TASKS, 2 * max(1, self._alive()))
+
+    def close(self, stays: bool) -> None:
+        """End what is under way; a cluster that `stays` loses the stages."""
+        self._ended = True
+        with contextlib.suppress(Exception):  # the scheduler may be gone, the client closed
+            self.client.cancel(list(self._running))
+            if stays:  # a worker that does not answer is not waited for
+                self.client.run(unload, self.names, on_error="ignore", callback_timeout=5)
+
+    def _alive(self) -> int:
+        """Return the number of workers, looked up each second; say if there are none for long."""
+        now = time.monotonic()
+        if now >= self._looked + 1:
+            self._looked = now
+            try:
+                self._workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
+            except (OSError, KeyError):  # as long as the client tries, it gives what it knew
+                raise WorkerError(
+                    f"the Dask scheduler at {self.place} is gone; what was done is kept in "
+                    "save_dir, so run it again with another"
+                ) from None
+            if self._workers:
+                self._some = now
+            elif now > self._some + _PATIENCE:
+                self._some = math.inf  # said once
+                line = f"no worker is there for the Dask scheduler at {self.place}: waiting for one"
+                if self._lost:
+                    line += " (the last ones ended over a task; memory may not suffice)"
+                print(line, file=sys.stderr, flush=True)
+        return self._workers
 
     def _there(self, key: str) -> tuple[str, Any]:
         """Return a stage's name on the cluster, and where its bytes are."""
-        if key not in self.places:
-            data = to_worker(self.stages[key])
-            name = hashlib.blake2b(data, digest_size=16).hexdigest()
-            self.places[key] = name, self._scattered(data)
-        return self.places[key]
+        with self._lock:
+            if key not in self._packed:
+                data = to_worker(self.stages[key])
+                name = hashlib.blake2b(data, digest_size=16).hexdigest()
+                self._packed[key] = name, data
+                self.names.add(name)
+            if key not in self._places:
+                name, data = self._packed[key]
+                self._places[key] = name, self._scattered(data, broadcast=True)
+            return self._places[key]
 
-    def _scattered(self, data: bytes) -> Any:
+    def _forget(self, places: Mapping[str, tuple[str, Any]]) -> None:
+        with self._lock:
+            self._lost = True
+            for key, place in places.items():
+                if self._places.get(key) is place:  # else another thread has sent it again
+                    del self._places[key]
+
+    def _scattered(self, data: bytes, broadcast: bool) -> Any:
         for attempt in range(ATTEMPTS):
+            while not self._ended and not self._alive():
+                time.sleep(0.2)
+            if self._ended:
+                raise CancelledError
             try:
-                return self.client.scatter(data, hash=False)
+                return self.client.scatter(data, hash=False, broadcast=broadcast)
             except OSError as error:  # it was to go to a worker that has just died
                 if attempt == ATTEMPTS - 1:
                     raise WorkerError(f"the Dask cluster takes no data ({error})") from error
                 time.sleep(1)
 
 
+def _killed(how: str) -> str:
+    return (
+        f"workers of the Dask cluster ended again and again over one task ({how}); memory may not "
+        "suffice: use fewer workers per machine or a smaller batch_size"
+    )
+
+
 # The stages of this worker process by their bytes' digest, so that each model is loaded once.
 _loaded: dict[str, Any] = {}
+_turn = threading.Lock()
 
 
-def run_there(function: Function, task: Any, packed: Mapping[str, tuple[str, bytes]]) -> Any:
-    """Run a task in a worker of Dask; what it raises comes back as data, so it is not retried."""
-    try:
-        for name, data in packed.values():
-            if name not in _loaded:
-                _loaded[name] = from_parent(data)
-    except Exception as error:
-        return "failed", portable(error), []
-    stages = {key: _loaded[name] for key, (name, _) in packed.items()}
-    return answer(function, stages, task)
+def run_there(version: str, payload: bytes, packed: Mapping[str, tuple[str, bytes]]) -> Any:
+    """Run a task in a worker of Dask; what it raises comes back as data, so it is not retried.
+
+    One task at a time: models and transformers know nothing of the threads that a worker may have.
+    """
+    with _turn:
+        try:
+            _refuse_other_version(version)
+            function, task = from_parent(payload)
+            for key, (name, data) in packed.items():
+                if name not in _loaded:
+                    _loaded[name] = _stage(task, key, data)
+        except Exception as error:
+            return "failed", portable(error), []
+        stages = {key: _loaded[name] for key, (name, _) in packed.items()}
+        return answer(function, stages, task)
+
+
+def _refuse_other_version(version: str) -> None:
+    from fairtk import __version__
+
+    if version != __version__:
+        raise WorkerError(
+            f"a worker of the Dask cluster on {platform.node()} has fairtk {__version__}, this "
+            f"process {version}: install one version everywhere, or results may differ"
+        )
+
+
+def unload(names: Iterable[str]) -> None:
+    """Let go of the stages of an experiment that has ended, in a worker of Dask."""
+    for name in names:
+        _loaded.pop(name, None)
 
 
 NAMES = ("serial", "processes", "dask")
 
 
-def as_executor(choice: Any, workers: int | None) -> Executor:
+def as_executor(choice: Any, workers: int | None, scheduler: Any = None) -> Executor:
     """Return the executor of a name, or the executor given.
 
     Args:
-        choice: ``"serial"``, ``"processes"``, ``"dask"`` or an executor.
+        choice: ``"serial"``, ``"processes"``, ``"dask"``, a client of Dask or an executor.
         workers: the number of workers; None: one per core.
+        scheduler: of ``"dask"``; see `DaskExecutor`.
 
     Raises:
         NotFoundError: there is no executor of that name.
-        ParameterError: the object is none, or workers do not fit it.
+        ParameterError: the object is none, or workers or scheduler do not fit it.
     """
+    if hasattr(choice, "scheduler_info") and scheduler is None:
+        choice, scheduler = "dask", choice
+    if scheduler is not None and choice != "dask":
+        raise ParameterError(f"scheduler is of executor='dask'; found executor={choice!r}")
     if not isinstance(choice, str):
         if not hasattr(choice, "open") or not hasattr(choice, "default_threads"):
             raise ParameterError(
@@ -587,5 +692,5 @@ def as_executor(choice: Any, workers: int | None) -> Executor:
     if choice == "processes":
         return ProcessExecutor(workers)
     if choice == "dask":
-        return DaskExecutor(workers)
+        return DaskExecutor(workers, scheduler)
     raise NotFoundError("executor", choice, NAMES)

@@ -206,6 +206,11 @@ def _rag_hugging_face(backend: Any) -> dict[str, Any]:
     return settings | weights | {"device": _device_class(backend.device)}
 
 
+def _local_chat(model: LocalChat) -> dict[str, Any]:
+    sampling = {"temperature": model.temperature, "seed": model.seed}
+    return {"backend": model.backend} | (sampling if model.temperature else {})
+
+
 def _rag_openai(backend: Any) -> dict[str, Any]:
     names = ("model_id", "max_input_length", "max_new_tokens", "_generation_args", "api")
     settings = {name: getattr(backend, name, None) for name in (*names, "logprobs_topk")}
@@ -265,7 +270,7 @@ _BY_NAME: dict[str, Adapter] = {
 _BY_BASE: tuple[tuple[type, Adapter], ...] = (
     (ChatBackend, lambda backend: {"model": backend.model}),
     (Recorded, lambda model: {"model": model.llm}),
-    (LocalChat, lambda model: {"backend": model.backend}),
+    (LocalChat, _local_chat),
     (ChatModel, lambda model: {"name": model.name, "parameters": model.parameters()}),
     (HuggingFaceModel, _hugging_face),
     (CallableBackend, _function),

@@ -25,14 +25,16 @@ from fairtk.analysis import (
 from fairtk.errors import InputError, MissingWarning, NotFoundError
 from fairtk.experiment.identity import environment
 from fairtk.experiment.results import Results
-from fairtk.experiment.saved import NOTES, SavedEvaluation, some_columns
-from fairtk.frames import QID, Run
-from fairtk.measures import parse, written
+from fairtk.experiment.saved import SavedEvaluation
+from fairtk.experiment.values import NOTE_TYPES, NOTES, UNDEFINED, some_columns
+from fairtk.frames import QID, Run, takes_tables
+from fairtk.measures import parse, reason_for, written
 from fairtk.report import CORRECTIONS, TESTS
 
 QUERIES = ("all", "common")
 
 
+@takes_tables
 def evaluate(
     qrels: Data | None,
     runs: Data | Sequence[Data] | Mapping[str, Data],
@@ -78,7 +80,8 @@ class Comparison(Results):
     Attributes:
         table: one row per measure and run: ``run`` (the file, or the name of a frame or in a
             mapping), ``measure``, ``mean``, ``n`` (queries for which the measure is defined in
-            every run: means and tests are over these), ``difference`` from the baseline with the
+            every run: means and tests are over these; a measure that compares groups of queries has
+            its mean alone), ``difference`` from the baseline with the
             ends ``low`` and ``high`` of its interval, ``p``, ``p_corrected``, and ``effect``
             (Cohen's dz). NaN in the row of the baseline, and where nothing can be tested, which a
             warning says. With a margin and with levels it has the columns of `Results.compare`.
@@ -133,7 +136,8 @@ class Comparison(Results):
 
         Returns:
             ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (of true differences over
-            queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`).
+            queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`;
+            also of EE_D and EE_L, which are over pairs of samples, with one sample).
         """
         systems = self._systems if baseline is None else self._compared(baseline)
         return self._by_run(systems.plan(self._variances, difference, n_samples, options))
@@ -142,6 +146,7 @@ class Comparison(Results):
 _DRAWING = ("test", "confidence", "resamples", "seed")
 
 
+@takes_tables
 def compare(
     qrels: Data,
     runs: Sequence[Data] | Mapping[str, Data],
@@ -221,7 +226,7 @@ def compare(
             "margin": _by_label(margin, evaluation),
             "levels": levels,
         },
-        SystemComparison(tables, names, first.name, directions.__getitem__),
+        SystemComparison(tables, names, first.name, directions.__getitem__, arguments["means"]),
         SamplingVariances(arguments["rows"], arguments["evaluation"].qrels, by_label),
         {r.name: r.name if isinstance(runs, Mapping) else r.file for r in evaluation.runs},
     )
@@ -236,6 +241,11 @@ def _arguments(
         [[[run.values[m][q] for q in qids] for m in values.measures] for run in values.runs]
     ).reshape(len(values.runs), len(labels), len(qids))
     names = [run.name for run in values.runs]
+    asked = list(labels.items())
+    undefined = [
+        (names[i], qids[k], asked[j][0], reason_for(asked[j][1], qids[k], values.runs[i].reasons))
+        for i, j, k in np.argwhere(np.isnan(table)).tolist()
+    ]
     places = pd.MultiIndex.from_product([names, labels, qids], names=["system", "measure", QID])
     per_query = pd.DataFrame({"value": table.ravel()}, places).reset_index()
     ids = np.array(qids, dtype=object)
@@ -261,9 +271,10 @@ def _arguments(
     return {
         "rows": rows,
         "evaluation": SavedEvaluation(texts, directions, qrels, tuple(values.measures)),
-        "notes": lambda name: pd.DataFrame(columns=NOTES),
+        "notes": lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
         "per_query": per_query[["system", QID, "measure", "value"]],
         "means": pd.DataFrame(means, pd.Index(names, name="system"), list(labels), dtype=float),
+        "undefined": pd.DataFrame(undefined, columns=UNDEFINED, dtype="str"),
         "failures": pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
         "config": {"systems": sources, "queries": len(qids), **_noted(values.note)},
         "environment": environment(),

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, overload
 
-import numpy as np
 import pandas as pd
 
 from fairtk import checks
@@ -23,22 +22,24 @@ from fairtk.errors import (
     ParameterError,
     UndefinedWarning,
 )
-from fairtk.experiment import saved
-from fairtk.experiment.saved import Evaluation, SystemRows, all_samples
-from fairtk.frames import QANSWER, QID, SAMPLE
+from fairtk.experiment import formats, saved
+from fairtk.experiment.values import (
+    REASON,
+    UNDEFINED,
+    Evaluation,
+    SystemRows,
+    all_samples,
+    spreads,
+)
+from fairtk.frames import CREDIT, QANSWER, QID, SAMPLE
 from fairtk.io import (
     Marked,
-    Points,
     Table,
     aligned_lines,
-    draw_trade_off,
     html_text,
     latex_text,
     markdown_text,
-    new_figure,
     rounded_text,
-    series,
-    spread,
     texts,
 )
 from fairtk.measures import full_names, parse, short_names, written
@@ -47,30 +48,19 @@ from fairtk.report import (
     CORRECTIONS,
     TEST_NAMES,
     TESTS,
-    compares_queries,
-    mean_intervals,
-    value_bounds,
+    corrected_for,
+    plot_trade_off,
+    queries_tested,
     write_report,
 )
+
+Place: TypeAlias = str | PathLike[str]
 
 
 def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
     """Return a frame as a table of texts."""
     rows = [list(row) for row in frame.itertuples(index=False)]
     return texts(list(frame.columns), rows, caption)
-
-
-def spreads(
-    per_query: pd.DataFrame, systems: Sequence[str], measures: Sequence[str]
-) -> list[list[str]]:
-    """Return a picture of the queries' values for each system and measure, ends by measure."""
-    by_measure = per_query.groupby("measure")["value"]
-    low, high = by_measure.min().to_dict(), by_measure.max().to_dict()
-    values = dict(iter(per_query.groupby(["system", "measure"])["value"]))
-    return [
-        ["", *(spread(values[s, m], low[m], high[m]) if (s, m) in values else "" for m in measures)]
-        for s in systems
-    ]
 
 
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
@@ -92,36 +82,6 @@ def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[st
     return remarks
 
 
-def trade_off(
-    means: pd.DataFrame, per_query: pd.DataFrame, better: Callable[[str], str], x: str, y: str
-) -> Any:
-    """Draw the means of two measures, one point per system, with intervals over the queries.
-
-    Takes means by system (index) and measure (columns); `Results.plot_trade_off` says the rest.
-    """
-    for name in (x, y):
-        if name not in means.columns:
-            raise NotFoundError("measure", name, list(means.columns))
-    figure = new_figure((5, 4), "plot_trade_off")
-    reach = {}
-    for name in (x, y):
-        values = per_query[per_query["measure"] == name]
-        table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
-        value = table.to_numpy() * (np.nan if compares_queries(name) else 1.0)
-        ends = mean_intervals(value, method="t", bounds=value_bounds(name))
-        reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
-    points = Points(
-        *(means[x].to_numpy(), means[y].to_numpy(), series(0)),
-        x_error=reach[x],
-        y_error=reach[y],
-        labels=[str(name) for name in means.index],
-    )
-    short = short_names(list(means.columns))
-    labels = [f"{short[name]} ({better(name)} is better)" for name in (x, y)]
-    draw_trade_off(figure.subplots(), [points], *labels)
-    return figure
-
-
 class Results:
     """What `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare` return: print it.
 
@@ -135,10 +95,13 @@ class Results:
         systems: the systems' names.
         measures: the measures, as `fairtk.measures.parse` reads them, e.g. ``"E(nDCG@5)"``.
         per_query: ``system``, ``qid``, ``measure``, ``value``; a row per query with labels.
+        undefined: ``system``, ``qid``, ``measure``, ``reason``: why values are NaN; no reason (NaN)
+            where a measure gave none, or results of an earlier version.
         failures: ``system``, ``qid``, ``error``: the queries that failed.
         baseline: the system that `compare` compares with; None: none was named.
         config: what was run, as JSON values.
         environment: with which versions, as JSON values.
+        credits: credit that was made beside the rankings, C by system; `credit` reads it.
     """
 
     def __init__(
@@ -152,14 +115,21 @@ class Results:
         config: Mapping[str, Any],
         environment: Mapping[str, Any],
         baseline: str | None = None,
+        credits: Mapping[str, pd.DataFrame] | None = None,
+        undefined: pd.DataFrame | None = None,
     ) -> None:
         self.systems: list[str] = [str(name) for name in means.index]
         self.measures: list[str] = list(evaluation.texts)
         self.per_query = per_query
+        if undefined is None:
+            lost = per_query[per_query["value"].isna()]
+            undefined = lost.assign(**{REASON: None})[UNDEFINED].astype("str")
+        self.undefined = undefined.reset_index(drop=True)
         self.failures = failures
         self.baseline = baseline
         self.config = dict(config)
         self.environment = dict(environment)
+        self.credits = dict(credits or {})
         self._rows = rows
         self._evaluation = evaluation
         self._notes = notes
@@ -238,8 +208,26 @@ class Results:
                 f"system {name!r} gives no answers (no column {QANSWER!r}): its pipeline needs a "
                 "generator, e.g. >> fairtk.FlanT5()"
             )
-        keys = [c for c in (QID, SAMPLE) if c in frame.columns]
-        return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
+        return saved.answers_in(frame)
+
+    def credit(self, name: str) -> pd.DataFrame:
+        """Return a system's credit, C: ``qid``, ``sample`` if sampled, ``docno``, ``credit``, and
+        ``rank`` and ``standard_error`` where there are any.
+
+        Raises:
+            NotFoundError: there is no such system.
+            ColumnError: the system has no credit.
+        """
+        self._check(name)
+        if name in self.credits:
+            return self.credits[name].copy()
+        frame = saved.credit_in(self._rows(name))
+        if CREDIT not in frame.columns:
+            raise ColumnError(
+                f"system {name!r} has no credit (no column {CREDIT!r}): its pipeline needs a stage "
+                "that gives some, e.g. >> fairtk.credit.Citations()"
+            )
+        return frame
 
     def notes(self, name: str) -> pd.DataFrame:
         """Return what the stages of a system noted of its queries, of failed ones, too.
@@ -297,7 +285,8 @@ class Results:
         Returns:
             A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
             ``difference``, ``low``, ``high``, ``p``, ``p_corrected``, ``effect`` (Cohen's dz),
-            ``undefined`` (queries left out) and ``failed`` (queries at their worst value). With a
+            ``undefined`` (queries left out) and ``failed`` (queries at their worst value). A
+            measure that compares groups of queries (``ByGroup(by="query")``) has no tests. With a
             margin: ``p_not_worse`` (by the margin or more) and ``p_equivalent``. With levels: the
             standard errors ``error_queries`` and ``error_samples``, and ``low_samples`` to
             ``high_samples``, the interval for these very queries.
@@ -344,13 +333,32 @@ class Results:
                 f"compare needs a baseline: one of {self.systems} (or Experiment(baseline=...))"
             )
         self._check(name)
-        return SystemComparison.of(self.per_query, self.systems, name, self.better)
+        return self._beside(name)
 
-    def to_markdown(self, baseline: str | None = None, **options: Any) -> str:
-        """Return the means as a Markdown table for a paper; see `to_latex`."""
-        return markdown_text(self._paper_table(baseline, **options))
+    def _beside(self, name: str) -> SystemComparison:
+        return SystemComparison.of(self.per_query, self.systems, name, self.better, self._means)
 
-    def to_latex(self, baseline: str | None = None, **options: Any) -> str:
+    @overload
+    def to_markdown(
+        self, baseline: str | None = None, *, path: None = None, **options: Any
+    ) -> str: ...
+    @overload
+    def to_markdown(self, baseline: str | None = None, *, path: Place, **options: Any) -> None: ...
+    def to_markdown(
+        self, baseline: str | None = None, *, path: Place | None = None, **options: Any
+    ) -> str | None:
+        """Return the means as a Markdown table for a paper, or write it; see `to_latex`."""
+        return formats.returned(markdown_text(self._paper_table(baseline, **options)), path)
+
+    @overload
+    def to_latex(
+        self, baseline: str | None = None, *, path: None = None, **options: Any
+    ) -> str: ...
+    @overload
+    def to_latex(self, baseline: str | None = None, *, path: Place, **options: Any) -> None: ...
+    def to_latex(
+        self, baseline: str | None = None, *, path: Place | None = None, **options: Any
+    ) -> str | None:
         """Return the means as a LaTeX table for a paper (booktabs): systems by measures.
 
         The best mean is bold, the second is underlined, an arrow says what is better. Against a
@@ -359,6 +367,7 @@ class Results:
 
         Args:
             baseline: the system to compare with; None: the one that was named, if one was.
+            path: a file to write to; nothing is returned then.
             options: ``digits`` behind the point (4), ``test`` and ``correction`` as `compare` has
                 them, ``significance`` (0.05) of a corrected p, ``pairs`` (True: letters, although
                 a baseline is named).
@@ -366,11 +375,20 @@ class Results:
         Raises:
             NotFoundError: there is no such system, test or correction.
         """
-        return latex_text(self._paper_table(baseline, **options))
+        return formats.returned(latex_text(self._paper_table(baseline, **options)), path)
 
-    def to_csv(self) -> str:
-        """Return `counts` as CSV, all digits: a row per system and measure."""
-        return str(self.counts.to_csv(index=False, lineterminator="\n"))
+    @overload
+    def to_csv(self, path: None = None) -> str: ...
+    @overload
+    def to_csv(self, path: Place) -> None: ...
+    def to_csv(self, path: Place | None = None) -> str | None:
+        """Return `counts` as CSV, all digits: a row per system and measure.
+
+        Args:
+            path: a file to write to; nothing is returned then.
+        """
+        text = str(self.counts.to_csv(index=False, lineterminator="\n"))
+        return formats.returned(text, path)
 
     def plot_trade_off(self, x: Any, y: Any) -> Any:
         """Draw two of the measures against each other: a point per system, intervals over the
@@ -387,7 +405,9 @@ class Results:
             NotFoundError: there is no such measure.
             MissingExtraError: matplotlib is not installed.
         """
-        return trade_off(self._means, self.per_query, self.better, self._label(x), self._label(y))
+        return plot_trade_off(
+            self._means, self.per_query, self.better, self._label(x), self._label(y)
+        )
 
     def cite(self) -> str:
         """Return BibTeX of what the results rest on: tools, systems and measures."""
@@ -420,7 +440,8 @@ class Results:
         return "\n".join(lines)
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write everything to a folder: values, rankings and qrels as Parquet, the rest as JSON.
+        """Write everything to a folder: values, rankings, answers, credit and qrels as Parquet, the
+        rest as JSON; `fairtk.experiment.results_schema` and the site say what is in each file.
 
         Args:
             folder: made if it is not there; files of an earlier save are replaced.
@@ -428,13 +449,84 @@ class Results:
         Raises:
             StoreError: the folder cannot be written.
         """
-        tables = {"per_query": self.per_query, "failures": self.failures, "means": self.counts}
+        values = self.per_query.merge(self.undefined, how="left", on=UNDEFINED[:-1])
+        tables = {"values": values, "failures": self.failures, "means": self.counts}
         more = {"baseline": self.baseline, "experiment": self.config}
         notes = [self._notes(name).assign(system=name) for name in self.systems]
         saved.save(
             Path(folder), self.systems, self._rows, self._evaluation,
-            pd.concat(notes, ignore_index=True), tables, self.environment, more,
+            pd.concat(notes, ignore_index=True), tables, self.credits, self.environment, more,
         )  # fmt: skip
+
+    def to_trec(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write a run file per system, its ir_metadata beside it, and ``qrels.txt``.
+
+        Samples are numbered in the second column (`fairtk.io.write_run`). What has no ranking is
+        left out with a warning. The folder is made if it is not there.
+
+        Raises:
+            InputError: an id has a space in it, for which TREC's files have no place.
+            StoreError: the folder cannot be written.
+        """
+        return formats.write_trec(self, Path(folder))
+
+    def to_ir_metadata(self, system: str, more: Mapping[str, Any] | None = None) -> str:
+        """Return what is known of a system's run as YAML of ir_metadata (Breuer et al. 2022).
+
+        Args:
+            system: the system.
+            more: components beside these, or in place of them, e.g. ``{"actor": {"team": "we"}}``.
+
+        Raises:
+            NotFoundError: there is no such system.
+        """
+        self._check(system)
+        return formats.ir_metadata(self, system, more)
+
+    def to_every_eval_ever(
+        self, system: str, organization: str = "not stated", relationship: str = "other"
+    ) -> dict[str, Any]:
+        """Return a system's means as a record of Every Eval Ever, version 0.2.1 of its schema.
+
+        Args:
+            system: the system.
+            organization: who measured.
+            relationship: of who measured to the system: ``"first_party"``, ``"third_party"``,
+                ``"collaborative"`` or ``"other"``.
+
+        Returns:
+            JSON values; ``json.dump`` writes them. A mean without any defined value is left out.
+
+        Raises:
+            NotFoundError: there is no such system, or no such relationship.
+        """
+        self._check(system)
+        return formats.every_eval_ever(self, system, organization, relationship)
+
+    def log_to_mlflow(
+        self,
+        experiment: str = "fairtk",
+        *,
+        tracking_uri: str | PathLike[str] | None = None,
+        name: str | None = None,
+    ) -> str:
+        """Log the results to MLflow: one run with all files of `save`, and one below it per system
+        with its means as metrics, and settings as parameters.
+
+        Args:
+            experiment: MLflow's; made if it is not there.
+            tracking_uri: a folder, which becomes a file store, or the address of another store;
+                None: what MLflow has been set to.
+            name: of the run.
+
+        Returns:
+            The id of the run. Names of metrics have only letters that MLflow takes (``EE_D_5``);
+            tags ``fairtk.measure.NAME`` have the measures in full.
+
+        Raises:
+            MissingExtraError: mlflow is not installed.
+        """
+        return formats.log_to_mlflow(self, experiment, tracking_uri, name)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Results:
@@ -470,10 +562,14 @@ class Results:
         pairs: bool = False,
     ) -> Table:
         checks.whole("a table's digits", digits, rule="be at least 1")
-        if baseline is None and self._named and not pairs:
+        if baseline is None and self._named:
             baseline = self.baseline
         if baseline is not None:
+            if baseline not in self.systems and str(baseline).endswith((".tex", ".md")):
+                raise ParameterError(f"to write to a file say path={str(baseline)!r}")
             self._check(baseline)
+        if pairs:  # letters, also beside a baseline that is named here
+            baseline = None
         drawing = {**self._drawing, **({} if test is None else {"test": test})}
         correction = correction or self._correction
         for kind, name, choices in (
@@ -487,15 +583,13 @@ class Results:
         signs: dict[tuple[str, str], str] = {}
         caption = [f"Means over {self.per_query[QID].nunique()} queries"]
         if several:
-            compared = SystemComparison.of(
-                self.per_query, self.systems, baseline or self.systems[0], self.better
-            )
-            signs = self._signs(compared, baseline, drawing, correction, significance)
+            compared = self._beside(baseline or self.systems[0])
+            signs, counts = self._signs(compared, baseline, drawing, correction, significance)
+            corrected = corrected_for(correction, counts, len(self.systems), letters)
             caption = [
                 f"Means; the best of a measure is bold{_SECOND * (len(self.systems) > 2)}. "
-                f"{_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, "
-                f"{_corrected(correction, len(self.systems), letters)}, p < {significance:g}; "
-                f"{_numbers(compared.tables)})"
+                f"{_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, {corrected}, "
+                f"p < {significance:g}; {queries_tested(compared.tables)})"
             ]
         names = short_names(self.measures)
         heads = [f"{names[m]} {_ARROWS[self.better(m)]}" for m in self.measures]
@@ -517,19 +611,23 @@ class Results:
         drawing: Mapping[str, Any],
         correction: str,
         significance: float,
-    ) -> dict[tuple[str, str], str]:
-        """Return what stands raised behind a mean, by measure and system."""
+    ) -> tuple[dict[tuple[str, str], str], dict[str, int]]:
+        """Return what stands raised behind a mean, by measure and system; how many tests were
+        corrected for, by measure.
+        """
         how = None if correction == "none" else correction
         if baseline is None:
-            beaten = compared.beaten(drawing, how, significance)
+            beaten, counts = compared.beaten(drawing, how, significance)
             one = ("," if len(self.systems) > _ALPHABET else "").join
-            return {key: one(map(_letter, sorted(places))) for key, places in beaten.items()}
+            signs = {key: one(map(_letter, sorted(places))) for key, places in beaten.items()}
+            return signs, counts
         drawing = {"confidence": 0.95, **drawing}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedWarning)  # such a mean has no dagger
             table = compared.table(drawing, how)
+        counts = table.groupby("measure", sort=False)["p"].count().to_dict()
         table = table[table["p_corrected"] < significance]
-        return {
+        signs = {
             (measure, system): "\u2020"
             if (difference > 0) == (self.better(measure) == "higher")
             else "\u2021"
@@ -537,6 +635,7 @@ class Results:
                 table["measure"], table["system"], table["difference"], strict=True
             )
         }
+        return signs, counts
 
     def _check(self, name: str) -> None:
         if name not in self.systems:
@@ -550,13 +649,6 @@ _ARROWS = {"higher": "\u2191", "lower": "\u2193"}
 _SECOND = ", the second is underlined"
 
 
-_CORRECTED = {
-    "holm": "Holm's correction",
-    "bonferroni": "Bonferroni's correction",
-    "fdr_bh": "correction of Benjamini and Hochberg",
-}
-
-
 def _letter(place: int) -> str:
     """Return the letters of a system: a to z, aa, ab, and so on."""
     rest, last = divmod(place, _ALPHABET)
@@ -567,25 +659,6 @@ def _meaning(baseline: str | None) -> str:
     if baseline is None:
         return "Raised letters: better than these systems"
     return f"\u2020 better, \u2021 worse than {baseline}"
-
-
-def _corrected(correction: str, n: int, letters: bool) -> str:
-    if correction == "none":
-        return "not corrected"
-    over = f"{n * (n - 1) // 2} pairs of systems" if letters else f"{n - 1} systems"
-    return f"{_CORRECTED[correction]} over the {over} of a measure"
-
-
-def _numbers(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Return the number of queries that are tested, by measure if it is not the same for all."""
-    names = short_names(list(tables))
-    numbers = {
-        names[m]: int((~np.isnan(table.to_numpy()).any(axis=0)).sum())
-        for m, table in tables.items()
-    }
-    most = max(numbers.values())
-    fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
-    return f"n = {most} queries{fewer and f' ({fewer})'}"
 
 
 def _placed(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,24 +20,27 @@ import pyterrier as pt
 
 from fairtk import checks
 from fairtk.analysis import as_labels
-from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, StageError, listed
+from fairtk.errors import (
+    DataWarning,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    StageError,
+    advice,
+    listed,
+)
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
-from fairtk.experiment.executors import Executor, as_executor
+from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
+from fairtk.experiment.formats import write_every_eval_ever
 from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results, as_texts
-from fairtk.experiment.saved import (
-    COLUMNS,
-    CONFIG,
-    MEANS,
-    SETTINGS,
-    Evaluation,
-    stored_notes,
-    stored_rows,
-)
+from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
 from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
-from fairtk.frames import QID, as_strings, require
+from fairtk.experiment.values import COLUMNS, Evaluation, stored_notes, stored_rows
+from fairtk.frames import QID, as_strings, require, takes_tables
 from fairtk.io import Table, aligned_lines, html_text
+from fairtk.llm import DeferredError, collecting
 from fairtk.measures import parse
 
 CELLS = ["system", "queries", "there", "failed", "missing"]
@@ -112,6 +116,7 @@ def _prompts(engine: Engine) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=PROMPTS)
 
 
+@takes_tables
 def Experiment(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
@@ -125,6 +130,7 @@ def Experiment(
     save_dir: str | PathLike[str] | None = None,
     executor: str | Executor = "serial",
     workers: int | None = None,
+    scheduler: Any = None,
     threads: int | None = None,
     batch_size: int | None = None,
     fail_fast: bool = False,
@@ -146,8 +152,9 @@ def Experiment(
         baseline: name or place of the system that `Results.compare` compares with.
         filter_by_qrels: whether topics without labels are left out.
         save_dir: folder of the store; one for any number of experiments, also at the same time.
-        executor: ``"serial"``, ``"processes"``, ``"dask"`` or an executor.
+        executor: ``"serial"``, ``"processes"``, ``"dask"``, a client of Dask or an executor.
         workers: worker processes; None: one per core (or GPU, of ``"processes"``).
+        scheduler: the running cluster of ``"dask"``; see `fairtk.experiment.DaskExecutor`.
         threads: of a model; None: all cores (or OMP_NUM_THREADS) when serial, else one.
         batch_size: queries that are done and kept together; None: 64.
         fail_fast: whether the first query that fails ends the run; else it is recorded.
@@ -176,7 +183,10 @@ def Experiment(
     for name, frame in frames.items():
         evaluation.refuse_samples(name, frame)
     tree = Tree(pipelines, durable)
-    chosen_executor = as_executor(executor, workers)
+    chosen_executor = as_executor(executor, workers, scheduler)
+    own_threads = threads or chosen_executor.default_threads
+    if collecting.get() is not None:  # prompts are collected here
+        chosen_executor = SerialExecutor()
     folder = None if save_dir is None else Path(save_dir)
     if folder is not None and dry_run and not (folder / FILE).exists():
         folder = None  # a look makes no file
@@ -186,7 +196,7 @@ def Experiment(
         queries,
         store,
         chosen_executor,
-        threads or chosen_executor.default_threads,
+        own_threads,
         batch_size,
         fail_fast,
         evaluation.refuse_samples,
@@ -195,7 +205,14 @@ def Experiment(
         return plan(engine)
     for name, node in tree.ends.items():
         _say_what_changed(store, name, node)
-    results = _results(engine, engine.run(), evaluation, frames, order, chosen, executor)
+    cells = engine.run()
+    if engine.deferred:
+        due = len(tree.ends) * len(queries.qids)
+        raise DeferredError(
+            f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
+            "from a batch of prompts; run again when these were read"
+        )
+    results = _results(engine, cells, evaluation, frames, order, chosen, executor)
     results.config |= {} if dataset is None else about_dataset(dataset)
     return results
 
@@ -222,6 +239,7 @@ def _results(
     rows = stored_rows(engine.store, cells, frame_rows)
     values = pd.DataFrame(columns=COLUMNS)
     means: dict[str, dict[str, float]] = {}
+    undefined = None
     if evaluation.measures:
         tree = engine.tree
         content = {
@@ -230,12 +248,13 @@ def _results(
             else [tree.ends[n].key, json.dumps(list(cells[n].items()))]
             for n in order
         }
-        values, means = evaluation.all_values(
+        values, means, undefined = evaluation.all_values(
             content,
             lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
             engine.store,
         )
         values = _as_in_topics(values, engine.topics.qids)
+        undefined = _as_in_topics(undefined, engine.topics.qids)
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
@@ -250,6 +269,7 @@ def _results(
             index
         ),
         failures=failures,
+        undefined=undefined,
         baseline=baseline,
         config={
             "systems": {name: engine.tree.ends[name].label for name in cells},
@@ -372,6 +392,7 @@ def _as_in_topics(values: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
     return values.iloc[order].reset_index(drop=True)
 
 
+@takes_tables
 def open_results(
     folder: str | PathLike[str],
     qrels: Any = None,
@@ -432,8 +453,8 @@ def _of_setting(place: Path, setting: str | None) -> Path:
     )
     if setting is None and len(there) > 1:
         raise InputError(
-            f"{place}: there are results of {len(there)} settings; choose one with --setting: "
-            + ", ".join(there)
+            f"{place}: there are results of {len(there)} settings; choose one with "
+            f"{advice('setting=', '--setting')}: " + ", ".join(there)
         )
     if setting is None:
         return place
@@ -468,6 +489,11 @@ def results_folders(folder: str | PathLike[str], setting: str | None = None) -> 
         NotFoundError: there are no results of that setting.
     """
     place = Path(folder)
+    if place.is_file():
+        raise InputError(
+            f"{folder}: this is a file; expected a folder of results, a store, or the output "
+            "folder of a study"
+        )
     if not place.is_dir():
         raise InputError(f"{folder}: there is no such folder")
     place = _of_setting(place, setting)
@@ -498,3 +524,74 @@ def results_folder(folder: str | PathLike[str], setting: str | None = None) -> P
         f"{folder}: there are results in {len(places)} folders; give one of them: "
         + ", ".join(map(str, places))
     )
+
+
+EXPORTS = ("parquet", "trec", "every-eval-ever")
+
+
+@takes_tables
+def export(
+    source: str | PathLike[str],
+    folder: str | PathLike[str],
+    *,
+    form: str = "parquet",
+    qrels: Any = None,
+    measures: Iterable[Any] = (),
+    gold: Any = None,
+    setting: str | None = None,
+) -> list[Path]:
+    """Write the results of a store, of a study, or saved ones, so that others read them.
+
+    Args:
+        source: a ``save_dir``, a study's folder, or one of `Results.save`.
+        folder: new, or empty. The results of a study are in folders below, one for each attribute
+            or model, with the study's own tables and ``study.json`` beside them.
+        form: ``"parquet"`` (what `Results.save` writes), ``"trec"`` (`Results.to_trec`) or
+            ``"every-eval-ever"`` (a file per system).
+        qrels: labels, for a store; see `open_results`.
+        measures: measures, for a store.
+        gold: gold answers, if the qrels have none.
+        setting: the name of a study's settings, if it has results of several.
+
+    Returns:
+        The folders with results, each of which `open_results` opens if the form is ``"parquet"``.
+
+    Raises:
+        InputError: there are no results, or the folder has other files.
+        StoreError: a store is damaged, or the folder cannot be written.
+    """
+    checks.choice("form", form, EXPORTS, "export")
+    places, target = results_folders(source, setting), Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{folder}: there are files here already; give a new or an empty folder")
+    below = folder_names(places, source)
+    single = places == [Path(source)]
+    targets = [target if single else target / name for name in below]
+    for place, own in zip(places, targets, strict=True):
+        results = open_results(place, qrels, measures, gold=gold)
+        if form == "parquet":
+            results.save(own)
+        elif form == "trec":
+            results.to_trec(own)
+        else:
+            write_every_eval_ever(results, own)
+    for file in _of_study(Path(source), setting) if form == "parquet" else ():
+        shutil.copyfile(file, target / file.name)
+    return targets
+
+
+def folder_names(places: Sequence[Path], source: str | PathLike[str]) -> list[str]:
+    """Return a name for each of some `results_folders`: its own, or all below the source."""
+    names = [place.name for place in places]
+    if len(set(names)) < len(names):
+        names = ["-".join(place.relative_to(source).parts) for place in places]
+    return names
+
+
+def _of_study(place: Path, setting: str | None) -> list[Path]:
+    """Return the files that a study writes about itself: tidy tables, settings, environment."""
+    several = [place / SETTINGS / setting] if setting else sorted(place.glob(f"{SETTINGS}/*"))
+    for home in (place, *(several if len(several) == 1 else ())):
+        if (home / FACTS).is_file() and not (home / CONFIG).exists():
+            return [home / FACTS, *sorted(home.glob("[!.]*.parquet"))]
+    return []

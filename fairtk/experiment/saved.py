@@ -1,426 +1,80 @@
-"""Values of systems, and results in a folder: what was measured, rankings and answers, read when
-asked for.
+"""Results in a folder, in the form that ``results.schema.json`` describes: tables as Parquet, the
+rest as JSON, read when asked for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
-import threading
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
-import ir_measures
-import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype, is_string_dtype
 
-from fairtk import errors
-from fairtk.analysis import aggregated
-from fairtk.errors import (
-    DataWarning,
-    FairtkError,
-    FairtkWarning,
-    FormatError,
-    IdentityError,
-    InputError,
-    StoreError,
-    listed,
+from fairtk.errors import DataWarning, FormatError, StoreError
+from fairtk.experiment.values import (
+    COLUMNS,
+    NOTE_TYPES,
+    NOTES,
+    REASON,
+    UNDEFINED,
+    Evaluation,
+    SystemRows,
+    some_columns,
 )
-from fairtk.experiment.identity import describe, environment, key_of
-from fairtk.experiment.packing import pack, unpack
-from fairtk.experiment.store import Store, StoredCell
 from fairtk.frames import (
+    CREDIT,
     DOCNO,
+    ERROR,
     EXPOSURE,
     LABEL,
-    OF_EXPOSURE,
     QANSWER,
     QID,
     QUERY,
     RANK,
     SAMPLE,
     SCORE,
+    SOURCE_SAMPLE,
     TEXT,
-    TO_IR_MEASURES,
-    FloatArray,
-    Run,
-    as_strings,
-    digest,
-    require,
 )
-from fairtk.io import atomic_text, read_parquet, write_parquet
-from fairtk.measures import (
-    FairEvaluator,
-    FairMeasure,
-    parse,
-    refuse_samples,
-    undefined_warning,
-    written,
-)
+from fairtk.io import atomic_text, locked, read_parquet, write_parquet
 
-COLUMNS = ["system", QID, "measure", "value"]
-NOTES = [QID, "stage", "note"]
-_OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
-_listening = threading.RLock()  # who hears warnings is the process, not the thread
-
-
-class Evaluation:
-    """Measures and labels, ready for any number of systems.
-
-    Args:
-        measures: measures, or strings that `fairtk.measures.parse` reads.
-        qrels: ``qid``, ``docno``, ``label``, ``gold_answer``: what the measures read.
-        qids: the queries; labels of others are left out. None: those of the labels.
-
-    Raises:
-        ParameterError: a string is no measure.
-        InputError: there are measures and no labels, or none for any of the queries.
-    """
-
-    def __init__(
-        self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str] | None
-    ) -> None:
-        self.measures = list(dict.fromkeys(parse(measure) for measure in measures))
-        self.labels = [written(measure) for measure in self.measures]
-        self.qids: list[str] = []
-        self.qrels: pd.DataFrame | None = None
-        if not self.measures:
-            return
-        if qrels is None:
-            raise InputError("Experiment: measures need qrels (or a dataset that has them)")
-        require(qrels, [QID], "Experiment (qrels)")
-        labels = qrels.assign(**{QID: as_strings(qrels[QID])})
-        judged = dict.fromkeys(labels[QID].unique().tolist())
-        if qids is None:
-            qids = list(judged)
-        else:
-            labels = labels[labels[QID].isin(set(qids))]
-        if labels.empty:
-            raise InputError(
-                "Experiment: no query of the topics has labels (qids of the topics look like "
-                f"{listed(qids[:1])}, of the qrels like {listed(list(judged)[:1])})"
-            )
-        self.qids = [qid for qid in qids if qid in judged]
-        _warn_of_unlabeled([qid for qid in qids if qid not in judged], len(qids))
-        self.qrels = labels.reset_index(drop=True)
-        place = {qid: i for i, qid in enumerate(self.qids)}
-        # means are summed up in this order, whatever the order of the topics
-        self._order = [place[qid] for qid in labels[QID].unique().tolist()]
-        inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)}
-        self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
-        self._evaluator = FairEvaluator(self.measures, self.qrels)
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """What `fairtk.measures.parse` makes each measure of, by its label."""
-        return dict(zip(self.labels, map(repr, self.measures), strict=True))
-
-    @property
-    def directions(self) -> dict[str, str]:
-        """``"higher"`` or ``"lower"``: what is better, by label."""
-        ways = [str(getattr(measure, "better", "higher")) for measure in self.measures]
-        return dict(zip(self.labels, ways, strict=True))
-
-    def ready(self) -> Evaluation:
-        """Return itself; that of saved results is made only when it is asked for."""
-        return self
-
-    def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
-        """Raise an `InputError` if a system's rows are sampled and a measure would read one
-        ranking.
-        """
-        where = f"system {system!r}"
-        refuse_samples(self.measures, Run(run, where), where)
-
-    def all_values(
-        self,
-        content: dict[str, Any],
-        frame: Callable[..., pd.DataFrame],
-        store: Store,
-    ) -> tuple[pd.DataFrame, dict[str, dict[str, float]]]:
-        """Return the values of all systems, those of the store where it has them, and the means.
-
-        Args:
-            content: what tells a system's rows from others, by name.
-            frame: returns the rows of a system, or of some queries alone, given after its name; a
-                query that it lacks gets the worst values.
-            store: keeps the values if it has a file.
-
-        Returns:
-            ``system``, ``qid``, ``measure``, ``value``, a row per system, measure and query; and by
-            system and measure what the measure's own aggregator (a mean for nearly all) makes of
-            the defined values, NaN without any.
-
-        Raises:
-            InputError: a run cannot be measured; names the system.
-        """
-        key = self._key(content) if store.path is not None else None
-        entry = None if key is None else store.values(key)
-        shape = (len(content), len(self.measures), len(self.qids))
-        if entry is not None:
-            values_by_system = entry[0].column("value").to_numpy().reshape(shape)
-            for category, text in entry[1]:
-                warnings.warn(text, getattr(errors, category), stacklevel=4)
-        elif key is None:
-            values_by_system = self._measured(list(content), frame)
-        else:
-            with _listening, warnings.catch_warnings(record=True) as heard:
-                warnings.simplefilter("always")
-                values_by_system = self._measured(list(content), frame)
-            for one in heard:
-                warnings.warn(one.message, one.category, stacklevel=4)
-            if all(issubclass(one.category, FairtkWarning) for one in heard):
-                warnings_heard = [(one.category.__name__, str(one.message)) for one in heard]
-                table = pack(
-                    pd.DataFrame({"value": values_by_system.ravel()}), "values", durable=True
-                )
-                store.keep_values(key, table, warnings_heard)
-        tables = {
-            system: self._tables(system, values_by_system[i]) for i, system in enumerate(content)
-        }
-        frames = [values for values, _ in tables.values()]
-        return pd.concat(frames, ignore_index=True), {s: means for s, (_, means) in tables.items()}
-
-    def _key(self, content: dict[str, Any]) -> str | None:
-        """Return the digest of all that values depend on; None: a measure has no identity."""
-        try:
-            told = [describe(measure, repr(measure)) for measure in self.measures]
-        except IdentityError:
-            return None
-        return digest([content, key_of(told), self.qids, self.qrels, environment()["packages"]], 16)
-
-    def _measured(self, systems: list[str], frame: Callable[..., pd.DataFrame]) -> FloatArray:
-        """Return the values of all systems; shape (n_systems, n_measures, n_queries).
-
-        Many queries are measured in blocks, which need less memory.
-        """
-        values = None
-        if len(self.qids) > _BLOCK and all(map(_by_query, self.measures)):
-            values = self._in_blocks(systems, frame)
-        if values is None:
-            values = np.stack([self._values(system, frame(system)) for system in systems])
-        return values
-
-    def _in_blocks(
-        self, systems: list[str], frame: Callable[..., pd.DataFrame]
-    ) -> FloatArray | None:
-        """Return the same; None if what is to be said can be said of all queries at once alone."""
-        assert self.qrels is not None  # there are measures
-        parts: list[list[FloatArray]] = []
-        undefined: dict[tuple[int, str, str], list[str]] = {}
-        for start in range(0, len(self.qids), _BLOCK):
-            qids = self.qids[start : start + _BLOCK]
-            with _listening, warnings.catch_warnings(action="ignore"):  # said of all of them
-                block = Evaluation(self.measures, self.qrels[self.qrels[QID].isin(qids)], qids)
-            parts.append([])
-            for place, system in enumerate(systems):
-                with _listening, warnings.catch_warnings(record=True) as heard:
-                    warnings.simplefilter("always")
-                    try:
-                        parts[-1].append(block._values(system, frame(system, qids)))
-                    except FairtkError:
-                        return None
-                for one in heard:
-                    about = getattr(one.message, "about", None)
-                    if about is None:
-                        return None
-                    measure, lost, reason = about
-                    undefined.setdefault((place, measure, reason), []).extend(lost)
-        order = {self.qids[place]: i for i, place in enumerate(self._order)}
-        for (_, measure, reason), lost in sorted(undefined.items(), key=lambda item: item[0][0]):
-            lost.sort(key=order.__getitem__)
-            warning = undefined_warning(measure, lost, len(self.qids), reason)
-            warnings.warn(warning, stacklevel=4)
-        return np.concatenate(parts, axis=2)
-
-    def _values(self, system: str, run: pd.DataFrame) -> FloatArray:
-        """Return the values of a run; shape (n_measures, n_queries)."""
-        table = np.full((len(self.measures), len(self.qids)), math.nan)
-        row = {id(measure): i for i, measure in enumerate(self.measures)}
-        try:
-            checked = self._evaluator.checked(run)
-            for measure, values in self._evaluator.values(checked):
-                table[row[id(measure)], self._order] = values
-        except FairtkError as error:
-            raise InputError(f"system {system!r}: {error}") from error
-        return table
-
-    def _tables(self, system: str, values: FloatArray) -> tuple[pd.DataFrame, dict[str, float]]:
-        n = len(self.qids)
-        frame = pd.DataFrame(
-            {
-                "system": np.repeat(np.array([system], dtype=object), values.size),
-                QID: np.tile(np.array(self.qids, dtype=object), len(values)),
-                "measure": np.repeat(np.array(self.labels, dtype=object), n),
-                "value": values.ravel(),
-            }
-        ).astype({"system": "str", QID: "str", "measure": "str"})
-        qids = np.array(self.qids, dtype=object)[self._order]
-        means = {
-            label: aggregated(measure, own[self._order], qids)
-            for measure, label, own in zip(self.measures, self.labels, values, strict=True)
-        }
-        return frame, means
-
-
-_BLOCK = 500  # queries that are measured at once, of many
-
-
-def _by_query(measure: Any) -> bool:
-    """Return whether a measure's value of a query surely rests on nothing of other queries."""
-    if isinstance(measure, FairMeasure):
-        own = type(measure).__module__.startswith("fairtk.") and measure.NAME != "ByGroup"
-        return own and all(map(_by_query, measure.parts))
-    return bool(ir_measures.pytrec_eval.supports(measure))
-
-
-def all_samples(
-    systems: Sequence[str], rows: Callable[..., pd.DataFrame], evaluation: Evaluation
-) -> pd.DataFrame:
-    """Return the values of each sample of all systems, sorted; see `per_sample`."""
-    parts = [
-        part
-        for system in systems
-        if evaluation.measures
-        for part in per_sample(system, rows(system, evaluation.inputs), evaluation)
-    ]
-    filled = [part for part in parts if len(part)]
-    columns = ["system", QID, SAMPLE, "measure", "value"]
-    table = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
-    return table.sort_values(["system", QID, SAMPLE, "measure"], ignore_index=True)
-
-
-def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterator[pd.DataFrame]:
-    """Yield the values of each sample of a system, for measures that have any.
-
-    ``E(m)`` is ``m`` of each ranking; EU is the utility of each ranking's answer. Exposure belongs
-    to all samples together, so its measures are left out; a frame X has no samples.
-    """
-    of_samples = {
-        label: measure.inner if measure.NAME == "E" else measure
-        for label, measure in zip(evaluation.labels, evaluation.measures, strict=True)
-        if measure.NAME in ("E", "EU") or SAMPLE not in run
-    }
-    if not of_samples or evaluation.qrels is None or EXPOSURE in run:
-        return
-    evaluator = ir_measures.evaluator(
-        list(dict.fromkeys(of_samples.values())), evaluation.qrels.rename(columns=TO_IR_MEASURES)
-    )
-    samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index)).to_numpy()
-    order = np.argsort(samples, kind="stable")
-    plain = run.drop(columns=SAMPLE, errors="ignore").rename(columns=TO_IR_MEASURES)
-    numbers, start = np.unique(samples[order], return_index=True)
-    for number, rows in zip(numbers.tolist(), np.split(order, start[1:]), strict=True):
-        part = plain.iloc[rows]
-        here = set(part[TO_IR_MEASURES[QID]])
-        with warnings.catch_warnings():
-            # said with the values of queries
-            warnings.simplefilter("ignore", errors.UndefinedWarning)
-            warnings.simplefilter("ignore", errors.UnmatchedWarning)
-            metrics = [m for m in evaluator.iter_calc(part) if m.query_id in here]
-        own: dict[int, list[Any]] = {}  # measures compare by their texts, which takes long
-        for metric in metrics:
-            own.setdefault(id(metric.measure), []).append(metric)
-        for label, measure in of_samples.items():
-            mine = [m for group in own.values() if group[0].measure == measure for m in group]
-            yield pd.DataFrame(
-                {
-                    "system": system,
-                    QID: [m.query_id for m in mine],
-                    SAMPLE: number,
-                    "measure": label,
-                    "value": [float(m.value) for m in mine],
-                }
-            )
-
-
-def _warn_of_unlabeled(qids: list[str], total: int) -> None:
-    if qids:
-        warnings.warn(
-            f"Experiment: {len(qids)} of {total} topics have no labels and are not measured "
-            f"({listed(qids)}); filter_by_qrels=True leaves them out altogether",
-            DataWarning,
-            stacklevel=2,
-        )
-
-
-_EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}
-
-
-SystemRows = Callable[..., pd.DataFrame]
-"""Returns a system's rows, queries in the order of the topics.
-
-It takes the system's name, ``columns`` (None: all; those that are not there are left out), and
-``codes``: whether ids may be categories, where that is cheaper. Those of an experiment take
-``qids``, too: whose rows are wanted.
+FORM = 4
+"""Version of the folder's form. In 3, values were in ``per_query.parquet`` and rankings did not
+name their system; 2 (fairtk 0.2) had no manifest either; a newer one is refused.
 """
-
-
-def stored_rows(
-    store: Store, cells: Mapping[str, Mapping[str, StoredCell]], frames: Mapping[str, pd.DataFrame]
-) -> SystemRows:
-    """Return what gives the rows of a store's cells, and frames that the user gave as systems."""
-
-    def rows(
-        system: str,
-        columns: Collection[str] | None = None,
-        codes: bool = False,
-        qids: Sequence[str] | None = None,
-    ) -> pd.DataFrame:
-        if system in frames:
-            frame = frames[system]
-            return some_columns(frame if qids is None else frame[frame[QID].isin(qids)], columns)
-        own = cells[system]
-        some = own.values() if qids is None else [own[qid] for qid in qids if qid in own]
-        table = store.read(some, None if columns is None else sorted(columns))
-        if table is None:
-            return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
-        return unpack(table, codes=codes)
-
-    return rows
-
-
-def stored_notes(
-    store: Store,
-    chains: Mapping[str, Sequence[tuple[str, int | None]]],
-    topics: Mapping[str, str],
-) -> Callable[[str], pd.DataFrame]:
-    """Return what gives the notes of a system: ``qid``, ``stage``, ``note``.
-
-    `chains` has the stages that leave some, with the chains that they end, by system; topics are
-    digests by qid.
-    """
-
-    def notes(system: str) -> pd.DataFrame:
-        rows = [
-            (qid, stage, note)
-            for stage, chain in chains.get(system, ())
-            for qid, note in store.notes(chain, topics).items()
-        ]
-        return pd.DataFrame(rows, columns=NOTES)
-
-    return notes
-
-
-def some_columns(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:
-    """Return a copy with those of the columns that there are; None: all."""
-    if columns is None:
-        return frame.copy()
-    return frame[[name for name in frame.columns if name in columns]]
-
-
-FORM = 3
-"""Version of the folder's form: 3 has a manifest, 2 (fairtk 0.2) none; a newer one is refused."""
 
 CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
 _MANIFEST, _NOTES, _LABELS = "manifest.json", "notes.parquet", "qrels.parquet"
-SETTINGS = "settings"
-"""Where a study puts the results of each of its settings, by the setting's name."""
+_VALUES, _FAILURES, _ANSWERS, _CREDIT = (
+    *("values.parquet", "failures.parquet"),
+    *("answers.parquet", "credit.parquet"),
+)
+_UNNAMED, _UNSIGNED = 3, 2
+_RANKINGS, _SYSTEM = "rankings", "system"
+_THEIRS = "system (of the rows)"
+"""What a column of rankings that is called "system" is called in their file."""
+_BEFORE = "per_query.parquet"
+"""The values of forms before 4."""
+_IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
+SETTINGS, FACTS = "settings", "study.json"
+"""Where a study puts the results of each of its settings, by the setting's name; and its facts."""
+
+
+def results_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of saved results.
+
+    It describes a folder as one object: the content of each file by its name, tables as arrays of
+    rows. Its ``version`` is the form of the folders that this version of fairtk writes.
+    """
+    text = files("fairtk.experiment").joinpath("results.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
 
 
 @dataclass(frozen=True)
@@ -444,46 +98,107 @@ def save(
     evaluation: Evaluation | SavedEvaluation,
     notes: pd.DataFrame,
     tables: dict[str, pd.DataFrame],
+    credits: Mapping[str, pd.DataFrame],
     environment: dict[str, Any],
     more: dict[str, Any],
 ) -> None:
-    """Write results to a folder; each file appears in one step, the configuration last.
+    """Write results to a folder; each file appears in one step, the manifest last.
 
-    Takes the notes of all systems, tidy frames by file name, and what more there is for the
-    configuration.
+    Others who save to the folder, or open it, wait until then. Takes the notes of all systems,
+    values, means and failures, credit that rankings do not have, by system, and what more there is
+    for the configuration.
     """
-    files = {name: f"rankings/{i:03}.parquet" for i, name in enumerate(systems)}
+    ranking_files = {name: f"{_RANKINGS}/{i:03}.parquet" for i, name in enumerate(systems)}
     config = {
         "form": FORM,
-        "systems": files,
+        "systems": ranking_files,
         "measures": evaluation.texts,
         "better": evaluation.directions,
+        "credit": {name: list(frame.columns) for name, frame in credits.items()},
         **more,
     }
-    frames = {f"{name}.parquet": table for name, table in tables.items()}
+    frames = {
+        file: _typed(file, tables[name])
+        for name, file in (("values", _VALUES), ("means", MEANS), ("failures", _FAILURES))
+    }
     if evaluation.qrels is not None:
         frames[_LABELS] = evaluation.qrels
     if len(notes):
         texts = [json.dumps(note, ensure_ascii=False) for note in notes["note"]]
-        frames[_NOTES] = notes.assign(note=texts)
+        frames[_NOTES] = notes.assign(note=texts)[["system", *NOTES]]
+    answers: dict[str, pd.DataFrame] = {}
+    all_credit = dict(credits)
     try:
-        (folder / "rankings").mkdir(parents=True, exist_ok=True)
-        # that of an earlier save; without it nothing is opened until the last file is written
-        (folder / _MANIFEST).unlink(missing_ok=True)
-        for name, file in files.items():
-            write_parquet(rows(name), folder / file)
-        for file, frame in frames.items():
-            write_parquet(frame, folder / file)
-        _write_json(environment, folder / ENVIRONMENT)
-        _write_json(config, folder / CONFIG)
-        written_files = [*files.values(), *frames, ENVIRONMENT, CONFIG]
-        digests = {file: _file_digest(folder / file) for file in written_files}
-        _write_json({"form": FORM, "files": digests}, folder / _MANIFEST)
+        (folder / _RANKINGS).mkdir(parents=True, exist_ok=True)
+        with locked(folder / _RANKINGS):  # two that save to one folder would mix their files
+            # that of an earlier save; without it nothing is opened until the last file is written
+            (folder / _MANIFEST).unlink(missing_ok=True)
+            for name, file in ranking_files.items():
+                frame = rows(name)
+                write_parquet(_of_system(name, frame), folder / file)
+                if QANSWER in frame.columns:
+                    answers[name] = answers_in(frame)
+                if CREDIT in frame.columns:
+                    all_credit.setdefault(name, credit_in(frame))
+            for file, parts in ((_ANSWERS, answers), (_CREDIT, all_credit)):
+                if parts:
+                    frames[file] = _stacked(parts)
+            for file, frame in frames.items():
+                write_parquet(frame, folder / file)
+            _write_json(environment, folder / ENVIRONMENT)
+            _write_json(config, folder / CONFIG)
+            written_files = [*ranking_files.values(), *frames, ENVIRONMENT, CONFIG]
+            # tables of an earlier save, which who reads all rankings would read, too
+            for path in [*folder.glob(f"{_RANKINGS}/*.parquet"), *folder.glob("*.parquet")]:
+                if path.relative_to(folder).as_posix() not in written_files and _is_ours(path):
+                    path.unlink()
+            digests = {file: _file_digest(folder / file) for file in written_files}
+            _write_json({"form": FORM, "files": digests}, folder / _MANIFEST)
     except OSError as error:
         raise StoreError(
             f"{folder}: the results cannot be written ({error.strerror or error}); give a folder "
             "that can be written to and has room"
         ) from error
+
+
+def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the answers of a system's rows: ``qid``, ``sample`` if sampled, ``qanswer``."""
+    keys = [c for c in (QID, SAMPLE) if c in frame.columns]
+    return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
+
+
+def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the credit in a system's rows: the columns of a frame C that they have."""
+    return frame[[c for c in _IN_CREDIT if c in frame.columns]].reset_index(drop=True)
+
+
+def _of_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return rows that name their system first."""
+    named = frame.rename(columns={_SYSTEM: _THEIRS})
+    named.insert(0, _SYSTEM, pd.Series(name, index=named.index, dtype="str"))
+    return named
+
+
+def _stacked(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of systems below each other; whole numbers that some lack stay whole."""
+    table = pd.concat([_of_system(n, frame) for n, frame in parts.items()], ignore_index=True)
+    whole = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in table.columns]
+    first = [c for c in (_SYSTEM, QID, SAMPLE) if c in table.columns]
+    return table.astype(dict.fromkeys(whole, "Int64"))[[*first, *table.columns.drop(first)]]
+
+
+def _typed(file: str, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the types that its file has; without rows pandas knows none."""
+    kinds = {**_TABLES[file], REASON: str}
+    types = {c: "str" if kinds[c] is str else "float64" for c in table.columns}
+    counts = [c for c in table.columns if c in _COUNTS]
+    return table.astype({**types, **dict.fromkeys(counts, "int64")})
+
+
+def _is_ours(path: Path) -> bool:
+    if path.name.startswith("."):  # being written, where there are no locks
+        return False
+    return path.parent.name == _RANKINGS or path.name in {_ANSWERS, _CREDIT, *_TABLES}
 
 
 def _file_digest(path: Path) -> str:
@@ -522,6 +237,7 @@ class _Config:
     better: dict[str, Literal["higher", "lower"]]
     baseline: str | None
     experiment: _Run
+    credit: dict[str, list[str]] = field(default_factory=dict)  # the columns of what rankings lack
 
 
 @dataclass(frozen=True)
@@ -536,12 +252,14 @@ _OFTEN = {**dict.fromkeys((DOCNO, QUERY, TEXT, QANSWER), str), **_NUMBERS}
 """The kinds of columns that a table of a system or of labels may have."""
 _COUNTS = dict.fromkeys(("n", "undefined", "failed"), float)
 _TABLES: dict[str, dict[str, type]] = {
-    "per_query.parquet": {**_TEXTS, "value": float},
+    _VALUES: {**_TEXTS, "value": float},
     MEANS: {"system": str, "measure": str, "mean": float, **_COUNTS},
-    "failures.parquet": {"system": str, QID: str, "error": str},
+    _FAILURES: {"system": str, QID: str, "error": str},
     _NOTES: {"system": str, QID: str, "stage": str, "note": str},
     _LABELS: {QID: str},
+    _CREDIT: {"system": str, QID: str, DOCNO: str, CREDIT: float},
 }
+_TABLES[_BEFORE] = _TABLES[_VALUES]
 """What is read of each table: texts, or numbers."""
 
 
@@ -552,7 +270,8 @@ def load(folder: Path) -> dict[str, Any]:
         FormatError: a file is missing, damaged, not what was saved, outside of the folder, or of a
             newer version of fairtk; names it.
     """
-    return _SavedFolder(folder).arguments()
+    with locked(folder / _RANKINGS, shared=True):  # another process may be saving
+        return _SavedFolder(folder).arguments()
 
 
 class _SavedFolder:
@@ -562,8 +281,8 @@ class _SavedFolder:
         self.folder = folder
         self.digests: dict[str, str] | None = None  # by name; None: of a form without a manifest
         config = self._json(CONFIG, dict)
-        form = config.get("form")
-        if form == FORM:
+        form = self.form = config.get("form")
+        if form in (FORM, _UNNAMED):
             self.digests = self._json(_MANIFEST, _Manifest)["files"]
         elif isinstance(form, int) and form > FORM:
             raise FormatError(
@@ -571,7 +290,7 @@ class _SavedFolder:
                 f"({FORM}): use the version that saved them",
                 folder / CONFIG,
             )
-        elif form != FORM - 1 or (folder / _MANIFEST).exists():
+        elif form != _UNSIGNED or (folder / _MANIFEST).exists():
             raise FormatError(
                 f"results of form {form!r}; this version of fairtk reads form {FORM}",
                 folder / CONFIG,
@@ -592,9 +311,13 @@ class _SavedFolder:
         """Return the arguments of `Results`."""
         config = self.config
         systems, measures = list(config["systems"]), list(config["measures"])
-        per_query, counts = self._table("per_query.parquet"), self._table(MEANS)
+        per_query = self._table(_VALUES if self._names_systems else _BEFORE)
+        undefined = None
+        if REASON in per_query:
+            undefined = per_query.loc[per_query["value"].isna(), UNDEFINED].astype("str")
+        counts = self._table(MEANS)
         means = counts.pivot(index="system", columns="measure", values="mean")
-        notes = pd.DataFrame(columns=["system", *NOTES])
+        notes = pd.DataFrame(columns=["system", *NOTES]).astype(NOTE_TYPES)
         if _NOTES in self.digests if self.digests else (self.folder / _NOTES).exists():
             notes = self._table(_NOTES)
             try:
@@ -607,9 +330,11 @@ class _SavedFolder:
             "rows": self.rows,
             "evaluation": SavedEvaluation(config["measures"], config["better"], qrels),
             "notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(drop=True),
-            "per_query": per_query,
+            "per_query": per_query[COLUMNS],
+            "undefined": undefined,
             "means": means.rename_axis(columns=None).reindex(index=index, columns=measures),
-            "failures": self._table("failures.parquet"),
+            "failures": self._table(_FAILURES),
+            "credits": self._credits(),
             "baseline": config["baseline"],
             "config": config["experiment"],
             "environment": self._json(ENVIRONMENT, _Environment),
@@ -619,7 +344,30 @@ class _SavedFolder:
         self, system: str, columns: Collection[str] | None = None, codes: bool = False
     ) -> pd.DataFrame:
         """Return the rows of a system; see `SystemRows`."""
-        return some_columns(self._frame(self.files[system], {QID: str}), columns)
+        frame = self._frame(self.files[system], {QID: str})
+        if self._names_systems:
+            frame = frame.drop(columns=_SYSTEM).rename(columns={_THEIRS: _SYSTEM})
+        return some_columns(frame, columns)
+
+    @property
+    def _names_systems(self) -> bool:
+        return bool(self.form == FORM)
+
+    def _credits(self) -> dict[str, pd.DataFrame]:
+        """Return the credit that rankings do not have, by system."""
+        columns = self.config.get("credit") or {}
+        table = self._table(_CREDIT) if columns else pd.DataFrame()
+        credits = {}
+        for system, names in columns.items():
+            part = table[table[_SYSTEM] == system].reset_index(drop=True)
+            lost = sorted({*names} - {*part.columns})
+            if lost:
+                message = f"the column {lost[0]!r} is missing; found: {list(part.columns)}"
+                raise FormatError(message, self.folder / _CREDIT)
+            whole = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in names]
+            whole = [c for c in whole if not part[c].isna().any()]
+            credits[system] = part[names].astype(dict.fromkeys(whole, "int64"))
+        return credits
 
     def _checked(self, name: str) -> Path:
         """Return a file's path: it is in the folder, and what the manifest says."""

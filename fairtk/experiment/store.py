@@ -26,7 +26,7 @@ from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import Description, Identified
 from fairtk.experiment.packing import Span, Table, from_bytes, joined, to_bytes, unpack
 from fairtk.frames import QID
-from fairtk.io import network_of, write_parquet
+from fairtk.io import network_of, real_path
 from fairtk.llm import (
     STORE_MARK,
     AnswerStore,
@@ -212,7 +212,7 @@ def _insert(
 def _damaged(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
     """Yield the rows whose checksum, their last value, is not theirs."""
     stored = list(rows)
-    for row, summed in zip(stored, checksums(row[:-1] for row in stored), strict=True):
+    for row, summed in zip(stored, checksums([row[:-1] for row in stored]), strict=True):
         if row[-1] != summed:
             yield row
 
@@ -301,10 +301,11 @@ class Store:
 
     Raises:
         StoreError: the file cannot be opened, here or later; names it and says why.
+        InputError: the folder's links lead in a circle.
     """
 
     def __init__(self, folder: Path | None, mend: bool = True) -> None:
-        self.path = None if folder is None else folder.resolve() / FILE
+        self.path = None if folder is None else real_path(folder) / FILE
         if self.path is not None:
             _make_folder(self.path.parent)
         with _named():
@@ -605,28 +606,6 @@ def _delete_damaged(database: sqlite3.Connection, delete: Callable[..., int]) ->
     for row in _damaged(database.execute("SELECT * FROM systems")):
         delete("systems WHERE name = ? AND chain = ?", *row[:2])
     return removed
-
-
-def export(save_dir: str | PathLike[str], folder: str | PathLike[str]) -> list[Path]:
-    """Write the rows of every system that a store knows as Parquet files, one per chain.
-
-    Args:
-        save_dir: the store's folder.
-        folder: made if it is not there.
-
-    Returns:
-        The files: the system's name, made fit for a file name, and the start of its chain's key.
-    """
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    written = []
-    for system in stored_systems(save_dir):
-        if system.rows is not None:
-            safe = "".join(sign if sign.isalnum() else "-" for sign in system.name)[:80]
-            path = target / f"{safe}-{system.chain}.parquet"
-            write_parquet(system.rows, path)
-            written.append(path)
-    return written
 
 
 class StoredSystem(NamedTuple):

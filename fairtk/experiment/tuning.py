@@ -27,7 +27,9 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment.run import Experiment
-from fairtk.frames import QID, digest, require
+from fairtk.experiment.work import said
+from fairtk.frames import QID, digest, require, takes_tables
+from fairtk.llm import DeferredError
 from fairtk.measures import parse
 
 Settings = Mapping[str, Any]
@@ -67,7 +69,14 @@ class Tuner:
         """Return the best settings for a fold; an `InputError` if a system fails with some."""
         begin = time.perf_counter()
         lower = getattr(self.judge, "BETTER", "higher") == "lower"
-        means = [self._on_others(number, fold).mean() for number in self._progress(fold)]
+        means, deferred = [], None
+        for number in self._progress(fold):
+            try:
+                means.append(self._on_others(number, fold).mean())
+            except DeferredError as error:  # the others' prompts can be known as well
+                deferred = error
+        if deferred is not None:
+            raise deferred
         if np.isnan(means).all():
             raise InputError(
                 f"{self.name}: {self.measure} is undefined for every topic outside fold {fold} "
@@ -230,7 +239,7 @@ def _named(what: str) -> Iterator[None]:
     except FairtkError:
         raise
     except Exception as error:
-        raise FairtkError(f"{what}: {type(error).__name__}: {error}") from error
+        raise FairtkError(f"{what}: {said(error)}") from error
 
 
 def _shown(settings: Settings) -> str:
@@ -262,6 +271,7 @@ class Tuning:
         return f"<tuning: {', '.join(rows)}: .run, .default, .chosen, .table, .values>"
 
 
+@takes_tables
 def tune(
     build: Callable[..., Any],
     grid: Grid,

@@ -2,14 +2,18 @@
 
 The functions get stages and backends by key and everything else as data, so that they run alike in
 this process, in a worker process and on a cluster. A query or prompt that fails does not cost its
-batch: the batch is halved until what fails stands alone.
+batch: the batch is halved until what fails stands alone. Stages travel by cloudpickle, with
+reducers for what it cannot take.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
+import io
 import json
 import os
+import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,10 +31,14 @@ from fairtk.errors import (
     ModelError,
     StageError,
     StoreError,
+    WorkerError,
+    advice,
+    listed,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
-from fairtk.frames import QID, IntArray
+from fairtk.frames import QID, IntArray, identity_name
 from fairtk.llm import (
+    DeferredError,
     HuggingFaceBackend,
     LLMError,
     NoAnswerError,
@@ -52,6 +60,12 @@ class StageStep:
     qids: tuple[str, ...]
     keep: bool  # whether the rows are wanted
     ask: bool  # whether the stage's prompts are wanted instead of its rows
+    systems: tuple[str, ...]  # those that have the stage, for messages
+
+    @property
+    def who(self) -> str:
+        """The stage and its systems, in words."""
+        return f"the stage {self.name} of {listed(self.systems)}"
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,10 @@ class StageTask:
         """The keys of the stages."""
         return tuple(dict.fromkeys(step.stage for step in self.steps))
 
+    def who(self, key: str) -> str:
+        """Return a stage and its systems, in words."""
+        return next(step.who for step in self.steps if step.stage == key)
+
 
 @dataclass(frozen=True)
 class Prompts:
@@ -84,13 +102,14 @@ class Prompts:
 @dataclass
 class TaskResult:
     """What a task made, by node: rows, query after query, and where each stands; prompts;
-    failures.
+    failures; queries that wait for a batch of prompts.
     """
 
     tables: dict[int, tuple[Table, list[Span]]] = field(default_factory=dict)
     prompts: dict[int, Prompts] = field(default_factory=dict)
     errors: dict[int, dict[str, str]] = field(default_factory=dict)
     notes: dict[int, dict[str, str]] = field(default_factory=dict)  # JSON, by node and query
+    deferred: dict[int, set[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -101,11 +120,16 @@ class PromptBatch:
     prompts: tuple[str, ...]
     threads: int
     fail_fast: bool
+    name: str  # of the backend, for messages
 
     @property
     def needs(self) -> tuple[str, ...]:
         """The key of the backend."""
         return (self.backend,)
+
+    def who(self, _: str) -> str:
+        """Return the backend, in words."""
+        return f"the model {self.name}"
 
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -143,6 +167,16 @@ def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
         torch_module.set_num_threads(before)
 
 
+@contextlib.contextmanager
+def _leaving(who: str) -> Iterator[None]:
+    """Say who calls ``sys.exit`` within the block, for workers, where that ends no program."""
+    try:
+        yield
+    except SystemExit as error:
+        error.add_note(who)
+        raise
+
+
 T = TypeVar("T")
 
 # What would fail for every other query as well is no failed query.
@@ -154,8 +188,10 @@ FATAL = (
 
 def run_batch(
     backends: Mapping[str, Any], batch: PromptBatch
-) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the answers to a batch of prompts, and why there is none, by prompt."""
+) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
+    """Return the answers to a batch of prompts, why there is none, by prompt, and the prompts
+    that wait for others to answer them.
+    """
     backend = backends[batch.backend]
     errors: dict[str, str] = {}
 
@@ -171,9 +207,13 @@ def run_batch(
             raise StageError(f"{backend.name}: {said(error)}") from error
         return None
 
-    with limited_threads(batch.threads, backend):
-        parts = _in_parts(list(batch.prompts), attempt, blame, errors)
-    return {p: a for some, answers in parts for p, a in zip(some, answers, strict=True)}, errors
+    with limited_threads(batch.threads, backend), _leaving(batch.who(batch.backend)):
+        try:
+            parts = _in_parts(list(batch.prompts), attempt, blame, errors)
+        except DeferredError:
+            return {}, errors, batch.prompts
+    answers = {p: a for some, given in parts for p, a in zip(some, given, strict=True)}
+    return answers, errors, ()
 
 
 def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
@@ -185,13 +225,24 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
         for step in task.steps:
             lost = outcome.errors.get(step.parent, {})
             errors = {qid: lost[qid] for qid in step.qids if qid in lost}
-            qids = [qid for qid in step.qids if qid not in lost]
+            waiting = outcome.deferred.get(step.parent, set()) & set(step.qids)
+            qids = [qid for qid in step.qids if qid not in lost and qid not in waiting]
             inp = frames.get(step.parent, _NO_ROWS)
             if ordered.get(step.parent) != qids:
                 inp = _rows_of(inp, qids)
             notes: dict[str, Any] = {}
-            parts = _stage_parts(stages[step.stage], step, inp, qids, task.fail_fast, errors, notes)
+            try:
+                with _leaving(step.who):
+                    parts = _stage_parts(
+                        stages[step.stage], step, inp, qids, task.fail_fast, errors, notes
+                    )
+            except DeferredError:
+                parts, waiting = [], waiting | set(qids) - errors.keys()
             outcome.errors.setdefault(step.node, {}).update(errors)
+            if waiting:
+                outcome.deferred[step.node] = waiting
+            if waiting and not parts:
+                continue
             if notes:
                 outcome.notes[step.node] = _notes_as_json(notes, qids, step.name)
             if step.ask:
@@ -373,9 +424,103 @@ def _below(frames: Sequence[pd.DataFrame], inp: pd.DataFrame) -> pd.DataFrame:
     return filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
 
 
+def text_of(error: BaseException) -> str:
+    """Return the message of an error; that of a user's class may fail to be made."""
+    try:
+        return str(error)
+    except Exception as other:
+        return f"its message cannot be made ({type(other).__name__})"
+
+
 def said(error: BaseException) -> str:
     """Return an error on one line, with its class unless it is one of ours."""
-    text = " ".join(str(error).split())
+    text = " ".join(text_of(error).split())
     ours = type(error).__module__.startswith("fairtk")
     line = text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
     return line if len(line) <= 500 else line[:497] + "..."
+
+
+_INDEX = ("text_field", "stemmer", "index_encoding", "batch_size", "stops", "threads")
+_OPENAI = ("max_input_length", "max_new_tokens", "api", "timeout", "logprobs_topk", "verbose")
+_RETRIEVER = (
+    *("scorer", "num_results", "threads", "verbose", "stops", "query_algorithm"),
+    *("query_weighted", "toks_scale", "precompute_impact"),
+)
+
+
+def to_worker(stage: Any) -> bytes:
+    """Return a stage as bytes."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, obj: Any) -> Any:
+            reducer = _REDUCERS.get(identity_name(type(obj)))
+            return super().reducer_override(obj) if reducer is None else reducer(obj)
+
+    sink = io.BytesIO()
+    try:
+        Pickler(sink).dump(stage)
+    except Exception as error:
+        serial = advice("executor='serial'", "--executor serial")
+        raise WorkerError(
+            f"{type(stage).__name__} cannot travel to a worker ({text_of(error)}): use {serial}, "
+            "or give the transformer a __getstate__ that leaves out what is open"
+        ) from error
+    return sink.getvalue()
+
+
+def from_parent(data: bytes) -> Any:
+    """Return the stage that `to_worker` packed: bytes of the run's own parent, never a file's."""
+    return pickle.loads(data)
+
+
+def _pisa_index(index: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    settings = {name: getattr(index, name) for name in _INDEX}
+    return _made, ("pyterrier_pisa", "PisaIndex", (str(index.path),), settings)
+
+
+def _pisa_retriever(stage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    settings = {name: getattr(stage, name) for name in _RETRIEVER} | stage.retr_args
+    return _made, ("pyterrier_pisa", "PisaRetrieve", (stage.index,), settings)
+
+
+def _openai(backend: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    # its connection stays here, and so does the key: a worker has its own in the environment
+    settings = {name: getattr(backend, name) for name in _OPENAI} | {
+        "generation_args": backend._generation_args,
+        "base_url": str(backend.client.base_url),
+        "max_retries": backend.client.max_retries,
+        "parallel": backend.thread_pool._max_workers,
+    }
+    return _made, ("pyterrier_rag.backend", "OpenAIBackend", (backend.model_id,), settings)
+
+
+def _template(template: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    # its text is not kept, but what it was compiled to is
+    parts = {
+        "name": template.name,
+        "__file__": template.filename,
+        "root": template.root_render_func,
+        "blocks": template.blocks,
+        "debug_info": template._debug_info,
+    }
+    return _made_template, (template.environment, parts, template.globals)
+
+
+def _made_template(environment: Any, parts: dict[str, Any], names: Any) -> Any:
+    import jinja2
+
+    return jinja2.Template._from_namespace(environment, parts, names)
+
+
+def _made(module: str, name: str, args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+    return getattr(importlib.import_module(module), name)(*args, **settings)
+
+
+_REDUCERS: dict[str, Callable[[Any], Any]] = {
+    "jinja2.environment.Template": _template,
+    "pyterrier_pisa.PisaIndex": _pisa_index,
+    "pyterrier_pisa.PisaRetrieve": _pisa_retriever,
+    "pyterrier_rag.backend._openai.OpenAIBackend": _openai,
+}
+"""How objects that hold something open are made anew, by class."""

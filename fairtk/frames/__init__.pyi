@@ -19,11 +19,13 @@ from .columns import IntArray as IntArray
 from .columns import ObjectArray as ObjectArray
 from .columns import as_strings as as_strings
 from .columns import encode_ids as encode_ids
+from .columns import frame_of as frame_of
 from .columns import from_ir_measures as from_ir_measures
 from .columns import ours as ours
 from .columns import qids_of as qids_of
 from .columns import queries_of as queries_of
 from .columns import require as require
+from .columns import takes_tables as takes_tables
 from .columns import texts_of as texts_of
 from .columns import topics_of as topics_of
 from .credit import Credit as Credit

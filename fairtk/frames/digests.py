@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-OWN_PACKAGES = ("fairtk", "fairtk_baselines", "fairtk_classic", "fairtk_hello")
+OWN_PACKAGES = ("fairtk", "fairtk_baselines", "fairtk_classic", "fairtk_hello", "fairtk_vllm")
 """Packages in which the name of a public class stands once."""
 
 

@@ -158,9 +158,14 @@ class Qrels:
         useful[self.query[self.labels > 0]] = True
         return useful
 
-    def documents_of(self, query: int) -> set[str]:
-        """Return the documents of a query's labels, as text."""
-        return set(self.documents.some(self.doc[self.rows_of(query)]))
+    def judge_any(self, query: int, docnos: Any) -> bool:
+        """Return whether a query has a label for one of some documents, by their names."""
+        names = {*docnos}
+        docs = self.doc[self.rows_of(query)]
+        for at in range(0, len(docs), _PIECE):
+            if not names.isdisjoint(self.documents.some(docs[at : at + _PIECE])):
+                return True
+        return False
 
     def rows_of(self, query: int) -> IntArray:
         """Return the rows of a query's labels."""
@@ -225,6 +230,9 @@ class Qrels:
         )
 
 
+_PIECE = 4096
+"""Of a query's labels so many are looked at together: of many, the first tell enough."""
+
 SHARE = 0.9
 """From this share of queries on, documents that nobody judged are no accident."""
 
@@ -264,8 +272,7 @@ def warn_of_unmatched(
     strange: list[tuple[int, int]] = []
     matched = 0
     for i, q in counted:
-        judged = qrels.documents_of(q)
-        if judged.isdisjoint(documents(i)):
+        if not qrels.judge_any(q, documents(i)):
             strange.append((i, q))
             continue
         matched += 1

@@ -18,7 +18,17 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, ParameterError, listed
-from fairtk.frames import DOCNO, GROUP, QID, WEIGHT, ByContent, IntArray, ObjectArray, Run
+from fairtk.frames import (
+    DOCNO,
+    GROUP,
+    QID,
+    WEIGHT,
+    ByContent,
+    IntArray,
+    ObjectArray,
+    Run,
+    takes_tables,
+)
 from fairtk.groups.divergence import Distributions, Memberships, attention_matrix, group_exposure
 from fairtk.groups.memberships import (
     UNKNOWN,
@@ -206,6 +216,7 @@ class Groups(ByContent):
         )
 
     @classmethod
+    @takes_tables
     def from_frame(
         cls,
         df: pd.DataFrame,
@@ -305,6 +316,7 @@ class Groups(ByContent):
             return cls([attribute_of_rows(rows, name, unknown, levels, split, normalize)])
 
     @classmethod
+    @takes_tables
     def of(cls, source: Any) -> Groups:
         """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
 
@@ -433,6 +445,7 @@ class Groups(ByContent):
         """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
         return self.memberships(self.docnos).matrix
 
+    @takes_tables
     def coverage(self, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         """Return how much of a run the groups know.
 

@@ -8,12 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError, DuplicateError, InputError, advice, listed, warn
+from fairtk.errors import (
+    ColumnError,
+    DuplicateError,
+    InputError,
+    advice,
+    listed,
+    suggestion,
+    warn,
+)
 from fairtk.frames import (
     GROUP,
     QID,
@@ -27,6 +36,7 @@ from fairtk.frames import (
     as_strings,
     digest,
     encode_ids,
+    takes_tables,
 )
 from fairtk.groups.divergence import Distributions, SparseRows
 from fairtk.groups.factored import (
@@ -225,6 +235,7 @@ class Target(ByContent):
         return cls(space, with_background(rows, space, shares), relevant.qids, undefined)
 
     @classmethod
+    @takes_tables
     def from_frame(cls, frame: pd.DataFrame, groups: Groups | None = None) -> Target:
         """Return the target that a frame lists.
 
@@ -255,6 +266,7 @@ class Target(ByContent):
             return cls._of_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
 
     @classmethod
+    @takes_tables
     def of(
         cls, source: Any, groups: Groups | None = None, qrels: Any = None, where: str = "Target"
     ) -> Target:
@@ -274,13 +286,14 @@ class Target(ByContent):
         if isinstance(source, pd.DataFrame):
             return cls.from_frame(source, groups)
         if source not in (UNIFORM, FROM_QRELS):
+            _refuse_misspelled(source)
             return cls.read(source, groups)
         if groups is None:
             raise InputError(f"{where}: the target {source!r} needs groups")
         if source == UNIFORM:
             return cls.uniform(groups)
         if qrels is None:
-            labels = advice("qrels", "QRELS (--qrels FILE)")
+            labels = advice("qrels", "--qrels FILE")
             raise InputError(f"{where}: the target 'qrels' needs relevance labels: give {labels}")
         return cls.from_qrels(qrels, groups)
 
@@ -538,3 +551,11 @@ def _numbered(
         own = level_places(codes, names, space.levels[place], message, fail)
         number += own * space.strides[place]
     return space, number
+
+
+def _refuse_misspelled(source: Any) -> None:
+    """Raise for what is no file and nearly one of the words that stand for targets."""
+    if isinstance(source, str) and not Path(source).exists():
+        near = suggestion(source, [UNIFORM, FROM_QRELS])
+        if "did you mean" in near:
+            raise InputError(f"{source}: there is no such file{near}")

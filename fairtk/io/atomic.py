@@ -9,6 +9,7 @@ import functools
 import gzip
 import hashlib
 import io
+import itertools
 import os
 import platform
 import re
@@ -20,6 +21,18 @@ from pathlib import Path
 from typing import TextIO
 
 from fairtk.errors import InputError
+
+
+def real_path(path: str | PathLike[str]) -> Path:
+    """Return the whole path of a file or folder, links followed, whether or not it is there.
+
+    Raises:
+        InputError: its links lead in a circle.
+    """
+    real = Path(os.path.realpath(path))  # `Path.resolve` says it in another way in each Python
+    if any(map(os.path.islink, (real, *real.parents))):
+        raise InputError(f"{path}: its links lead in a circle, so there is no such place")
+    return real
 
 
 @contextlib.contextmanager
@@ -40,9 +53,9 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
         The path to write to. The block must create the file.
 
     Raises:
-        InputError: the folder does not exist.
+        InputError: the folder does not exist, or links lead in a circle.
     """
-    target = Path(path).resolve()
+    target = real_path(path)
     if not target.parent.is_dir():
         raise InputError(f"{path}: the folder does not exist")
     temporary = part_beside(target)
@@ -55,6 +68,12 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
 
 _PART = re.compile(r"\.([0-9a-f]{8})-(\d+)-(\d*)-[0-9a-f]{8}\.part\.")
 _swept: set[Path] = set()  # folders that were looked at by this process
+
+
+def free_beside(target: Path) -> Path:
+    """Return a path for what is moved aside, beside the target, that nothing has yet."""
+    places = (target.with_name(f"{target.name}.aside-{n}") for n in itertools.count(1))
+    return next(place for place in places if not place.exists())
 
 
 def part_beside(target: Path) -> Path:
@@ -177,11 +196,11 @@ def network_of(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def locked(place: Path) -> Iterator[None]:
+def locked(place: Path, shared: bool = False) -> Iterator[None]:
     """Keep other processes (and threads) that ask for the same away from a folder or file.
 
-    It must be there. The system frees the lock when a process dies. Where it has no such locks,
-    nothing is locked.
+    Any number can have it `shared` at a time, and meanwhile nobody has it alone. It must be there.
+    The system frees the lock when a process dies. Where it has no such locks, nothing is locked.
     """
     try:
         import fcntl
@@ -195,7 +214,7 @@ def locked(place: Path) -> Iterator[None]:
         return
     try:
         with contextlib.suppress(OSError):
-            fcntl.flock(number, fcntl.LOCK_EX)
+            fcntl.flock(number, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         yield
     finally:
         os.close(number)

@@ -24,9 +24,11 @@ ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
 _START = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "answers = os.fdopen(os.dup(1), 'wb'); os.dup2(2, 1); sys.stdout = sys.stderr; "
-    "from fairtk.io.interpreters import serve; serve(sys.argv[2], answers)"
+    "calls = os.fdopen(os.dup(0), 'rb'); os.dup2(os.open(os.devnull, os.O_RDONLY), 0); "
+    "from fairtk.io.interpreters import serve; serve(sys.argv[2], calls, answers)"
 )
-# What a stage, a library or an imported plugin prints must not come between the answers.
+# What a stage, a library or an imported plugin prints must not come between the answers, and what
+# it, or a command that it starts, reads from standard input must not be the calls.
 
 
 class Interpreter:
@@ -65,13 +67,13 @@ class Interpreter:
             pass
 
 
-def serve(server: str, answers: BinaryIO) -> None:
-    """Answer calls until standard input ends."""
+def serve(server: str, calls: BinaryIO, answers: BinaryIO) -> None:
+    """Answer calls until they end."""
     answer = pkgutil.resolve_name(server)()
-    calls: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=_listen, args=(sys.stdin.buffer, calls), daemon=True).start()
+    waiting: queue.Queue[Any] = queue.Queue()
+    threading.Thread(target=_listen, args=(calls, waiting), daemon=True).start()
     while True:
-        answers.write(pickle.dumps(answer(calls.get()), protocol=5))
+        answers.write(pickle.dumps(answer(waiting.get()), protocol=5))
         answers.flush()
 
 

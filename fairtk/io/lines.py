@@ -157,7 +157,10 @@ class Source:
             if self.errors is None:
                 raise
             return None
-        except (ValueError, OverflowError):  # ParserError and UnicodeDecodeError are, too
+        except (ValueError, OverflowError) as error:  # ParserError and UnicodeDecodeError are, too
+            # so pandas says of Ctrl-C in `Watched`, which has no value before Python 3.12
+            if "Calling read(nbytes) on source failed" in str(error):
+                raise KeyboardInterrupt from None
             return None
 
     def start(self, many: int) -> list[str]:

@@ -44,6 +44,7 @@ from fairtk.frames import (
     SCORE,
     Qrels,
     require,
+    takes_tables,
     uncoded,
 )
 from fairtk.io.atomic import atomic_text
@@ -119,6 +120,7 @@ def labels_in(rows: Rows) -> pd.DataFrame:
     return rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
 
+@takes_tables
 def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write qrels in one step.
 
@@ -307,6 +309,7 @@ def _sentences_of(
     return texts, cited
 
 
+@takes_tables
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write the answers of a frame in one step, one row per ranking.
 
@@ -329,6 +332,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     write_table(frame.loc[distinct.index, [*keys, QANSWER, *extra]], path)
 
 
+@takes_tables
 def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
     """Return the run with the answer of its ranking (``qanswer``) on each row.
 

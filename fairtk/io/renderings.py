@@ -124,9 +124,9 @@ def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None =
     return lines
 
 
-def number_text(value: float) -> str:
+def number_text(value: float, digits: int = 4) -> str:
     """Return a value for a table, or the word for a value that is not defined."""
-    return "undefined" if math.isnan(value) else f"{value:.4f}"
+    return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def rounded_text(value: float, digits: int) -> str:

@@ -96,8 +96,10 @@ class Rows:
         """Raise a `FormatError` unless all the columns are there."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
+            verb = "need" if what.endswith("s") else "needs"  # qrels, answers
+            noun = "column" if len(columns) == 1 else "columns"
             raise FormatError(
-                f"{what} needs the columns {listed(columns, 9)}; missing: {listed(missing, 9)}, "
+                f"{what} {verb} the {noun} {listed(columns, 9)}; missing: {listed(missing, 9)}, "
                 f"found: {listed(self.frame.columns, 12) or 'none'}",
                 path=self.path,
                 line=self.head,

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, ParameterError, warn
+from fairtk.errors import FormatError, ParameterError, advice, warn
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -32,6 +32,7 @@ from fairtk.frames import (
     Run,
     as_numbers,
     order_by,
+    takes_tables,
     uncoded,
 )
 from fairtk.io.atomic import atomic_text
@@ -132,6 +133,7 @@ def _refuse_ranks(rows: Rows) -> None:
         )
 
 
+@takes_tables
 def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write a run in the form of TREC Fair Ranking 2022, in one step.
 
@@ -244,6 +246,8 @@ def coded_run(
         elif file.kind == "text" and not has_header(file):
             rows = read_whitespace(file, LAYOUTS, _TYPES)
             rows.frame = rows.frame[[c for c in LAYOUTS[1] if c in rows.frame.columns]]
+            if rows.frame.empty:  # no row says that there are samples
+                rows.frame = rows.frame.drop(columns=SAMPLE, errors="ignore")
             frame = run_of(rows, order)
         else:
             frame = run_of(read_named(file), order)
@@ -308,6 +312,7 @@ def read_credit(path: str | PathLike[str]) -> pd.DataFrame:
         return uncoded(_credit_of(rows))
 
 
+@takes_tables
 def write_credit(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write a frame C in one step; `read_credit` reads it back equal.
 
@@ -359,10 +364,13 @@ def _place(rows: Rows, order: Order) -> None:
             f"{rank[before]} (qid {str(frame[QID].iloc[row])!r})"
         )
         if order == "auto":
+            score_first, rank_first = (
+                advice(f"order={by!r}", f"--order {by}") for by in ("score", "rank")
+            )
             error = rows.error(
                 row,
-                f"ranks disagree with scores: {clash}; choose what counts with order='score' (as "
-                "trec_eval) or order='rank' (as expeval)",
+                f"ranks disagree with scores: {clash}; choose what counts with {score_first} (as "
+                f"trec_eval) or {rank_first} (as expeval)",
             )
             if rows.errors is None:
                 raise error
@@ -381,6 +389,7 @@ def _place(rows: Rows, order: Order) -> None:
     rows.frame = frame.assign(**{RANK: ranks})
 
 
+@takes_tables
 def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
     """Write a run in one step: Parquet if the suffix says so, else TREC's six columns.
 

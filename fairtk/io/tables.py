@@ -37,6 +37,7 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     WEIGHT,
+    takes_tables,
     uncoded,
 )
 from fairtk.io.atomic import atomic_text, atomic_write
@@ -274,6 +275,7 @@ def _column(values: list[Any]) -> pd.Series:
         return pd.Series(values, dtype=object)  # as_strings and as_numbers say where
 
 
+@takes_tables
 def write_table(
     frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
 ) -> None:
@@ -343,6 +345,7 @@ def read_parquet(
     return frame, note
 
 
+@takes_tables
 def write_parquet(
     frame: pd.DataFrame, path: str | PathLike[str] | BinaryIO, note: dict[str, Any] | None = None
 ) -> None:

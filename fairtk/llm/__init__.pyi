@@ -3,6 +3,8 @@ from .backends import CallableBackend as CallableBackend
 from .backends import NoAnswerError as NoAnswerError
 from .backends import PromptLengthError as PromptLengthError
 from .backends import as_backend as as_backend
+from .batches import Batches as Batches
+from .batches import Reading as Reading
 from .budget import Estimate as Estimate
 from .budget import Prices as Prices
 from .budget import Spending as Spending
@@ -10,11 +12,13 @@ from .chat import BudgetError as BudgetError
 from .chat import Chat as Chat
 from .chat import ChatModel as ChatModel
 from .chat import Completion as Completion
+from .chat import DeferredError as DeferredError
 from .chat import Failure as Failure
 from .chat import LLMError as LLMError
 from .chat import Message as Message
 from .chat import OfflineError as OfflineError
 from .chat import Outcome as Outcome
+from .chat import heard_by as heard_by
 from .chat import questions as questions
 from .ct2 import CTranslate2Seq2Seq as CTranslate2Seq2Seq
 from .encoders import Encoder as Encoder
@@ -34,10 +38,19 @@ from .server import OpenAICompatible as OpenAICompatible
 # What other rooms use, and users need not:
 # isort: split
 from .backends import texts as texts
+from .batch_files import RATE as RATE
+from .batch_files import Written as Written
+from .batch_files import ledger_of as ledger_of
+from .batch_files import read_manifest as read_manifest
+from .batch_files import write_prompts as write_prompts
 from .budget import estimate as estimate
+from .chat import answer_row as answer_row
+from .chat import call_keys as call_keys
+from .chat import checksums as checksums
 from .hugging_face import HuggingFaceBackend as HuggingFaceBackend
 from .hugging_face import HuggingFaceModel as HuggingFaceModel
 from .hugging_face import cost as cost
+from .ledger import collecting as collecting
 from .loading import find_folder as find_folder
 from .loading import model_digest as model_digest
 from .models import ANSWERS as ANSWERS
@@ -63,6 +76,3 @@ from .store import STORE_MARK as STORE_MARK
 from .store import AnswerStore as AnswerStore
 from .store import Database as Database
 from .store import Kind as Kind
-from .store import answer_row as answer_row
-from .store import call_keys as call_keys
-from .store import checksums as checksums

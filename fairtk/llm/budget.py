@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from fairtk import checks
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.io import Kind, process_host, process_start, read_table
-from fairtk.llm.chat import Chat, ChatModel, Completion
-from fairtk.llm.store import AnswerStore, Row
+from fairtk.llm.chat import Chat, ChatModel, Completion, Row
+from fairtk.llm.store import AnswerStore
 
 BEAT = 5.0
 """Seconds between two signs of life of a process that has calls under way."""
@@ -70,7 +70,8 @@ class Claim(NamedTuple):
     """What came of asking for a call.
 
     The state is ``"mine"``: make it; ``"answered"``: it is in the file; ``"taken"``: another makes
-    it; ``"refused"``: `reason` says why, when so many calls were under way.
+    it; ``"batched"``: it is out in the batch whose folder is the `reason`; ``"refused"``: `reason`
+    says why, when so many calls were under way.
     """
 
     state: str
@@ -97,63 +98,97 @@ class Claims:
         """Return the number of the latest payment; 0: there is none."""
         return int(self._file.read("SELECT coalesce(max(number), 0) FROM payments")[0][0])
 
-    def claim(self, key: str, price: float, since: str = "", budget: Budget | None = None) -> Claim:
-        """Claim a call, unless it is answered or another makes it.
+    def claim(
+        self,
+        prices: Mapping[str, float],
+        since: str = "",
+        budget: Budget | None = None,
+    ) -> list[Claim]:
+        """Claim calls, unless they are answered or others make them; all in one transaction.
 
         Args:
-            key: of the call.
-            price: the most that it can cost.
+            prices: the most that each call can cost, by key.
             since: as in `AnswerStore.get`.
             budget: decides whether one more call may be made; None: any.
+
+        Returns:
+            A claim for each call up to the first that is refused.
         """
 
-        def write(database: sqlite3.Connection) -> Claim:
-            row = database.execute(
-                "SELECT unusable, created FROM answers WHERE key = ?", (key,)
-            ).fetchone()
-            if row is not None and not (row[0] and row[1] < since):
-                return Claim("answered")
-            claims = database.execute("SELECT key, owner, price, beat FROM claims").fetchall()
-            beats = {owner: beat for _, owner, _, beat in claims if owner != self.owner}
-            dead = {owner for owner, beat in beats.items() if not is_alive(owner, beat)}
-            database.executemany("DELETE FROM claims WHERE owner = ?", [(o,) for o in dead])
-            running = {k: cost for k, owner, cost, _ in claims if owner not in dead}
-            if key in running:
-                return Claim("taken")
-            if budget is not None:
-                new = _payments(database, budget.after)
-                reason = budget.refusal(new, len(running), sum(running.values()), price)
-                if reason:
-                    return Claim("refused", reason, len(running))
-            values = (key, self.owner, price, time.time())
-            database.execute("INSERT INTO claims VALUES (?,?,?,?)", values)
-            return Claim("mine")
+        def write(database: sqlite3.Connection) -> list[Claim]:
+            running, batches = self.under_way(database), has_batches(database)
+            new = [] if budget is None else payments(database, budget.after)
+            out, reserved = out_in_batches(database) if batches else (0, 0.0)
+            claims: list[Claim] = []
+            inserted = []
+            for key, price in prices.items():
+                row = database.execute(
+                    "SELECT unusable, created FROM answers WHERE key = ?", (key,)
+                ).fetchone()
+                if row is not None and not (row[0] and row[1] < since):
+                    claims.append(Claim("answered"))
+                    continue
+                if key in running:
+                    claims.append(Claim("taken"))
+                    continue
+                folder = batch_of(database, key) if batches else ""
+                if folder:
+                    claims.append(Claim("batched", folder))
+                    continue
+                if budget is not None:
+                    held = sum(running.values()) + reserved
+                    reason = budget.refusal(new, len(running) + out, held, price)
+                    new = []
+                    if reason:
+                        claims.append(Claim("refused", reason, len(running)))
+                        break
+                running[key] = price
+                inserted.append((key, self.owner, price, time.time()))
+                claims.append(Claim("mine"))
+            database.executemany("INSERT INTO claims VALUES (?,?,?,?)", inserted)
+            return claims
 
-        claim = self._file.write(write, durable=False)
-        if claim.state == "mine":
-            self._mine.add(key)
+        claims = self._file.write(write, durable=False)
+        mine = [key for key, claim in zip(prices, claims, strict=False) if claim.state == "mine"]
+        if mine:
+            self._mine.update(mine)
             self._live()
-        return claim
+        return claims
 
-    def pay(self, row: Row, price: float | None) -> Completion:
-        """Commit the answer of a claimed call with its payment, and end the claim.
+    def under_way(self, database: sqlite3.Connection) -> dict[str, float]:
+        """Return the claims of living processes: the most that each call can cost, by key.
 
-        It replaces an answer that was made before the claim. The price may be unknown: None.
+        Those of dead ones are ended.
         """
-        paid = (self.owner, row.model, row.prompt_tokens, row.completion_tokens, price)
+        claims = database.execute("SELECT key, owner, price, beat FROM claims").fetchall()
+        beats = {owner: beat for _, owner, _, beat in claims if owner != self.owner}
+        dead = {owner for owner, beat in beats.items() if not is_alive(owner, beat)}
+        database.executemany("DELETE FROM claims WHERE owner = ?", [(o,) for o in dead])
+        return {key: price for key, owner, price, _ in claims if owner not in dead}
+
+    def pay(self, rows: Sequence[Row], prices: Sequence[float | None]) -> list[Completion]:
+        """Commit the answers of claimed calls with their payments, all or none, and end the claims.
+
+        They replace answers that were made before the claims. A price may be unknown: None.
+        """
 
         def write(database: sqlite3.Connection) -> None:
-            self._store.insert(database, [row])
-            self._end(database, [row.key])
-            database.execute(
-                "INSERT INTO payments (owner, model, prompt_tokens, completion_tokens, price) "
-                "VALUES (?,?,?,?,?)",
-                paid,
-            )
+            self._store.insert(database, rows)
+            self._end(database, [row.key for row in rows])
+            for row, price in zip(rows, prices, strict=True):
+                self.note(database, row, price)
 
         self._file.write(write)
-        self._mine.discard(row.key)
-        return row.completion
+        self._mine.difference_update(row.key for row in rows)
+        return [row.completion for row in rows]
+
+    def note(self, database: sqlite3.Connection, row: Row, price: float | None) -> None:
+        """Write the payment of an answer, in a transaction that is begun."""
+        database.execute(
+            "INSERT INTO payments (owner, model, prompt_tokens, completion_tokens, price) "
+            "VALUES (?,?,?,?,?)",
+            (self.owner, row.model, row.prompt_tokens, row.completion_tokens, price),
+        )
 
     def release(self, keys: Iterable[str]) -> None:
         """End claims whose calls gave no answer."""
@@ -216,7 +251,76 @@ def _keep_beating(of: weakref.ref[Claims], closed: threading.Event) -> None:
             del claims
 
 
-def _payments(database: sqlite3.Connection, after: int) -> list[Payment]:
+BATCH_TABLES = (
+    # folders of prompts: who writes there (empty: nobody), calls that are out, what they reserve
+    """CREATE TABLE IF NOT EXISTS batches (
+    batch TEXT PRIMARY KEY,
+    folder TEXT NOT NULL,
+    writer TEXT NOT NULL,
+    calls INTEGER NOT NULL,
+    price REAL NOT NULL
+)""",
+    # prompts: where each stands, the digest of its line, the most that it can cost; state 0: out,
+    # -1: failed, else the number of the reading that took its answer
+    """CREATE TABLE IF NOT EXISTS batched (
+    batch TEXT NOT NULL,
+    key TEXT NOT NULL,
+    file TEXT NOT NULL,
+    start INTEGER NOT NULL,
+    line TEXT NOT NULL,
+    price REAL NOT NULL,
+    state INTEGER NOT NULL,
+    PRIMARY KEY (batch, key)
+)""",
+    "CREATE INDEX IF NOT EXISTS batched_out ON batched (key) WHERE state = 0",
+    # lines of answers and errors that were taken: read again they say nothing of a prompt that is
+    # out once more
+    """CREATE TABLE IF NOT EXISTS settled (
+    batch TEXT NOT NULL,
+    line TEXT NOT NULL,
+    PRIMARY KEY (batch, line)
+) WITHOUT ROWID""",
+    # files that a server has: `job` is its id for the batch, `step` how far submitting came
+    """CREATE TABLE IF NOT EXISTS submissions (
+    batch TEXT NOT NULL,
+    file TEXT NOT NULL,
+    step TEXT NOT NULL,
+    upload TEXT NOT NULL,
+    job TEXT NOT NULL,
+    status TEXT NOT NULL,
+    told TEXT NOT NULL,
+    PRIMARY KEY (batch, file)
+)""",
+)
+"""What a ledger has beside its own tables as soon as prompts are written to files."""
+
+
+def has_batches(database: sqlite3.Connection) -> bool:
+    """Return whether prompts were ever written to files."""
+    tables = "SELECT 1 FROM sqlite_master WHERE name = 'submissions'"
+    return database.execute(tables).fetchone() is not None
+
+
+def batch_of(database: sqlite3.Connection, key: str) -> str:
+    """Return the folder of the batch in which a call is out; empty: in none."""
+    if not has_batches(database):
+        return ""
+    row = database.execute(
+        "SELECT folder FROM batched JOIN batches USING (batch) WHERE key = ? AND state = 0", (key,)
+    ).fetchone()
+    return str(row[0]) if row else ""
+
+
+def out_in_batches(database: sqlite3.Connection) -> tuple[int, float]:
+    """Return how many calls are out in batches, and the most that they can cost."""
+    if not has_batches(database):
+        return 0, 0.0
+    calls, price = database.execute("SELECT total(calls), total(price) FROM batches").fetchone()
+    return int(calls), max(0.0, price)
+
+
+def payments(database: sqlite3.Connection, after: int) -> list[Payment]:
+    """Return the payments after one of a number."""
     last = database.execute("SELECT coalesce(max(number), 0) FROM payments").fetchone()[0]
     if last < after:  # the file was begun anew
         after = 0
@@ -428,9 +532,13 @@ class Budget:
         if math.isnan(price) and self.max_cost is not None:
             price = most
             self.guessed = True
+        self.count(answer, price)
+        return None if math.isnan(price) else price
+
+    def count(self, answer: Completion, price: float) -> None:
+        """Count an answer that costs so much; NaN: unknown."""
         with self._lock:
             self.own = self.own.plus(answer.prompt_tokens, answer.completion_tokens, price)
-        return None if math.isnan(price) else price
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_lock"}

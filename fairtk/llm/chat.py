@@ -1,16 +1,22 @@
-"""Chats in, completions out: what a language model is here."""
+"""Chats in, completions out: what a language model is here, and what is kept of its calls."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import ByContent, digest
+from fairtk.frames.digests import digests
 
 UNUSABLE = ("refusal", "content_filter", "length", "unreadable")
 """Ends of answers that nothing can be read from; ``retry_unusable`` asks for them again."""
@@ -138,6 +144,29 @@ def _count(value: Any) -> int | None:
     return count if 0 <= count < 1 << 63 and not isinstance(value, bool) else None
 
 
+Listener = Callable[[Sequence[Outcome]], None]
+"""Called with outcomes as they arrive from a server."""
+
+_listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
+
+
+@contextlib.contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Tell a listener what arrives from servers for calls that are made within the block."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def tell(outcomes: Sequence[Outcome]) -> None:
+    """Tell who listens, if anyone, what arrived."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(outcomes)
+
+
 class ChatModel(ByContent, ABC):
     """A language model, or rules in its place.
 
@@ -147,8 +176,10 @@ class ChatModel(ByContent, ABC):
     Attributes:
         free: whether calls cost nothing, so that no price is needed.
         reads_facts: whether answers depend on `Chat.facts` as well.
+        concurrency: the most calls at a time.
     """
 
+    concurrency: int = 1
     free: ClassVar[bool] = False
     reads_facts: ClassVar[bool] = False
 
@@ -177,6 +208,20 @@ class ChatModel(ByContent, ABC):
             LLMError: no call would succeed (wrong key, unknown model). What was answered before
                 is yielded first.
         """
+
+    def arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
+        """Yield the same, those together that arrived together, for who keeps them at once."""
+        outcomes = self.outcomes(chats)
+        try:
+            for outcome in outcomes:
+                yield [outcome]
+        finally:
+            if isinstance(outcomes, Generator):
+                outcomes.close()
+
+    def served(self) -> list[dict[str, Any]]:
+        """Return ``url``, ``version`` and ``models`` of each server that has answered."""
+        return []
 
     def complete(self, chats: Iterable[Chat]) -> list[Outcome]:
         """Return one outcome for each chat, in order; a call that failed is a `Failure`.
@@ -215,6 +260,121 @@ class ChatModel(ByContent, ABC):
         return digest([type(self).__qualname__, self.name, self.parameters()])
 
 
+# What is kept of a call -------------------------------------------------------------------------
+
+
+def call_keys(
+    model: str, parameters: Mapping[str, Any], chats: Iterable[Chat], reads_facts: bool = False
+) -> list[str]:
+    """Return what ledgers and stores know calls by: digests of model, parameters and messages.
+
+    Facts count for models that read them.
+    """
+    calls = [
+        ([list(message) for message in chat.messages], dict(chat.facts) if reads_facts else {})
+        for chat in chats
+    ]
+    return digests([model, parameters], calls, 16)
+
+
+SERVED = ("key", "answer", "finish", "prompt_tokens", "completion_tokens", "seconds", "created")
+"""The columns that a checksum covers."""
+
+
+class Row(NamedTuple):
+    """An answer with all that is kept of its call."""
+
+    key: str  # see `call_keys`
+    model: str
+    parameters: str  # JSON
+    prompt: str  # the messages, as JSON
+    answer: str
+    finish: str  # see `Completion`
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    created: str  # UTC
+    unusable: int  # whether who read it could do nothing with it, 0 or 1
+    checksum: str  # of what is served (`SERVED`)
+
+    @property
+    def completion(self) -> Completion:
+        """The answer."""
+        counts = (self.prompt_tokens, self.completion_tokens)
+        return Completion(self.answer, *counts, self.seconds, self.finish)
+
+    @property
+    def expected(self) -> str:
+        """The checksum that the row should have."""
+        return checksums([[getattr(self, column) for column in SERVED]])[0]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was changed since the row was made."""
+        typed = all(isinstance(t, str) for t in self[:4]) and isinstance(self.unusable, int)
+        return typed and self.checksum == self.expected
+
+    @property
+    def local(self) -> bool:
+        """Whether a model of this machine answered, which can do so again: no backup has it."""
+        with contextlib.suppress(ValueError, LookupError, TypeError):  # there is none, or damage
+            return json.loads(self.parameters)[_LOCAL] is True
+        return False
+
+
+_LOCAL = "local"  # among a row's parameters
+COLUMNS = Row._fields
+
+
+def from_servers(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows whose answers no model of this machine could give again."""
+    return [row for row in rows if not row.local]
+
+
+def checksums(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Return the checksum of each row: of its values in the order of their columns."""
+    # no text has a NUL, so that values cannot run into each other
+    texts = ("\0".join(map(repr, row)).encode("utf-8", "surrogatepass") for row in rows)
+    return [hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts]
+
+
+def answer_row(
+    key: str,
+    model: str,
+    parameters: Mapping[str, Any],
+    chat: Chat,
+    answer: Completion,
+    local: bool = False,
+) -> Row:
+    """Return the row of an answer that has just come; `local`: from a model of this machine."""
+    made_with = {**parameters, _LOCAL: True} if local else parameters
+    messages = [list(message) for message in chat.messages]
+    row = Row(
+        *(key, model, as_json(made_with), as_json(messages), answer.text, answer.finish),
+        *(answer.prompt_tokens, answer.completion_tokens, answer.seconds, now()),
+        *(int(not answer.usable), ""),  # the checksum is of the row
+    )
+    return row._replace(checksum=row.expected)
+
+
+def now() -> str:
+    """Return the time as records have it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON that every file can hold."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, sort_keys=True)
+    return text
+
+
+# Errors -----------------------------------------------------------------------------------------
+
+
 class LLMError(FairtkError):
     """A language model cannot be used at all: no call to it would succeed."""
 
@@ -224,6 +384,13 @@ class BudgetError(LLMError):
 
     All answers that were paid for are in the ledger: with a larger budget the same work goes on
     where it stopped.
+    """
+
+
+class DeferredError(LLMError):
+    """Answers are to come from a batch of prompts: what needs them is left for a later run.
+
+    All else that can be done is done first, and kept.
     """
 
 

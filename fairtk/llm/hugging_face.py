@@ -260,7 +260,7 @@ class GumbelNoise:
 
     def __init__(self, temperature: float, seed: int, prompts: Sequence[Sequence[int]]) -> None:
         self.temperature = temperature
-        self._streams = [
+        self.streams = [
             np.random.default_rng(int(digest([seed, list(prompt)], 16), 16)) for prompt in prompts
         ]
 
@@ -269,7 +269,7 @@ class GumbelNoise:
         import torch
 
         del input_ids
-        noise = np.stack([stream.gumbel(size=scores.shape[1]) for stream in self._streams])
+        noise = np.stack([stream.gumbel(size=scores.shape[1]) for stream in self.streams])
         return scores.float() / self.temperature + torch.from_numpy(noise).to(scores.device)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
-from fairtk.errors import ParameterError
+from fairtk.errors import ParameterError, advice
+from fairtk.io import real_path
 from fairtk.llm.budget import (
     Budget,
     Claim,
@@ -21,9 +23,23 @@ from fairtk.llm.budget import (
     most_completion_tokens,
     prompt_tokens,
 )
-from fairtk.llm.chat import BudgetError, Chat, ChatModel, Completion, Failure, OfflineError, Outcome
+from fairtk.llm.chat import (
+    BudgetError,
+    Chat,
+    ChatModel,
+    Completion,
+    DeferredError,
+    Failure,
+    OfflineError,
+    Outcome,
+    Row,
+    answer_row,
+    call_keys,
+    now,
+)
 from fairtk.llm.local import as_chat_model
-from fairtk.llm.store import AnswerStore, Database, answer_row, call_keys, now
+from fairtk.llm.servers import SeenServers
+from fairtk.llm.store import AnswerStore, Database
 
 _SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
 _STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
@@ -49,6 +65,17 @@ def other_forms(
                 form[OTHER_NAME[name]] = limit
         if form != parameters:
             yield form
+
+
+class Collector(Protocol):
+    """Takes the calls that are not recorded, in place of the models."""
+
+    def take(self, llm: Recorded, calls: Mapping[str, Chat]) -> None:
+        """Take calls by key."""
+
+
+collecting: ContextVar[Collector | None] = ContextVar("collecting", default=None)
+"""Who takes what models behind ledgers would be asked; None: they are asked."""
 
 
 class Ledger:
@@ -95,15 +122,16 @@ class Ledger:
         self.offline = bool(offline)
         self.retry_unusable = bool(retry_unusable)
         self.budget = Budget(max_calls, max_cost, Prices(prices))
-        self._since = now() if retry_unusable else ""
+        self.since = now() if retry_unusable else ""
         self._open(path)
         self.budget.after = self.claims.last_payment()
 
     def _open(self, path: str | PathLike[str]) -> None:
         if self.offline and not Path(path).exists():
             raise OfflineError(f"offline=True needs a ledger that exists; there is none at {path}")
-        self.store = AnswerStore(Database(Path(path).resolve(), offline=self.offline))
+        self.store = AnswerStore(Database(real_path(path), offline=self.offline))
         self.claims = Claims(self.store)
+        self.seen = SeenServers(self.store.file)
 
     @property
     def path(self) -> Path:
@@ -122,21 +150,51 @@ class Ledger:
 
     def recorded(self, keys: Iterable[str]) -> dict[str, Completion]:
         """Return the answers that are there, by key, less those that are to be asked again."""
-        return self.store.get(keys, self._since)
+        return self.store.get(keys, self.since)
 
-    def claim(self, key: str, llm: ChatModel, chat: Chat) -> Claim:
-        """Claim a call, unless it is answered, under way elsewhere, or beyond the budget."""
-        price = self._most(llm, chat)
+    def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> list[Claim]:
+        """Claim calls by key, those that are not answered, under way elsewhere, or beyond the
+        budget; there is a claim for each up to the first that is refused.
+        """
+        prices = {key: self.most(llm, chat) for key, chat in calls.items()}
         budget = self.budget if self.budget.limited else None
-        return self.claims.claim(key, price, self._since, budget)
+        return self.claims.claim(prices, self.since, budget)
 
-    def pay(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
-        """Commit the answer of a claimed call, and return it as it is kept."""
-        price = self.budget.spend(llm, answer, self._most(llm, chat))
-        row = answer_row(key, llm.name, llm.parameters(), chat, answer, llm.local)
-        return self.claims.pay(row, price)
+    def pay(
+        self, llm: ChatModel, calls: Mapping[str, Chat], answers: Mapping[str, Completion]
+    ) -> dict[str, Completion]:
+        """Commit the answers of claimed calls, by key, and return them as they are kept."""
+        prices = [
+            self.budget.spend(llm, answer, self.most(llm, calls[key]))
+            for key, answer in answers.items()
+        ]
+        parameters = llm.parameters()
+        rows = [
+            self.row(key, llm.name, parameters, calls[key], answer, llm.local)
+            for key, answer in answers.items()
+        ]
+        return dict(zip(answers, self.claims.pay(rows, prices), strict=True))
 
-    def _most(self, llm: ChatModel, chat: Chat) -> float:
+    def row(self, *call: Any) -> Row:
+        """Return the row of an answer that has just come, as `answer_row` does.
+
+        It is none of those that are to be asked again, even where the clock was set back.
+        """
+        row = answer_row(*call)
+        if row.created < self.since:
+            row = row._replace(created=self.since)
+            row = row._replace(checksum=row.expected)
+        return row
+
+    @property
+    def servers(self) -> list[dict[str, Any]]:
+        """The servers that answered: ``url``, ``version``, ``models`` and when it was ``seen``.
+
+        One that changed its version or its models stands there once more.
+        """
+        return self.seen.rows()
+
+    def most(self, llm: ChatModel, chat: Chat) -> float:
         """Return the most that a call can cost; 0 without a limit of money."""
         if self.budget.max_cost is None:
             return 0.0
@@ -163,7 +221,7 @@ class Ledger:
 
     def __getstate__(self) -> dict[str, Any]:
         # another process opens the file itself, and shares the budget from where it began here
-        state = {k: v for k, v in vars(self).items() if k not in ("store", "claims")}
+        state = {k: v for k, v in vars(self).items() if k not in ("store", "claims", "seen")}
         return {**state, "path": self.path}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -205,7 +263,11 @@ class Recorded(ChatModel):
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
                 f"max_cost needs the price of {inner.name!r}, which is unknown: give "
-                f"prices={{{inner.name!r}: (prompt, completion)}} per million tokens, or max_calls"
+                + advice(
+                    f"prices={{{inner.name!r}: (prompt, completion)}} per million tokens, "
+                    "or max_calls",
+                    f"--prices FILE with a line for {inner.name!r}, or --max-calls",
+                )
             )
         self.llm: ChatModel = inner
         self.ledger = ledger
@@ -225,6 +287,11 @@ class Recorded(ChatModel):
         return self.llm.parameters()
 
     @property
+    def concurrency(self) -> int:  # type: ignore[override]
+        """The most calls at a time."""
+        return self.llm.concurrency
+
+    @property
     def local(self) -> bool:
         """Whether the model is one of this machine."""
         return self.llm.local
@@ -238,8 +305,15 @@ class Recorded(ChatModel):
 
     def check(self) -> None:
         """Raise if the model cannot be asked and nothing is recorded that could answer for it."""
+        if collecting.get() is not None and self.writable:
+            return
         if not self.ledger.offline and not self.ledger.store.has(self.name):
             self.llm.check()
+
+    @property
+    def writable(self) -> bool:
+        """Whether the model's requests can be written to files, for others to answer."""
+        return hasattr(self.llm, "body")
 
     def at_temperature(self, temperature: float) -> Recorded:
         """Return the model at another temperature, behind the same ledger."""
@@ -266,6 +340,7 @@ class Recorded(ChatModel):
         Raises:
             OfflineError: a call is not in the ledger, and the ledger is offline.
             BudgetError: the budget does not allow the next call; all others were recorded.
+            DeferredError: calls are out in a batch, or were just taken for one.
             LLMError: no call to the model would succeed.
         """
         asked = list(chats)
@@ -281,14 +356,20 @@ class Recorded(ChatModel):
                 waited = 0.0
             if not calls:
                 return
+            collector = collecting.get()
+            if collector is not None and self.writable:
+                collector.take(self, calls)
+                raise DeferredError(f"{len(calls)} prompts to {self.name!r} are to be answered")
             if self.ledger.offline:
+                some, are = (f"{len(calls)} calls", "are") if len(calls) > 1 else ("1 call", "is")
                 raise OfflineError(
-                    f"{len(calls)} calls to {self.name!r} are not in the ledger "
+                    f"{some} to {self.name!r} {are} not in the ledger "
                     f"{self.ledger.path}, the first: {next(iter(calls.values())).text[:80]!r}; run "
-                    "without offline=True"
+                    f"without {advice('offline=True', '--offline')}"
                 )
             left, refused = len(calls), Claim("")
-            made = self._made(dict(calls))
+            batched: dict[str, str] = {}
+            made = self._made(dict(calls), batched)
             while True:
                 try:
                     key, outcome = next(made)
@@ -299,6 +380,14 @@ class Recorded(ChatModel):
                 yield from ((place, outcome) for place in places[key])
             if len(calls) < left:
                 waited = 0.0
+            elif len(batched) == len(calls):
+                folder = next(iter(batched.values()))
+                raise DeferredError(
+                    f"{len(calls)} prompts to {self.name!r} are out in the batch {folder} and are "
+                    "not asked twice: read its answers "
+                    f"({advice('Batches.read', 'fairtk prompts read')}), or give it up "
+                    f"({advice('Batches.drop', 'fairtk prompts drop')})"
+                )
             elif refused.reason and not refused.running:
                 raise BudgetError(
                     f"stopped before a call to {self.name!r}: {refused.reason}; all answers so far "
@@ -323,41 +412,56 @@ class Recorded(ChatModel):
             answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
         return answers
 
-    def _made(self, calls: Mapping[str, Chat]) -> Generator[tuple[str, Outcome], None, Claim]:
-        """Make the calls that nobody else makes, as the budget allows; return a refused claim."""
+    def _made(
+        self, calls: Mapping[str, Chat], batched: dict[str, str]
+    ) -> Generator[tuple[str, Outcome], None, Claim]:
+        """Make the calls that nobody else makes, as the budget allows; return a refused claim.
+
+        `batched` gets those that are out in batches, with the folder of each.
+        """
         keys: list[str] = []
         under_way: set[str] = set()
         refused = Claim("")
 
         def claimed() -> Iterator[Chat]:
             nonlocal refused
-            for key, chat in calls.items():
-                claim = self.ledger.claim(key, self.llm, chat)
-                if claim.state == "refused":
-                    refused = claim
-                    return
-                if claim.state == "mine":
+            left = list(calls)[::-1]
+            while left:
+                # as many as can start: answers that came together leave room for as many
+                room = max(1, self.llm.concurrency - len(under_way))
+                part = {key: calls[key] for key in left[-room:][::-1]}
+                del left[-room:]
+                mine = []
+                for key, claim in zip(part, self.ledger.claim(self.llm, part), strict=False):
+                    if claim.state == "refused":
+                        refused = claim
+                        left = []
+                    elif claim.state == "batched":
+                        batched[key] = claim.reason
+                    elif claim.state == "mine":
+                        mine.append(key)
+                under_way.update(mine)
+                for key in mine:
                     keys.append(key)
-                    under_way.add(key)
-                    yield chat
+                    yield calls[key]
 
-        outcomes = self.llm.outcomes(claimed())
+        arrivals = self.llm.arrivals(claimed())
         try:
-            for number, outcome in outcomes:
-                key = keys[number]
-                if isinstance(outcome, Failure):
-                    self.ledger.claims.release([key])
-                else:
-                    outcome = self.ledger.pay(key, self.llm, calls[key], outcome)
-                under_way.discard(key)
-                yield key, outcome
+            for together in arrivals:
+                outcomes = {keys[number]: outcome for number, outcome in together}
+                answers = {k: one for k, one in outcomes.items() if isinstance(one, Completion)}
+                self.ledger.claims.release(key for key in outcomes if key not in answers)
+                if answers:
+                    outcomes |= self.ledger.pay(self.llm, calls, answers)
+                    self.ledger.seen.note(self.llm.served())
+                under_way.difference_update(outcomes)
+                yield from outcomes.items()
             for key in list(under_way):
                 under_way.discard(key)
                 self.ledger.claims.release([key])
                 yield key, Failure("the model gave no answer")
         finally:
-            if isinstance(outcomes, Generator):
-                outcomes.close()
+            arrivals.close()
             self.ledger.claims.release(under_way)
         return refused
 

@@ -18,9 +18,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from fairtk.errors import MissingExtraError, ModelError, ParameterError
+from fairtk.errors import MissingExtraError, ModelError, NoModelError, ParameterError
 from fairtk.io import folder_digest
 from fairtk.plugins import on_terminal
+
+# torch's threads wait for each other by spinning, a hundred thousand rounds and more: where another
+# process has one of the cores, a small model takes four times as long. Read when torch is loaded.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
 FETCHED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
@@ -39,7 +43,8 @@ def find_folder(model: str, revision: str | None = None, pickled: bool | None = 
             caller has no setting ``allow_pickled_weights``.
 
     Raises:
-        ModelError: no such folder or name, no connection, or no weights that may be read; one line
+        NoModelError: it is no folder of a model.
+        ModelError: no such name, no connection, or no weights that may be read; one line
             that names the model and says what to do.
         MissingExtraError: a hub name is given and huggingface_hub is not installed.
     """
@@ -47,9 +52,9 @@ def find_folder(model: str, revision: str | None = None, pickled: bool | None = 
     if folder.is_dir():
         what = f"the folder {model!r}"
     elif folder.exists():
-        raise ModelError(f"the model {model!r} is a file: give {NEEDED}, or a hub name")
+        raise NoModelError(f"the model {model!r} is a file: give {NEEDED}, or a hub name")
     elif model.startswith((".", "~")) or folder.is_absolute() or len(folder.parts) > 2:
-        raise ModelError(f"there is no folder {model!r}: give {NEEDED}, or a hub name")
+        raise NoModelError(f"there is no folder {model!r}: give {NEEDED}, or a hub name")
     else:
         folder = _from_hub(model, revision, pickled)
         what = f"the model {model!r} in the local cache"
@@ -84,7 +89,7 @@ def _readable(folder: Path, pickled: bool | None) -> bool:
 def _check(folder: Path, what: str, pickled: bool | None) -> None:
     """Raise unless config and all weights are there, in a form that may be read."""
     if not (folder / "config.json").is_file():
-        raise ModelError(f"{what} holds no model: config.json is missing; needed is {NEEDED}")
+        raise NoModelError(f"{what} holds no model: config.json is missing; needed is {NEEDED}")
     if _readable(folder, pickled):
         return
     if (folder / f"{WEIGHTS}.index.json").is_file():

@@ -192,6 +192,11 @@ class ChatBackend(ByContent):
         return self.model.name
 
     @property
+    def concurrency(self) -> int:
+        """The most calls at a time."""
+        return self.model.concurrency
+
+    @property
     def tokenizer(self) -> Any:
         """The model's tokenizer; None: prompts are never cut."""
         return self.model.tokenizer

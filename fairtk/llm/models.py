@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from fairtk.errors import NotFoundError, ParameterError
+from fairtk.errors import MissingPluginError, NotFoundError, ParameterError
 from fairtk.llm.chat import ChatModel
 from fairtk.llm.local import LocalChat
 from fairtk.plugins import BackendSpec, ModelSpec, load_target, refuse_other_than_text, registry
@@ -14,6 +14,7 @@ from fairtk.plugins import BackendSpec, ModelSpec, load_target, refuse_other_tha
 ANSWERS, REFINEMENT = "answers", "refinement"
 """What a model can be good for."""
 
+_VLLM = "vllm"
 _SAMPLING = ("temperature", "seed")
 
 
@@ -26,6 +27,8 @@ def kinds_of_models(use: str) -> dict[str, ModelSpec]:
 def kind_of_model(name: Any, use: str, what: str) -> ModelSpec:
     """Return the kind of a name; another is a `NotFoundError` of `what`, with the nearest name."""
     kinds = kinds_of_models(use)
+    if name not in kinds and str(name).partition("-")[0] == _VLLM:
+        raise MissingPluginError(f"the {what} {name!r}", "fairtk-vllm")
     if name not in kinds:
         raise NotFoundError(what, name, kinds)
     return kinds[name]

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import itertools
 import json
 import os
 import shutil
@@ -15,120 +13,27 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from fairtk.errors import DataWarning, FormatError
-from fairtk.frames.digests import digests
-from fairtk.io import atomic_write, locked, network_of, part_beside
-from fairtk.llm.chat import Chat, ChatModel, Completion, completions, questions
-
-SERVED = ("key", "answer", "finish", "prompt_tokens", "completion_tokens", "seconds", "created")
-"""The columns that a checksum covers."""
-
-
-def call_keys(
-    model: str, parameters: Mapping[str, Any], chats: Iterable[Chat], reads_facts: bool = False
-) -> list[str]:
-    """Return what ledgers and stores know calls by: digests of model, parameters and messages.
-
-    Facts count for models that read them.
-    """
-    calls = [
-        ([list(message) for message in chat.messages], dict(chat.facts) if reads_facts else {})
-        for chat in chats
-    ]
-    return digests([model, parameters], calls, 16)
-
-
-class Row(NamedTuple):
-    """An answer with all that is kept of its call."""
-
-    key: str  # see `call_keys`
-    model: str
-    parameters: str  # JSON
-    prompt: str  # the messages, as JSON
-    answer: str
-    finish: str  # see `Completion`
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    seconds: float
-    created: str  # UTC
-    unusable: int  # whether who read it could do nothing with it, 0 or 1
-    checksum: str  # of what is served (`SERVED`)
-
-    @property
-    def completion(self) -> Completion:
-        """The answer."""
-        counts = (self.prompt_tokens, self.completion_tokens)
-        return Completion(self.answer, *counts, self.seconds, self.finish)
-
-    @property
-    def expected(self) -> str:
-        """The checksum that the row should have."""
-        return checksums([[getattr(self, column) for column in SERVED]])[0]
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing was changed since the row was made."""
-        typed = all(isinstance(t, str) for t in self[:4]) and isinstance(self.unusable, int)
-        return typed and self.checksum == self.expected
-
-    @property
-    def local(self) -> bool:
-        """Whether a model of this machine answered, which can do so again: no backup has it."""
-        with contextlib.suppress(ValueError, LookupError, TypeError):  # there is none, or damage
-            return json.loads(self.parameters)[_LOCAL] is True
-        return False
-
-
-_LOCAL = "local"  # among a row's parameters
-COLUMNS = Row._fields
-
-
-def checksums(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Return the checksum of each row: of its values in the order of their columns."""
-    # no text has a NUL, so that values cannot run into each other
-    texts = ("\0".join(map(repr, row)).encode("utf-8", "surrogatepass") for row in rows)
-    return [hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts]
-
-
-def answer_row(
-    key: str,
-    model: str,
-    parameters: Mapping[str, Any],
-    chat: Chat,
-    answer: Completion,
-    local: bool = False,
-) -> Row:
-    """Return the row of an answer that has just come; `local`: from a model of this machine."""
-    made_with = {**parameters, _LOCAL: True} if local else parameters
-    messages = [list(message) for message in chat.messages]
-    row = Row(
-        *(key, model, as_json(made_with), as_json(messages), answer.text, answer.finish),
-        *(answer.prompt_tokens, answer.completion_tokens, answer.seconds, now()),
-        unusable=int(not answer.usable),
-        checksum="",
-    )
-    return row._replace(checksum=row.expected)
-
-
-def now() -> str:
-    """Return the time as rows have it."""
-    return datetime.now(UTC).isoformat(timespec="microseconds")
-
-
-def as_json(value: Any) -> str:
-    """Return a value as JSON that every file can hold."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, sort_keys=True)
-    return text
+from fairtk.io import atomic_write, free_beside, locked, network_of, part_beside, real_path
+from fairtk.llm.chat import (
+    COLUMNS,
+    SERVED,
+    Chat,
+    ChatModel,
+    Completion,
+    Row,
+    answer_row,
+    call_keys,
+    checksums,
+    completions,
+    from_servers,
+    questions,
+)
 
 
 class Backup:
@@ -166,13 +71,25 @@ class Backup:
     def rows(self) -> Iterator[Row]:
         """Yield the rows that are whole, in their order; none if there is no file."""
         with contextlib.suppress(OSError), self.path.open("rb") as stream:
-            for line in stream:
-                try:
-                    row = Row(*json.loads(line))
-                    if row.sound:
-                        yield row
-                except (ValueError, TypeError, RecursionError):
-                    continue
+            yield from _whole(stream)
+
+    def last(self) -> Row | None:
+        """Return the last row that is whole, without a look at all; None: there is none."""
+        with contextlib.suppress(OSError), self.path.open("rb") as stream:
+            end = stream.seek(0, os.SEEK_END)
+            for size in (min(end, 1 << 16), end):  # few answers are longer
+                stream.seek(end - size)
+                for row in _whole(reversed(stream.readlines())):
+                    return row
+        return None
+
+
+def _whole(lines: Iterable[bytes]) -> Iterator[Row]:
+    for line in lines:
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
+            row = Row(*json.loads(line))
+            if row.sound:
+                yield row
 
 
 def _line(row: Row) -> bytes:
@@ -218,6 +135,7 @@ TABLES = {
 )""",
 }
 _INSERT = f"INSERT OR REPLACE INTO answers VALUES ({','.join('?' * len(COLUMNS))})"
+_LATER = "SELECT 1 FROM answers WHERE key = ? AND created >= ?"
 _PATIENCE = 120.0  # seconds to wait for another process's write
 _COMPANIONS = ("-wal", "-shm", "-journal")
 _OF_THE_PLACE = (
@@ -384,7 +302,7 @@ class Database:
                     Path(f"{path}{end}").unlink(missing_ok=True)
                 _write_new(path, [])
                 if self.backup.path.exists():
-                    place = _free(path)
+                    place = free_beside(path)
                     os.replace(self.backup.path, place)
                     _warn(f"the {self.kind.name} of the backup {self.backup.path} is gone: a new "
                           f"one is begun, and the backup was moved to {place}")  # fmt: skip
@@ -401,7 +319,28 @@ class Database:
                 _in_transaction(database, self._begin)
             if not self.backup.path.exists():
                 self.backup.begin(_sound_rows(database))
+            else:
+                self._catch_up(database)
         return database
+
+    def _catch_up(self, database: sqlite3.Connection) -> None:
+        """Take what a file lacks from its backup, which has an answer before it does.
+
+        It is an older copy, a copy without its log, or of a process that ended between the two.
+        """
+        last = self.backup.last()
+        if last is None or database.execute(_LATER, (last.key, last.created)).fetchone():
+            return
+
+        def work(database: sqlite3.Connection) -> int:
+            there = dict(database.execute("SELECT key, created FROM answers"))
+            rows = {r.key: r for r in self.backup.rows() if there.get(r.key, "") < r.created}
+            database.executemany(_INSERT, list(rows.values()))
+            return len(rows)
+
+        if lacked := _in_transaction(database, work):
+            _warn(f"the {self.kind.name} {self.path} lacked {lacked} answers of its backup: they "
+                  "were taken from there")  # fmt: skip
 
     def _begin(self, database: sqlite3.Connection) -> None:
         """Bring an empty database, an older format, or a ledger that becomes a store, in form."""
@@ -454,7 +393,7 @@ class Database:
                 + ", and has no backup beside it: move it away to begin a new one" * self.mend,
                 path,
             )
-        place = _free(path)
+        place = free_beside(path)
         try:
             os.link(path, place)
         except OSError:
@@ -471,11 +410,17 @@ class Database:
         )
 
 
+class _Connection(sqlite3.Connection):
+    def __del__(self) -> None:  # of what is left open Python 3.13 warns
+        with contextlib.suppress(sqlite3.ProgrammingError):  # it could not be opened
+            self.close()
+
+
 def _connected(place: Path | str) -> sqlite3.Connection:
     """Return an open database, with the texts that it holds, however damaged."""
     database = sqlite3.connect(
         place, timeout=_PATIENCE, isolation_level=None, check_same_thread=False,
-        uri=str(place).startswith("file:"),
+        uri=str(place).startswith("file:"), factory=_Connection,
     )  # fmt: skip
     database.text_factory = functools.partial(str, encoding="utf-8", errors="surrogateescape")
     return database
@@ -547,11 +492,6 @@ def _sound_rows(database: sqlite3.Connection, order: str = "") -> Iterator[Row]:
     return (row for row in map(Row._make, rows) if row.sound)
 
 
-def _free(path: Path) -> Path:
-    places = (path.with_name(f"{path.name}.aside-{n}") for n in itertools.count(1))
-    return next(place for place in places if not place.exists())
-
-
 def _warn(text: str) -> None:
     warnings.warn(text, DataWarning, stacklevel=6)
 
@@ -574,7 +514,7 @@ class AnswerStore:
     """
 
     def __init__(self, file: str | PathLike[str] | Database) -> None:
-        self.file = file if isinstance(file, Database) else Database(Path(file).resolve())
+        self.file = file if isinstance(file, Database) else Database(real_path(file))
         self._refusals: dict[str, list[tuple[str, ...]]] = {}
 
     @property
@@ -590,7 +530,7 @@ class AnswerStore:
         sound: dict[str, tuple[Any, ...]] = {}
         damaged: list[str] = []
         rows = self._of_keys(f"{', '.join(SERVED)}, checksum, unusable", keys)
-        sums = checksums(row[:-2] for row in rows)
+        sums = checksums([row[:-2] for row in rows])
         for (*served, stored, unusable), summed in zip(rows, sums, strict=True):
             key, answer, finish, asked, told, seconds, created = served
             if summed != stored:
@@ -631,19 +571,15 @@ class AnswerStore:
     def insert(self, database: sqlite3.Connection, rows: Sequence[Row]) -> None:
         """Write rows, in a transaction that is begun; those of the same keys are replaced."""
         # the backup first: what is in the ledger is in it, too, wherever the process ends
-        served = [row for row in rows if not row.local]
-        if served:
+        if served := from_servers(rows):
             self.file.backup.append(served)
         database.executemany(_INSERT, rows)
 
     def reject(self, key: str) -> None:
         """Note that an answer is of no use to who read it; not in a file that is only read."""
         if not self.file.read_only:
-            self.file.write(
-                lambda database: database.execute(
-                    "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable", (key,)
-                )
-            )
+            change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
+            self.file.write(lambda database: database.execute(change, (key,)))
 
     def refusals(self, model: str) -> list[tuple[str, ...]]:
         """Return which parameters a model's server had refused, as rows of fairtk 0.2 say."""

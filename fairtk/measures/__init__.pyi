@@ -33,8 +33,11 @@ from .params import written as written
 from .ae import CreditExposureGap as CreditExposureGap
 from .ae import expected_credit as expected_credit
 from .base import Judged as Judged
+from .base import Reasons as Reasons
 from .base import bounds_of as bounds_of
 from .base import labels_for as labels_for
+from .base import reason_for as reason_for
+from .base import undefined_reasons as undefined_reasons
 from .base import undefined_warning as undefined_warning
 from .composed import Expectation as Expectation
 from .composed import values_of_samples as values_of_samples

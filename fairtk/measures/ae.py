@@ -30,7 +30,7 @@ from fairtk.frames import (
 from fairtk.groups import UNKNOWN, attention_matrix, group_exposure
 from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.ee import PARAMETERS
-from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, Param
+from fairtk.measures.params import BROWSING, GROUPS, Param, count
 
 SHARE = Param(
     bool, default=True, desc="divide the credit of each ranking by its sum; False: as it is"
@@ -100,10 +100,10 @@ class AttributedExposure(FairMeasure):
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
-        **{
-            name: PARAMETERS[name]
-            for name in ("cutoff", "browsing", "normalize", "bounds", "graded", "rel")
-        },
+        "cutoff": Param(
+            int, desc="ranks of the target; all credit counts, at any rank", check=count
+        ),
+        **{name: PARAMETERS[name] for name in ("browsing", "normalize", "bounds", "graded", "rel")},
         "share": SHARE,
         "negative": NEGATIVE,
     }
@@ -215,7 +215,8 @@ class AttributedExposureDisparity(AttributedExposure):
     rankings of a_d / sum(a), a_d the document's credit in one answer (frame C: `qid`, `sample`,
     `docno`, `credit`). EE_D with credit in the place of exposure (Diaz et al. 2020; Kim and Diaz,
     Towards Fair RAG, Eq. 5). In [0, 1]; lower is more even; 1: all answers rest on one document,
-    always the same. ``bounds="exact"`` takes 1 / n, n judged or credited documents, as the floor.
+    always the same. ``bounds="exact"`` takes 1 / n as the floor, n the judged documents and those
+    of rankings whose credit is defined. A cutoff cuts no credit: it is that of `AE_R`'s target.
 
     It says nothing about whether those documents are useful (AE_R), nor about the world: a document
     without credit may have been read. A ranking whose credit is NaN, or sums up to 0, is left out;
@@ -299,7 +300,9 @@ class CreditExposureGap(FairMeasure):
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID,)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "groups": GROUPS,
-        "cutoff": CUTOFF,
+        "cutoff": Param(
+            int, desc="ranks with exposure; all credit counts, at any rank", check=count
+        ),
         "browsing": BROWSING,
         "negative": NEGATIVE,
     }

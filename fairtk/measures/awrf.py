@@ -63,9 +63,10 @@ class AttentionWeightedRankFairness(FairMeasure):
     averaged over samples before it is compared (``amortize=True``); otherwise the value of each
     sample is averaged, and a policy gets no credit for evening out over time.
 
-    Undefined (NaN) for a query without a target, or with no labeled document in its ranking. A
-    query that the run lacks gets 0. It compares with a target that somebody chose, on labels that
-    have limits of their own; it does not say that the target is right.
+    Undefined (NaN) for a query without a target, or with no labeled document in its ranking (of
+    samples: in all of them, with ``amortize=False`` in one). A query that the run lacks gets 0. It
+    compares with a target that somebody chose, on labels that have limits of their own; it does not
+    say that the target is right.
     """
 
     NAME = "AWRF"

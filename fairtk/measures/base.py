@@ -11,6 +11,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -27,6 +28,7 @@ from fairtk.errors import (
     MeasureError,
     ParameterError,
     UndefinedWarning,
+    advice,
     listed,
     suggestion,
 )
@@ -51,11 +53,12 @@ from fairtk.frames import (
     Run,
     refuse_subsets,
     rows_by_code,
+    takes_tables,
     uncoded,
     warn_of_unmatched,
 )
 from fairtk.groups import Memberships, SparseRows, attention_matrix, group_exposure
-from fairtk.measures.params import NOT_GIVEN, Param
+from fairtk.measures.params import NOT_GIVEN, Param, short_names
 from fairtk.plugins import registry
 
 _REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
@@ -589,7 +592,34 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """Warn that queries have no value, naming them; nothing happens if there are none."""
         names = [str(q) for q in qids]
         if names:
-            warnings.warn(undefined_warning(repr(self), names, total, reason), stacklevel=2)
+            if (told := _reasons.get()) is not None:
+                told.update({(repr(self), qid): reason for qid in names})
+            warning = undefined_warning(repr(self), names, total, reason, told is not None)
+            warnings.warn(warning, stacklevel=2)
+
+
+Reasons = dict[tuple[str, str], str]
+"""Why values are undefined, by the measure's text and the query."""
+_reasons: ContextVar[Reasons | None] = ContextVar("reasons", default=None)
+
+
+@contextmanager
+def undefined_reasons() -> Iterator[Reasons]:
+    """Give the reasons of all that measures call undefined in the block."""
+    told: Reasons = {}
+    token = _reasons.set(told)
+    try:
+        yield told
+    finally:
+        _reasons.reset(token)
+
+
+def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
+    """Return why a measure, or one that it is made of, is undefined for a query, if it was said."""
+    if (own := reasons.get((repr(measure), qid))) is not None:
+        return own
+    parts = getattr(measure, "parts", ())
+    return next((why for part in parts if (why := reason_for(part, qid, reasons))), None)
 
 
 def labels_for(measure: Any) -> str:
@@ -602,19 +632,28 @@ def labels_for(measure: Any) -> str:
 
 
 def undefined_warning(
-    measure: str, qids: Sequence[str], total: int, reason: str
+    measure: str, qids: Sequence[str], total: int, reason: str, left_out: bool
 ) -> UndefinedWarning:
-    """Return what says that a measure is undefined for some of all queries."""
+    """Return what says that a measure is undefined for some of all queries.
+
+    Who asks for the reasons, as all that takes means here does, has these queries `left_out` of
+    means; ``pt.Experiment`` and who takes means of the values themselves have not.
+    """
     remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
-    warning = UndefinedWarning(
-        f"{measure} is undefined (NaN) for {len(qids)} of {total} queries: {reason}: "
-        f"{listed(qids)}. Plain means and significance tests over these values are wrong "
+    others = "Means are over the others."
+    plain = (
+        "Plain means and significance tests over these values are wrong "
         f"(with correction=, pt.Experiment says reject True){remedy}"
+    )
+    warning = UndefinedWarning(
+        f"{short_names([measure])[measure]} is undefined (NaN) for {len(qids)} of {total} queries: "
+        f"{reason}: {listed(qids)}. {others if left_out else advice(plain, others)}"
     )
     warning.about = measure, qids, reason
     return warning
 
 
+@takes_tables
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     """Return the qrels of the queries that have at least one useful document.
 

@@ -337,9 +337,10 @@ class MeasureByGroup(FairMeasure):
     """How differently a measure turns out for groups of documents, or of queries.
 
     The groups' values are compared, as fairlearn's MetricFrame does for classifiers:
-    ``difference`` (largest minus smallest; 0: alike), ``ratio`` (smallest by largest; 1: alike), or
-    the ``min`` or ``max`` itself. The values are in `per_group`; report them too: a small
-    difference says that groups fare alike, not that they fare well.
+    ``difference`` (largest minus smallest; 0: alike), ``ratio`` (smallest by largest; 1: alike;
+    NaN unless the largest is above 0), or the ``min`` or ``max`` itself. The values are in
+    `per_group`; report them too: a small difference says that groups fare alike, not that they
+    fare well.
 
     ``by="document"``: for each query, labels and rankings are restricted to a group's documents,
     with the ranks that they had among all. Measures of ir_measures read ranks from scores, so for
@@ -458,7 +459,7 @@ class MeasureByGroup(FairMeasure):
         result, needed = _compared(values, self["compare"])
         result = np.where(judged.present, result, np.nan)
         undefined = judged.qids[np.isnan(result) & judged.present]
-        why = f"fewer than {needed} groups have a value, or all are 0"
+        why = f"fewer than {needed} groups have a value, or none is above 0"
         self.warn_undefined(undefined, len(result), why)
         absent = judged.qids[~judged.present]
         self.warn_undefined(absent, len(result), "the run lacks the query, so nothing compares")
@@ -552,7 +553,8 @@ def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
     low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
     high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
-        results = {"difference": high - low, "ratio": low / high, "min": low, "max": high}
+        ratio = np.where(high > 0, low / high, np.nan)  # -2 / -1 is no share
+        results = {"difference": high - low, "ratio": ratio, "min": low, "max": high}
     needed = 2 if compare in ("difference", "ratio") else 1
     enough = (~undefined).sum(axis=1) >= needed
     return np.where(enough, results[compare], np.nan), needed

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FairtkWarning, ParameterError
-from fairtk.frames import QID, BoolArray, FloatArray, IntArray, ObjectArray, Qrels
+from fairtk.frames import QID, BoolArray, FloatArray, IntArray, ObjectArray, Qrels, takes_tables
 from fairtk.groups import Groups, Target
 from fairtk.io import (
     BLACK,
@@ -26,6 +26,7 @@ from fairtk.io import (
     frame_of_run,
     new_figure,
     open_axes,
+    write_figure,
 )
 from fairtk.measures.ae import expected_credit
 from fairtk.measures.awrf import AWRF
@@ -42,7 +43,7 @@ from fairtk.measures.contributions import (
     loss_contributions,
 )
 from fairtk.measures.ee import EE_L
-from fairtk.measures.params import parse
+from fairtk.measures.params import full_names, parse, short_names
 
 
 @dataclass(frozen=True)
@@ -279,13 +280,15 @@ class Explanation:
         """Draw exposure beside target, and cost by group, rank band and query.
 
         Args:
-            path: file to write, e.g. ``explain.png``; None: none.
+            path: an .svg, .pdf or .png file to write; None: none.
 
         Returns:
             A ``matplotlib.figure.Figure``.
 
         Raises:
             MissingExtraError: matplotlib is not installed.
+            ParameterError: the name of the file ends otherwise.
+            InputError: its folder does not exist.
         """
         return _figure(self, path)
 
@@ -327,7 +330,7 @@ def _figure(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
     for axes in (exposures, costs, ranks, queries):
         axes.tick_params(labelsize=8)
     if path is not None:
-        figure.savefig(path, dpi=150)
+        write_figure(figure, path)
     return figure
 
 
@@ -468,8 +471,9 @@ def _drawn(explanation: Explanation) -> list[list[str]]:
 def _written(explanation: Explanation) -> str:
     """Return the tables of an explanation, each cut to its costliest rows."""
     n, every = int(explanation.defined.sum()), len(explanation.qids)
+    label = repr(explanation.measure)
     lines = [
-        f"{explanation.measure!r}",
+        short_names([label])[label],
         f"cost ({_cost_name(explanation)}): {explanation.total:.4f}, "
         f"mean of {n} of {every} queries",
     ]
@@ -483,6 +487,8 @@ def _written(explanation: Explanation) -> str:
     tables += [("By ranks", explanation.by_rank), ("By query", explanation.by_query)]
     for title, frame in tables:
         lines += ["", *_table(title, frame)]
+    if note := full_names([label]):
+        lines += ["", note]
     return "\n".join(lines)
 
 
@@ -496,6 +502,7 @@ def _table(title: str, frame: pd.DataFrame) -> list[str]:
     return [f"{title}{cut}:", body]
 
 
+@takes_tables
 def explain(
     measure: Any,
     run: Any,

@@ -23,7 +23,7 @@ import pandas as pd
 from ir_measures import ParamInfo
 
 from fairtk import checks
-from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
+from fairtk.errors import InputError, NotFoundError, ParameterError, advice, suggestion
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.measures.utilities import get as get_utility
 from fairtk.plugins import load_target, parse_call, read_browsing, registry
@@ -61,11 +61,13 @@ def written(measure: Any) -> str:
     It is the measure's `repr` (``"E(measure='nDCG@5')"``, which ir_measures reads as well) wherever
     the shorter form would be read as another measure.
     """
-    short = _short(measure)
+    short, full = _short(measure), repr(measure)
+    if short == full:
+        return full
     try:
-        return short if parse(short) == measure else repr(measure)
+        return short if parse(short) == measure else full
     except InputError:
-        return repr(measure)
+        return full
 
 
 def _short(measure: Any) -> str:
@@ -235,10 +237,16 @@ class _Reader:
                 return self._called(node, self._measure(function))
             case ast.Name(name):
                 self.node = node
-                names = known_names()
-                if name not in names:
+                known = ir_measures.measures.registry
+                if name not in known and name not in (names := known_names()):
                     raise NotFoundError("measure", name, names)
-                return ir_measures.measures.registry[name]
+                return known[name]
+            case ast.Tuple([_, second, *_]):
+                self.node = second
+                each = advice("a string", "an option -m")
+                raise ParameterError(
+                    f"{_clipped(self.text, 100)!r} is several measures; write {each} for each"
+                )
         self.node = node
         raise self._unreadable()
 
@@ -455,7 +463,7 @@ class ObjectParam(Param):
         except InputError:
             other = value
             self._given.add(text, value)
-        if other != value:
+        if other is not value and other != value:
             raise ParameterError(
                 f"{measure}: {name}: {type(value).__module__}.{type(value).__name__} prints as "
                 f"{text!r}, like another object; give it another name"
@@ -495,8 +503,7 @@ def read_utility(text: str) -> Any:
 def count(name: str, value: Any, where: str) -> None:
     """Check a count of documents or ranks, as a `Param` does; words that stand for one pass."""
     if not isinstance(value, str):
-        checks.whole(name, value, where, rule="be at least 1")
-        checks.number(name, value, where, most=_MOST, rule=f"be at most {_MOST}")
+        checks.whole(name, value, where, rule="be at least 1", most=_MOST)
 
 
 _MOST = 2**31 - 1  # what evaluators that are written in C can hold

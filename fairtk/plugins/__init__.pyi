@@ -24,7 +24,6 @@ from .host import is_command_line as is_command_line
 from .references import BUILD as BUILD
 from .references import FOLDER as FOLDER
 from .references import SITE as SITE
-from .references import SOURCE as SOURCE
 from .references import address as address
 from .references import known_topics as known_topics
 from .references import local_site as local_site

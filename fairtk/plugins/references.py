@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterable
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +101,9 @@ def entries() -> dict[str, str]:
     return bibtex
 
 
-SITE = "https://fairtk.example/docs/"
-"""The site; a placeholder until there is one. ``setup.cfg`` has the same (a test checks it)."""
-SOURCE = "https://fairtk.example/source"
-"""The repository; a placeholder, too."""
+_ADDRESSES = dict(line.split(", ", 1) for line in metadata("fairtk").get_all("Project-URL") or ())
+SITE = _ADDRESSES.get("Documentation", "")
+"""The site, as the installed distribution says it (``release.toml`` of the source)."""
 FOLDER = "FAIRTK_DOCS"
 """The environment variable that names the folder of a built site."""
 BUILD = "build the site (`python -m sphinx -b html docs docs/_build/html` in the source)"
@@ -131,6 +131,7 @@ ROOMS = {
     "fairtk.demo": "The packaged collection and model.",
     "fairtk_classic": "The plugin of classic group-fairness measures.",
     "fairtk_baselines": "The plugin of FA*IR, DELTR, DLF, MMR and vector search.",
+    "fairtk_vllm": "The plugin of models by vLLM.",
 }
 """The rooms with a page of their own in the API reference; plugins' if they are installed."""
 
@@ -207,6 +208,8 @@ PAGES = {
     "production": ("cookbook/production.html", "calibrated sampling in a service"),
     "clusters": ("cookbook/clusters.html", "Dask and SLURM"),
     "servers": ("cookbook/servers.html", "a model behind a server, with a budget"),
+    "batches": ("cookbook/batches.html", "prompts out, answers in: batch APIs, vLLM, SLURM"),
+    "open-results": ("cookbook/open_results.html", "Parquet and JSON for other tools"),
     "caches": ("cookbook/caches.html", "stores and caches"),
     "reproduce": ("reproduce/index.html", "the two papers' studies at full size"),
     "plugins": ("plugin_guide.html", "hooks, contracts, a template"),

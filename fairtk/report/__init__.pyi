@@ -11,6 +11,7 @@ from .curves import CurveValue as CurveValue
 from .curves import TwoLevels as TwoLevels
 from .curves import area_under as area_under
 from .curves import curve_values as curve_values
+from .curves import plot_trade_off as plot_trade_off
 from .curves import power_of_test as power_of_test
 from .curves import queries_needed as queries_needed
 from .curves import two_levels as two_levels
@@ -28,6 +29,8 @@ from .statistics import paired_test as paired_test
 from .tables import TEST_NAMES as TEST_NAMES
 from .tables import baseline_table as baseline_table
 from .tables import compares_queries as compares_queries
+from .tables import corrected_for as corrected_for
 from .tables import interval as interval
+from .tables import queries_tested as queries_tested
 from .tables import signed as signed
 from .tables import value_bounds as value_bounds

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError
-from fairtk.frames import FloatArray, IntArray
-from fairtk.report.statistics import batches, check_drawing, numbers
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.frames import QID, FloatArray, IntArray
+from fairtk.io import Points, draw_trade_off, new_figure, series
+from fairtk.measures import short_names
+from fairtk.report.statistics import batches, check_drawing, mean_intervals, numbers
+from fairtk.report.tables import compares_queries, value_bounds
 
 _ZERO = 1e-12
 """A spread below this part of the values is rounding."""
@@ -35,6 +41,37 @@ class CurveValue:
     value: float
     low: float
     high: float
+
+
+def plot_trade_off(
+    means: pd.DataFrame, per_query: pd.DataFrame, better: Callable[[str], str], x: str, y: str
+) -> Any:
+    """Draw the means of two measures, one point per system, with intervals over the queries.
+
+    Takes means by system (index) and measure (columns), the queries' values (``system``, ``qid``,
+    ``measure``, ``value``), and what says which direction of a measure is better.
+    """
+    for name in (x, y):
+        if name not in means.columns:
+            raise NotFoundError("measure", name, list(means.columns))
+    figure = new_figure((5, 4), "plot_trade_off")
+    reach = {}
+    for name in (x, y):
+        values = per_query[per_query["measure"] == name]
+        table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
+        value = table.to_numpy() * (np.nan if compares_queries(name) else 1.0)
+        ends = mean_intervals(value, method="t", bounds=value_bounds(name))
+        reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
+    points = Points(
+        *(means[x].to_numpy(), means[y].to_numpy(), series(0)),
+        x_error=reach[x],
+        y_error=reach[y],
+        labels=[str(name) for name in means.index],
+    )
+    short = short_names(list(means.columns))
+    labels = [f"{short[name]} ({better(name)} is better)" for name in (x, y)]
+    draw_trade_off(figure.subplots(), [points], *labels)
+    return figure
 
 
 def curve_values(
@@ -295,17 +332,24 @@ def power_of_test(
 
     Returns:
         shape of `n`, in [significance, 1].
+
+    Raises:
+        ParameterError: a number is out of its range.
     """
     from scipy.stats import nct, norm, t
 
+    checks.inside("significance", significance)
+    checks.positive("deviation", deviation)
     size = np.asarray(n, dtype=np.float64)
+    checks.number("n", float(size.min()) if size.size else 2, least=2)
     edge = t.ppf(1 - significance / 2, size - 1)
     away = abs(difference) / deviation * np.sqrt(size)
     # the noncentral t has digits near its middle and for few degrees of freedom alone; elsewhere
     # the normal distribution has the same first three
     near = (size < 1000) & (away < 30)
     few, mean = np.where(near, size - 1, 1.0), np.where(near, away, 0.0)
-    exact = nct.sf(edge, few, mean) + nct.cdf(-edge, few, mean)
+    # the other tail as its mirror image: of small values, scipy's cdf is NaN
+    exact = nct.sf(edge, few, mean) + nct.sf(edge, few, -mean)
     return np.asarray(np.where(near, exact, norm.sf(edge - away) + norm.cdf(-edge - away)))
 
 

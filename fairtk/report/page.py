@@ -14,7 +14,7 @@ import math
 import re
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from os import PathLike
@@ -277,7 +277,7 @@ def page_text(
         measures=measures,
         tested=tested(first, test, how) if several else "",
         unsaid=unsaid(results, details.systems),
-        warnings=list(dict.fromkeys(messages)),
+        warnings=_in_short(dict.fromkeys(messages), results.measures),
         means=mean_table(results) if results.measures else None,
         compared=caption,
         comparisons=comparisons,
@@ -623,6 +623,15 @@ def _values(results: Results, qids: list[str]) -> list[list[list[float | None]]]
         table = table.reindex(index=results.systems, columns=qids)
         tables.append([[_digits(value) for value in row] for row in table.to_numpy().tolist()])
     return tables
+
+
+def _in_short(texts: Iterable[str], measures: Sequence[str]) -> list[str]:
+    """Return texts in which measures have their short names."""
+    names = sorted(short_names(measures).items(), key=lambda pair: -len(pair[0]))
+    texts = list(texts)
+    for full, name in names:
+        texts = [text.replace(full, name) for text in texts]
+    return texts
 
 
 def _digits(value: float) -> float | None:

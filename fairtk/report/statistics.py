@@ -86,7 +86,8 @@ def mean_intervals(
 
     Returns:
         The lower and the upper ends, each of shape (means,); NaN for a row with fewer than two
-        defined values. A bootstrap over a handful of queries is too narrow: "t" is better there.
+        defined values, and for BCa where all are equal. A bootstrap over a handful of queries is
+        too narrow: "t" is better there.
 
     Raises:
         InputError: a value is infinite or no number.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import ir_measures
+import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
@@ -26,6 +27,11 @@ TEST_NAMES = {
     "wilcoxon": "Wilcoxon signed-rank test",
     "randomization": "randomization test",
     "bootstrap": "studentized bootstrap test",
+}
+_CORRECTED = {
+    "holm": "Holm's correction",
+    "bonferroni": "Bonferroni's correction",
+    "fdr_bh": "correction of Benjamini and Hochberg",
 }
 
 
@@ -67,6 +73,7 @@ def baseline_table(
     test: str,
     correction: str,
     confidence: float = CONFIDENCE,
+    digits: int = 4,
 ) -> Table:
     """Return systems beside a baseline, a row per measure and system; its caption says the test.
 
@@ -77,6 +84,7 @@ def baseline_table(
         test: the name of the paired test.
         correction: of the p-values, or ``"none"``.
         confidence: of the intervals.
+        digits: behind the point, of means and differences.
     """
     systems = str(compared.columns[0])
     names = [n for n in compared.columns if n not in ("low", "high", "undefined", "failed")]
@@ -89,8 +97,8 @@ def baseline_table(
     for row in compared.assign(measure=compared["measure"].map(short)).to_dict("records"):
         cells: list[str] = []
         for name in names:
-            cells.append(_cell(name, row[name]))
-            cells += [interval(row["low"], row["high"])] if name == "difference" else []
+            cells.append(_cell(name, row[name], digits))
+            cells += [interval(row["low"], row["high"], digits)] if name == "difference" else []
         if row[systems] == baseline:
             cells[_TESTED_FROM:] = ["baseline", *[""] * (len(heads) - _TESTED_FROM - 1)]
         rows.append(cells)
@@ -103,6 +111,33 @@ def baseline_table(
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
+
+
+def corrected_for(correction: str, counts: Mapping[str, int], n: int, letters: bool) -> str:
+    """Return over how many tests p was corrected, by measure if it is not the same for all."""
+    if correction == "none":
+        return "not corrected"
+    most = max(counts.values())
+    if not most:
+        return "nothing can be tested"
+    over = f"the {most} pairs of systems" if letters else f"the {most} systems"
+    if most < 2:
+        over = f"the one {'pair of systems' if letters else 'system'}"
+    some = min(counts.values()) < (n * (n - 1) // 2 if letters else n - 1)
+    names = short_names(list(counts))
+    fewer = ", ".join(f"{k or 'none'} for {names[m]}" for m, k in counts.items() if k < most)
+    which = f" that can be tested{fewer and f' ({fewer})'}" if some else ""
+    return f"{_CORRECTED[correction]} over {over} of a measure{which}"
+
+
+def queries_tested(tables: Mapping[str, pd.DataFrame]) -> str:
+    """Return the number of queries that are tested, by measure if it is not the same for all."""
+    names = short_names(list(tables))
+    tested = [m for m in tables if not compares_queries(m)] or list(tables)
+    numbers = {names[m]: int((~np.isnan(tables[m].to_numpy()).any(axis=0)).sum()) for m in tested}
+    most = max(numbers.values())
+    fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
+    return f"n = {most} queries{fewer and f' ({fewer})'}"
 
 
 def tables_by_measure(table: Table) -> tuple[str, list[tuple[str, Table]]]:
@@ -129,14 +164,14 @@ _TESTED_FROM = 4
 """How many cells of a row say nothing of the baseline: system, measure, mean and queries."""
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, digits: int) -> str:
     if name.startswith("p"):
         return p_text(value)
     if name == "difference":
-        return signed(value)
+        return signed(value, digits)
     if name == "effect":
         return "undefined" if math.isnan(value) else f"{value:+.2f}"
-    return number_text(value) if isinstance(value, float) else str(value)
+    return number_text(value, digits) if isinstance(value, float) else str(value)
 
 
 def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> Table:
@@ -144,9 +179,10 @@ def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> T
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
     counts = results.counts[results.counts["undefined"] > 0]
+    short = short_names(results.measures)
     undefined = {
         name: ", ".join(
-            f"{m}: {n}" for m, n in zip(rows["measure"], rows["undefined"], strict=True)
+            f"{short[m]}: {n}" for m, n in zip(rows["measure"], rows["undefined"], strict=True)
         )
         for name, rows in counts.groupby("system")
     }
@@ -177,14 +213,15 @@ def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> T
     return Table(heads, rows, caption)
 
 
-def interval(low: float, high: float) -> str:
+def interval(low: float, high: float, digits: int = 4) -> str:
     """Return an interval of a difference."""
-    return "undefined" if math.isnan(low) else f"[{low:+.4f}, {high:+.4f}]"
+    ends = f"[{signed(low, digits)}, {signed(high, digits)}]"
+    return "undefined" if math.isnan(low) else ends
 
 
-def signed(value: float) -> str:
+def signed(value: float, digits: int = 4) -> str:
     """Return a difference with its sign."""
-    return "undefined" if math.isnan(value) else f"{value:+.4f}"
+    return "undefined" if math.isnan(value) else f"{value:+.{digits}f}"
 
 
 def p_text(value: float) -> str:

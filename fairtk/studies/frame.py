@@ -29,7 +29,16 @@ from fairtk.errors import (
     suggestion,
 )
 from fairtk.frames import digest
-from fairtk.io import Table, atomic_text, csv_text, latex_text, markdown_text, texts, write_figure
+from fairtk.io import (
+    Table,
+    atomic_text,
+    csv_text,
+    latex_text,
+    markdown_text,
+    resolve_dataset,
+    texts,
+    write_figure,
+)
 
 Kinds = Mapping[str, Any]
 """By key of a configuration what its value must be: one of the kinds below, or keys of a table."""
@@ -73,7 +82,10 @@ LEDGER: Kinds = {
     "prices": PRICES,
     "retry_unusable": FLAG,
 }
-ENGINE: Kinds = {"executor": STRING, **dict.fromkeys(("workers", "threads", "batch_size"), COUNT)}
+ENGINE: Kinds = {
+    **dict.fromkeys(("executor", "scheduler"), STRING),
+    **dict.fromkeys(("workers", "threads", "batch_size"), COUNT),
+}
 """Arguments of `fairtk.Experiment`, which checks their ranges."""
 
 _NOTHING = {
@@ -151,8 +163,8 @@ class Configuration:
         retrievers: likewise of each retriever.
         options: settings of models and retrievers that are called by a text, by this text.
         ledger: of a server's answers: arguments of `fairtk.llm.Ledger`.
-        engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``threads``,
-            ``batch_size``.
+        engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
+            ``threads``, ``batch_size``.
         source: the file that says so; errors name it.
     """
 
@@ -190,6 +202,13 @@ class Configuration:
             return cls.read(path)
         if path.suffix == ".toml" or source.startswith((".", "/", "~")):
             raise InputError(f"there is no file or folder {source!r}")
+        if "/" not in source:  # ids of data sets have one, but for those of others' plugins
+            try:
+                resolve_dataset(source, "a study")
+            except NotFoundError:
+                raise InputError(
+                    f"there is no file or folder {source!r}, and no dataset has this id"
+                ) from None
         _, ids, *_ = cls.DATA
         return cls({ids: source if cls.DATA[ids] is STRING else (source,)})
 
@@ -280,8 +299,8 @@ TIMES = (
     "seconds",
 )
 """Columns of the studies' frames and tables that differ from run to run; all others come again."""
-TABLES_FOLDER, FIGURES_FOLDER, FACTS = "tables", "figures", "study.json"
-"""Where in a study's folder, or in that of its settings, tables, figures and facts lie."""
+TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
+"""Where in a study's folder, or in that of its settings, tables and figures lie."""
 
 
 def frame_table(frame: pd.DataFrame) -> Table:
@@ -293,6 +312,7 @@ def write_tables(
     folder: Path,
     tables: Mapping[str, pd.DataFrame | Table],
     latex: Callable[[Table], str] = latex_text,
+    read_as: Callable[[pd.DataFrame], pd.DataFrame] = pd.DataFrame,
 ) -> None:
     """Write tables into a study's folder: Markdown, LaTeX, and frames as CSV with all digits.
 
@@ -300,13 +320,14 @@ def write_tables(
         folder: the study's.
         tables: by name.
         latex: what makes LaTeX of a table.
+        read_as: what gives a frame the names that people read.
     """
     for name, table in tables.items():
         place = folder / TABLES_FOLDER / name
         if isinstance(table, pd.DataFrame):
             rows = table.astype(object).to_numpy().tolist()
             write_text(place.with_name(f"{name}.csv"), csv_text(list(table.columns), rows))
-            table = frame_table(table)
+            table = frame_table(read_as(table))
         write_text(place.with_name(f"{name}.md"), markdown_text(table))
         write_text(place.with_name(f"{name}.tex"), latex(table))
 

@@ -20,6 +20,7 @@ from fairtk.frames import (
     ByContent,
     Run,
     digest,
+    frame_of,
     identity_name,
     plain_columns,
 )
@@ -59,6 +60,10 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
         Without one they ask pyterrier.readthedocs.io, and fail where there is no network.
         """
         return {"help_url": help_address(type(self))}
+
+    def __call__(self, inp: Any) -> Any:
+        """Apply the transformer to a frame, a table of another library, or dicts, as PyTerrier."""
+        return super().__call__(frame_of(inp))
 
     def settings(self) -> dict[str, Any]:
         """Return the settings by name."""
@@ -103,6 +108,13 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
                 f"{type(self).__name__} takes rankings, but its input is exact exposure (it has "
                 f"the columns {EXPOSURE!r}, {BROWSING!r} and {CUTOFF!r}), which is for measures: "
                 "let it end the pipeline, or draw rankings with FairSampler"
+            )
+        if len(inp.columns) and isinstance(inp.columns, pd.RangeIndex):
+            # a chain of PyTerrier makes rows of what is no DataFrame before any stage sees it
+            raise ColumnError(
+                f"{type(self).__name__} needs a frame whose columns have names; these are numbered "
+                f"from 0 to {len(inp.columns) - 1}: give a chain (>>) a pandas DataFrame, e.g. "
+                "table.to_pandas() of what another library made"
             )
         for index, needed in enumerate(modes):
             if all(column in inp.columns for column in needed):

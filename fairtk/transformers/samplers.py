@@ -14,7 +14,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, ParameterError, listed
+from fairtk.errors import DataWarning, InputError, ParameterError, advice, listed
 from fairtk.exposure import (
     DCG,
     METHODS,
@@ -100,8 +100,8 @@ class Calibration:
         if cutoff is None:
             aim = "max_relevance_loss" if target_disparity is None else "target_disparity"
             raise ParameterError(
-                f"{where}: {aim} needs a cutoff, the number of documents that are read: write "
-                f"{where}({aim}=..., cutoff=5)"
+                f"{where}: {aim} needs a cutoff, the number of documents that are read: "
+                + advice(f"write {where}({aim}=..., cutoff=5)", "give -k 5")
             )
         self.cutoff = cutoff
 
@@ -359,7 +359,9 @@ class FairSampler(Sampler):
         target_disparity: the wanted EE_D@cutoff (normalized, MU, the paper's bounds), in (0, 1].
         max_relevance_loss: what share of the run's own nDCG@cutoff may be lost in expectation, in
             [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is drawn from, also where
-            what is kept falls and rises with alpha: the smallest of many alphas.
+            what is kept falls and rises with alpha: the smallest of many alphas. Tied scores
+            stand by ``rank`` in the run's own ranking, without one by docno, descending; policies
+            draw among them.
         relevance: goes with it: labels (``qid``, ``docno``, ``label``), or ``"scores"``, which
             trusts the scores of the run, scaled to [0, 1] in each query.
 

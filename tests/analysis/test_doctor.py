@@ -102,6 +102,8 @@ def test_a_packed_file_that_was_cut_off(tmp_path, qrels):
 def test_the_last_query_of_a_run_that_was_cut_at_a_line(tmp_path, qrels):
     found = fairtk.doctor(written(tmp_path, "a.run", run_lines()[:-2]), qrels)
     assert "4 documents, all others have 6" in finding(found, "truncated").text
+    one = fairtk.doctor(written(tmp_path, "b.run", run_lines()[:-5]), qrels)
+    assert "1 document, all others have 6" in finding(one, "truncated").text
     assert found.verdict == "usable with care"
 
 

@@ -86,6 +86,42 @@ def test_targets_with_a_name(files):
     assert aside.measure == EE_L @ 2
 
 
+@pytest.mark.parametrize("made", ["files", "objects"])
+@pytest.mark.parametrize("function", ["evaluate", "compare", "sensitivity", "frontier"])
+def test_one_attribute_and_one_target_stand_alone(files, function, made):
+    groups, target = files["toy"], str(files["target"])
+    if made == "objects":
+        groups = Groups.read(groups)
+        target = Target.read(target, groups)
+    again = files["fair"].with_name("again.run")
+    again.write_text("1 Q0 a 1 2 t\n2 Q0 c 1 2 t\n2 Q0 b 2 1 t\n")
+    several = [files["fair"], again]
+    asked = {"y": MEASURE, "resamples": 5} if function == "frontier" else {"measures": [MEASURE]}
+    alone, listed = (
+        getattr(fairtk, function)(files["qrels"], several, groups=g, targets=t, **asked)
+        for g, t in ((groups, target), ([groups], [target]))
+    )
+    assert str(alone) == str(listed)
+
+
+def test_no_measures_are_said(files):
+    for function in (fairtk.evaluate, fairtk.compare, fairtk.sensitivity):
+        with pytest.raises(InputError, match="there is no measure to evaluate; name some"):
+            function(files["qrels"], [files["fair"]] * 2, [])
+    with pytest.raises(InputError, match="there is no measure to evaluate; name some"):
+        fairtk.precision(files["fair"], files["qrels"], [])
+
+
+def test_a_lazy_frame_is_no_file(files):
+    polars = pytest.importorskip("polars")
+    lazy = polars.from_pandas(read_run(files["fair"])).lazy()
+    for runs, name in ((lazy, "run 1"), ([lazy], "run 1"), ({"mine": lazy}, "mine")):
+        with pytest.raises(InputError, match=rf"{name} needs .*LazyFrame; .collect\(\) it first"):
+            fairtk.evaluate(files["qrels"], runs, [EE_D @ 1])
+    with pytest.raises(InputError, match=r"the run needs .*LazyFrame; .collect\(\) it first"):
+        fairtk.doctor(lazy, files["qrels"])
+
+
 def test_what_is_no_data_is_said(files):
     with pytest.raises(InputError, match="explain.*needs a DataFrame"):
         fairtk.explain(EE_L @ 2, 3, files["qrels"])

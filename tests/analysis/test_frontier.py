@@ -182,6 +182,8 @@ def test_wrong_input_is_refused():
         fairtk.frontier(gold, {"one": run(1)}, y="EU(utility='accuracy')")
     with pytest.raises(NotFoundError, match="measure of exact exposure 'P@5'"):
         fairtk.frontier(QRELS, [run(1)], y="P@5")
+    with pytest.raises(ParameterError, match="EE_D: browsing='MU' needs a cutoff.*: write EE_D@5"):
+        fairtk.frontier(QRELS, [run(1)], x="EE_D")
     with pytest.raises(ParameterError, match="alphas is empty"):
         fairtk.frontier(QRELS, [run(1)], alphas=[])
     with pytest.raises(ParameterError, match="confidence must be above 0 and below 1"):
@@ -200,6 +202,8 @@ def test_the_command(tmp_path):
     result = CliRunner().invoke(cli, [*args, "--plot", str(picture)])
     assert result.exit_code == 0, result.output
     assert "one: area 0." in result.output and "where EE_R@5 is" in result.output
+    same = fairtk.frontier(*files[:1], files[1:], alphas=[0, 2], resamples=20)
+    assert f"{same}\n" == result.output and "<td>one</td>" in same._repr_html_()
     assert picture.read_bytes().startswith(b"<?xml")
     assert CliRunner().invoke(cli, [*args, "--format", "csv"]).output.startswith("system,alpha,x,")
     for wrong in (["--alpha", "a"], ["--answers", "1=x"], ["--answers", "no:1=x"]):

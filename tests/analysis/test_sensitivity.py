@@ -48,6 +48,14 @@ def test_the_cutoff_flips_the_winner():
     assert found.summary.startswith("EE_R@1: early wins, but not with cutoff @2 (a tie)")
 
 
+def test_a_cutoff_given_twice_stands_once():
+    once, twice = (
+        fairtk.sensitivity(QRELS, RUNS, "EE_R@1", vary=["cutoff"], cutoffs=cutoffs)
+        for cutoffs in ([3, 2], [3, 2, 3])
+    )
+    pd.testing.assert_frame_equal(once.table, twice.table)
+
+
 def test_settings_that_change_nothing_keep_the_order():
     found = fairtk.sensitivity(QRELS, RUNS, ["EE_R@3"], vary=["bounds", "browsing"])
     assert set(found.table["choice"]) == {"as asked", "bounds", "browsing"}
@@ -154,6 +162,9 @@ def test_the_command_and_its_heat_map(tmp_path):
     result = CliRunner().invoke(cli, [*args, "-k", "1", "-k", "3", "--plot", str(picture)])
     assert result.exit_code == 0, result.output
     assert "late (flips)" in result.output and "EE_R@1: early wins, but not" in result.output
+    asked = (files[0], files[1:], ["EE_R@1", "EE_D@1"])
+    same = fairtk.sensitivity(*asked, vary=["cutoff"], cutoffs=[1, 3])
+    assert f"{same}\n" == result.output and "<td>late (flips)</td>" in same._repr_html_()
     assert picture.read_bytes().startswith(b"<?xml")
     result = CliRunner().invoke(cli, [*args, "--format", "csv"])
     assert result.output.startswith("measure,choice,setting,tau,winner,flips")

@@ -55,7 +55,7 @@ def trec_fair(rng: random.Random) -> Files:
         for page in pages
     ]  # fmt: skip
     corpus = [
-        {"id": page, "title": _text(rng, 1), "url": f"https://example.org/{page}",
+        {"id": page, "title": _text(rng, 1), "url": f"https://pages.invalid/{page}",
          "plain": _text(rng, 9)}
         for page in pages
     ]  # fmt: skip

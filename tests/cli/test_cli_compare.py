@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 
@@ -58,7 +59,8 @@ def test_formats(runs, fairtk):
     assert "paired t-test, two-sided; p corrected: holm over the runs of a measure" in table.stdout
     rows = list(csv.DictReader(io.StringIO(fairtk(*WORDS, "--format", "csv").stdout)))
     assert [row["run"] for row in rows] == ["x.run", "y.run"] and rows[0]["p"] == "nan"
-    assert r"a & x & 0.6111 \\" in fairtk(*WORDS, "--format", "latex").stdout
+    latex = fairtk(*WORDS, "--format", "latex").stdout
+    assert r"a & x & 0.6111 \\" in latex and "over the one pair of systems of a measure" in latex
     markdown = fairtk(*WORDS, "--format", "markdown").stdout.splitlines()
     assert markdown[0] == r"| \# | system | E(RR) ↑ |"
     levels = fairtk(*WORDS, "--levels", "--format", "markdown").stdout.splitlines()
@@ -91,6 +93,25 @@ def test_standard_input(runs):
 def test_a_baseline_beside_the_runs(runs, fairtk):
     words = ("compare", "qrels.txt", "y.run", "-m", "RR", "--baseline", "x.run", "--format", "json")
     assert [row["run"] for row in json.loads(fairtk(*words).stdout)] == ["x.run", "y.run"]
+
+
+def test_a_baseline_by_the_name_that_is_shown(runs, fairtk):
+    by_name, by_file = (
+        fairtk(*WORDS, "--baseline", text, "--format", "csv") for text in ("y", "y.run")
+    )
+    assert by_name.exit_code == 0 and by_name.stdout == by_file.stdout
+    wrong = fairtk(*WORDS, "--baseline", "yy")
+    assert wrong.exit_code == 2 and len(wrong.stderr.splitlines()) == 1
+    assert "neither a file nor the name of a run" in wrong.stderr and "'y'" in wrong.stderr
+
+
+@pytest.mark.parametrize("form", ["table", "latex", "markdown"])
+def test_digits_behind_the_point(runs, fairtk, form):
+    text = fairtk(*WORDS, "--format", form, "--digits", "2").stdout
+    assert re.search(r"\b0\.61\b", text) and "0.6111" not in text
+    assert fairtk(*WORDS, "--format", form, "--digits", "0").exit_code == 2
+    both = [fairtk(*WORDS, "--format", "csv", "--digits", n).stdout for n in "25"]
+    assert both[0] == both[1]  # data keep all
 
 
 def test_equal_runs_say_that_there_is_nothing_to_test(runs, fairtk):
@@ -178,7 +199,7 @@ def test_margins_levels_and_plans(runs, fairtk):
     ("options", "words"),
     [
         (("--margin", "x"), "--margin must be a number, or MEASURE=number"),
-        (("--margin", "EE_D@5=0.1"), "unknown measure 'EE_D@5'"),
+        (("--margin", "EE_D@5=0.1"), "unknown measure of the comparison 'EE_D@5'"),
         (("--margin", "0.1", "--margin", "E(RR)=0.1"), "name the measure of each"),
         (("--margin", "-1"), "margin must be a finite number above 0"),
         (("--difference", "0"), "difference must be a finite number other than 0"),

@@ -20,7 +20,8 @@ def test_the_whole_study(fairtk, tmp_path, monkeypatch):
     assert all(0 <= float(cell) <= 1 for line in lines[2:8] for cell in line.split()[1:])
     assert "EE_D@5" in lines[-1]
     assert re.search(r"answers: (\d+)/\1\n", result.stderr)
-    assert "takes about half a minute" in result.stderr.splitlines()[0]
+    first = result.stderr.splitlines()[0]
+    assert "3 rankings of at most 2 queries" in first and "about half a minute" in first
     assert "<svg" in (tmp_path / "fairtk-demo" / "demo.svg").read_text()
     assert "fairtk demo" in (tmp_path / "fairtk-demo" / "demo.html").read_text()
     assert "Figure: fairtk-demo/demo.svg\nPage: fairtk-demo/demo.html\n" in result.stderr

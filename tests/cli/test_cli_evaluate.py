@@ -335,6 +335,7 @@ def test_names_of_runs(paths, names):
 
 
 def test_runs_without_labels(fairtk, folder):
+    (folder / "g.tsv").write_text("docno\tgroup\na\tx\nb\ty\n")
     done = fairtk("evaluate", "--no-qrels", "fair.run", "-m", "EE_D@1")
     assert done.exit_code == 0 and "0.5000" in done.stdout  # two documents, half of the time each
     assert "Without labels n is what a run retrieves, in documents a query: fair 2" in done.stdout
@@ -342,6 +343,11 @@ def test_runs_without_labels(fairtk, folder):
         (("--no-qrels", "fair.run", "-m", "EE_R@1"), "give QRELS without --no-qrels"),
         (("--no-qrels", "fair.run", "-m", "AWRF@1"), "AWRF@1 needs groups: give --groups FILE"),
         (("fair.run", "-m", "EE_D@1"), "Missing argument 'RUNS...'"),
+        (("--no-qrels", "qrels.txt", "fair.run", "-m", "EE_D@1"), "qrels.txt holds labels, and"),
+        (
+            ("--no-qrels", "fair.run", "-m", "AWRF@1", "--groups", "g.tsv", "--target", "qrels"),
+            "needs relevance labels: give QRELS without --no-qrels",
+        ),
     ):
         done = fairtk("evaluate", *words)
         assert done.exit_code == 2 and message in done.stderr

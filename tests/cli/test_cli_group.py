@@ -114,12 +114,12 @@ class TestGroup:
         assert result.exit_code == 0
         assert result.stdout.startswith(f"Usage: cli {name}") or "Usage:" in result.stdout
 
-    @pytest.mark.parametrize("name", COMMANDS)
+    @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "prompts"])
     def test_each_command_says_where_its_result_goes_and_how(self, fairtk, name):
         shown = fairtk(name, "--help").stdout
         assert "-o, --output " in shown
         assert ("--format [table|csv|json|latex|markdown]" in shown) == (
-            name not in ("report", "sample")
+            name not in ("export", "report", "sample")
         )
 
     def test_formats_are_those_that_can_be_written(self):
@@ -227,6 +227,15 @@ class TestListings:
         assert max(map(len, result.stdout.splitlines())) <= 100
         assert "\nnDCG " not in result.stdout
         assert "\nnDCG " in fairtk("measures", "--all").stdout
+
+    @pytest.mark.parametrize("name", ["rougeL", "RBP", "EE_D", "nDCG"])
+    def test_a_name_in_another_case_is_suggested(self, fairtk, name):
+        result = fairtk("measures", name.lower())
+        assert result.exit_code == 2
+        assert result.stderr == (
+            f"Error: unknown measure, utility or browsing model {name.lower()!r}; did you mean "
+            f"{name!r}?\n"
+        )
 
     def test_a_browsing_model_that_needs_a_setting(self, fairtk):
         assert "Fitted(weight=..., standard_error=())" in fairtk("measures").output

@@ -161,6 +161,10 @@ class TestEvaluate:
                 "no.tsv: there is no such file",
             ),
             (
+                ["--groups", "gender.tsv", "--target", "unifrom", "-m", "AWRF@2"],
+                "unifrom: there is no such file; did you mean 'uniform'?",
+            ),
+            (
                 ["--groups", "gender.tsv", "--groups", "region.tsv", "--target", "half.tsv",
                  "--target", "third.tsv", "-m", "AWRF@2"],
                 "AWRF@2: no target fits 'gender*region'; found 'half.tsv', 'third.tsv'",
@@ -222,9 +226,12 @@ class TestGroups:
         [
             (["no.tsv"], "'no.tsv' does not exist"),
             (["qrels.txt"], "qrels.txt:1: a groups file needs the columns"),
-            (["gender.tsv", "--target", "qrels"], "labels: give QRELS (--qrels FILE)"),
+            (["gender.tsv", "--target", "qrels"], "labels: give --qrels FILE"),
             (["gender.tsv", "--target", "no.tsv"], "no.tsv: there is no such file"),
             (["gender.tsv", "--coverage", "gender.tsv"], "gender.tsv:1: "),
+            (["gender.tsv", "--qrels", "qrels.txt"], "--qrels is read for --target qrels"),
+            (["gender.tsv", "-k", "5"], "-k/--cutoff is about --coverage RUN"),
+            (["gender.tsv", "--coverage", "t1.tsv", "--target", "uniform"], "ask for one of them"),
         ],
     )
     def test_wrong_input_is_one_line(self, folder, fairtk, words, message):
@@ -259,6 +266,10 @@ def test_any_file_may_be_standard_input(folder, fairtk, words, file):
 
 
 class TestExplain:
+    def test_one_measure_at_a_time(self, folder, fairtk):
+        words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2", "-m", "EE_L@1"]
+        assert "-m was given 2 times (see fairtk explain --help)" in error(fairtk(*words))
+
     WORDS = ("explain", "qrels.txt", "t1.tsv", "-m", "AWRF@2", "--groups", "gender.tsv",
              "--target", "half.tsv")  # fmt: skip
 

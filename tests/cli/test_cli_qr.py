@@ -62,6 +62,24 @@ def one_line(result, code):
     return lines[0]
 
 
+def exported_means(fairtk, study, folder):
+    """Hold what DuckDB finds in an export to be what the study's tables say."""
+    duckdb = pytest.importorskip("duckdb")
+    done = fairtk("export", study, "-o", folder)
+    assert done.exit_code == 0 and done.stdout == f"Results: {folder / 'gender'}\n", done.output
+    means = duckdb.sql(
+        f"SELECT system, avg(value) FROM '{folder}/*/values.parquet' "
+        "WHERE measure LIKE 'AWRF%' GROUP BY system"
+    ).fetchall()
+    table = pd.read_parquet(folder / "table.parquet").set_index("system")
+    assert len(means) == 2
+    for system, mean in means:
+        assert mean == pytest.approx(table.loc[system, "AWRF"])
+    ranked = f"SELECT count(DISTINCT qid) FROM '{folder}/*/rankings/*.parquet' GROUP BY system"
+    assert duckdb.sql(ranked).fetchall() == [(8,), (8,)]
+    assert {"study.json", "traces.parquet", "costs.parquet"} <= {p.name for p in folder.iterdir()}
+
+
 def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     path = config(variations="max_iterations = [1, 5]", first=ONLY + "output = 'out'\n")
     done = fairtk("qr", path)
@@ -105,6 +123,7 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     assert f"fairtk qr {path}" in text
     kept = json.loads((out / "study.json").read_text())
     assert kept["settings"]["cutoff"] == 5 and kept["topics"] == 8
+    exported_means(fairtk, out, tmp_path / "exported")
 
     # again: nothing is done, all is printed, and what is written is the same to the byte
     # but for manifests of pages, which have the digest of the command, too
@@ -262,6 +281,7 @@ def test_a_server_without_keys_at_a_temperature_of_its_own(fairtk, config, monke
     [
         (["no/such.toml"], "there is no file or folder"),
         (["./nowhere"], "there is no file or folder './nowhere'"),
+        (["nowhere"], "there is no file or folder 'nowhere', and no dataset has this id"),
         (["trec-fair/2022/tran/keywords"], "trec-fair/2022/tran/keywords"),
         (["trec-fair/2022/train/keywords", "--split", "eval"], "'split' is for folders"),
         (["{wiki}", "--attribute", "gendr"], "'gendr'; did you mean 'gender'"),

@@ -32,6 +32,12 @@ def one_entry(questions, golds):
     del questions[1]["profile"][1:]
 
 
+def test_a_speed_is_for_a_dry_run(tmp_path, fairtk):
+    found = fairtk("rag", FOLDER, "--speed", "100", "-o", tmp_path / "out")
+    assert found.exit_code == 2 and "--speed is for the hours that --dry-run says" in found.stderr
+    assert len(found.stderr.splitlines()) == 1 and not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 def test_from_files_to_tables(tmp_path, fairtk):
     asked = [FOLDER, "-t", 2, "-g", MODEL, "-n", 2, "-a", 0, "-a", 8, "--limit", 4]
@@ -59,6 +65,26 @@ def test_from_files_to_tables(tmp_path, fairtk):
     assert set(missing) == {"0"}
     again = fairtk("rag", *map(str, asked), "--format", "json")
     assert again.stdout.startswith("[")
+    exported = tmp_path / "exported"
+    done = fairtk("export", tmp_path / "out", "-o", exported)
+    assert (done.exit_code, done.stdout) == (0, f"Results: {exported / model.name}\n"), done.output
+    duckdb = pytest.importorskip("duckdb")
+    of_study, of_model = (
+        duckdb.sql(f"SELECT avg(value) FROM '{file}' WHERE {where}").fetchall()
+        for file, where in (
+            (exported / "values.parquet", "alpha = '8.0' AND measure = 'EE_D'"),
+            (exported / "*" / "values.parquet", "system = 'alpha 8' AND measure LIKE 'EE_D%'"),
+        )
+    )
+    assert of_study[0][0] == pytest.approx(of_model[0][0]) and 0 < of_model[0][0] < 1
+    counted = duckdb.sql(
+        f"SELECT count(*) FROM '{exported}/*/answers.parquet' WHERE sample IS NOT NULL"
+    ).fetchall()
+    # alpha 0, alpha 8 and the oracle: two samples for each of the measured queries
+    queries = duckdb.sql(f"SELECT count(DISTINCT qid) FROM '{exported}/values.parquet'").fetchall()
+    assert counted == [(3 * 2 * queries[0][0],)]
+    facts = json.loads((exported / "study.json").read_text(encoding="utf-8"))
+    assert facts["settings"]["n_samples"] == 2 and "packages" in facts["environment"]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +101,7 @@ def test_from_files_to_tables(tmp_path, fairtk):
         ([FOLDER, "-t", 2, "-g", MODEL, "--base-url", "http://x"], "base_url: for generators that"),
         ([FOLDER, "-t", 2, "-g", "openai:m", "--set", "seed"], "--set takes NAME=VALUE, e.g."),
         ([FOLDER, "-t", 2, "-g", "openai:m", "--set", "sed=3"], "'sed'; did you mean 'seed'"),
-        (["nowhere", "-t", 4], "nowhere: tasks are chosen for a folder"),
+        (["nowhere", "-t", 4], "there is no file or folder 'nowhere', and no dataset has this id"),
     ],
 )
 def test_bad_input_is_one_line(fairtk, arguments, said):
@@ -93,6 +119,18 @@ def test_a_model_without_tokenizer_is_said_before_anything_is_done(fairtk, tmp_p
         assert found.exit_code == 1 and str(model) in found.stderr
     assert "there is no tokenizer" in fairtk("rag", FOLDER, "-t", "2", "-g", f"t5:{model}").stderr
     assert not list(out.rglob("*.sqlite"))
+
+
+def test_a_folder_that_is_no_model_is_wrong_input(fairtk, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    for name, said in (
+        ("nothere", "there is no folder"), ("empty", "holds no model"), ("file", "is a file"),
+    ):  # fmt: skip
+        place = tmp_path / name
+        for asked in (["-g", f"t5:{place}"], ["-g", MODEL, "-r", f"contriever:{place}"]):
+            found = fairtk("rag", FOLDER, "-t", "2", *asked, "-o", tmp_path / "out")
+            assert found.exit_code == 2 and said in found.stderr, found.output
 
 
 @pytest.mark.slow

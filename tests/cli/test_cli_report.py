@@ -63,14 +63,14 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
     for words, said in (
         ([tmp_path / "nowhere"], "there is no such folder"),
         ([tmp_path / "empty"], "neither saved results (config.json of Results.save) nor a store"),
-        ([other], "results of form None; this version of fairtk reads form 3"),
+        ([other], "results of form None; this version of fairtk reads form 4"),
         ([broken], "experiment.sqlite"),
         ([half], "manifest.json: this file of the saved results is missing"),
         ([damaged], "000.parquet"),
         ([folders / "saved", "-o", tmp_path / "no" / "page.html"], "the folder does not exist"),
         ([folders / "saved", "-m", "EE_D@3"], "have measures and labels of their own"),
         ([folders / "saved", "--baseline", "fixe"], "unknown system 'fixe'; did you mean"),
-        ([folders / "study", "-m", "EE_D@3"], "measures need qrels"),
+        ([folders / "study", "-m", "EE_D@3"], "measures need qrels: give --qrels FILE"),
     ):
         if "-o" not in words:
             words = [*words, "-o", tmp_path / "page.html"]

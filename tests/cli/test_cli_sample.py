@@ -62,12 +62,13 @@ def test_standard_output_is_a_run(dense, fairtk):
     [
         (["--alpha", "-1"], "alpha"),
         (["--alpha", "1", "--target-disparity", "0.5", "-k", "1"], "exclude each other"),
-        (["--target-disparity", "0.5"], "needs a cutoff"),
+        (["--target-disparity", "0.5"], "needs a cutoff, the number of documents that are read: "
+         "give -k 5"),
         (["--max-relevance-loss", "0.1", "-k", "1"], "--qrels names labels"),
         (["--qrels", "qrels.txt", "-k", "1"], "--max-relevance-loss and --qrels go together"),
         (["-n", "0"], "-n"),
     ],
-)
+)  # fmt: skip
 def test_wrong_settings_are_one_line(dense, fairtk, words, message):
     assert message in error(fairtk("sample", "dense.run", "-o", "out.run", *words))
     assert not (dense / "out.run").exists()
@@ -113,3 +114,13 @@ def test_other_errors_say_nothing_of_the_order(folder, fairtk):
     (folder / "broken.run").write_text("q1 Q0 a\n")
     for files in (["qrels.txt", "broken.run"], ["none", "plain.run"], ["plain.run", "fair.run"]):
         assert "stands before" not in fairtk("evaluate", *files, "-m", "EE_D@1").stderr
+
+
+def test_a_run_without_rows_is_not_taken_for_a_sampled_one(dense, fairtk):
+    (dense / "none.run").write_text("")
+    result = fairtk("sample", "none.run", "-o", "out.run")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == (
+        "warning: data: none.run: this run has no rows\n"
+        "out.run: 100 rankings per query, queries: 0\n"
+    )

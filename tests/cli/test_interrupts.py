@@ -4,8 +4,11 @@ import signal
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
+from fairtk.io import read_run, write_run
+from fairtk.io.lines import Watched
 from fairtk.plugins import is_command_line
 
 
@@ -21,6 +24,30 @@ def test_while_a_command_waits_for_its_input(tmp_path):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=120)
     assert (process.returncode, out, err.strip()) == (130, "", "Aborted.")
+
+
+@pytest.mark.parametrize("name", ["run.txt", "run.txt.gz", "run.tsv", "run.jsonl"])
+def test_while_a_file_is_read(tmp_path, monkeypatch, name):
+    """pandas, which asks for each chunk, has other words for it; the file is not read anew then."""
+    path, n = tmp_path / name, 30_000
+    docnos = [f"d{i}" for i in range(n)]
+    write_run(pd.DataFrame({"qid": "q", "docno": docnos, "score": range(n)}), path)
+    read, calls = Watched.readinto, []
+
+    def interrupted(self, buffer):
+        calls.append(0)
+        if len(calls) == at:
+            signal.raise_signal(signal.SIGINT)
+        return read(self, buffer)
+
+    monkeypatch.setattr(Watched, "readinto", interrupted)
+    at = 0
+    assert len(read_run(path)) == n
+    for at in range(1, len(calls) + 1):
+        calls.clear()
+        with pytest.raises(KeyboardInterrupt):
+            read_run(path)
+        assert len(calls) == at
 
 
 @pytest.mark.parametrize(

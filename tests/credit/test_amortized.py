@@ -11,7 +11,8 @@ from fairtk import FairSampler, Groups, PlackettLuceExposure
 from fairtk.cli.group import cli
 from fairtk.credit import providers
 from fairtk.credit.amortized import gini
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError, ParameterError, UndefinedWarning
+from fairtk.measures import AE_D
 
 QRELS = pd.DataFrame({"qid": list("1112"), "docno": list("abca"), "label": [1, 1, 0, 1]})
 RUN = pd.DataFrame(
@@ -70,6 +71,34 @@ def test_credit_in_the_place_of_exposure():
     assert by_name(result)["exposure"].to_dict() == {"P": 1.75 / 2, "Q": 0.25 / 2}
 
 
+def test_a_query_without_defined_credit_is_left_out():
+    # nothing is cited in the answer to query 2: a could not earn there what it merits
+    credit = pd.DataFrame(
+        {"qid": list("1122"), "sample": 0, "docno": list("abac"), "credit": [3.0, 1.0, 0.0, 0.0]}
+    )
+    with pytest.warns(UndefinedWarning, match="credit of 1 of 2 queries is undefined.*qid '2'"):
+        table = by_name(providers(QRELS, credit, OWNERS, cutoff=1))
+    assert table["exposure"].to_dict() == {"P": 0.75, "Q": 0.25}
+    assert table["merit"].to_dict() == {"P": 0.5, "Q": 0.5}  # it was 3/4 and 1/4, and no word
+    missing = by_name(providers(QRELS, credit[:2], OWNERS, cutoff=1))
+    assert missing["merit"].to_dict() == {"P": 0.75, "Q": 0.25}
+
+
+@pytest.mark.filterwarnings("ignore:.*the credit of 1 of 2 rankings")
+def test_documents_of_rankings_without_defined_credit_alone_are_not_there():
+    credit = pd.DataFrame(
+        {"qid": "1", "sample": [0, 0, 1, 1], "docno": list("abax"), "credit": [3.0, 1.0, 0.0, 0.0]}
+    )
+    owners = pd.concat([OWNERS, pd.DataFrame({"docno": ["x"], "group": ["X"]})])
+    assert "X" not in by_name(providers(QRELS, credit, owners, cutoff=1)).index
+    shown = providers(QRELS, credit.assign(credit=[3.0, 1.0, 2.0, 0.0]), owners, cutoff=1)
+    assert by_name(shown)["exposure"]["X"] == 0
+    for frame, n in ((credit, 3), (credit.assign(credit=[3.0, 1.0, 2.0, 0.0]), 4)):  # a, b, c; x
+        labels, square = QRELS[QRELS["qid"] == "1"], AE_D.calc_aggregate
+        floor = (square(labels, frame) - 1 / n) / (1 - 1 / n)
+        assert AE_D(bounds="exact").calc_aggregate(labels, frame) == pytest.approx(floor)
+
+
 def test_samples_and_exact_exposure_agree(tmp_path):
     groups = Groups.from_frame(OWNERS, name="outlet")
     sampled = providers(
@@ -105,7 +134,7 @@ def test_order_of_rows_and_names_do_not_matter(rows, owners):
         ({"weights": {"1": 1.0, "2": -1}}, ParameterError, "weights"),
         ({"top": 0}, ParameterError, "top"),
         ({"cutoff": 0}, ParameterError, "cutoff"),
-        ({"browsing": "DCH"}, ParameterError, "DCG"),
+        ({"browsing": "DCH"}, ParameterError, "^providers: browsing: unknown .* 'DCG'"),
     ],
 )
 def test_wrong_input(options, error, message):

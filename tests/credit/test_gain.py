@@ -45,6 +45,26 @@ def test_documents_that_do_harm():
     assert gain.comparison.set_index("name")["value"].to_dict() == {"difference": 1, "ratio": -1}
 
 
+def test_a_query_of_two_groups_counts_in_each_as_in_by_group():
+    groups = pd.DataFrame({"qid": ["1", "2", "2", "3"], "group": ["x", "x", "y", "y"]})
+    gain = query_gain(QRELS, answers("pq??"), bare("?q??"), groups, EM)
+    assert gain.table["gain"].tolist() == [0.5, 0.0] and gain.table["queries"].tolist() == [2, 2]
+    askers = Groups.from_frame(groups.rename(columns={"qid": "docno"}), name="askers")
+    means = ByGroup(EM, askers, by="query").per_group(QRELS, answers("pq??"))
+    assert gain.table["with"].tolist() == means["value"].tolist() == [1.0, 0.5]
+
+
+def test_gains_that_cancel_out_have_no_ratio():
+    # gains of x: 0.1 + 0.2 - 0.3, which is 0 but for rounding; the ratio was -5e16
+    qrels = QRELS.assign(gold_answer="0")
+    groups = pd.DataFrame({"qid": QIDS, "group": ["x", "x", "x", "y"]})
+    with_documents, without = answers(["0", "0", "0.3", "1"]), bare(["0.1", "0.2", "0", "0"])
+    gain = query_gain(qrels, with_documents, without, groups, EU(utility="mae"))
+    assert gain.table["gain"].tolist() == pytest.approx([0, -1])
+    ratio = gain.comparison.set_index("name").loc["ratio"]
+    assert np.isnan(ratio["value"]) and ratio["low"] > -1e3
+
+
 def test_an_error_is_turned_around():
     qrels = QRELS.assign(gold_answer=["1", "2", "3", "4"])
     gain = query_gain(qrels, answers("1234"), bare("2345"), GROUPS, EU(utility="mae"))

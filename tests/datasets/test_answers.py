@@ -59,6 +59,14 @@ def test_wrong_frames():
         join_answers(joined, answers(("1", "one"), ("2", "two")))
 
 
+def test_a_missing_column_of_answers_is_said_without_advice_to_do_what_was_done():
+    with pytest.raises(ColumnError) as error:
+        join_answers(QRELS, answers(("1", "x")).rename(columns={"gold_answer": "answer"}))
+    assert str(error.value) == (
+        "join_answers (answers) needs the column 'gold_answer'; found: ['qid', 'answer']"
+    )
+
+
 def test_no_qrels_no_rows():
     joined = join_answers(QRELS.iloc[:0], answers())
     assert list(joined.columns) == ["qid", "docno", "label", "gold_answer"] and not len(joined)

@@ -259,7 +259,7 @@ def test_files_put_into_the_data_folder_work_offline(home, lamp_folder):
     assert lamp.build("lamp/6/dev").queries_count() == 2
 
 
-def test_lamp_6_says_which_licence_it_needs(home):
+def test_lamp_6_says_which_license_it_needs(home):
     with pytest.raises(DownloadError, match=r"lamp/6/train cannot .*Avocado.*LDC2015T03") as error:
         lamp.build("lamp/6/train").queries_count()
     assert str(home / "lamp" / "6" / "train") in str(error.value)

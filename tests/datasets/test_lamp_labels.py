@@ -13,7 +13,14 @@ import pytest
 
 import fairtk
 from fairtk.datasets import lamp
-from fairtk.errors import DataWarning, DownloadError, FormatError, InputError, ParameterError
+from fairtk.errors import (
+    DataWarning,
+    DownloadError,
+    FormatError,
+    InputError,
+    ParameterError,
+    on_command_line,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
 
@@ -212,6 +219,9 @@ def test_bad_gold_outputs_are_left_out_with_their_queries(archive):
     folder = archive(outputs={"task": "LaMP_4", "golds": golds})
     with pytest.raises(FormatError, match=r"golds entry 0: .*'output'.*on_bad"):
         list(lamp.from_folder(folder, task=4).queries_iter())
+    with on_command_line(), pytest.raises(FormatError) as caught_error:
+        list(lamp.from_folder(folder, task=4).queries_iter())
+    assert "on_bad" not in str(caught_error.value)  # no command has such an option
     dataset = lamp.from_folder(folder, task=4, on_bad="skip")
     with pytest.warns(DataWarning, match="left out") as caught:
         assert [(q.query_id, q.gold_answer) for q in dataset.queries_iter()] == [("0312", "T")]

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+from contextlib import closing
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -85,7 +86,7 @@ def test_of_a_repeated_article_the_first_counts(folder):
         docs = list(dataset.docs_iter())
     data.write(folder / NAMES["corpus"], data.lines(data.CORPUS))
     assert [d.doc_id for d in docs] == ["30", "7", "12", "101", "55"]
-    assert docs[0] == ("30", "Tide mill", "on 30", "https://example.org/30")
+    assert docs[0] == ("30", "Tide mill", "on 30", "https://pages.invalid/30")
     assert docs[0].default_text() == "Tide mill on 30"
     assert dataset.docs_count() == 5
     assert dataset.docs_store().count() == 5
@@ -290,7 +291,7 @@ def test_the_store_belongs_to_the_corpus(folder, home):
     assert store.get("7").title == "another" and store.count() == 1
     path.write_bytes(b"broken")
     assert store.built() is None and store.get("7").title == "another"
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     path.unlink()
     path.parent.chmod(0o555)  # the superuser leaves such folders alone, too

@@ -77,13 +77,18 @@ def reldocs(topics, keywords=False):
     """Return topics in the form with a line for each."""
     records = []
     for qid, (title, words, pages) in topics.items():
-        entry = {"id": qid, "title": title, "url": "https://example.org", "rel_docs": pages}
+        entry = {"id": qid, "title": title, "url": "https://pages.invalid", "rel_docs": pages}
         records.append({**entry, "keywords": words} if keywords else entry)
     return lines(records)
 
 
 def article(page, title):
-    return {"id": page, "title": title, "url": f"https://example.org/{page}", "plain": f"on {page}"}
+    return {
+        "id": page,
+        "title": title,
+        "url": f"https://pages.invalid/{page}",
+        "plain": f"on {page}",
+    }
 
 
 CORPUS = [article(p, t) for p, t in PAGES.items()]

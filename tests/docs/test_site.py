@@ -133,7 +133,10 @@ def test_tutorials_have_outputs_and_can_be_downloaded():
     for path in found:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         assert any(cell.get("outputs") for cell in cells), path
-        assert f'href="{path.name}"' in path.with_suffix(".html").read_text(encoding="utf-8")
+        page = path.with_suffix(".html").read_text(encoding="utf-8")
+        assert f'href="{path.name}"' in page
+        assert re.search(rf'href="https://colab[^"]*/{path.name}"><img alt="Open in Colab"', page)
+        assert "google.colab" in str(cells) and "google.colab" not in page  # for Colab alone
 
 
 def test_questions_are_answered_within_two_links(pages):
@@ -202,6 +205,26 @@ def test_page_in_a_browser(browser, page, width, tmp_path):
         "[v.impact, v.id, v.nodes.length, v.nodes[0].html])))"
     )
     assert [v for v in found if v[0] in ("serious", "critical")] == []
+
+
+def test_no_code_is_cut(browser):
+    """On a desk every line of code stands within its block, on all pages."""
+    browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": WIDTHS["desk"], "height": 900, "deviceScaleFactor": 1, "mobile": False},
+    )
+    cut = []
+    for path in sorted(SITE.rglob("*.html")):
+        browser.get(path.as_uri())
+        cut += [(path.name, code) for code in browser.execute_script(CUT)]
+    assert cut == []
+
+
+CUT = """
+return [...document.querySelectorAll('pre')]
+  .filter((e) => e.getClientRects().length && e.scrollWidth > e.clientWidth + 1)
+  .map((e) => e.innerText.split('\\n').sort((a, b) => b.length - a.length)[0]);
+"""
 
 
 def test_search_finds_exposure(browser):

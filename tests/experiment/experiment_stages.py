@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -135,3 +136,30 @@ class Noting(FairTransformer):
             trace = [{"qid": qid, "size": int(size), "share": float("nan")}]
             notes[qid] = {"seconds": self.seconds, "trace": trace}
         return inp[~inp["qid"].isin(there)], notes
+
+
+class Waits(FairTransformer):
+    """Passes rows on after a while (``SLOWER`` times as long), and notes its process's name."""
+
+    SETTINGS = ()
+
+    def __init__(self, seconds, log=None):
+        self.seconds, self.log = seconds, None if log is None else str(log)
+
+    def transform(self, inp):
+        note(self.log, [os.environ.get("WORKER", "none")])
+        time.sleep(self.seconds * float(os.environ.get("SLOWER", "1")))
+        return inp
+
+
+class Padded(FairTransformer):
+    """Passes rows on; takes so many bytes."""
+
+    SETTINGS = ("size",)
+
+    def __init__(self, size):
+        self.size = size
+        self.filler = np.random.default_rng(0).bytes(size)
+
+    def transform(self, inp):
+        return inp

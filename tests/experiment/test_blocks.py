@@ -10,7 +10,7 @@ from ir_measures import nDCG
 
 import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler
-from fairtk.experiment import saved
+from fairtk.experiment import values
 
 MEASURES = [EE_R @ 3, EE_D @ 3, E(nDCG @ 5), E(EE_D @ 2)]
 
@@ -19,7 +19,7 @@ def measured(systems, topics, qrels, save_dir=None):
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         results = fairtk.Experiment(systems, topics, qrels, MEASURES, save_dir=save_dir)
-    return results.per_query, sorted((w.category.__name__, str(w.message)) for w in heard)
+    return results, sorted((w.category.__name__, str(w.message)) for w in heard)
 
 
 def systems():
@@ -43,9 +43,15 @@ def test_blocks_give_what_all_at_once_give(hard, tmp_path, monkeypatch, durable)
     folders = [tmp_path / name if durable else None for name in ("whole", "blocks")]
     whole = measured(systems(), *hard, folders[0])
     assert any("undefined" in text for _, text in whole[1])
-    monkeypatch.setattr(saved, "_BLOCK", 5)
+    monkeypatch.setattr(values, "_BLOCK", 5)
     blocks = measured(systems(), *hard, folders[1])
-    pd.testing.assert_frame_equal(blocks[0], whole[0], check_exact=True)
+    for name in ("per_query", "undefined"):
+        frames = [getattr(results, name) for results, _ in (blocks, whole)]
+        pd.testing.assert_frame_equal(*frames, check_exact=True)
+    # each of three systems has no value for three queries, and says why; so does what is stored
+    assert whole[0].undefined["reason"].tolist() == ["no useful document in the labels"] * 9
+    again = measured(systems(), *hard, folders[0])
+    pd.testing.assert_frame_equal(again[0].undefined, whole[0].undefined)
     assert blocks[1] == whole[1]
 
 
@@ -55,7 +61,9 @@ def test_what_is_said_of_all_queries_is_said_once(hard, monkeypatch):
     qrels["docno"] = "x" + qrels["docno"]
     whole = measured(systems(), topics, qrels)
     assert any(category == "UnmatchedWarning" for category, _ in whole[1])
-    monkeypatch.setattr(saved, "_BLOCK", 5)
+    monkeypatch.setattr(values, "_BLOCK", 5)
     blocks = measured(systems(), topics, qrels)
-    assert np.array_equal(blocks[0]["value"], whole[0]["value"], equal_nan=True)
+    assert np.array_equal(
+        *(results.per_query["value"] for results, _ in (blocks, whole)), equal_nan=True
+    )
     assert blocks[1] == whole[1]

@@ -156,7 +156,7 @@ def test_all_and_common_queries():
 
 def test_undefined_queries_are_left_out_of_both_sides():
     qrels = QRELS.assign(label=QRELS["label"].where(QRELS["qid"] != "q3", 0))
-    with pytest.warns(UndefinedWarning, match="EE_R@3 is undefined"):
+    with pytest.warns(UndefinedWarning, match=r"EE_R@3 is undefined.*\. Means are over the others"):
         table = fairtk.compare(qrels, RUNS, EE_R @ 3).table
     assert table["n"].tolist() == [11] * 3
     mine = {name: values(EE_R @ 3, frame, QRELS) for name, frame in RUNS.items()}
@@ -286,6 +286,24 @@ def test_errors_of_samples_are_those_of_one_seed_and_of_others(apart):
     assert errors == pytest.approx(spread, rel=0.2)
     plan = fairtk.compare(qrels, runs, measures).queries_needed(0.05, (8, 800))
     assert (plan["deviation"] >= plan["deviation_queries"]).all()
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+def test_one_sample_varies_ten_times_as_much_as_ten(apart):
+    """It was planned as two samples, without what runs of one seed share."""
+    candidates = RUNS["a"].drop(columns="rank")
+    runs = {
+        name: fairtk.FairSampler(alpha, n_samples=8, cutoff=3, seed=seed)(candidates)
+        for name, alpha, seed in (("one", 1, 1), ("two", 2, 1 + apart))
+    }
+    compared = fairtk.compare(QRELS, runs, [EE_R @ 3, E(nDCG @ 3), EE_D @ 3])
+    plan = compared.queries_needed(0.05, (1, 10)).set_index(["measure", "n_samples"])
+    for measure in ("EE_R@3", "E(nDCG@3)"):
+        rows = plan.loc[measure]
+        of_samples = rows["deviation"] ** 2 - rows["deviation_queries"] ** 2
+        assert of_samples[1] == pytest.approx(10 * of_samples[10])
+    # EE_D is a mean over pairs of samples
+    assert np.isnan(plan.loc[("EE_D@3", 1), "queries"]) and plan.loc[("EE_D@3", 10), "queries"] > 1
 
 
 class Given(pt.Transformer):

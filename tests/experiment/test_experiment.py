@@ -143,6 +143,66 @@ def test_a_task_that_kills_every_worker_is_an_error(data, tmp_path):
         )
 
 
+class Mute(Exception):
+    """Its message fails to be made, as those of some generated clients do."""
+
+    def __str__(self):
+        raise AttributeError("no attribute 'body'")
+
+    __repr__ = __str__
+
+
+def mute(rows):
+    if "q3" in set(rows["qid"]):
+        raise Mute
+    return rows
+
+
+def unloadable():
+    raise OSError("no such index here")
+
+
+class OnlyHere(Retriever):
+    def __reduce__(self):
+        return unloadable, ()
+
+
+def leaves(rows):
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_an_error_without_a_message_costs_its_query_alone(data, executor):
+    topics, qrels = data
+    pipeline = {"a": Retriever() >> pt.apply.generic(mute)}
+    with pytest.warns(DataWarning):
+        results = fairtk.Experiment(pipeline, topics, qrels, ["nDCG@3"], executor=executor)
+    assert results.failures["qid"].tolist() == ["q3"]
+    assert (
+        results.failures["error"]
+        .item()
+        .endswith(": Mute: its message cannot be made (AttributeError)")
+    )
+
+
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_a_stage_that_no_worker_can_load_is_named(data, executor):
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    pipelines = {"plain": Retriever(), "odd": OnlyHere() % 3, "other": OnlyHere() % 3}
+    said = r"^the stage OnlyHere of 'odd', 'other' cannot be loaded in a worker: OSError: no such"
+    with pytest.raises(WorkerError, match=said):
+        fairtk.Experiment(pipelines, *data, ["nDCG@3"], executor=executor, workers=1)
+
+
+def test_a_stage_that_leaves_is_said_in_workers(data):
+    pipeline = {"a": Retriever() >> pt.apply.generic(leaves)}
+    with pytest.raises(StageError, match=r"of 'a' called sys.exit\(3\) in a worker$"):
+        fairtk.Experiment(pipeline, *data, ["nDCG@3"], executor="processes", workers=1)
+    with pytest.raises(SystemExit):
+        fairtk.Experiment(pipeline, *data, ["nDCG@3"])
+
+
 def test_an_error_in_a_worker_tells_where_and_what_was_warned_of():
     def work(stages, task):
         warnings.warn("mind the labels", DataWarning, stacklevel=2)
@@ -160,7 +220,7 @@ def test_an_error_in_a_worker_tells_where_and_what_was_warned_of():
         pytest.warns(DataWarning, match="mind the labels"),
         pytest.raises(FairtkError, match="^Unpicklable: task 1 two arguments$") as caught,
     ):
-        next(RemoteSession(submit, 1).map(work, ["task 1"]))
+        next(RemoteSession(submit, lambda: 1).map(work, ["task 1"]))
     told = str(caught.value.__cause__)
     assert "KeyError: 'the cause'" in told and "in work" in told
 
@@ -327,7 +387,7 @@ def test_topics_without_labels_are_said_or_left_out(data):
         ({"threads": 0}, ParameterError, "threads must be an integer from 1"),
         ({"batch_size": 1.5}, ParameterError, "batch_size must be an integer from 1"),
         ({"measures": ["nDCG@5"], "qrels": None}, InputError, "measures need qrels"),
-        ({"measures": ["nDGC@5"]}, NotFoundError, "did you mean 'NDCG'"),
+        ({"measures": ["nDGC@5"]}, NotFoundError, "did you mean 'nDCG'"),
         ({"topics": None}, InputError, "pipelines need topics"),
         ({"topics": pd.DataFrame({"qid": ["a", "a"]})}, InputError, "'a' occurs twice"),
         ({"topics": pd.DataFrame({"qid": ["zz"]})}, InputError, "no query of the topics has"),

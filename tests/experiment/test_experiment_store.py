@@ -19,8 +19,8 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.saved import Evaluation
 from fairtk.experiment.store import FILE, Store
+from fairtk.experiment.values import Evaluation
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
 
@@ -285,9 +285,9 @@ def test_upkeep(data, tmp_path):
     assert set(listed["systems"]) == {"", "a", "b"}
     assert (listed["queries"] == len(topics)).all()
     assert (listed["megabytes"] > 0).all()
-    files = experiment.export(store, tmp_path / "rows")
-    assert sorted(path.name[:2] for path in files) == ["a-", "b-"]
-    assert len(pd.read_parquet(files[0])) == len(topics) * 9
+    [folder] = experiment.export(store, tmp_path / "rows")
+    assert sorted(experiment.open_results(folder).systems) == ["a", "b"]
+    assert len(pd.read_parquet(folder / "rankings" / "000.parquet")) == len(topics) * 9
     assert experiment.prune(store, systems=["a"]) == len(topics)
     assert set(experiment.stored(store)["systems"]) == {"", "b"}
     with pytest.raises(ParameterError, match="say what to remove"):

@@ -27,7 +27,6 @@ from fairtk import (
 from fairtk.errors import IdentityError, WorkerError
 from fairtk.experiment import identified, identity
 from fairtk.experiment import identity as adapters
-from fairtk.experiment.executors import _REDUCERS, from_parent, to_worker
 from fairtk.experiment.identity import (
     _BY_NAME,
     _PYTERRIER,
@@ -40,6 +39,7 @@ from fairtk.experiment.identity import (
     key_of,
 )
 from fairtk.experiment.store import Asker
+from fairtk.experiment.work import _REDUCERS, from_parent, to_worker
 from fairtk.frames import identity_name
 from fairtk.frames.columns import DOCNO
 from fairtk.llm import (

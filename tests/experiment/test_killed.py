@@ -99,7 +99,7 @@ def test_killed_and_resumed_it_gives_the_same_bytes(whole, tmp_path, executor):
     if executor == "dask":
         pytest.importorskip("distributed")
     expected, total = whole
-    assert len(expected) == 7 + 4
+    assert len(expected) == 7 + 5  # rankings; answers, failures, means, qrels, values
     rng = random.Random(executor)
     kills = []
     # each after a commit of its own

@@ -1,14 +1,19 @@
 """Language models in experiments: paid for once, kept in the store's ledger."""
 
+import json
+import warnings
+
 import pytest
+from batch_server import answered
 from chat_server import KEY, error, serving
 from experiment_stages import Retriever, world
 
 import fairtk
 from fairtk import FairSampler, Generator, PerSample, QueryRefiner
 from fairtk.errors import DataWarning
+from fairtk.experiment.engine import PromptSet
 from fairtk.experiment.store import FILE
-from fairtk.llm import Ledger, OpenAICompatible
+from fairtk.llm import Batches, ChatBackend, DeferredError, Ledger, OpenAICompatible
 
 TOPICS, _ = world(n_queries=5)
 
@@ -129,3 +134,72 @@ def test_models_within_other_stages_are_paid_for_once_too(tmp_path):
         assert len(server.requests) == 5
         fairtk.Experiment(system(4), TOPICS, save_dir=tmp_path)  # other rows, the same prompts
         assert len(server.requests) == 5
+
+
+def refined(llm):
+    """Return a pipeline that asks twice: what it retrieves, and so its prompts, wait for words."""
+    words = QueryRefiner(llm, group="g", temperature=None)
+    asks = Generator(llm, prompt="rag", cutoff=2)
+    return {"both": words >> Retriever() >> asks, "one": Retriever() >> asks}
+
+
+def by_prompt(prompt, *_):
+    return f'["{len(prompt)}", "words"]'
+
+
+@pytest.mark.parametrize("own", [True, False])  # a ledger of the user's, or the store's
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_prompts_are_answered_from_files_round_after_round(tmp_path, own, executor):
+    path = tmp_path / "answers.sqlite" if own else tmp_path / "files" / FILE
+    (tmp_path / "files").mkdir()
+    run = {"executor": executor, "batch_size": 2, "save_dir": tmp_path / "files"}
+    with serving(by_prompt) as server, Ledger(path) as ledger:
+        llm = ledger.wrap(model(server)) if own else model(server)
+        batches, asked = Batches(ledger), []
+        while True:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "system .* is not what is stored")
+                done = batches.write(
+                    lambda: fairtk.Experiment(refined(llm), TOPICS, **run), tmp_path / "prompts"
+                )
+            if done.results is not None:
+                break
+            asked.append(done.prompts)
+            with pytest.raises(DeferredError, match=r"of 10 results wait for answers"):
+                fairtk.Experiment(refined(llm), TOPICS, **run)  # nobody asks for it meanwhile
+            lines = [json.loads(x) for x in done.files[0].read_text().splitlines()]
+            answers = tmp_path / "answers.jsonl"
+            answers.write_text("".join(json.dumps(answered(x, by_prompt)) + "\n" for x in lines))
+            assert batches.read(tmp_path / "prompts", [answers]).counts["taken"] == len(lines)
+        assert server.requests == [] and len(asked) == 2 and asked[0] == 10
+        online = fairtk.Experiment(refined(model(server)), TOPICS, save_dir=tmp_path / "online")
+        assert len(server.requests) == sum(asked)
+    for name in online.systems:
+        assert done.results.answers(name).equals(online.answers(name))
+        assert done.results.rankings(name).equals(online.rankings(name))
+
+
+def test_what_needs_no_answer_is_kept_at_once(tmp_path):
+    with Ledger(tmp_path / "a") as ledger:
+        llm = ledger.wrap(OpenAICompatible("m", base_url="http://127.0.0.1:1/v1"))
+        pipelines = {**systems(llm), "ranks": Retriever() % 2}
+        work = {"save_dir": tmp_path / "store", "batch_size": 2}
+        written = Batches(ledger).write(
+            lambda: fairtk.Experiment(pipelines, TOPICS, **work), tmp_path / "prompts"
+        )
+        assert written.prompts > 5 and "10 of 15 results wait" in written.reason
+    plan = fairtk.Experiment(pipelines, TOPICS, dry_run=True, **work)
+    counts = plan.cells.set_index("system")[["there", "failed", "missing"]]
+    assert counts.loc["ranks"].tolist() == [5, 0, 0]
+    assert counts.loc["sampled"].tolist() == [0, 0, 5]  # nothing failed
+
+
+def test_a_server_is_given_as_many_prompts_as_keep_it_busy():
+    lengths = {f"prompt {number}": 1 for number in range(900)}
+
+    def sizes(concurrency):
+        backend = ChatBackend(OpenAICompatible("m", concurrency=concurrency))
+        return [len(one) for one in PromptSet(None, backend, lengths).batches]
+
+    assert sizes(8) == [4, *[32] * 28]  # 900 = 28 * 32 + 4; as for functions
+    assert sizes(100) == [100, 400, 400]

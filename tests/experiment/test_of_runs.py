@@ -6,7 +6,7 @@ import pytest
 from ir_measures import P, nDCG
 
 import fairtk
-from fairtk.errors import NotFoundError, ParameterError
+from fairtk.errors import NotFoundError, ParameterError, UndefinedWarning
 from fairtk.experiment import open_results
 from fairtk.groups import Groups, Target
 from fairtk.io import rounded_text
@@ -102,6 +102,18 @@ def test_daggers_mark_better_and_worse_than_a_baseline(results):
         results.to_latex(digits=0)
 
 
+def test_tables_are_returned_or_written(results, tmp_path):
+    tables = {"csv": results.to_csv, "tex": results.to_latex, "md": results.to_markdown}
+    for suffix, table in tables.items():
+        path = tmp_path / f"table.{suffix}"
+        assert table(path=path) is None
+        assert path.read_text(encoding="utf-8") == table()
+    assert results.to_csv(str(tmp_path / "more.csv")) is None
+    assert (tmp_path / "more.csv").read_bytes() == (tmp_path / "table.csv").read_bytes()
+    with pytest.raises(ParameterError, match="to write to a file say path='table.tex'"):
+        results.to_latex("table.tex")
+
+
 def test_marks_agree_with_the_tests_of_compare():
     rng = np.random.default_rng(4)
     orders = [tuple(rng.permutation(6)) for _ in QIDS]
@@ -115,6 +127,49 @@ def test_marks_agree_with_the_tests_of_compare():
         assert ("<sup>" in line) == bool(sign)
     assert "Bonferroni's correction over the 4 systems" in compared.to_markdown()
     assert "Raised letters" in compared.to_latex(pairs=True)
+    assert compared.to_latex("random", pairs=True) == compared.to_latex(pairs=True)
+
+
+def test_the_caption_says_how_many_tests_were_corrected_for():
+    """MIXED twice: that pair has no difference, so Holm counts two of three pairs."""
+    runs = {"best": BEST, "mixed": MIXED, "again": MIXED}
+    table = fairtk.evaluate(QRELS, runs, "P@2")
+    holm = "Holm's correction over the"
+    assert f"{holm} 2 pairs of systems of a measure that can be tested, p" in table.to_latex()
+    assert f"{holm} one system of a measure that can be tested, p" in table.to_latex("mixed")
+    # of the first two documents best and worst differ alike for each query, so P@1 has no spread
+    apart = RUNS | {"worst": ranked((2, 3, 4, 5))}
+    table = fairtk.evaluate(QRELS, apart, [P @ 1, P @ 2])
+    with pytest.warns(UndefinedWarning, match="all pairs differ by the same amount"):
+        text = table.to_latex()
+    assert f"{holm} 2 pairs of systems of a measure that can be tested, p" in text
+    table = fairtk.evaluate(QRELS, apart | {"mixed_1": BEST}, [P @ 1, nDCG @ 4])
+    with pytest.warns(UndefinedWarning):
+        assert "(paired t-test, two-sided, nothing can be tested, p" in table.to_latex()
+
+
+def test_a_measure_of_all_queries_together_has_its_mean_and_no_test():
+    askers = pd.DataFrame({"docno": QIDS, "group": ["early"] * 10 + ["late"] * 10})
+    by_query = fairtk.ByGroup(P @ 2, Groups.from_frame(askers, name="askers"), by="query")
+    results = fairtk.evaluate(QRELS, RUNS, [by_query, P @ 2])
+    name = results.measures[0]
+    said = "single queries have no value that could be tested: there are means alone"
+    with pytest.warns(UndefinedWarning, match=said):
+        own = results.compare("worst", margin=0.1)
+    with pytest.warns(UndefinedWarning, match=said):
+        compared = fairtk.compare(QRELS, RUNS, [by_query, P @ 2], baseline="worst").table
+    for table in (own, compared):
+        table = table[table["measure"] == name]
+        # the first ten: 4 of 10 have 1/2 and 3 have 1, 5 / 10; then 4.5 / 10. Worst: 1 / 10 twice
+        assert table["mean"].tolist() == pytest.approx([0, 0.05, 0])
+        assert table["n"].tolist() == [20] * 3
+        assert table[["difference", "low", "p", "p_corrected", "effect"]].isna().all(axis=None)
+    own = own[own["measure"] == name]
+    assert own["undefined"].tolist() == [0] * 3
+    assert own[["p_not_worse", "p_equivalent"]].isna().all(axis=None)
+    text = results.to_markdown()
+    assert "3 pairs of systems of a measure that can be tested (none for ByGroup(P@2) ask" in text
+    assert text.count("n = 20 queries") == 1 and "queries (0 for" not in text
 
 
 def test_one_system_has_nothing_to_be_better_than():
@@ -143,3 +198,21 @@ def test_common_queries_are_those_of_the_means():
 )
 def test_what_rounds_to_zero_says_so(value, digits, text):
     assert rounded_text(value, digits) == text
+
+
+@pytest.mark.parametrize("measure", ["EE_R@2", "nDCG@2 * EE_R@2", "E(EE_R@1)"])
+def test_an_undefined_value_has_its_reason(measure):
+    """Query 2 has no useful document; a measure made of others says so in their words."""
+    run = pd.DataFrame(
+        [("1", "x", 2.0), ("1", "y", 1.0), ("2", "x", 2.0)], columns=["qid", "docno", "score"]
+    )
+    qrels = pd.DataFrame({"qid": ["1", "2"], "docno": ["x", "x"], "label": [1, 0]})
+    topics = pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"]})
+    with pytest.warns(UndefinedWarning):
+        of_files = fairtk.evaluate(qrels, {"system": run}, [measure, "nDCG@2"])
+    with pytest.warns(UndefinedWarning):
+        of_pipelines = fairtk.Experiment({"system": run}, topics, qrels, [measure, "nDCG@2"])
+    for results in (of_files, of_pipelines):
+        [lost] = results.undefined.to_dict("records")
+        assert lost["qid"] == "2" and lost["reason"] == "no useful document in the labels"
+        assert lost["measure"] == results.measures[0] and lost["system"] == "system"

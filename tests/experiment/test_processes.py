@@ -47,6 +47,22 @@ def test_each_process_sees_its_own(monkeypatch):
     assert set(results.rankings("a")["docno"]) == {"4", "6"}
 
 
+def test_what_a_stage_reads_from_standard_input_is_not_its_calls():
+    def reads(topics):
+        import subprocess
+        import sys
+
+        there = subprocess.run(["cat"], stdout=subprocess.PIPE, timeout=20, check=True).stdout
+        text = f"{there.decode()}{sys.stdin.read()}."
+        return topics.assign(docno=text, score=1.0, rank=0)
+
+    topics = pd.DataFrame({"qid": list("abcd"), "query": "q"})
+    results = fairtk.Experiment(
+        {"a": pt.apply.generic(reads)}, topics, executor="processes", workers=1, batch_size=1
+    )
+    assert results.rankings("a")["docno"].tolist() == ["."] * 4
+
+
 @pytest.mark.parametrize(("sent", "code"), [(slice(0), 0), (slice(5000), 0), (slice(None), 1)])
 def test_a_worker_ends_with_its_parent_whatever_that_has_sent(sent, code, capfd):
     """Nothing, a part of a call, or all of one that cannot be read here."""

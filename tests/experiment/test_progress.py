@@ -1,12 +1,15 @@
 """What long work says where there is no terminal: a line a minute."""
 
 import io
+import re
 import threading
 from contextlib import redirect_stderr
 
 import pytest
+from chat_server import serving
 
 from fairtk.experiment import engine
+from fairtk.llm import ChatBackend, OpenAICompatible
 
 
 class Log(io.StringIO):
@@ -32,7 +35,8 @@ def test_a_line_also_while_nothing_is_done(log):
         add(1200)
         log.written.clear()
         assert log.written.wait(60)
-    assert log.getvalue().splitlines()[-1] == "answers: 1,200 of 2,000 (prompt)"
+    line = log.getvalue().splitlines()[-1]
+    assert re.fullmatch(r"answers: 1,200 of 2,000 \(prompt\), about [0-9:]+ left", line)
     assert not [t for t in threading.enumerate() if t.name == "fairtk minutes"]
 
 
@@ -44,3 +48,22 @@ def test_no_line_where_a_listener_is_told(log):
         add(2)
     assert log.getvalue() == ""
     assert calls == [("x", 0, 2), ("x", 2, 2)]
+
+
+def test_what_a_server_answered_counts_before_its_batch_is_done(log, monkeypatch):
+    calls = []
+    listening = engine.telling(lambda *call: calls.append(call))
+    with serving(lambda prompt, count: "an answer") as server:
+        model = OpenAICompatible("m", base_url=server.url, api_key_env=None, concurrency=2)
+        with listening, engine.progress_bar("answers", 5, "prompt") as add:
+            ChatBackend(model).generate(["a", "b", "c"])
+            add(3)
+            add(2)
+        with redirect_stderr(log), engine.progress_bar("answers", 5, "prompt"):
+            ChatBackend(model).generate(["d", "e"])
+            log.written.clear()
+            assert log.written.wait(60)
+    done = [done for _, done, _ in calls]
+    assert done == sorted(done) and {1, 3, 5} <= {*done} and done[-1] == 5
+    line = log.getvalue().splitlines()[-1]
+    assert re.match(r"answers: 2 of 5 \(prompt\), [0-9,]+ tokens/s, about", line)

@@ -148,8 +148,8 @@ def test_saved_and_loaded_they_are_the_same(results, tmp_path):
     assert environment["packages"]["pandas"] == pd.__version__
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["baseline"] == "a_b & <i>"
-    (tmp_path / "out" / "per_query.parquet").unlink()
-    with pytest.raises(FormatError, match="per_query.parquet: .*missing"):
+    (tmp_path / "out" / "values.parquet").unlink()
+    with pytest.raises(FormatError, match="values.parquet: .*missing"):
         fairtk.Results.load(tmp_path / "out")
     with pytest.raises(FormatError, match="no saved results here"):
         fairtk.Results.load(tmp_path)

@@ -3,7 +3,9 @@
 import json
 import random
 import shutil
+import threading
 import warnings
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from copy import deepcopy
 
 import pandas as pd
@@ -14,9 +16,10 @@ from ir_measures import nDCG
 
 import fairtk
 from fairtk.errors import DataWarning, FairtkError, FormatError
-from fairtk.experiment import open_results
+from fairtk.experiment import open_results, saved
 
-TABLES = ("per_query", "means", "failures", "qrels", "notes")
+TABLES = ("values", "means", "failures", "qrels", "notes")
+OLDER = [f"{name}.parquet" for name in ("per_query", *TABLES[1:])]
 
 
 class Noting(fairtk.transformers.FairTransformer):
@@ -52,11 +55,20 @@ def copy(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
-def older(place):
-    """Make of a folder what fairtk 0.2 saved: it has no manifest."""
+def older(place, form=2):
+    """Make of a folder what fairtk saved before: form 3, or that of 0.2 without a manifest."""
     config = json.loads((place / "config.json").read_text())
+    del config["credit"]
+    (place / "config.json").write_text(json.dumps(config | {"form": form}))
+    (place / "values.parquet").rename(place / "per_query.parquet")
+    for path in place.glob("rankings/*.parquet"):
+        pd.read_parquet(path).drop(columns="system").to_parquet(path)
+    manifest = json.loads((place / "manifest.json").read_text())
     (place / "manifest.json").unlink()
-    (place / "config.json").write_text(json.dumps(config | {"form": 2}))
+    if form == 3:
+        names = [name.replace("values", "per_query") for name in manifest["files"]]
+        digests = {name: saved._file_digest(place / name) for name in names}
+        (place / "manifest.json").write_text(json.dumps({"form": 3, "files": digests}))
     return place
 
 
@@ -75,6 +87,32 @@ def test_the_manifest_has_every_file(folder):
     assert {f"{name}.parquet" for name in TABLES} <= files
 
 
+def test_several_save_and_open_one_folder_at_the_same_time(folder, tmp_path, monkeypatch):
+    """While one saves, two others wait: one that saves as well, and one that opens the folder."""
+    place, begun, going_on = tmp_path / "one", threading.Event(), threading.Event()
+    one, two = open_results(folder), open_results(folder)
+    one.save(place)
+    rows = one._rows
+
+    def slowly(*given):
+        begun.set()
+        assert going_on.wait(60)
+        return rows(*given)
+
+    monkeypatch.setattr(one, "_rows", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        saving = pool.submit(one.save, place)
+        assert begun.wait(60)
+        waiting = {pool.submit(two.save, place), pool.submit(open_results, place)}
+        assert wait(waiting, timeout=0.5).not_done == waiting
+        going_on.set()
+        assert not wait({saving, *waiting}, timeout=60).not_done
+        assert not [error for error in map(Future.exception, (saving, *waiting)) if error]
+    assert {p.name for p in place.rglob("*")} == {p.name for p in folder.rglob("*")}
+    for again, before in zip(everything(place), everything(folder), strict=True):
+        pd.testing.assert_frame_equal(again, before)
+
+
 def _edited_mean(place):
     table = pd.read_parquet(place / "means.parquet")
     table.loc[0, "mean"] += 0.25
@@ -91,8 +129,8 @@ def _swapped_rankings(place):
 
 
 def _dropped_rows(place):
-    pd.read_parquet(place / "per_query.parquet")[1:].to_parquet(place / "per_query.parquet")
-    return "per_query.parquet"
+    pd.read_parquet(place / "values.parquet")[1:].to_parquet(place / "values.parquet")
+    return "values.parquet"
 
 
 def _configured_otherwise(place):
@@ -103,7 +141,7 @@ def _configured_otherwise(place):
 
 def _of_an_older_form(place):
     text = (place / "config.json").read_text()
-    (place / "config.json").write_text(text.replace('"form": 3', '"form": 2'))
+    (place / "config.json").write_text(text.replace('"form": 4', '"form": 2'))
     return "config.json"
 
 
@@ -172,6 +210,9 @@ def test_rankings_are_in_the_folder(copy, place):
 
 def test_results_of_earlier_versions_are_opened_and_newer_ones_refused(copy, folder):
     before = everything(folder)
+    third = older(shutil.copytree(folder, copy.parent / "third"), form=3)
+    for one, other in zip(before, everything(third), strict=True):
+        pd.testing.assert_frame_equal(one, other)
     with pytest.warns(DataWarning, match="without digests.*save them again") as caught:
         after = everything(older(copy))
     assert len(caught) == 1
@@ -180,9 +221,10 @@ def test_results_of_earlier_versions_are_opened_and_newer_ones_refused(copy, fol
     with pytest.warns(DataWarning):
         open_results(copy).save(copy)
     everything(copy)
+    assert not (copy / "per_query.parquet").exists()  # nobody reads what is not of these results
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | {"form": 4}))
-    with pytest.raises(FormatError, match=r"config.json: .*form 4, which is newer .*\(3\)"):
+    (copy / "config.json").write_text(json.dumps(config | {"form": 5}))
+    with pytest.raises(FormatError, match=r"config.json: .*form 5, which is newer .*\(4\)"):
         open_results(copy)
 
 
@@ -215,7 +257,7 @@ VALUES = st.sampled_from([None, 1, "x", [], [1], {"a": 1}, {"a": []}, 1.5, True]
 @st.composite
 def damages(draw):
     """Return a name, and what damages a folder of an earlier version."""
-    table = draw(st.sampled_from([f"{name}.parquet" for name in TABLES] + ["rankings/000.parquet"]))
+    table = draw(st.sampled_from([*OLDER, "rankings/000.parquet"]))
     text = draw(st.sampled_from(["config.json", "environment.json", "sections.json"]))
     kind = draw(st.sampled_from(["drop", "retype", "double", "folder", "gone", "deep", "json"]))
     number, value = draw(st.integers(0, 9)), draw(VALUES)

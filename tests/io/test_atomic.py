@@ -3,10 +3,13 @@ import stat
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
+import fairtk
 from fairtk.errors import InputError
-from fairtk.io import atomic_write
+from fairtk.io import atomic_write, real_path, write_run
+from fairtk.llm import Ledger
 
 
 def names(folder):
@@ -86,3 +89,20 @@ def test_what_killed_processes_left_is_removed_by_the_next_and_nothing_else(tmp_
         assert [name for name in left if not name.startswith(".")] == ["a.part.b", "other.txt"]
         assert len(left) == 4 and all(f"-{living.pid}-" in name for name in left[:2])
         living.kill()
+
+
+def test_links_in_a_circle_are_one_line_at_every_door(tmp_path):
+    (tmp_path / "x").symlink_to(tmp_path / "y")
+    (tmp_path / "y").symlink_to(tmp_path / "x")
+    run = pd.DataFrame({"qid": ["q"], "docno": ["d"], "score": [1.0]})
+    topics = pd.DataFrame({"qid": ["q"], "query": ["a"], "docno": "d", "text": "a"})
+    for place in (tmp_path / "x", tmp_path / "x" / "below"):
+        for door in (
+            lambda place: Ledger(place),
+            lambda place: fairtk.Experiment([fairtk.BM25Scorer()], topics, save_dir=place),
+            lambda place: fairtk.evaluate(run.assign(label=1), place, ["P@1"]),
+            lambda place: write_run(run, place),
+        ):
+            with pytest.raises(InputError, match=f"^{place}: its links lead in a circle"):
+                door(place)
+    assert real_path(tmp_path / "not" / "there") == tmp_path.resolve() / "not" / "there"

@@ -117,7 +117,7 @@ class TestQrels:
             read_qrels(file(row % '"x"' + row.replace('"a"', '"b"') % gold))
 
     def test_columns_missing(self, file):
-        with pytest.raises(FormatError, match="qrels needs? the columns .* missing: 'label'"):
+        with pytest.raises(FormatError, match="qrels need the columns .* missing: 'label'"):
             read_qrels(file("qid\tdocno\tscore\nq\ta\t1\n"))
 
     @pytest.mark.parametrize("name", ["qid", "query_id"])

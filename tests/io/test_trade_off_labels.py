@@ -9,37 +9,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("matplotlib")
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.text import Text
+from figure_words import words_on_words
 
 from fairtk.io import Points, draw_trade_off, new_figure, series, svg_text
 from fairtk.io.figures import place_labels
 
 INSIDE = np.array([0.0, 0.0, 400.0, 300.0])
-
-
-def words_on_words(figure):
-    """Return the words of a figure that overlap, or that it cuts off."""
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    renderer, edge = canvas.get_renderer(), figure.bbox
-    boxes = []
-    for text in figure.findobj(Text):
-        if text.get_visible() and text.get_text().strip():
-            ends = text.get_window_extent(renderer).extents
-            # ticks beyond the ends of an axis are not drawn
-            if ends[0] < edge.x1 and ends[2] > edge.x0 and ends[1] < edge.y1 and ends[3] > edge.y0:
-                boxes.append((text.get_text(), ends))
-    for axes in figure.axes:
-        for artist in axes.artists:
-            boxes += [
-                (label, box) for (_, label), box in zip(artist.labels, artist.boxes, strict=True)
-            ]
-    return [
-        (one, other)
-        for (one, a), (other, b) in combinations(boxes, 2)
-        if min(a[2], b[2]) - max(a[0], b[0]) > 1 and min(a[3], b[3]) - max(a[1], b[1]) > 1
-    ]
 
 
 def overlapping(boxes):

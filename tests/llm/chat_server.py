@@ -20,17 +20,18 @@ class ChatServer(ThreadingHTTPServer):
     A reply is a text, or a dict with `status`, `headers`, `body` (raw bytes), `sleep`, `refusal`,
     `finish`, `text`, `drip` (seconds between two bytes of the body).
 
-    `models` is what the list of models says: None for a server without one.
+    `models` is what the list of models says: None for a server without one; so is `version`.
     """
 
     daemon_threads = True
+    request_queue_size = 1024
 
     def __init__(self, rule, port=0):
         super().__init__(("127.0.0.1", port), Handler)
         self.rule = rule
         self.lock = threading.Lock()
         self.requests = []
-        self.models = None
+        self.models = self.version = None
         self.counts = {}
         self.running = self.most_running = 0
 
@@ -46,7 +47,11 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        models = self.server.models
+        models, version = self.server.models, self.server.version
+        if self.path.endswith("version"):
+            body = json.dumps({"version": version}).encode()
+            self.reply(error(404, "no such path") if version is None else {"body": body}, "")
+            return
         reply = error(404, "no such path") if models is None else models
         if isinstance(reply, list):
             reply = {"body": json.dumps({"data": [{"id": name} for name in reply]}).encode()}
@@ -58,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         body = json.loads(raw)
-        prompt = body["messages"][-1]["content"]
+        prompt = body["prompt"] if "prompt" in body else body["messages"][-1]["content"]
         server = self.server
         with server.lock:
             server.requests.append((prompt, body, self.headers))
@@ -94,6 +99,8 @@ class Handler(BaseHTTPRequestHandler):
             ],
             "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
         }
+        if self.path.endswith("/v1/completions"):
+            answer["choices"] = [{"index": 0, "text": reply.get("text"), "finish_reason": "stop"}]
         raw = reply.get("body", json.dumps(answer).encode())
         self.send_response(reply.get("status", 200))
         self.send_header("Content-Type", "application/json")
@@ -110,9 +117,17 @@ class Handler(BaseHTTPRequestHandler):
                 time.sleep(reply["drip"])
 
 
+def wait_until(happened):
+    """Wait for what a server, or who asks it, is about to do."""
+    end = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 @contextlib.contextmanager
-def serving(rule, port=0):
-    server = ChatServer(rule, port)
+def running(server):
+    """A server at work in a thread of its own."""
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
@@ -121,6 +136,10 @@ def serving(rule, port=0):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def serving(rule, port=0):
+    return running(ChatServer(rule, port))
 
 
 def error(status, message="no", **headers):

@@ -12,7 +12,7 @@ from chat_server import error, serving
 pytest.importorskip("openai")
 
 from fairtk import Groups, Target
-from fairtk.errors import DataWarning, ParameterError
+from fairtk.errors import DataWarning, ParameterError, on_command_line
 from fairtk.llm import BudgetError, Ledger, LLMError, OfflineError, OpenAICompatible
 from fairtk.transformers.fair_qr.transformer import FairQR
 
@@ -138,4 +138,7 @@ def test_budgets_wrong_models_and_keys(tmp_path, monkeypatch):
         system(client(server))(topics())
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(ParameterError, match="'OPENAI_API_KEY', which is not set"):
+        system(OpenAICompatible("toy"))(topics())
+    words = "--api-key-env, or give it as '' for a server without keys"
+    with on_command_line(), pytest.raises(ParameterError, match=words):
         system(OpenAICompatible("toy"))(topics())

@@ -252,7 +252,7 @@ def test_whatever_a_server_sends_ends_in_an_answer_or_one_line(server, mode, tmp
     place = "http://{}:{}/v1".format(*server.server_address)
     timeout = TIMEOUT if isinstance(sent, list) else 30.0  # the machine may be busy
     llm = OpenAICompatible("toy", place, timeout=timeout, retries=0, max_bytes=1 << 20)
-    llm._server.heard = True
+    llm._servers.states[0].heard = True
     path = tmp_path / "ledger.sqlite"
     call = [Chat((Message("user", mode),))]
     texts, begin = [], time.perf_counter()

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from chat_server import KEY, error, serving
+from chat_server import KEY, error, serving, wait_until
 
 pytest.importorskip("openai")
 
@@ -30,6 +30,7 @@ from fairtk.llm import (
     Message,
     OfflineError,
     OpenAICompatible,
+    chat,
 )
 
 
@@ -64,7 +65,7 @@ def test_equal_calls_are_paid_once(tmp_path):
     with Ledger(path, offline=True) as ledger:  # the server is gone
         llm = ledger.wrap(client(server))
         assert [c.text for c in llm.complete(chats("c", "a"))] == ["C", "A"]
-        with pytest.raises(OfflineError, match="1 calls to 'toy' are not in the ledger .*'d'"):
+        with pytest.raises(OfflineError, match="1 call to 'toy' is not in the ledger .*'d'"):
             llm.complete(chats("a", "d"))
     assert KEY.encode() not in path.read_bytes()
 
@@ -161,6 +162,17 @@ def test_calls_that_run_when_the_budget_ends_are_counted_in_the_message(tmp_path
         llm = ledger.wrap(client(server, concurrency=8))
         with pytest.raises(BudgetError, match=r"max_calls=3 is reached \(3 calls are paid\)"):
             llm.complete(chats(*"abcdefgh"))
+
+
+def test_a_clock_that_is_set_back_pays_for_nothing_twice(tmp_path, monkeypatch):
+    with (
+        serving(lambda *_: {"text": "half", "finish": "length"}) as server,
+        Ledger(tmp_path / "ledger", retry_unusable=True) as ledger,
+    ):
+        llm = ledger.wrap(client(server))
+        monkeypatch.setattr(chat, "now", lambda: "2000-01-01T00:00:00.000000+00:00")
+        assert llm.complete(chats("a")) == llm.complete(chats("a"))
+        assert len(server.requests) == 1
 
 
 def test_estimate_calls_nobody(tmp_path):
@@ -297,17 +309,23 @@ print("".join(c.text for c in llm.complete(Chat((Message("user", t),)) for t in 
 def test_a_killed_process_pays_for_nothing_twice_but_what_was_under_way(tmp_path):
     script = tmp_path / "work.py"
     script.write_text(textwrap.dedent(SCRIPT))
-    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": 0.3}) as server:
+    killed = threading.Event()
+
+    def rule(prompt, count):
+        if len(server.requests) > 5:
+            killed.wait(60)
+        return prompt.upper()
+
+    with serving(rule) as server:
         call = [sys.executable, str(script), str(tmp_path / "l"), server.url]
         env = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2]))
         child = subprocess.Popen(call, stdout=subprocess.DEVNULL, env=env)
-        deadline = time.monotonic() + 60
-        while len(server.requests) < 6 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: len(server.requests) >= 6)
         child.send_signal(signal.SIGKILL)
         child.wait()
         before = len(server.requests)
-        assert 6 <= before < 10
+        assert 6 <= before < 8
+        killed.set()
         out = subprocess.run(call, capture_output=True, text=True, check=True, env=env).stdout
         assert out.strip() == "ABCDEFGHIJ"
         # at most the two calls under way (and two just answered) are asked for again

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
 import sqlite3
 import stat
 import warnings
@@ -270,3 +272,24 @@ def test_backups_hold_what_came_from_a_server_and_no_local_answers(tmp_path):
         lines = path.with_name("l.backup").read_bytes().strip().split(b"\n")
         assert [json.loads(line)[1] for line in lines] == ["remote"]
         path.with_name("l.backup").unlink()
+
+
+@pytest.mark.parametrize("length", [0, 100_000])
+def test_an_older_copy_takes_what_it_lacks_from_the_backup(tmp_path, length):
+    path, old = tmp_path / "l", tmp_path / "old"
+    answers = filled(path, 3)
+    again = next(iter(answers))  # of no use, and asked for once more
+    shutil.copy(path, old)
+    texts = {"more": "m" * length + ".", again: "another"}
+    rows = [answer_row(k, "m", {}, CHAT, Completion(text)) for k, text in texts.items()]
+    with Ledger(path) as ledger:
+        ledger.store.file.write(lambda database: ledger.store.insert(database, rows))
+    os.replace(old, path)  # or a ledger that was copied without its log
+    with pytest.warns(DataWarning, match="lacked 2 answers of its backup: they were taken from"):
+        ledger = Ledger(path)
+    with ledger:
+        kept = ledger.store.get([*answers, "more"])
+    assert {k: kept[k].text for k in texts} == texts
+    assert len(kept) == 4 and all(kept[k] == answers[k] for k in answers if k != again)
+    with warnings.catch_warnings(action="error"), Ledger(path) as ledger:  # it is said once
+        assert len(ledger) == 4

@@ -14,7 +14,7 @@ import time
 from contextlib import closing
 
 import pytest
-from chat_server import serving
+from chat_server import serving, wait_until
 from ledger_starts import ROWS, starts
 
 pytest.importorskip("openai")
@@ -95,13 +95,6 @@ def reported(process):
     assert process.returncode == 0, err
     text, calls = out.split()
     return text, int(calls)
-
-
-def wait_until(happened):
-    end = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def test_two_processes_pay_each_prompt_once(tmp_path):
@@ -201,13 +194,21 @@ def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path):
 
 def test_signs_of_life(tmp_path, monkeypatch):
     monkeypatch.setattr("fairtk.llm.budget.BEAT", 0.05)
-    with serving(lambda prompt, _: {"text": "A", "sleep": 0.5}) as server:
+    hold = threading.Event()
+
+    def rule(prompt, count):
+        hold.wait(60)
+        return "A"
+
+    with serving(rule) as server:
         ledger = Ledger(tmp_path / "l")
         asked = threading.Thread(target=lambda: ledger.wrap(client(server)).complete(chats("a")))
         asked.start()
         wait_until(lambda: ledger.store.file.read("SELECT * FROM claims"))
         [[first]] = ledger.store.file.read("SELECT beat FROM claims")
         wait_until(lambda: ledger.store.file.read("SELECT beat FROM claims") != [(first,)])
+        assert len(ledger.store.file.read("SELECT beat FROM claims")) == 1
+        hold.set()
         asked.join()
         ledger.close()
 
@@ -218,7 +219,13 @@ def test_a_process_that_stands_still_is_named(tmp_path, monkeypatch):
         host = claims.new_owner().rsplit("|", 3)[0]
         claimed(tmp_path / "l", f"{host}|{child.pid}|{process_start(child.pid)}|x", 0.0)
         monkeypatch.setattr("fairtk.llm.ledger._STANDSTILL", 0.1)
-        threading.Timer(1.0, child.kill).start()
+        warn = claims.Claims.warn_of_standstill
+
+        def warn_and_kill(self, keys):
+            warn(self, keys)
+            child.kill()
+
+        monkeypatch.setattr(claims.Claims, "warn_of_standstill", warn_and_kill)
         with (
             Ledger(tmp_path / "l") as ledger,
             pytest.warns(DataWarning, match=f"process {child.pid} on .* asked for, which does not"),

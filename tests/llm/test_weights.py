@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -155,3 +158,14 @@ def test_code_of_a_repository_is_never_run(t5_folder, tmp_path):
     answers = HuggingFaceSeq2Seq(folder, max_new_tokens=4).generate(["movie"])
     assert answers == HuggingFaceSeq2Seq(t5_folder, max_new_tokens=4).generate(["movie"])
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+def test_threads_wait_without_spinning_unless_the_user_says_so(before, after):
+    # read by the C library when torch is loaded: set before that, and torch is not loaded for it
+    code = "import os, sys, fairtk.llm.loading; print(os.environ['GOMP_SPINCOUNT'], *sys.modules)"
+    environment = {k: v for k, v in os.environ.items() if k != "GOMP_SPINCOUNT"} | before
+    words = [sys.executable, "-W", "ignore", "-c", code]
+    out = subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout
+    value, *modules = out.split()
+    assert value == after and "torch" not in modules

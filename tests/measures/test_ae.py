@@ -54,6 +54,9 @@ def test_by_hand():
     square = (9 + 4 + 9) / 64
     assert value(AE_D, TWO, qrels=one) == pytest.approx(square)
     assert value(AE_D(bounds="exact"), TWO, qrels=one) == pytest.approx((square - 1 / 3) / (2 / 3))
+    # a cutoff cuts the target, not credit; its page said "ranks read"
+    assert value(AE_D @ 1, TWO, qrels=one) == pytest.approx(square)
+    assert "all credit counts" in AE_D.SUPPORTED_PARAMS["cutoff"].desc
     # one rank: the target is a alone; AE_R = 3/8, AE_L = (5/8)^2 + (1/4)^2 + (3/8)^2 over 1 + 1
     assert value(AE_R @ 1, TWO, qrels=one) == pytest.approx(3 / 8)
     assert value(AE_L @ 1, TWO, qrels=one) == pytest.approx((25 + 4 + 9) / 64 / 2)

@@ -122,10 +122,14 @@ def test_undefined_and_missing(gender):
     measure = AWRF(groups=gender, target=Target.from_frame(per_query, gender)) @ 2
     both = [frames(["a", "b"], ["a"], q) for q in ("q1", "q2")]
     qrels, run = (pd.concat(part) for part in zip(*both, strict=True))
-    with pytest.warns(UndefinedWarning, match="no target.*'q2'"):
+    said = (
+        r"^AWRF gender@2 is undefined .*no target.*'q2'\. Plain means"  # its digest is in the data
+    )
+    with pytest.warns(UndefinedWarning, match=said) as heard:
         found = {m.query_id: m.value for m in iter_calc([measure], qrels, run)}
     assert found["q1"] == pytest.approx(1)
     assert np.isnan(found["q2"])
+    assert heard[0].message.about[0] == repr(measure) and "#" in repr(measure)
     one = AWRF(groups=gender, target=even(gender)) @ 2
     found = {m.query_id: m.value for m in iter_calc([one], qrels, run[run.query_id == "q1"])}
     assert found["q2"] == 0

@@ -160,3 +160,14 @@ def test_the_unknown_level_is_no_group_unless_asked_for():
     for unknown, value in (("leave-out", 1 - 1 / 2), ("group", 1 - 1 / 3)):
         measure = ByGroup(RR, of_queries, by="query", unknown=unknown)
         assert measure.calc_aggregate(labels, runs) == pytest.approx(value)
+
+
+def test_a_ratio_is_of_values_above_zero():
+    # 2 - error: -1 for x and -3 for y, whose ratio was 3, in a range of [0, 1]
+    qids = ["q1", "q2"]
+    groups = Groups.from_frame(pd.DataFrame({"docno": qids, "group": ["x", "y"]}), name="kind")
+    qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1, "gold_answer": "0"})
+    run = pd.DataFrame({"qid": qids, "docno": "a", "score": 1.0, "qanswer": ["3", "5"]})
+    measure = ByGroup(EU(utility="mae", upper_bound=2), groups, by="query", compare="ratio")
+    assert np.isnan(measure.calc_aggregate(qrels, run))
+    assert measure(compare="difference").calc_aggregate(qrels, run) == pytest.approx(2)

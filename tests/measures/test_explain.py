@@ -17,6 +17,7 @@ from fairtk import AWRF, EE_D, EE_L, Groups, Target
 from fairtk.errors import (
     ColumnError,
     DataWarning,
+    InputError,
     MissingExtraError,
     ParameterError,
     UndefinedWarning,
@@ -265,6 +266,8 @@ class TestWhatIsMissing:
         assert math.isnan(found.by_query["cost"].iloc[-1])
         assert found.by_query["costliest"].iloc[-1] == ""
         assert "mean of 2 of 3 queries" in str(found)
+        first, *_, last = str(found).splitlines()  # digests of groups stand in a note alone
+        assert first == "AWRF gender" and last == f"In full: {first}: {found.measure!r}."
         check_sums(found)
 
     def test_nothing_defined(self):
@@ -410,6 +413,14 @@ class TestPlot:
         bars = {bar.get_y() + bar.get_height() / 2 for bar in figure.axes[1].containers[0]}
         words = [text for text in figure.axes[1].texts if text.get_text()]
         assert words and {text.get_position()[1] for text in words} <= bars
+
+    def test_a_file_that_cannot_be_written_is_said_as_for_any_figure(self, tmp_path):
+        pytest.importorskip("matplotlib")
+        found = fairtk.explain(EE_L @ 2, self.run, self.qrels)
+        with pytest.raises(InputError, match="the folder does not exist"):
+            found.plot(tmp_path / "none" / "explain.svg")
+        with pytest.raises(ParameterError, match="ends with .svg, .pdf or .png; found 'a.jpeg'"):
+            found.plot(tmp_path / "a.jpeg")
 
     def test_many_groups_and_queries(self):
         pytest.importorskip("matplotlib")

@@ -72,13 +72,14 @@ def test_any_string_is_a_measure_or_one_line_with_a_place(text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("E(nDGC@5)", "unknown measure 'nDGC'; did you mean 'NDCG'? (character 3: 'nDGC@5)')"),
+        ("E(nDGC@5)", "unknown measure 'nDGC'; did you mean 'nDCG'? (character 3: 'nDGC@5)')"),
         ("é", "(character 1: 'é')"),
         ("EE_D(browsing='é')", "EE_D: browsing: unknown browsing model 'é'"),
         ("EU(utility='é', foo=1)", "upper_bound, utility (character 21: '1)')"),
         ("E(nDCG@5", "Name(parameter=value)@5 (character 2: '(nDCG@5')"),
         ("E(\nnDCG, x)", "parameters must be named, name=value (character 1: 'E( nDCG, x)')"),
         ("nDCG@5 *", "(character 8: '*')"),
+        ("nDCG@5, RR", "is several measures; write a string for each (character 9: 'RR')"),
         ("nDCG; import os", "(character 5: '; import os')"),
         ("nDCG(dcg='x', dcg='log2')", "nDCG has two values of dcg (character 19: \"'log2')\")"),
         ("E(nDCG, measure=RR)", "E has two values of measure (character 17: 'RR)')"),

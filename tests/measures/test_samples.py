@@ -180,7 +180,8 @@ def random_plain(seed):
     run = pd.DataFrame(rows, columns=["query_id", "doc_id"]).sample(frac=0.7, random_state=seed)
     run = run.sort_values("query_id", kind="stable")  # cwl_eval misreads queries in pieces
     run["score"] = rng.integers(0, 6, len(run)).astype(float)
-    labels = pd.DataFrame(rows[30:], columns=["query_id", "doc_id"]).sample(frac=0.5)
+    labels = pd.DataFrame(rows[30:], columns=["query_id", "doc_id"])
+    labels = labels.sample(frac=0.5, random_state=seed)
     return labels.assign(relevance=rng.integers(-1, 4, len(labels))), run
 
 
@@ -215,7 +216,9 @@ def test_plain_runs_have_the_same_values_as_without_fairtk(seed, form, tmp_path,
     monkeypatch.chdir(tmp_path)  # importing cwl, if it is there, opens a log file
     qrels, run = random_plain(seed)
     measures = available(FOREIGN)
-    assert len(measures) > 20
+    # NumRet beside judged_only depends on Python's hash seed without fairtk: see test_trec_eval
+    together = [m for m in measures if m != ir_measures.NumRet]
+    assert len(together) > 20
 
     def given_run():
         if form == "frame":
@@ -223,8 +226,8 @@ def test_plain_runs_have_the_same_values_as_without_fairtk(seed, form, tmp_path,
         rows = ir_measures.util.RunConverter(run)
         return rows.as_namedtuple_iter() if form == "rows" else rows.as_dict_of_dict()
 
-    wanted = without_fairtk().calc(measures, qrels, given_run())
-    found = ir_measures.calc(measures, qrels, given_run())
+    wanted = without_fairtk().calc(together, qrels, given_run())
+    found = ir_measures.calc(together, qrels, given_run())
     assert found.aggregated == pytest.approx(wanted.aggregated, nan_ok=True, abs=0, rel=0)
     assert sorted(map(tuple, map(str, found.per_query))) == sorted(
         map(tuple, map(str, wanted.per_query))

@@ -1,16 +1,17 @@
 """Labels that trec_eval cannot hold never reach it."""
 
+import itertools
 import subprocess
 import sys
 
 import ir_measures
 import pandas as pd
 import pytest
-from ir_measures import AP, RR, P, R, nDCG
+from ir_measures import AP, RR, NumRet, P, R, nDCG
 
 from fairtk import E
 from fairtk.errors import InputError
-from fairtk.measures.provider import LARGEST_LABEL, safe_labels
+from fairtk.measures.provider import LARGEST_LABEL, SafeTrecEval, safe_labels
 
 RUN = {"q": {"a": 2.0, "b": 1.0}, "r": {"b": 1.0}}
 
@@ -57,6 +58,17 @@ def test_a_query_whose_labels_are_all_negative():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "[0.5, 0.5, 0.5]\n"), done.stderr
+
+
+def test_retrieved_documents_are_counted_beside_measures_of_judged_ones():
+    # ir_measures counts them where the first measure of a set counts, in an order that differs
+    # from process to process
+    measures = [nDCG(judged_only=True) @ 3, P(judged_only=True) @ 1, NumRet, NumRet(rel=1)]
+    labels = {"q": {"a": 1}, "r": {"b": -1}}
+    run = {"q": {"a": 1.0, "x": 2.0}, "r": {"b": 1.0, "y": 2.0, "z": 0.0}}
+    for asked in itertools.permutations(measures):
+        got = SafeTrecEval().calc_aggregate(asked, labels, run)
+        assert [got[m] for m in measures] == [0.5, 0.5, 5, 1]  # nothing is relevant for r
 
 
 def test_nothing_changes_where_nothing_must():

@@ -1,13 +1,12 @@
 """Topics lead to pages, and the project's addresses stand in one place."""
 
-import configparser
 from pathlib import Path
 
 import pytest
 
 import fairtk
 from fairtk.errors import InputError, NotFoundError
-from fairtk.plugins import SITE, SOURCE, help_address, registry
+from fairtk.plugins import SITE, help_address, registry
 from fairtk.plugins.references import FOLDER, PAGES, ROOMS, address, page_for
 
 ROOT = Path(__file__).parents[2]
@@ -49,13 +48,6 @@ def test_a_built_site_comes_first(tmp_path, monkeypatch):
         address("cli.html#a")
     (tmp_path / "index.html").write_text("", encoding="utf-8")
     assert address("cli.html#a") == f"{tmp_path.as_uri()}/cli.html#a"
-
-
-def test_addresses_of_the_metadata_are_the_same():
-    config = configparser.ConfigParser()
-    config.read(ROOT / "setup.cfg", encoding="utf-8")
-    assert config["metadata"]["url"] == SOURCE
-    assert f"Documentation = {SITE}" in config["metadata"]["project_urls"]
 
 
 def test_rooms_exist():

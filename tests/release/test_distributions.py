@@ -4,9 +4,11 @@ import functools
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
@@ -30,7 +32,8 @@ def run(*words, **options):
     return result.stdout
 
 
-PROJECTS = (".", "plugins/fairtk-hello", "plugins/fairtk-classic", "plugins/fairtk-baselines")
+PLUGINS = ("hello", "classic", "baselines", "vllm")
+PROJECTS = (".", *(f"plugins/fairtk-{name}" for name in PLUGINS))
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +77,11 @@ def test_wheel_has_what_it_needs_and_no_more(built):
     if project == ".":
         for name in ("measures/pages/EE_D.md", "references.bib", "py.typed", "builtin.py"):
             assert f"fairtk/{name}" in names
+        [metadata] = (n for n in names if n.endswith(".dist-info/METADATA"))
+        lines = zipfile.ZipFile(wheel).read(metadata).decode().splitlines()
+        release = tomllib.loads((ROOT / "release.toml").read_text(encoding="utf-8"))
+        assert f"Project-URL: Documentation, {release['site']}" in lines
+        assert f"Project-URL: Source, {release['repository']}" in lines
 
 
 def test_source_distribution_passes_its_tests(build, tmp_path):
@@ -104,7 +112,7 @@ def test_source_distribution_passes_its_tests(build, tmp_path):
 
 
 def test_wheels_in_a_new_environment(build, tmp_path):
-    # fairtk-baselines needs torch, and has its tests in .ci/run
+    # the others need torch, and have their tests in .ci/run
     wheels = [build(project)[0] for project in PROJECTS[:3]]
     venv.create(tmp_path / "new", with_pip=True)
     bin = tmp_path / "new" / ("Scripts" if os.name == "nt" else "bin")
@@ -124,6 +132,24 @@ def test_wheels_in_a_new_environment(build, tmp_path):
             [bin / "fairtk", "demo"], capture_output=True, text=True, cwd=tmp_path
         ).stderr
     )
+
+
+def test_tests_pass_with_the_wheels_and_without_the_source(build, tmp_path):
+    """Of fairtk's own tests those that are quick; of the plugins' all."""
+    wheels = [build(project)[0] for project in PROJECTS]
+    venv.create(tmp_path / "new", with_pip=True)
+    python = tmp_path / "new" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    constraints = ("-c", ROOT / "constraints.txt")
+    run(python, "-m", "pip", "install", "-q", *constraints, f"{wheels[0]}[test]", *wheels[1:])
+    for project in PROJECTS:
+        folder = tmp_path / "away" / Path(project).name
+        shutil.copytree(ROOT / project / "tests", folder / "tests")
+        shutil.copy(ROOT / project / "setup.cfg", folder)
+        chosen = ("tests/frames", "tests/exposure", "tests/io") if project == "." else ("tests",)
+        words = ("-q", "-p", "no:cacheprovider", "-c", "setup.cfg", *chosen)
+        assert " passed" in run(python, "-m", "pytest", *words, cwd=folder)
+        where = "import fairtk, sys; sys.exit('site-packages' not in fairtk.__file__)"
+        run(python, "-c", where, cwd=folder)
 
 
 @pytest.mark.parametrize("python", ["3.12", "3.13", "3.14"])

@@ -58,6 +58,23 @@ def test_power_is_what_simulation_gives():
     share = (stats.ttest_1samp(drawn, 0, axis=1).pvalue < 0.05).mean()
     assert power_of_test(40, 0.3, 1.0) == pytest.approx(share, abs=0.015)
     assert power_of_test([5, 10**6], 1.0, 0.1) == pytest.approx([1, 1])
+    wrong = {"n": (1, 0.5, 1), "deviation": (9, 0.5, 0), "significance": (9, 0.5, 1, 1)}
+    for name, (n, difference, deviation, *level) in wrong.items():
+        options = {"significance": level[0]} if level else {}
+        with pytest.raises(ParameterError, match=name):
+            power_of_test(n, difference, deviation, **options)
+
+
+def test_large_effects_have_a_power():
+    # scipy's cdf of the other tail is NaN there: these powers were NaN, and 13 queries needed
+    power = power_of_test([3, 5, 100, 300], 0.8, 0.1)
+    assert np.isfinite(power).all() and power == pytest.approx([power[0], 1, 1, 1], abs=1e-4)
+    assert power_of_test(100, 0.8, 1.0) == pytest.approx(1, abs=1e-8)
+    needed = queries_needed(-0.625, 0.1345, significance=0.01)
+    generator = np.random.default_rng(3)
+    for n, enough in ((needed - 1, False), (needed, True)):
+        p = stats.ttest_1samp(generator.normal(-0.625, 0.1345, (20_000, n)), 0, axis=1).pvalue
+        assert ((p < 0.01).mean() >= 0.8) == enough
 
 
 def test_queries_needed_by_a_textbook():

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import qr_world
 from click.testing import CliRunner
+from figure_words import words_on_words
 from report_world import MARKUP, N_SAMPLES
 
 from fairtk import BM25Scorer, demo
@@ -216,7 +217,12 @@ def test_nothing_is_wider_than_the_screen_or_the_paper(driver, page):
 
 @pytest.fixture(scope="module")
 def study_pages(tmp_path_factory):
-    """The pages of small studies: FAIR-QR by two attributes, Fair RAG with one model."""
+    """The pages of small studies: FAIR-QR by two attributes, Fair RAG with one model.
+
+    No words lie on each other in any of their figures.
+    """
+    from matplotlib.figure import Figure
+
     from fairtk.studies.fair_rag import (
         LampTask,
         RagSettings,
@@ -225,22 +231,35 @@ def study_pages(tmp_path_factory):
         save_model_sections,
     )
 
-    where = tmp_path_factory.mktemp("studies")
+    where, figures = tmp_path_factory.mktemp("studies"), []
+
+    def read_before(save):
+        def saved(figure, *args, **options):
+            assert words_on_words(figure) == []
+            figures.append(figure)
+            return save(figure, *args, **options)
+
+        return saved
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IR_DATASETS_HOME", str(where / "home"))
+        patch.setattr(Figure, "savefig", read_before(Figure.savefig))
         data = qr_world.read(qr_world.write_world(where / "wiki"))
-        qr_world.study(data, where / "qr", KeywordRefiner()).run().save(where / "qr")
-    tiny = make_generator(f"t5:{demo.model_folder()}", max_new_tokens=8, device="cpu")
-    settings = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
-    task = LampTask(demo.load().dataset)
-    rag = RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": tiny}, where / "rag", settings)
-    results = rag.run(lambda text: None, True)
-    results.save(where / "rag")
-    save_model_sections(results, where / "rag")
-    for name in ("qr", "rag"):
-        asked = ["report", str(where / name), "-o", str(where / f"{name}.html")]
-        done = CliRunner().invoke(cli, asked)
-        assert done.exit_code == 0, done.output
+        varied = {"choose": ["difference", "ratio"], "max_iterations": [1, 2]}
+        of_qr = qr_world.study(data, where / "qr", KeywordRefiner(), variations=varied)
+        of_qr.run().save(where / "qr")
+        tiny = make_generator(f"t5:{demo.model_folder()}", max_new_tokens=8, device="cpu")
+        settings = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
+        task = LampTask(demo.load().dataset)
+        rag = RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": tiny}, where / "rag", settings)
+        results = rag.run(lambda text: None, True)
+        results.save(where / "rag")
+        save_model_sections(results, where / "rag")
+        for name in ("qr", "rag"):
+            asked = ["report", str(where / name), "-o", str(where / f"{name}.html")]
+            done = CliRunner().invoke(cli, asked)
+            assert done.exit_code == 0, done.output
+    assert len(figures) > 20
     return sorted(where.glob("*.html"))
 
 

@@ -11,8 +11,8 @@ HOSTILE = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.
   width="20pt" height="10pt" onload="bad()"><script>bad()</script><style>*{color:red}</style>
   <foreignObject><p>bad</p></foreignObject><!-- bad -->
   <a href="javascript:bad()"><path d="M0 0"/></a>
-  <image href="http://bad.example/x.png"/><image xlink:href="data:image/png;base64,AAAA"/>
-  <use xlink:href="#m1" style="fill: #ffffff; stroke: url(#s); filter: url(http://bad.example)"/>
+  <image href="http://bad.invalid/x.png"/><image xlink:href="data:image/png;base64,AAAA"/>
+  <use xlink:href="#m1" style="fill: #ffffff; stroke: url(#s); filter: url(http://bad.invalid)"/>
   <g id="m1" clip-path="url(#c1)" onclick="bad()"><text>A &lt;b&gt; &amp; c</text></g></svg>"""
 
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
-from fairtk import BM25Scorer, PerSample
+from fairtk import BM25Scorer, FairSampler, PerSample
 from fairtk.errors import ColumnError
 from fairtk.transformers.base import FairTransformer
 
@@ -42,3 +42,12 @@ def test_what_is_no_frame_of_plain_columns_is_named(make):
     ):
         with pytest.raises(ColumnError, match=message):
             make().transform(frame)
+
+
+def test_a_table_of_another_library_in_a_chain_is_one_clear_line():
+    polars = pytest.importorskip("polars")
+    rows = {"qid": ["q"] * 300, "docno": [f"d{i}" for i in range(300)], "score": [1.0] * 300}
+    chain = FairSampler(n_samples=2) >> pt.Transformer.identity()
+    with pytest.raises(ColumnError, match=r"numbered from 0 to 299: .* pandas DataFrame") as error:
+        chain(polars.DataFrame(rows))
+    assert len(str(error.value)) < 250

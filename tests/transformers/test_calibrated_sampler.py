@@ -92,6 +92,16 @@ def test_a_loss_of_relevance_is_kept():
         assert kept[qid] == pytest.approx(value * fixed[qid], abs=1e-9)
 
 
+def test_the_runs_own_order_of_tied_scores():
+    """Of two that are tied each is first half of the time; all of a's nDCG@1 is half lost."""
+    tied = pd.DataFrame({"qid": "q", "docno": list("ab"), "score": 1.0})
+    labels = tied.assign(label=[1, 0]).drop(columns="score")
+    sampler = FairSampler(cutoff=1, max_relevance_loss=0.6, relevance=labels)
+    assert sampler.calibrated(tied.assign(rank=[0, 1]))["value"].item() == pytest.approx(0.5)
+    with pytest.warns(DataWarning, match="in whose ranking nothing is relevant"):  # b is first
+        sampler.calibrated(tied)
+
+
 def test_no_loss_at_all_and_nothing_to_lose():
     sampler = FairSampler(cutoff=3, max_relevance_loss=0, relevance="scores")
     assert sampler.calibrated(RUN)["value"].tolist() == pytest.approx([1] * 4, abs=1.1e-3)

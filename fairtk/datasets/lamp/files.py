@@ -34,14 +34,16 @@ from fairtk.datasets.lamp.records import (
     text_of,
 )
 from fairtk.datasets.registration import ReadOnce
-from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
+from fairtk.errors import FormatError, InputError, ParameterError, advice, listed, warn
 from fairtk.io import atomic_write, described, read_json
 
 OnBad = Literal["error", "skip"]
 """What becomes of malformed entries."""
 
-ADVICE = '; on_bad="skip" leaves such entries out'
-"""What to do about malformed entries."""
+
+def _remedy() -> str:
+    """Return what to do about malformed entries; the command line has no option for it."""
+    return advice('; on_bad="skip" leaves such entries out', "")
 
 
 def check_on_bad(value: Any) -> OnBad:
@@ -117,7 +119,7 @@ class OutputsFile:
             except FormatError as error:
                 place = f"golds entry {index}: {error}"
                 if self.on_bad == "error":
-                    raise FormatError(place + ADVICE, path) from None
+                    raise FormatError(place + _remedy(), path) from None
                 left_out.add("gold outputs", place, "")
                 continue
             golds[qid] = answer
@@ -229,7 +231,7 @@ class QuestionsFile:
                 place = f"entry {element.number} (LaMP-{self.task} questions): {error}"
                 if self.on_bad == "error":
                     line = line_of(path, element.start)
-                    raise FormatError(place + ADVICE, path, line) from None
+                    raise FormatError(place + _remedy(), path, line) from None
                 self._left_out.add("queries", place, "" if qid in questions else qid)
                 continue
             questions[question.qid] = question

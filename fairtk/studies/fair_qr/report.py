@@ -394,6 +394,9 @@ def plot_variation(results: StudyResults, name: str) -> Any:
             base = _baseline(results, attribute, measure)
             axis.axhline(base, color=COLORS[measure], linewidth=0.7, alpha=0.5)
         axis.set_xticks(places, part["setting"])
+        if part["setting"].str.len().max() > 42 // len(part):  # letters of a panel's width
+            for tick in axis.xaxis.get_major_ticks()[1::2]:
+                tick.set_pad(17)
         axis.set_xlabel(name.replace("_", " "))
     figure.axes[0].set_ylabel("mean over topics")
     return _titled(figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3)

@@ -21,10 +21,11 @@ from fairtk.errors import (
     InputError,
     ParameterError,
     StageError,
+    listed,
 )
-from fairtk.experiment import FILE, Experiment, Store, Topics, describe_stage, folds
+from fairtk.experiment import FACTS, FILE, Experiment, Store, Topics, describe_stage, folds
 from fairtk.frames import QID, digest
-from fairtk.llm import ChatModel, Ledger, as_chat_model, as_refinement_prompt
+from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
 from fairtk.studies.fair_qr.results import StudyResults
 from fairtk.studies.fair_qr.settings import (
@@ -59,7 +60,7 @@ from fairtk.studies.fair_qr.systems import (
     side_settings,
     systems,
 )
-from fairtk.studies.frame import FACTS, Plan, file_name, names_repeat, plain, write_json
+from fairtk.studies.frame import Plan, file_name, names_repeat, plain, write_json
 from fairtk.transformers import CollectionBM25, FairQR
 
 LEDGER = "ledger.sqlite"
@@ -150,8 +151,8 @@ class Study:
         settings: how the study is done.
         ledger: where answers are kept; None: ``ledger.sqlite`` in the folder.
         retriever: Q -> R, deep; None: BM25 by PISA; or several by name.
-        **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``threads``,
-            ``batch_size``.
+        **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
+            ``threads``, ``batch_size``.
 
     Attributes:
         sides: the studies of other pairs of model and retriever, whose cells are in the tables.
@@ -242,6 +243,7 @@ class Study:
 
         Raises:
             LLMError, BudgetError, OfflineError: the model cannot be asked; all else is kept.
+            DeferredError: answers are to come from a batch of prompts; likewise.
             ParameterError: the environment lacks the model's key.
             FairtkError: a system failed; the message names it. What was done is kept.
         """
@@ -275,10 +277,22 @@ class Study:
             beside = {pair.shown: [s.llm, s.retriever] for pair, s in self.sides.items()}
             self._describe({"others": {k: list(map(repr, v)) for k, v in beside.items()}})
             names = {one: f"{place}/{len(left)}" for place, one in enumerate(left, 1)}
+            deferred: list[str] = []
             for together in self._together(left):
+                if deferred and any(cell.base == RANDOM for _, cell, _ in together):
+                    deferred += [cell.label for _, cell, _ in together]
+                    continue  # its words are as many as the model's, which are not there
                 for one in together:
                     progress(f"{names[one]} {one[1].attribute}: {one[2].label}")
-                self._complete(together, ledger)
+                try:
+                    self._complete(together, ledger)
+                except DeferredError:
+                    deferred += [cell.label for _, cell, _ in together]
+            if deferred:
+                raise DeferredError(
+                    f"{len(deferred)} of {len(left)} systems wait for answers from a batch of "
+                    f"prompts ({listed(deferred, 3)}); run again when these were read"
+                )
             return self._results(ledger)
 
     def results(self) -> StudyResults:

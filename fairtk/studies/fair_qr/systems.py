@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
+from fairtk.errors import (
+    FairtkError,
+    IdentityError,
+    InputError,
+    MissingPluginError,
+    NotFoundError,
+    ParameterError,
+)
 from fairtk.experiment import combinations, describe_stage
 from fairtk.frames import QID, QUERY, digest, words
 from fairtk.llm import (
@@ -199,15 +206,8 @@ def _require(kind: str, name: str, names: Sequence[str]) -> None:
     if name in names:
         return
     if name in _PAPER:
-        raise _without_baselines(f"the {kind} {name!r}")
+        raise MissingPluginError(f"the {kind} {name!r}", "fairtk-baselines")
     raise NotFoundError(kind, name, names)
-
-
-def _without_baselines(what: str) -> InputError:
-    return InputError(
-        f"{what} is in the distribution fairtk-baselines, which is not installed: pip install "
-        "fairtk-baselines (from a checkout: pip install ./plugins/fairtk-baselines)"
-    )
 
 
 def all_cells(
@@ -492,7 +492,7 @@ def _vector_search(
     options: Mapping[str, Any], data: StudyData, folder: Path, settings: Settings
 ) -> Any:
     if "vector-search" not in registry.study_systems.names():
-        raise _without_baselines("the retriever of kind 'vector'")
+        raise MissingPluginError("the retriever of kind 'vector'", "fairtk-baselines")
     groups, target = next(iter(data.attributes.values()))  # which it does not read
     setting = Setting(
         attribute="",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from fairtk.studies.fair_rag.tables import (
     GENERATOR,
     MEASURE,
     MODEL,
+    NAMES,
     OF_EXPOSURE,
     RETRIEVER,
     VALUE,
@@ -113,7 +115,8 @@ def plot_trade_off(
     run = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
     alphas = ", ".join(_word(alpha) for alpha in run if alpha != DETERMINISTIC)
     end = "; hollow: the fixed ranking" if DETERMINISTIC in run else ""
-    figure.suptitle(f"Along each line alpha {alphas}{end}", fontsize=_SMALL, color=INK)
+    title = fill(f"Along each line alpha {alphas}{end}", 60 * min(len(panels), _COLUMNS))
+    figure.suptitle(title, fontsize=_SMALL, color=INK)
     return figure
 
 
@@ -360,6 +363,10 @@ def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray
     return np.array(middle), np.array(away).T
 
 
+def _called(name: str) -> str:
+    return NAMES[EU] if name == EU else name
+
+
 def _axis(name: str) -> str:
     return AXES.get(name) or short_names([name])[name]
 
@@ -417,7 +424,7 @@ def trade_off_words(values: pd.DataFrame, x: str, y: str, title: str) -> str:
         for (_, retriever, _), wide in models(values, "trade_off_words")
     ]
     head = f"Line chart of {title}, a line per retriever from alpha to alpha."
-    return f"{head} Means of {x} and {y}. {'. '.join(lines)}."
+    return f"{head} Means of {_called(x)} and {_called(y)}. {'. '.join(lines)}."
 
 
 def spread_words(values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, EU)) -> str:
@@ -429,7 +436,7 @@ def spread_words(values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, 
     """
     [(_, wide)] = models(values, "spread_words")
     lines = [
-        f"{measure}: "
+        f"{_called(measure)}: "
         + _at_each_alpha(wide[[measure]].dropna(), lambda part: part.quantile([0.25, 0.5, 0.75]))
         for measure in measures
     ]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import FormatError, NotFoundError
-from fairtk.experiment import SETTINGS, environment, open_results
+from fairtk.errors import FormatError, NotFoundError, advice
+from fairtk.experiment import FACTS, SETTINGS, environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import Table, read_json, read_parquet, write_parquet
 from fairtk.report import Section, save_sections
@@ -41,6 +41,7 @@ from fairtk.studies.fair_rag.tables import (
     INTERVAL,
     MEASURE,
     MODEL,
+    NAMES,
     ORACLE,
     PAPER,
     RETRIEVER,
@@ -56,10 +57,12 @@ from fairtk.studies.fair_rag.tables import (
     trade_offs,
     uniform_end,
 )
-from fairtk.studies.frame import FACTS, frame_table, write_json, write_pictures, write_tables
+from fairtk.studies.frame import frame_table, write_json, write_pictures, write_tables
 
 NDCG, UTILITY = "nDCG", "utility"
 MEASURES = (EE_D, EE_R, NDCG, UTILITY, EU)
+_READ_AS = {UTILITY: "EU", EU: NAMES[EU]}
+"""What people read instead of names in frames: two numbers are not both called EU."""
 _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", "percent useful")
 _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
 
@@ -171,7 +174,7 @@ class RagResults:
                       place / "values.parquet")  # fmt: skip
         write_parquet(self.sizes, place / "sizes.parquet")
         tables = self.tables()
-        write_tables(place, tables)
+        write_tables(place, tables, read_as=readable)
         laid_out = paper_tables(tables["fairness_intervals"], tables["trade_offs"])
         write_tables(place, laid_out, fitted_latex)
         facts = {
@@ -204,7 +207,7 @@ class RagResults:
         if setting is None and len(there) == 1:
             setting = there[0]
         if setting not in there:
-            raise NotFoundError("setting (--setting)", setting or "", there)
+            raise NotFoundError(advice("setting", "setting (--setting)"), setting or "", there)
         place = Path(folder) / SETTINGS / str(setting)
         facts = read_json(place / FACTS)
         values = read_parquet(place / "values.parquet")[0]
@@ -354,7 +357,7 @@ def _sections(
         "Utility by level of exposure (Tables 1 and 6 to 12)",
         (
             "Rankings of all alphas, grouped by how uneven the exposure of a query's documents is "
-            "(normalized EE-D). value: mean utility in the interval minus that of the fixed "
+            "(normalized EE-D). value: mean normalized EU in the interval minus that of the fixed "
             "ranking; paired: the same query by query, with its interval and p.",
         ),
         _table(intervals[[INTERVAL, "points", "queries", "baseline", "mean", VALUE, "paired",
@@ -428,7 +431,15 @@ def _of(frame: pd.DataFrame, key: tuple[str, ...], columns: list[str] = MODEL) -
     return frame[chosen]
 
 
+def readable(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the names that people read; CSV and JSON keep those of the frame."""
+    named = frame.rename(columns=_READ_AS)
+    axes = [name for name in ("x", "y") if name in named.columns]
+    return named.assign(**{name: named[name].replace(_READ_AS) for name in axes})
+
+
 def _table(frame: pd.DataFrame) -> Table:
+    frame = readable(frame)
     rest = frame.drop(columns=[c for c in (*MODEL, "table") if c in frame.columns])
     # the paper prints nothing for other models
     return frame_table(rest.loc[:, rest.notna().any().to_numpy()])

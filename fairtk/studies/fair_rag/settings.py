@@ -15,7 +15,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import InputError, NotFoundError, ParameterError, advice
 from fairtk.frames import digest
 from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import (
@@ -140,7 +140,8 @@ def read_tasks(
         return [LampTask(str(source))]
     if not numbers:
         raise InputError(
-            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. --task 4"
+            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. "
+            f"{advice('numbers=[4]', '--task 4')}"
         )
     if len(set(numbers)) < len(numbers):
         raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")

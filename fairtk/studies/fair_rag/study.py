@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import warnings
@@ -20,11 +21,18 @@ from pyterrier._ops import RankCutoff
 
 from fairtk import measures
 from fairtk.credit import Citations, Subsets, from_answers
-from fairtk.errors import FairtkWarning, FormatError, InputError, NotFoundError, ParameterError
+from fairtk.errors import (
+    FairtkWarning,
+    FormatError,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    advice,
+    listed,
+)
 from fairtk.experiment import Experiment, Results
 from fairtk.frames import CREDIT, DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
-from fairtk.io import write_credit
-from fairtk.llm import Ledger
+from fairtk.llm import DeferredError, Ledger
 from fairtk.measures import E, FairEvaluator
 from fairtk.studies.fair_rag.labels import (
     Labeled,
@@ -106,8 +114,8 @@ class RagStudy:
             `fairtk.studies.fair_rag.make_generator("t5:my/model")`.
         folder: where store and results go; may be shared with studies of other settings.
         settings: how the study is done.
-        **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``threads``,
-            ``batch_size``.
+        **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
+            ``threads``, ``batch_size``.
 
     Raises:
         ParameterError: there is nothing to do, or two tasks have one name.
@@ -183,7 +191,9 @@ class RagStudy:
 
         Raises:
             InputError: no query of any task has enough useful documents.
+            DeferredError: answers are to come from a batch of prompts; all else is kept.
         """
+        deferred: list[str] = []
         values: list[pd.DataFrame] = []
         counts: list[pd.DataFrame] = []
         facts: list[dict[str, Any]] = []
@@ -195,8 +205,12 @@ class RagStudy:
             for name in self.generators:
                 generator = self.generator(task, name)
                 say(f"{task.name}, {name}: labels")
-                with hearing() as of_labels, clock.stage("labels"):
-                    labeled = self.labeled(task, generator)
+                try:
+                    with hearing() as of_labels, clock.stage("labels"):
+                        labeled = self.labeled(task, generator)
+                except DeferredError:
+                    deferred.append(f"{task.name}, {name}: labels")
+                    continue
                 labels[task.name, name] = labeled
                 facts.append({"task": task.name, "generator": name, **labeled.facts})
                 if labeled.qrels.empty:
@@ -206,11 +220,19 @@ class RagStudy:
                 utilities = []
                 for retriever in self.retrievers:
                     say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
-                    with hearing() as heard, clock.stage("rankings, answers, measures"):
-                        results = self.experiment(task, retriever, generator, labeled.qrels)
-                        own, drawn = self._values(task, results)
-                    with hearing() as of_credit, clock.stage("credit"):
-                        frames = self.credit(task, retriever, generator, labeled.qrels, results)
+                    group = (task, retriever, generator, labeled.qrels)
+                    try:
+                        with hearing() as heard, clock.stage("rankings, answers, measures"):
+                            results = self.experiment(*group)
+                            own, drawn = self._values(task, results)
+                        with hearing() as of_credit, clock.stage("credit"):
+                            frames = self.credit(*group, results)
+                    except DeferredError:
+                        deferred.append(f"{task.name}, {name}: {retriever}")
+                        with contextlib.suppress(DeferredError):  # its prompts can be known as well
+                            if self.settings.credit in SUBSETS:
+                                self.subsets(*group)
+                        continue
                     model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
                     if keep_rankings:
                         place = model_folder(self.folder, self.settings.name, tuple(model.values()))
@@ -221,22 +243,27 @@ class RagStudy:
                             "warnings": list(dict.fromkeys([*of_labels, *heard, *of_credit])),
                             **({} if command is None else {"command": command}),
                         }
+                        results.credits = frames
                         results.save(place)
-                        for system, frame in frames.items():
-                            (place / "credit").mkdir(exist_ok=True)
-                            write_credit(frame, place / "credit" / f"{system}.parquet")
                     if frames:
                         alphas = {self.settings.systems[s]: f for s, f in frames.items()}
                         credit = credit_values(alphas, labeled.qrels, self.settings.cutoff)
                         own = pd.concat([own, credit], ignore_index=True)
                     values.append(own.assign(**model))
                     utilities.append(drawn.assign(**model))
+                if not utilities:
+                    continue
                 normalized = normalized_utility(
                     pd.concat(utilities, ignore_index=True),
                     over=self.settings.eu_over,
                     deterministic=self.settings.eu_deterministic,
                 )
                 values.append(normalized.assign(**{MEASURE: EU})[list(values[-1].columns)])
+        if deferred:
+            raise DeferredError(
+                f"these wait for answers from a batch of prompts: {listed(deferred, 3)}; run "
+                "again when they were read"
+            )
         if not values:
             raise InputError("; ".join(notes))
         return RagResults(
@@ -308,9 +335,10 @@ class RagStudy:
         keys = zip(plan[TASK], plan[GENERATOR], plan[RETRIEVER], strict=True)
         prompts = float(sum(n * share[key] for n, key in zip(plan["prompts"], keys, strict=True)))
         hours = math.nan if speed is None else prompts / speed / 3600
+        unknown = f"unknown; give {advice('plan(speed=): prompts a second', '--speed')}"
         note = (
             f"\nAbout {prompts:,.0f} prompts are still to be answered. Hours: "
-            f"{'unknown; give --speed' if speed is None else f'about {hours:.1f}'}. Equal prompts "
+            f"{unknown if speed is None else f'about {hours:.1f}'}. Equal prompts "
             "of all systems count once; the oracle's are counted at most."
         )
         return Plan(plan, {"prompts": prompts, "hours": hours}, note)

@@ -232,6 +232,7 @@ def fairness_intervals(
     where = "fairness_intervals"
     if len(edges) < 2 or not (np.diff(edges) > 0).all():
         raise ParameterError(f"{where}: edges must rise; found {edges!r}")
+    edges = tuple(np.round(edges, _DIGITS).tolist())  # as EE-D: each holds its lower end
     drawing = {"test": test, "confidence": confidence, "resamples": resamples, "seed": seed}
     parts = []
     for model, wide in models(values, where):
@@ -281,7 +282,7 @@ def _floors(sizes: pd.DataFrame | None, model: tuple[Any, ...], cutoff: int) -> 
     require(sizes, [TASK, GENERATOR, QID, DOCUMENTS], "fairness_intervals (sizes)")
     own = sizes[(sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])]
     n = own[DOCUMENTS].to_numpy(dtype=np.float64)
-    return np.asarray(np.minimum(cutoff, n) / n)
+    return np.asarray(np.round(np.minimum(cutoff, n) / n, _DIGITS))
 
 
 def _intervals(
@@ -298,10 +299,12 @@ def _intervals(
     points = wide[is_sampled].dropna(subset=[EE_D, EU])
     disparity = np.round(points[EE_D].to_numpy(), _DIGITS)
     place: IntArray = np.searchsorted(np.asarray(edges), disparity, side="right") - 1
+    # with one digit, as the paper prints them, where that is the edge
+    names = [max(f"{edge:.1f}", f"{edge:.9g}", key=len) for edge in edges]
     last, at_end = len(edges) - 2, disparity == edges[-1]
     place[at_end] = last if closed else last + 1
     rows = []
-    for number, (low, high) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for number, high in enumerate(edges[1:]):
         end = "]" if closed and number == last else ")"
         own = points[EU][place == number]
         per_query = own.groupby(level=QID).mean()
@@ -317,7 +320,7 @@ def _intervals(
         rows.append(
             {
                 **dict(zip(MODEL, model, strict=True)),
-                INTERVAL: f"[{low:.1f}, {high:.1f}{end}",
+                INTERVAL: f"[{names[number]}, {names[number + 1]}{end}",
                 BASELINE: fixed.mean(),
                 "mean": own.mean(),
                 VALUE: own.mean() - fixed.mean(),

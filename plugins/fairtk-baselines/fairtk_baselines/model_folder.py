@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fairtk.errors import FormatError
-from fairtk.io import atomic_write
+from fairtk.io import atomic_write, locked
 
 LOCK = ".lock"
 
@@ -68,17 +68,18 @@ class ModelFolder:
         self.check_free(folder)
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        for name, write in data.items():
-            with atomic_write(path / name) as temporary:
-                write(temporary)
-        whole = {"kind": self.kind, "version": self.version, **record}
-        text = json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1)
-        with atomic_write(path / self.record) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        for old in path.glob(self.data):
-            if old.name not in data:
-                with contextlib.suppress(OSError):  # another process may read it
-                    old.unlink()
+        with locked(path):  # what one saved, another would remove
+            for name, write in data.items():
+                with atomic_write(path / name) as temporary:
+                    write(temporary)
+            whole = {"kind": self.kind, "version": self.version, **record}
+            text = json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1)
+            with atomic_write(path / self.record) as temporary:
+                temporary.write_text(text, encoding="utf-8")
+            for old in path.glob(self.data):
+                if old.name not in data:
+                    with contextlib.suppress(OSError):  # another process may read it
+                        old.unlink()
 
     def read(self, folder: Folder) -> dict[str, Any]:
         """Return the record."""

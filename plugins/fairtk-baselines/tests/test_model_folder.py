@@ -1,5 +1,7 @@
 """What all saved models have in common."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from fairtk_baselines.model_folder import ModelFolder
 
@@ -28,6 +30,15 @@ def test_the_files_of_others_are_found_behind_our_own(tmp_path, other):
     with pytest.raises(FormatError, match=f"found '{other}'.*nothing here is overwritten"):
         save(tmp_path, 1)
     assert not (tmp_path / "toy.json").exists()
+
+
+def test_of_models_that_are_saved_at_the_same_time_one_is_there(tmp_path):
+    for turn in range(20):
+        folder = tmp_path / str(turn)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(save, [folder] * 4, range(4)))
+        parts = TOYS.read(folder)["parts"]
+        assert [p.name for p in folder.glob("toy-*")] == [f"toy-{parts}.txt"]
 
 
 def test_only_data_files_in_the_folder_are_read(tmp_path):

@@ -84,7 +84,7 @@ def collection():
 
 def article(page, text, rng):
     rng.shuffle(text)
-    return {"id": page, "title": text[0], "url": f"https://example.org/{page}",
+    return {"id": page, "title": text[0], "url": f"https://pages.invalid/{page}",
             "plain": " ".join(text[1:])}  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import qr_world
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.experiment import folds
-from fairtk.experiment.saved import Evaluation
+from fairtk.experiment.values import Evaluation
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import Settings
 from fairtk.studies.fair_qr.report import all_tables
@@ -143,7 +143,7 @@ def test_tuning_needs_other_topics(gender, tmp_path):
         tuning={"bm25": {"b": [0.4]}},
         systems=("bm25",),
     )
-    with pytest.raises(InputError, match="needs 2 folds and topics at least.*--no-tuning"):
+    with pytest.raises(InputError, match="needs 2 folds and topics.*by Settings.tuning={}"):
         one.run()
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fairtk.cli.options import engine_options
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.studies.fair_qr import QrConfiguration
 from fairtk.studies.fair_rag import RagConfiguration, RagSettings, RagStudy, read_tasks
@@ -72,7 +73,8 @@ def test_a_file_says_all(tmp_path):
         [options."t5:models/a"]
         num_beams = 1
         [engine]
-        workers = 2
+        executor = "dask"
+        scheduler = "tcp://10.0.0.1:8786"
         """,
     )
     found = RagConfiguration.read(path)
@@ -80,7 +82,12 @@ def test_a_file_says_all(tmp_path):
     assert found.output == str(tmp_path / "out")
     assert found.retrievers == ("bm25", "contriever:local") and found.models == ("t5:models/a",)
     assert found.settings == RagSettings(alphas=(0, 3), n_samples=7)
-    assert found.options == {"t5:models/a": {"num_beams": 1}} and found.engine == {"workers": 2}
+    assert found.options == {"t5:models/a": {"num_beams": 1}}
+    assert found.engine == {"executor": "dask", "scheduler": "tcp://10.0.0.1:8786"}
+    options = {"executor": None, "workers": None, "scheduler": "tcp://10.0.0.2:8786"}
+    assert engine_options(found.engine, options) == {"executor": "dask"} | {
+        "scheduler": "tcp://10.0.0.2:8786"
+    }
     changed = found.changed({"seed": 3, "cutoff": None}, data={"tasks": ()}, output="other")
     assert (changed.settings.seed, changed.settings.cutoff) == (3, 5)
     assert changed.data == found.data and changed.output == "other"
@@ -117,7 +124,7 @@ def test_files_that_are_wrong(tmp_path, text, said):
     [
         ("t5:x", "num_beems = 3", "'t5:x': unknown setting of .* 'num_beems'.*'num_beams'"),
         ("t5:x", "dtype = 3", "HuggingFaceSeq2Seq: dtype must be a text; found 3"),
-        ("openai:m", "base_url = 3", "OpenAICompatible: base_url must be a text; found 3"),
+        ("openai:m", "base_url = 3", "OpenAICompatible: base_url must be a text, .*; found 3"),
         ("t5:y", "dtype = 'auto'", "unknown retriever or generator .* 't5:y'; did you mean 't5:x'"),
         ("bm25", "k3 = 1", "'bm25' has no option 'k3'; known: b, epsilon, k1"),
         ("bm25", "k1 = 'x'", "k1 must be at least 0; found 'x'"),
@@ -148,7 +155,7 @@ def test_sources(tmp_path):
 
 
 def test_tasks_of_folders_and_ids(tmp_path):
-    with pytest.raises(InputError, match="--task 4"):
+    with pytest.raises(InputError, match=r"which of LaMP.s tasks.*numbers=\[4\]"):
         read_tasks(tmp_path)
     with pytest.raises(InputError, match="says which task it is"):
         read_tasks("lamp/4/dev", (4,))

@@ -10,7 +10,8 @@ import pytest
 
 from fairtk import BM25Scorer, demo
 from fairtk.errors import DataWarning, ParameterError
-from fairtk.io import read_credit, write_figure
+from fairtk.experiment import open_results
+from fairtk.io import write_figure
 from fairtk.studies.fair_rag import (
     LampTask,
     RagConfiguration,
@@ -168,8 +169,8 @@ def test_a_study_with_credit(tmp_path, maker):
         .tables()["credit"]
         .equals(results.tables()["credit"])
     )
-    [saved] = place.glob("models/*/credit/alpha 8.parquet")
-    assert read_credit(saved)["sample"].nunique() == 3
+    [saved] = place.glob("models/*")
+    assert open_results(saved).credit("alpha 8")["sample"].nunique() == 3
 
 
 def test_citations_are_read_from_the_answers_and_ask_nothing(tmp_path):

@@ -113,7 +113,7 @@ def test_results_of_several_settings_lie_side_by_side(done, tmp_path):
     name = results.save(tmp_path).name
     other = RagResults(**{**vars(results), "settings": RagSettings(seed=1)})
     other.save(tmp_path)
-    with pytest.raises(NotFoundError, match="--setting") as error:
+    with pytest.raises(NotFoundError, match="unknown setting ''; known") as error:
         RagResults.load(tmp_path)
     assert name in str(error.value) and other.settings.name in str(error.value)
     assert RagResults.load(tmp_path, name).settings == results.settings

@@ -82,6 +82,19 @@ def test_rounding_moves_no_point():
     assert table.loc["[0.6, 0.8)", "points"] == 3
 
 
+def test_edges_of_more_digits():
+    # they were named with one digit, [0.2, 0.44) as [0.2, 0.4), beside what the paper has there;
+    # and 1/3 was left out of the interval that begins with it
+    points = [(1, "a", 1 / 3, 0.9), (2, "a", 0.24, 0.7)]
+    edges = (0.15, 0.25, 1 / 3, 0.4)
+    table = fairness_intervals(values(points + FIXED), cutoff=5, edges=edges)
+    names = ["[0.15, 0.25)", "[0.25, 0.333333333)", "[0.333333333, 0.4)"]
+    assert table["interval"].tolist() == names and table["paper"].isna().all()
+    assert table["points"].tolist() == [1, 0, 1]
+    near = fairness_intervals(values(points + FIXED), cutoff=5, edges=(0.2, 0.44), closed=True)
+    assert near["interval"].tolist() == ["[0.2, 0.44]"] and near["paper"].isna().all()
+
+
 def test_what_is_out_of_reach_is_marked():
     points = [(1, "a", 0.3, 0.8), (1, "b", 0.5, 0.8)]
     # k = 5: floors 5/20 = 0.25 and 5/10 = 0.5

@@ -1,0 +1,69 @@
+"""``fairtk export``: results for other tools."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from fairtk.cli.options import measures_option
+from fairtk.cli.output import echo
+
+FORMS = ("parquet", "trec", "every-eval-ever")
+
+
+def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from fairtk.experiment import results_schema
+
+        echo(json.dumps(results_schema(), indent=2))
+        ctx.exit()
+
+
+@click.command("export")
+@click.argument("source", metavar="STORE|STUDY")
+@click.option("-o", "--output", required=True, metavar="DIR", help="A new or an empty folder.")
+@click.option("--format", "form", type=click.Choice(FORMS), default=FORMS[0], show_default=True,
+              help="Tables and JSON of saved results; run files, each with its ir_metadata, and "
+              "qrels; or a record of Every Eval Ever for each system.")  # fmt: skip
+@click.option("--setting", metavar="NAME", help="Of a study with results of several settings.")
+@click.option("--qrels", metavar="FILE|DATASET", help="Labels, for the folder of a store.")
+@click.option("--gold", metavar="FILE", help="Gold answers, if the qrels have none.")
+@measures_option("A measure, for the folder of a store.")
+@click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
+              help="Print the JSON Schema of the exported folder, and end.")  # fmt: skip
+def command(
+    source: str,
+    output: str,
+    form: str,
+    setting: str | None,
+    qrels: str | None,
+    gold: str | None,
+    measures: tuple[str, ...],
+) -> None:
+    """Write the results in STORE or STUDY to DIR, in forms that need no fairtk to be read.
+
+    STORE is the save_dir of an experiment, STUDY the output folder of a study; what `Results.save`
+    wrote is taken, too. A store holds what systems gave, and not what was measured: give --qrels
+    and measures, or DIR has rankings, answers and credit only. The results of a study are in a
+    folder for each attribute or model, with the study's own tables beside them.
+
+    DIR has values.parquet, means.parquet, rankings/*.parquet, answers.parquet, credit.parquet,
+    qrels.parquet, config.json, environment.json and a manifest with their digests; the page on
+    exported results says what is in each. `fairtk.experiment.export` does the same in Python.
+
+    \b
+    Examples:
+      fairtk export my-experiment -o results --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)"
+      duckdb -c "SELECT system, measure, avg(value) FROM 'results/values.parquet' GROUP BY ALL"
+      fairtk export my-study -o of-study
+      duckdb -c "SELECT system, measure, avg(value) FROM 'of-study/*/values.parquet' GROUP BY ALL"
+      fairtk export my-experiment -o runs --format trec
+    """  # noqa: D301 - click reads the backslash
+    from fairtk.experiment import export
+
+    places = export(
+        source, output, form=form, qrels=qrels, measures=measures, gold=gold, setting=setting
+    )
+    for place in places:
+        click.echo(f"Results: {place}")

@@ -1,0 +1,319 @@
+"""``fairtk prompts``: studies whose prompts are answered from files give what they give online."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import batch_server
+import pandas as pd
+import pytest
+import qr_world
+from batch_server import answered, serving_batches
+from chat_server import KEY, serving
+from test_cli_rag import folder_of, short
+
+from fairtk import cli
+from fairtk.llm import Batches, Ledger, OpenAICompatible, questions
+from fairtk.studies.frame import TIMES
+
+pytest.importorskip("openai")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path, tmp_path_factory):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def sums(folder):
+    """Return the sha256 of all tables of a study, without columns of seconds."""
+    found = {}
+    for path in sorted(folder.rglob("tables/*.csv")):
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        assert len(frame)
+        text = frame.drop(columns=[c for c in frame if c in TIMES]).to_csv(index=False)
+        found[path.name] = hashlib.sha256(text.encode()).hexdigest()
+    assert found
+    return found
+
+
+def error_line(line):
+    body = {"error": {"code": "server_error", "message": "try again"}}
+    return {**line, "response": {"status_code": 500, "request_id": "r", "body": body}}
+
+
+def answer_files(folder, number, rule):
+    """Write answers to the files of a round: out of order, with errors first, twice, and cut."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = [file["name"] for file in manifest["files"] if file["round"] == number]
+    lines = [json.loads(x) for name in files for x in (folder / name).read_text().splitlines()]
+    good = [json.dumps(answered(line, rule)) for line in lines]
+    first, second = folder / f"first-{number}", folder / f"second-{number}"
+    # an error of a prompt that another line answers, a duplicate, and a last line that is cut
+    broken = json.dumps(error_line(answered(lines[0])))
+    first.write_text("\n".join([*good[:0:-2], good[-1], broken]) + "\n" + good[0][:40])
+    second.write_text("".join(f"{line}\n" for line in good))
+    return len(lines), first, second
+
+
+def until_done(fairtk, source, rule):
+    """Write, answer and read round after round; return how many prompts each asked for."""
+    rounds = []
+    while True:
+        done = fairtk("prompts", "write", source, "-o", "prompts")
+        assert done.exit_code == 0, done.output
+        if "Nothing is missing" in done.stdout:
+            return rounds
+        count, first, second = answer_files(Path("prompts"), len(rounds) + 1, rule)
+        rounds.append(count)
+        assert f"Round {len(rounds)}: {count} prompts in" in done.stdout
+        some = fairtk("prompts", "read", "prompts", first)
+        assert some.exit_code == 0 and "cut 1" in some.stdout and "error 1" in some.stdout
+        if count > 1:
+            assert "duplicate 1" in some.stdout
+        rest = fairtk("prompts", "read", "prompts", second)
+        assert rest.exit_code == 0 and "there" in rest.stdout or count == 1, rest.output
+        assert "0 failed, 0 are out" in rest.stdout
+
+
+def rag_rule(prompt, *_):
+    return "comedy" if "the tag for the movie" in prompt and len(prompt) % 3 else "?"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("credit", "rounds"), [("none", 2), ("shapley", 2)])
+def test_rag_from_files_is_rag_online(fairtk, tmp_path, credit, rounds):
+    folder = folder_of(tmp_path / "data", 3, short)
+    study = f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 3\n"
+    study += f"alphas = [0, 4]\ncredit = '{credit}'\nmin_useful = 1\n"
+    path = tmp_path / "study.toml"
+    path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\nseed = 3\n")
+    asked = until_done(fairtk, path, rag_rule)
+    assert len(asked) == rounds and asked[0] == 3 * (1 + 3)  # labels first
+    status = fairtk("prompts", "status", "prompts", "--format", "json")
+    assert [row["out"] for row in json.loads(status.stdout)] == [0] * rounds
+    again = fairtk("rag", path, "--offline", "--format", "json")
+    assert again.exit_code == 0, again.output
+    with serving(rag_rule) as server:
+        words = ["rag", path, "-o", "online", "--base-url", server.url, "--format", "json"]
+        online = fairtk(*words)
+        assert online.exit_code == 0, online.output
+        assert len(server.requests) == sum(asked)
+    assert again.stdout == online.stdout
+    assert sums(tmp_path / "out") == sums(tmp_path / "online")
+    # the output folder stands for the study, too
+    more = fairtk("prompts", "write", "out", "-o", "more")
+    assert more.exit_code == 0 and "Nothing is missing" in more.stdout
+
+
+@pytest.mark.slow
+def test_a_loop_from_files_is_the_loop_online(fairtk, tmp_path, tmp_path_factory):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    wiki = qr_world.write_world(tmp_path / "wiki")
+    study = f"folder = '{wiki}'\nattributes = ['gender']\ncutoff = 5\ncandidates = 10\n"
+    study += "systems = ['bm25', 'fair-qr', 'random-terms']\n[tuning]\n"
+    study += "[variations]\nmax_iterations = [1, 5]\n"
+    path = tmp_path / "study.toml"
+    with serving(qr_world.adds_a_term) as server:
+        address = f"base_url = '{server.url}'\n"
+        path.write_text(f"{study}[llm]\nbackend = 'openai'\nmodel = 'toy'\n{address}")
+        asked = until_done(fairtk, path, qr_world.adds_a_term)
+        assert len(asked) > 1 and server.requests == []  # what is asked next depends on answers
+        again = fairtk("qr", path, "--offline")
+        online = fairtk("qr", path, "-o", "online")
+        assert again.exit_code == online.exit_code == 0, again.output + online.output
+        assert len(server.requests) == sum(asked)
+    own, other = tmp_path / "fair-qr-study", tmp_path / "online"
+    assert qr_world.differences(qr_world.sums(own), qr_world.sums(other)) == []
+    names = [p.relative_to(own) for p in [*own.glob("*.csv"), *own.glob("tables/*")]]
+    assert len(names) > 10
+    for name in names:  # byte for byte
+        if name.stem != "costs":
+            assert (own / name).read_bytes() == (other / name).read_bytes(), name
+    costs = [pd.read_parquet(folder / "costs.parquet") for folder in (own, other)]
+    costs = [frame.drop(columns=[c for c in frame if c in TIMES]) for frame in costs]
+    pd.testing.assert_frame_equal(*costs)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"command": 1, "folder": 2}', '{"command": "rag \\"x", "folder": "/"}',
+     '{"command": "prompts write x", "folder": "/"}', '{"command": "rag", "folder": "/nowhere"}'],
+)  # fmt: skip
+def test_a_folder_whose_command_is_not_to_be_read(fairtk, tmp_path, text):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/command.json").write_text(text)
+    done = fairtk("prompts", "write", "out", "-o", "prompts")
+    assert done.exit_code == 2 and done.output.count("\n") == 1, done.output
+    assert "out/command.json" in done.output and "--debug" not in done.output
+
+
+VLLM = """#!{python}
+import json, sys
+sys.path[:0] = {path!r}
+from batch_server import answered, serving_batches
+options = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))
+assert sys.argv[1] == "run-batch" and options.pop("--model") == "my/model", sys.argv
+with open(options.pop("-i")) as lines, open(options.pop("-o"), "w") as file:
+    for line in lines:
+        file.write(json.dumps(answered(json.loads(line))) + chr(10))
+assert not options, sys.argv
+"""
+SBATCH = """#!/bin/sh
+test "$1" = --wait || exit 9
+range=${2#--array=}
+for number in $(seq "${range%-*}" "${range#*-}"); do SLURM_ARRAY_TASK_ID=$number sh "$3"; done
+"""
+
+
+def tools(folder):
+    """Write a stand-in of vLLM and one of SLURM, and the command of this checkout."""
+    folder.mkdir()
+    own = f'#!/bin/sh\nexec {sys.executable} -m fairtk "$@"\n'
+    vllm = VLLM.format(python=sys.executable, path=[str(Path(batch_server.__file__).parent)])
+    for name, text in {"vllm": vllm, "sbatch": SBATCH, "fairtk": own}.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def recipe(heading, number=0):
+    """Return a script of the page on batches."""
+    page = Path(__file__).parents[2] / "docs/cookbook/batches.md"
+    section = page.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+    return section.split("```sh\n")[1 + number].split("```")[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heading", ["vLLM", "A SLURM array"])
+def test_recipes(fairtk, tmp_path, heading):
+    with Ledger(tmp_path / "answers.sqlite") as ledger:
+        llm = ledger.wrap(OpenAICompatible("my/model"))
+        texts = questions([f"prompt {number}" for number in range(2100)])
+        written = Batches(ledger).write(lambda: llm.complete(texts), tmp_path / "prompts")
+        assert written.prompts == 2100
+        if "SLURM" in heading:
+            (tmp_path / "answer.sh").write_text(recipe(heading, 1))
+        variables = {
+            **os.environ,
+            "PATH": f"{tools(tmp_path / 'bin')}:{os.environ['PATH']}",
+            "PYTHONPATH": str(Path(cli.__file__).parents[2]),
+        }
+        script = ["sh", "-e", "-c", recipe(heading)]
+        done = subprocess.run(script, env=variables, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "Answers: taken 2,100" in done.stdout
+        assert len(llm.complete(texts)) == 2100
+    if "SLURM" in heading:
+        assert len(list((tmp_path / "answers").iterdir())) == 3
+
+
+# Bad input ---------------------------------------------------------------------------------------
+
+
+def failed(result, code=2):
+    assert result.exit_code == code and result.stdout == "", result.output
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    return line
+
+
+def test_studies_that_are_none(fairtk, tmp_path):
+    write = ("-o", tmp_path / "p")
+    assert "no TOML file or output folder" in failed(fairtk("prompts", "write", "x.toml", *write))
+    tmp_path.joinpath("empty").mkdir()
+    assert "give its TOML file" in failed(fairtk("prompts", "write", tmp_path / "empty", *write))
+    study = tmp_path / "study.toml"
+    study.write_text("folder = 'x'\n")
+    assert "name its model by 'generators'" in failed(fairtk("prompts", "write", study, *write))
+    study.write_text("folder = 'x'\ngenerator = ['openai:m']\n")
+    text = failed(fairtk("prompts", "write", study, *write))
+    assert "this is no study (fairtk rag: unknown key 'generator'; did you mean" in text
+    study.write_text("folder = 'x'\ngenerators = ['openai:m']\n")
+    assert "leave it out" in failed(fairtk("prompts", "write", study, *write, "--offline"))
+    assert not (tmp_path / "p").exists()
+
+
+def test_folders_that_are_none(fairtk, tmp_path):
+    for name in ("status", "submit", "poll", "fetch", "drop"):
+        assert "no batch of prompts" in failed(fairtk("prompts", name, tmp_path))
+    with Ledger(tmp_path / "a.sqlite") as ledger:
+        llm = ledger.wrap(OpenAICompatible("toy", base_url="http://127.0.0.1:1/v1"))
+        Batches(ledger).write(lambda: llm.complete(questions("ab")), tmp_path / "p")
+    other = failed(fairtk("prompts", "read", tmp_path / "p", tmp_path / "none.jsonl"))
+    assert "no such file of answers" in other
+    (tmp_path / "odd.jsonl").write_text('{"custom_id": "x"}\n' * 12)
+    done = fairtk("prompts", "read", tmp_path / "p", tmp_path / "odd.jsonl")
+    assert done.exit_code == 2 and "Answers: unknown 12" in done.stdout
+    assert done.stderr.count("no prompt of this batch has this id") == 10
+    assert "unknown: and 2 more" in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert "odd.jsonl: nothing in it answers a prompt of" in last and "custom_id" in last
+    shown = fairtk("prompts", "status", tmp_path / "p")
+    assert "Round 1: 0 of 2 prompts are answered, 0 failed, 2 are out" in shown.stdout
+    (tmp_path / "a.sqlite").rename(tmp_path / "b.sqlite")
+    assert "name it with --ledger" in failed(fairtk("prompts", "status", tmp_path / "p"))
+    done = fairtk("prompts", "drop", tmp_path / "p", "--ledger", tmp_path / "b.sqlite")
+    assert done.stdout == "2 prompts are given up\n"
+
+
+def test_a_file_of_something_else_is_an_error(fairtk, tmp_path):
+    with Ledger(tmp_path / "a.sqlite") as ledger:
+        llm = ledger.wrap(OpenAICompatible("toy", base_url="http://127.0.0.1:1/v1"))
+        Batches(ledger).write(lambda: llm.complete(questions("ab")), tmp_path / "p")
+    texts = (tmp_path / "p/batch-0001.jsonl").read_text().splitlines()
+    good = [json.dumps(answered(json.loads(text))) for text in texts]
+    files = {
+        "run": ["q1 Q0 d1 1 2.5 t"] * 300,
+        "prompts": texts,
+        "part": [good[0], *["q1"] * 30],
+        "whole": good,
+        "empty": [],
+    }
+    for name, lines in files.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    codes = {name: fairtk("prompts", "read", "p", name) for name in [*files, "part", "whole"]}
+    for name in ("run", "prompts"):
+        last = codes[name].stderr.splitlines()[-1]
+        assert codes[name].exit_code == 2 and f"Error: {name}: nothing in it answers" in last
+    assert len(codes["run"].stderr.splitlines()) == 12  # ten, how many more, and the error
+    for name in ("part", "whole", "empty"):  # also where all was read before
+        assert codes[name].exit_code == 0, codes[name].output
+    both = fairtk("prompts", "read", "p", "whole", "run")
+    assert both.exit_code == 2 and "Error: run: " in both.stderr and "there 2" in both.stdout
+
+
+@pytest.mark.slow
+def test_a_study_is_submitted_and_fetched(fairtk, tmp_path):
+    folder = folder_of(tmp_path / "data", 3, short)
+    path = tmp_path / "study.toml"
+    with serving_batches(rag_rule) as server:
+        path.write_text(
+            f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 2\n"
+            f"alphas = [4]\nmin_useful = 1\noutput = 'out'\n"
+            f"[options.'openai:toy']\nbase_url = '{server.url}'\n"
+        )
+        prices = tmp_path / "prices.tsv"
+        prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
+        limits = ("--max-cost", 1, "--prices", prices)
+        for number in (1, 2):
+            done = fairtk("prompts", "write", path, "-o", "prompts", *limits)
+            assert f"Round {number}: " in done.stdout, done.output
+            assert "at most about 0." in done.stdout
+            assert fairtk("prompts", "submit", "prompts").exit_code == 0
+            assert "would be paid for twice" in failed(fairtk("prompts", "submit", "prompts"))
+            # nobody asks online for what is out
+            assert "wait for answers" in failed(fairtk("rag", path), 1)
+            polled = fairtk("prompts", "poll", "prompts", "--format", "json")
+            assert json.loads(polled.stdout)[-1]["status"] == "completed"
+            fetched = fairtk("prompts", "fetch", "prompts")
+            assert "Answers: taken " in fetched.stdout and "0 are out" in fetched.stdout
+        assert fairtk("rag", path, "--offline").exit_code == 0
+        assert len(server.paid) == len(set(server.paid))
+        assert not any("chat" in place for _, place in server.requests)

@@ -1,0 +1,339 @@
+"""A Dask cluster in processes of its own, over TCP: workers that join, are slow, and die."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from experiment_stages import Echo, Padded, Retriever, Waits, world
+
+import fairtk
+from fairtk import FairSampler, Generator
+from fairtk.errors import ParameterError, WorkerError
+from fairtk.experiment import DaskExecutor, executors
+
+distributed = pytest.importorskip("distributed")
+
+SIZES = {"slow": 4}
+"""How much longer than others some workers take, by name."""
+
+
+class Cluster:
+    """A scheduler and workers, each a process of its own on 127.0.0.1."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.file = folder / "scheduler.json"
+        self.processes = {}
+        self.start("scheduler", "dask_scheduler", "--port", "0", "--scheduler-file", str(self.file))
+        until(lambda: self.file.exists() and self.file.read_text().endswith("}"), "the scheduler")
+        self.address = json.loads(self.file.read_text())["address"]
+
+    def start(self, name, command, *arguments):
+        paths = [str(Path(__file__).parent), *filter(None, sys.path)]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(paths),
+            "SLOWER": str(SIZES.get(name, 1)),
+            "WORKER": name,
+            "OMP_NUM_THREADS": "1",
+        }
+        call = [sys.executable, "-m", f"distributed.cli.{command}", *arguments]
+        with open(self.folder / f"{name}.log", "w") as log:
+            self.processes[name] = subprocess.Popen(
+                [*call, "--host", "127.0.0.1", "--no-dashboard"], env=environment, stderr=log
+            )
+
+    def worker(self, name, threads=1, nanny="--no-nanny"):
+        """Start a worker, which nothing restarts but a nanny."""
+        more = ("--nthreads", str(threads), nanny, "--name", name)
+        self.start(name, "dask_worker", self.address, *more)
+
+    def end(self):
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
+def until(condition, what, seconds=120):
+    """Wait for a condition, and say what did not come."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what} did not come in {seconds} s"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Return a scheduler without workers."""
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.end()
+
+
+@pytest.fixture
+def client(cluster):
+    """Return a client of a cluster with two workers."""
+    for name in ("one", "two"):
+        cluster.worker(name)
+    with distributed.Client(cluster.address, set_as_default=False) as client:
+        client.wait_for_workers(2, timeout=120)
+        yield client
+
+
+def everything(results):
+    """Return all tables as bytes."""
+    parts = [results.per_query, *(results.rankings(name) for name in results.systems)]
+    return [part.to_csv(index=False) for part in parts]
+
+
+def calls(path):
+    """Return how many batches each worker took."""
+    lines = path.read_text().split() if path.exists() else []
+    return {name: lines.count(name) for name in lines}
+
+
+def says(texts, capfd):
+    """Add what was written to stderr since; return whether workers are waited for."""
+    texts.append(capfd.readouterr().err)
+    return "waiting for one" in "".join(texts)
+
+
+@contextlib.contextmanager
+def beside(disturb):
+    """Something that happens to a cluster while it works."""
+    thread = threading.Thread(target=disturb)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+@pytest.mark.slow
+def test_workers_die_join_and_are_slow(cluster, tmp_path):
+    """Three workers; one is killed in the midst of it, with what it had, and another comes."""
+    topics, qrels = world(60)
+    log = tmp_path / "calls"
+    for name in ("one", "two", "slow"):
+        cluster.worker(name)
+
+    def systems(path=None):
+        retriever = Retriever() >> Waits(0.1 if path else 0, path)
+        sampled = retriever >> FairSampler(n_samples=3, cutoff=3)
+        return {"a": sampled >> Generator(Echo(), prompt="rag", cutoff=2), "b": retriever % 3}
+
+    events = []
+
+    def disturb():
+        until(lambda: {"one", "two", "slow"} <= calls(log).keys(), "a batch of each worker")
+        cluster.processes["one"].kill()
+        cluster.processes["one"].wait()
+        events.append(calls(log))
+        cluster.worker("new")
+        until(lambda: "new" in calls(log), "a batch of the new worker")
+        events.append(calls(log))
+
+    with beside(disturb):
+        results = fairtk.Experiment(
+            systems(log),
+            topics,
+            qrels,
+            ["E(nDCG@3)"],
+            executor="dask",
+            scheduler=cluster.address,
+            batch_size=1,
+            save_dir=tmp_path / "store",
+        )
+    assert len(events) == 2, "it ended before anything happened to it"
+    assert calls(log)["one"] == events[0]["one"] <= calls(log)["two"]
+    assert calls(log)["slow"] < calls(log)["two"]
+    expected = fairtk.Experiment(systems(), topics, qrels, ["E(nDCG@3)"], threads=1)
+    assert everything(results) == everything(expected)
+    assert len(results.failures) == 0
+
+
+@pytest.mark.slow
+def test_all_that_hold_a_stage_die(cluster, tmp_path, monkeypatch, capfd):
+    """The only worker is killed, with the only copy of the stage; the next one gets it anew."""
+    monkeypatch.setattr(executors, "_PATIENCE", 0.5)
+    topics, qrels = world(8)
+    log = tmp_path / "calls"
+    cluster.worker("one")
+
+    said = []
+
+    def disturb():
+        until(lambda: calls(log), "a first batch")
+        cluster.processes["one"].kill()
+        until(lambda: says(said, capfd), "the line that there is no worker")
+        cluster.worker("two")
+
+    with beside(disturb):
+        found = fairtk.Experiment(
+            {"a": Retriever() >> Waits(0.3, log)},
+            topics,
+            qrels,
+            ["nDCG@3"],
+            executor=DaskExecutor(scheduler=str(cluster.file)),  # the file has the address
+            batch_size=1,
+        )
+    assert "waiting for one (the last ones ended over a task; memory" in "".join(said)
+    assert calls(log)["two"] >= 6
+    expected = fairtk.Experiment({"a": Retriever() >> Waits(0)}, topics, qrels, ["nDCG@3"])
+    assert everything(found) == everything(expected)
+
+
+@pytest.mark.slow
+def test_a_client_stays_open_and_its_workers_keep_nothing(client, data):
+    topics, qrels = data
+    expected = fairtk.Experiment({"a": Retriever()}, topics, qrels, ["nDCG@3"])
+    for settings in ({"executor": client}, {"executor": "dask", "scheduler": client}):
+        found = fairtk.Experiment({"a": Retriever()}, topics, qrels, ["nDCG@3"], **settings)
+        assert everything(found) == everything(expected)
+        assert client.status == "running" and client.submit(abs, -1).result() == 1
+        assert set(client.run(loaded_stages).values()) == {0}
+    executor = DaskExecutor(scheduler=client)
+    assert repr(executor) == f"DaskExecutor(scheduler={client.scheduler.address!r})"
+    client.close()  # it has no address then
+    assert repr(executor).startswith("DaskExecutor(scheduler=")
+
+
+def loaded_stages():
+    """Return how many stages a worker has."""
+    return len(executors._loaded)
+
+
+@pytest.mark.slow
+def test_stages_and_batches_larger_than_a_message(client):
+    """A stage of 80 MB, and texts of 24 MB in a batch: Dask would warn of 10 MB in a task."""
+    topics = pd.DataFrame(
+        [
+            (f"q{i}", "words", f"q{i}-d{j}", 5 - j, j, chr(97 + i) * 2_000_000)
+            for i in range(4)
+            for j in range(3)
+        ],
+        columns=["qid", "query", "docno", "score", "rank", "text"],
+    )
+    qrels = topics[["qid", "docno"]].assign(label=1)
+    systems = {"a": Padded(80_000_000)}
+    expected = fairtk.Experiment(systems, topics, qrels, ["nDCG@3"])
+    found = fairtk.Experiment(systems, topics, qrels, ["nDCG@3"], executor=client)
+    assert everything(found) == everything(expected)
+
+
+@pytest.mark.slow
+def test_it_waits_for_a_first_worker(cluster, data, monkeypatch, capfd):
+    monkeypatch.setattr(executors, "_PATIENCE", 0.5)
+    topics, qrels = data
+
+    texts = []
+
+    def join():
+        until(lambda: says(texts, capfd), "the line that there is no worker")
+        cluster.worker("late", threads=4)  # does one task at a time all the same
+
+    with beside(join):
+        found = fairtk.Experiment(
+            {"a": Retriever()},
+            topics,
+            qrels,
+            ["nDCG@3"],
+            executor="dask",
+            scheduler=cluster.address,
+            batch_size=2,
+        )
+    expected = fairtk.Experiment({"a": Retriever()}, topics, qrels, ["nDCG@3"])
+    assert everything(found) == everything(expected)
+    texts.append(capfd.readouterr().err)
+    said = [line for line in "".join(texts).splitlines() if "no worker" in line]
+    assert said == [
+        f"no worker is there for the Dask scheduler at {cluster.address}: waiting for one"
+    ]
+
+
+@pytest.mark.slow
+def test_a_stage_that_ends_its_workers(cluster, data):
+    """Nannies start the workers again, which end again: that is not waited for without end."""
+    topics, qrels = data
+    for name in ("one", "two"):
+        cluster.worker(name, nanny="--nanny")
+
+    def end(inp):
+        import os
+
+        os._exit(1)
+
+    import pyterrier as pt
+
+    with pytest.raises(WorkerError, match="ended again and again over one task .* fewer workers"):
+        fairtk.Experiment(
+            {"a": pt.apply.generic(end)},
+            topics,
+            qrels,
+            ["nDCG@3"],
+            executor="dask",
+            scheduler=cluster.address,
+            batch_size=100,
+        )
+
+
+@pytest.mark.slow
+def test_the_scheduler_ends(cluster, tmp_path):
+    topics, qrels = world(20)
+    log = tmp_path / "calls"
+    cluster.worker("one")
+
+    def disturb():
+        until(lambda: calls(log), "a first batch")
+        cluster.processes["scheduler"].send_signal(signal.SIGKILL)
+
+    with (
+        # which looks for its scheduler for 3 s, and not for 30
+        distributed.Client(cluster.address, timeout=3, set_as_default=False) as client,
+        beside(disturb),
+        pytest.raises(WorkerError, match="the Dask (scheduler at tcp.* is gone|cluster takes no)"),
+    ):
+        fairtk.Experiment(
+            {"a": Retriever() >> Waits(0.3, log)},
+            topics,
+            qrels,
+            ["nDCG@3"],
+            executor=client,
+            batch_size=1,
+        )
+
+
+def test_what_is_wrong_with_the_settings_is_said_at_once(data, tmp_path):
+    def run(**settings):
+        fairtk.Experiment({"a": Retriever()}, *data, ["nDCG@3"], **settings)
+
+    with pytest.raises(ParameterError, match="scheduler is of executor='dask'; .*'serial'"):
+        run(scheduler="tcp://127.0.0.1:1")
+    with pytest.raises(ParameterError, match="workers=2 does not change a cluster that runs"):
+        run(executor="dask", scheduler="tcp://127.0.0.1:1", workers=2)
+    with pytest.raises(ParameterError, match="scheduler must be the address of .*; found 8786"):
+        run(executor="dask", scheduler=8786)
+    with pytest.raises(WorkerError, match=r"there is no scheduler file .*none\.json"):
+        run(executor="dask", scheduler=tmp_path / "none.json")
+    with pytest.raises(WorkerError, match="no Dask scheduler answers at nowhere://x"):
+        run(executor="dask", scheduler="nowhere://x")
+
+
+def test_another_version_is_refused():
+    kind, (error, _, _), _ = executors.run_there("0.0.1", b"", {})
+    assert kind == "failed" and isinstance(error, WorkerError)
+    assert "this process 0.0.1: install one version everywhere" in str(error)
+
+
+def test_what_has_ended_is_let_go(monkeypatch):
+    monkeypatch.setattr(executors, "_loaded", {"one": 1, "two": 2})
+    executors.unload(["one", "three"])
+    assert executors._loaded == {"two": 2}

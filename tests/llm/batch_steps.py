@@ -1,0 +1,137 @@
+"""A batch from writing to answers, in processes that are killed at a point: run as a script.
+
+``batch_steps.py FOLDER URL POINTS`` kills one process at each of so many points, spread over all
+that are passed, and lets another go on; it prints what the ledgers have then, as JSON. Where URL is
+``files``, no server is asked: answers lie in files, which are read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+from batch_server import answered
+
+from fairtk.errors import InputError
+from fairtk.llm import Batches, Ledger, OpenAICompatible, batch_files, batches, questions
+from fairtk.llm.store import Database
+
+PROMPTS = 12
+NOBODY = "http://127.0.0.1:9/v1"  # never asked
+
+
+def go(folder, url):
+    """Do what is left of a batch."""
+    with Ledger(folder / "answers.sqlite") as ledger:
+        llm = ledger.wrap(OpenAICompatible("toy", base_url=url.replace("files", NOBODY)))
+        own = Batches(ledger)
+        texts = [f"{folder.name}, prompt {number}" for number in range(PROMPTS)]
+        own.write(lambda: llm.complete(questions(texts)), folder / "prompts")
+        if url == "files":
+            own.read(folder / "prompts", answers_of(folder))
+            return
+        try:
+            own.submit(folder / "prompts")
+        except InputError as error:
+            assert "nothing is left to submit" in str(error)
+        own.poll(folder / "prompts")
+        own.fetch(folder / "prompts")
+
+
+def answers_of(folder):
+    """Return files of answers in another order, some of them twice."""
+    made = []
+    for path in sorted((folder / "prompts").glob("*.jsonl")):
+        lines = [json.dumps(answered(json.loads(line))) for line in path.open(encoding="utf-8")]
+        made.append(folder / path.name)
+        made[-1].write_text("\n".join([*lines[::-1], lines[0]]), encoding="utf-8")
+    return made
+
+
+def watched(point):
+    """Count what is passed; end this process at a point. Return the counter."""
+    import openai
+
+    passed = [0]
+
+    def step():
+        passed[0] += 1
+        if passed[0] == point:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def around(owner, name):
+        inner = getattr(owner, name)
+
+        def outer(*args, **options):
+            step()
+            value = inner(*args, **options)
+            step()
+            return value
+
+        setattr(owner, name, outer)
+
+    around(Database, "write")
+    around(os, "replace")
+    around(openai.DefaultHttpxClient.__base__, "send")
+    around(batch_files._File, "add")
+    return passed
+
+
+def in_a_process(work):
+    """Return how a process ended that did something."""
+    process = os.fork()
+    if process:
+        return os.waitpid(process, 0)[1]
+    try:
+        work()
+    except BaseException as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        os._exit(1)
+    os._exit(0)
+
+
+def state_of(folder):
+    with Ledger(folder / "answers.sqlite") as ledger:
+        read = ledger.store.file.read
+        (out,) = read("SELECT total(calls) FROM batches")
+        (paid,) = read("SELECT count(*) FROM payments")
+        files = sorted(path.name for path in (folder / "prompts").iterdir())
+        return {"answers": len(ledger), "paid": paid[0], "out": out[0], "files": files}
+
+
+def main(place, url, points):
+    batch_files.MOST_LINES = batches._TOGETHER = 5  # several files, several commits
+
+    def count():
+        passed = watched(0)
+        go(whole, url)
+        (place / "steps").write_text(str(passed[0]))
+
+    importlib.import_module("openai")  # once, for all processes
+    whole = place / "whole"
+    whole.mkdir()
+    assert in_a_process(count) == 0
+    steps = int((place / "steps").read_text())
+    states = {"whole": {**state_of(whole), "steps": steps}}
+    for number in range(points):
+        point = 1 + number * (steps - 1) // (points - 1)
+        folder = place / f"point {point}"
+        folder.mkdir()
+
+        def killed(folder=folder, point=point):
+            watched(point)
+            go(folder, url)
+
+        ended = in_a_process(killed)
+        assert os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGKILL, ended
+        assert in_a_process(lambda folder=folder: go(folder, url)) == 0, point
+        states[folder.name] = state_of(folder)
+    print(json.dumps(states))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

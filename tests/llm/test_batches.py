@@ -1,0 +1,472 @@
+"""Prompts in files: what is written, what is read, what is refused, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import pytest
+from batch_server import answer_of, answered, completion
+from chat_server import serving
+
+from fairtk.errors import DataWarning, FormatError, InputError, ParameterError
+from fairtk.llm import (
+    Batches,
+    Chat,
+    Completion,
+    DeferredError,
+    KeywordRefiner,
+    Ledger,
+    LLMError,
+    Message,
+    OpenAICompatible,
+    batch_files,
+    questions,
+)
+
+pytest.importorskip("openai")
+
+
+class World:
+    """A ledger, a model that nobody answers for, and a folder for its prompts."""
+
+    def __init__(self, place, **settings):
+        self.place, self.folder = place, place / "prompts"
+        self.ledger = Ledger(place / "answers.sqlite", **settings)
+        self.batches = Batches(self.ledger)
+        self.llm = self.model()
+
+    def model(self, name="toy", **settings):
+        address = {"base_url": "http://127.0.0.1:1/v1", **settings}
+        return self.ledger.wrap(OpenAICompatible(name, **address))
+
+    def write(self, texts, llm=None):
+        return self.batches.write(lambda: (llm or self.llm).complete(questions(texts)), self.folder)
+
+    def lines(self, name="batch-0001.jsonl"):
+        return [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+
+    def file(self, records, name="answers.jsonl", end="\n"):
+        path = self.place / name
+        texts = [one if isinstance(one, str) else json.dumps(one) for one in records]
+        path.write_text("\n".join(texts) + end, encoding="utf-8")
+        return path
+
+    def read(self, records, **settings):
+        return self.batches.read(self.folder, [self.file(records)], **settings)
+
+    @property
+    def payments(self):
+        return self.ledger.store.file.read("SELECT price FROM payments")
+
+
+@pytest.fixture
+def world(tmp_path):
+    made = World(tmp_path)
+    yield made
+    made.ledger.close()
+
+
+def counted(reading):
+    return {kind: count for kind, count in reading.counts.items() if count}
+
+
+# Writing -----------------------------------------------------------------------------------------
+
+
+def test_a_line_is_the_call_that_would_be_made(world):
+    chat = Chat((Message("system", "Be short\x00."), Message("user", "Où ? \ud800")))
+    settings = {"seed": 3, "max_completion_tokens": 9, "extra_body": {"top_p": 0.5}}
+    with serving(lambda *_: "x") as server:
+        llm = world.model(base_url=server.url, **settings)
+        written = world.batches.write(lambda: llm.complete([chat]), world.folder)
+        assert (written.round, written.prompts, server.requests) == (1, 1, [])
+        world.batches.drop(world.folder)
+        llm.complete([chat])
+        ((_, body, _),) = server.requests
+    (line,) = world.lines()
+    assert list(line) == ["custom_id", "method", "url", "body"]
+    assert (line["method"], line["url"]) == ("POST", "/v1/chat/completions")
+    assert line["custom_id"] == llm.key(chat)
+    assert line["body"] == body and body["top_p"] == 0.5 and body["max_completion_tokens"] == 9
+
+
+def test_only_what_is_missing_is_written_and_once(world):
+    with serving(lambda prompt, _: answer_of(prompt)) as server:
+        world.model(base_url=server.url).complete(questions(["a", "b"]))
+    assert world.write(["a", "b", "c", "c"]).prompts == 1
+    again = world.write(["a", "c", "d"])
+    assert (again.round, again.prompts, again.elsewhere) == (2, 1, 1)
+    assert [f.name for f in again.files] == ["batch-0002.jsonl"]
+    frame = world.batches.status(world.folder)
+    assert frame["prompts"].tolist() == [1, 1] and frame["out"].tolist() == [1, 1]
+    world.read([answered(line) for line in [*world.lines(), *world.lines("batch-0002.jsonl")]])
+    done = world.write(["a", "b", "c", "d"])
+    assert done.prompts == 0 and done.round == 0
+    assert [one.text for one in done.results] == [answer_of(x) for x in "abcd"]
+
+
+def test_files_are_cut_at_lines_and_bytes(world, monkeypatch):
+    assert (batch_files.MOST_LINES, batch_files.MOST_BYTES) == (50_000, 200_000_000)
+    monkeypatch.setattr(batch_files, "MOST_LINES", 3)
+    written = world.write([f"prompt {n}" for n in range(7)])
+    assert world.batches.status(world.folder)["prompts"].tolist() == [3, 3, 1]
+    monkeypatch.setattr(batch_files, "MOST_BYTES", 2 * written.files[2].stat().st_size)
+    world.write([f"beside {n}" for n in range(5)])
+    sizes = [path.stat().st_size for path in sorted(world.folder.glob("*.jsonl"))]
+    assert len(sizes) == 6 and max(sizes[3:]) <= 2 * sizes[2]
+    assert len(world.lines("batch-0006.jsonl")) == 1  # 5 lines, 2 a file
+
+
+def test_a_file_has_prompts_of_one_model(world):
+    def work():
+        for llm in (world.llm, world.model("other")):
+            try:
+                llm.complete(questions(["a", "b"]))
+            except DeferredError:
+                continue
+
+    written = world.batches.write(work, world.folder)
+    assert written.prompts == 4 and len(written.files) == 2
+    assert world.batches.status(world.folder)["model"].tolist() == ["toy", "other"]
+
+
+def test_models_of_this_machine_are_asked(world):
+    rules = world.ledger.wrap(KeywordRefiner({"g": ["t"]}, terms=1))
+    chat = Chat((Message("user", "x"),), {"keywords": "a", "group": ("g",)})
+    written = world.batches.write(lambda: rules.complete([chat]), world.folder)
+    assert written.results[0].text == '["a", "t"]' and not list(world.folder.glob("batch*"))
+
+
+def test_what_is_out_is_not_asked_online(world):
+    world.write(["a", "b"])
+    with serving(lambda prompt, _: answer_of(prompt)) as server:
+        llm = world.model(base_url=server.url)
+        with pytest.raises(DeferredError, match="2 prompts to 'toy' are out in the batch"):
+            llm.complete(questions(["a", "b", "c"]))
+        assert list(server.counts) == ["c"]  # all else is asked first
+        assert world.batches.drop(world.folder) == 2
+        assert len(llm.complete(questions(["a", "b", "c"]))) == 3 == len(server.requests)
+    # what the batch answers after all is no second answer
+    reading = world.read([answered(line) for line in world.lines()])
+    assert counted(reading) == {"taken": 2} and len(world.ledger) == 3
+
+
+def test_a_work_that_fails_leaves_nothing(world):
+    def work():
+        try:
+            world.llm.complete(questions(["a"]))
+        finally:
+            raise InputError("broken")
+
+    with pytest.raises(InputError, match="broken"):
+        world.batches.write(work, world.folder)
+    assert list(world.folder.iterdir()) == []
+    assert world.write(["a"]).prompts == 1
+
+
+def test_a_batch_belongs_to_one_ledger(world, tmp_path):
+    with Ledger(tmp_path / "other.sqlite") as ledger:
+        llm = ledger.wrap(OpenAICompatible("toy"))
+        with pytest.raises(ParameterError, match="a batch belongs to one ledger"):
+            world.write(["a"], llm)
+        world.write(["a"])
+        with pytest.raises(InputError, match="belong to the ledger .*answers.sqlite, not to"):
+            Batches(ledger).write(lambda: llm.complete(questions(["b"])), world.folder)
+    with pytest.raises(ParameterError, match="without offline=True"):
+        Batches(Ledger(world.ledger.path, offline=True))
+    with pytest.raises(ParameterError, match="rate must be finite and not negative"):
+        Batches(world.ledger, rate=-1)
+
+
+# Money -------------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_claimed_at_writing_and_settled_at_reading(tmp_path):
+    # most of a call: ceil(1 / 4) + 4 = 5 tokens at 2, 10 at 4 a million, at half the price
+    most = 0.5 * (5 * 2 + 10 * 4) / 1e6
+    prices = {"toy": (2.0, 4.0)}
+    world = World(tmp_path, max_cost=3.5 * most, prices=prices)
+    llm = world.model(max_tokens=10)
+    written = world.write(list("abcde"), llm)
+    assert (written.prompts, written.left_out) == (3, 2)
+    assert written.price == pytest.approx(3 * most)
+    assert "max_cost=" in written.reason and "could be exceeded" in written.reason
+    with (
+        Ledger(world.ledger.path, max_calls=3) as other,  # whose calls count with what is out
+        pytest.raises(LLMError, match="max_calls=3 is reached"),
+    ):
+        other.wrap(llm.llm).complete(questions(["f"]))
+    reading = world.read([answered(line) for line in world.lines()])
+    # 10 and 5 tokens each, as the server says
+    cost = 0.5 * (10 * 2 + 5 * 4) / 1e6
+    assert reading.price == pytest.approx(3 * cost) == pytest.approx(world.ledger.spent.price)
+    assert [price for (price,) in world.payments] == pytest.approx([cost] * 3)
+    again = world.write(list("abcde"), llm)  # one more fits: 3 * cost + most < 3.5 * most
+    assert (again.prompts, again.left_out) == (1, 1)
+    world.ledger.close()
+
+
+def test_a_limit_of_calls_counts_what_is_out(tmp_path):
+    world = World(tmp_path, max_calls=3)
+    assert world.write(list("abcde")).left_out == 2
+    assert world.write(list("abcde")).left_out == 2
+    world.read([answered(line) for line in world.lines()])
+    assert world.write(list("abcde")).left_out == 2  # 3 are paid
+    assert math.isnan(world.ledger.spent.price)
+    with Ledger(world.ledger.path, max_calls=3) as ledger:  # from now on
+        llm = ledger.wrap(world.llm.llm)
+        work = Batches(ledger).write(lambda: llm.complete(questions("abcde")), world.folder)
+    assert (work.prompts, work.left_out) == (2, 0)
+    world.ledger.close()
+
+
+# Reading -----------------------------------------------------------------------------------------
+
+
+def test_answers_in_any_order_once(world):
+    world.write([f"prompt {n}" for n in range(1200)])
+    good = [answered(line) for line in world.lines()]
+    reading = world.read([*good[:400:-1], good[700]])
+    assert counted(reading) == {"taken": 799, "duplicate": 1} and reading.out == 401
+    reading = world.read(good)
+    assert counted(reading) == {"taken": 401, "there": 799} and reading.out == 0
+    assert len(world.payments) == 1200
+    answers = world.llm.complete(questions([f"prompt {n}" for n in range(1200)]))
+    assert [a.text for a in answers] == [answer_of(f"prompt {n}") for n in range(1200)]
+    assert answers[0] == Completion(answer_of("prompt 0"), 10, 5, 0.0, "stop")
+
+
+def vllm_error(line, message):
+    # as vllm run-batch writes a prompt that it cannot take
+    error = {"object": "error", "message": message, "type": "BadRequestError", "code": 400}
+    response = {"status_code": 400, "request_id": "vllm-batch-1", "body": None}
+    return {"id": "v", "custom_id": line["custom_id"], "response": response, "error": error}
+
+
+def openai_error(line, code):
+    error = {"code": code, "message": "not run in time"}
+    return {"id": "b", "custom_id": line["custom_id"], "response": None, "error": error}
+
+
+def test_what_cannot_be_taken_is_counted_and_named(world):
+    world.write([f"p{n}" for n in range(9)])
+    lines = world.lines()
+    other = answered(lines[4])
+    other["response"]["body"]["model"] = "toy-mini"
+    cut = answered(lines[5])
+    cut["response"]["body"] = completion(lines[5]["body"], "half an", "length")
+    refused = answered(lines[6])
+    refused["response"]["body"]["choices"][0]["message"] = {"content": None, "refusal": "I cannot"}
+    odd = answered(lines[7])
+    odd["response"]["body"] = completion(lines[7]["body"], "a\x00b\ud800")
+    version = answered(lines[8])
+    version["response"]["body"]["model"] = "toy-2024-08-06"
+    records = [
+        answered(lines[0]),
+        answered(lines[0]),
+        vllm_error(lines[1], "too long"),
+        openai_error(lines[2], "batch_expired"),
+        {**answered(lines[3]), "custom_id": "of-another-study"},
+        other,
+        cut,
+        refused,
+        odd,
+        version,
+        "[1]",
+        '{"custom_id": 3}',
+        lines[3],
+        "\x00\x00",
+        json.dumps(answered(lines[3]))[:60],
+    ]
+    path, empty = world.file(records, end=""), world.place / "empty.jsonl"
+    empty.write_bytes(b"")
+    reading = world.batches.read(world.folder, [path, empty])
+    assert counted(reading) == {
+        **{"taken": 5, "unusable": 2, "duplicate": 1, "error": 2, "unknown": 1, "other model": 1},
+        **{"broken": 4, "cut": 1, "empty": 1},
+    }
+    problems = {kind: [text.replace(str(path), "F") for text in texts]
+                for kind, texts in reading.problems.items()}  # fmt: skip
+    keys = [line["custom_id"] for line in lines]
+    assert problems["error"] == [
+        f"F:3: {keys[1]}: 400: too long",
+        f"F:4: {keys[2]}: batch_expired: not run in time",
+    ]
+    assert problems["unknown"] == ["F:5: of-another-study: no prompt of this batch has this id"]
+    assert problems["other model"] == [f"F:6: {keys[4]}: asked was 'toy', not 'toy-mini'"]
+    assert problems["unusable"] == [
+        f"F:7: {keys[5]}: no use: length",
+        f"F:8: {keys[6]}: no use: refusal",
+    ]
+    assert problems["broken"][2] == f"F:13: {keys[3]}: this is a prompt, and not an answer"
+    assert problems["cut"] == ["F:15: the last line is not whole"]
+    assert problems["empty"] == [f"{empty}: the file is empty"]
+    texts = {key: answer.text for key, answer in world.ledger.recorded(keys).items()}
+    assert texts[keys[7]] == "a\\x00b\\ud800" and texts[keys[5]] == "half an"
+    # errors are free to be written again; what another model said stands out until it is taken
+    assert reading.out == 2 and world.write([f"p{n}" for n in range(9)]).prompts == 2
+    assert counted(world.read([other], models=["toy-mini"])) == {"taken": 1}
+
+
+def test_a_file_of_another_study(world, tmp_path):
+    world.write(["a"])
+    (tmp_path / "two").mkdir()
+    other = World(tmp_path / "two")
+    other.write(["x", "y"])
+    reading = world.read([answered(line) for line in other.lines()])
+    assert counted(reading) == {"unknown": 2} and len(world.ledger) == 0
+    other.ledger.close()
+
+
+def test_prompts_that_were_edited(world):
+    world.write(["a", "b", "c"])
+    path = world.folder / "batch-0001.jsonl"
+    good = [answered(line) for line in world.lines()]
+    path.write_text(path.read_text().replace('"content": "b"', '"content": "B"'))
+    reading = world.read(good)
+    assert counted(reading) == {"taken": 2, "edited": 1}
+    assert "its line in batch-0001.jsonl is not what was written" in reading.problems["edited"][0]
+    with pytest.raises(FormatError, match=r"batch-0001.jsonl: the file is not what was written"):
+        world.batches.submit(world.folder)
+
+
+def test_an_id_that_no_file_can_hold_stops_no_other(world):
+    world.write(["a", "b"])
+    first, second = (answered(line) for line in world.lines())
+    reading = world.read([first, {**second, "custom_id": "\ud800"}, second])
+    assert counted(reading) == {"taken": 2, "unknown": 1}
+
+
+def test_files_of_an_earlier_round_say_nothing_of_a_later_one(tmp_path):
+    world = World(tmp_path, retry_unusable=True)
+    world.write(["a", "b"])
+    first, second = world.lines()
+    half = answered(second)
+    half["response"]["body"] = completion(second["body"], "half", "length")
+    old = [openai_error(first, "batch_expired"), half]
+    assert counted(world.read(old)) == {"taken": 1, "unusable": 1, "error": 1}
+    world.ledger.close()
+    world = World(tmp_path, retry_unusable=True)
+    assert world.write(["a", "b"]).prompts == 2
+    again = world.read(old)
+    assert counted(again) == {"there": 2} and again.out == 2
+    assert world.write(["a", "b"]).prompts == 0  # both are out, and paid for once more
+    assert counted(world.read([answered(first), answered(second)])) == {"taken": 2}
+    assert [one.text for one in world.llm.complete(questions(["a", "b"]))] == [
+        answer_of("a"),
+        answer_of("b"),
+    ]
+    assert len(world.payments) == 3
+    world.ledger.close()
+
+
+def test_a_key_in_an_answer_is_not_kept(world, monkeypatch):
+    key = "a-key-of-enough-letters"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    world.write(["a", "b"])
+    first, second = world.lines()
+    records = [answered(first, lambda prompt: f"I got {key}"), vllm_error(second, f"wrong: {key}")]
+    with pytest.warns(DataWarning, match="1 answers repeat the API key"):
+        reading = world.read(records)
+    assert reading.problems["error"] == [
+        f"{world.place / 'answers.jsonl'}:2: {second['custom_id']}: 400: wrong: <hidden>"
+    ]
+    assert world.ledger.recorded([first["custom_id"]])[first["custom_id"]].text == "I got <hidden>"
+    files = [path for path in world.place.glob("answers.sqlite*") if path.is_file()]
+    assert files and not any(key.encode() in path.read_bytes() for path in files)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ledger": None},
+        {"models": {}},
+        {"models": [{}]},
+        {"files": 1},
+        {"files": [{}]},
+        {"files": [{"name": "../batch-0001.jsonl"}]},
+        {"files": [{"model": 7}]},
+        {"files": [{"model": -1}]},
+        {"files": [{"lines": "1"}]},
+        {"models": [{"prices": [1.0]}]},
+        {"models": [{"base_url": 1}]},
+    ],
+)
+def test_a_manifest_that_was_changed(world, change):
+    """Of a file or model only what is named is changed; of an empty one nothing is left."""
+    world.write(["a"])
+    path = world.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name, value in change.items():
+        if value and isinstance(value, list) and value[0]:
+            value = [manifest[name][0] | value[0]]
+        manifest[name] = value
+    path.write_text(json.dumps(manifest))
+    for use in (world.batches.status, world.batches.submit, batch_files.ledger_of):
+        with pytest.raises(FormatError, match="manifest.json: this manifest is not as it was"):
+            use(world.folder)
+    with pytest.raises(FormatError, match="manifest.json: this manifest is not as it was"):
+        world.write(["a"])
+
+
+def test_an_answer_that_was_of_no_use_is_asked_for_again(tmp_path):
+    world = World(tmp_path)
+    world.write(["a"])
+    record = answered(world.lines()[0])
+    record["response"]["body"] = completion(world.lines()[0]["body"], "half", "length")
+    world.read([record])
+    assert world.write(["a"]).prompts == 0
+    world.ledger.close()
+    world = World(tmp_path, retry_unusable=True)
+    assert world.write(["a"]).prompts == 1
+    world.read([answered(world.lines("batch-0002.jsonl")[0])])
+    assert world.llm.complete(questions(["a"]))[0].text == answer_of("a")
+    world.ledger.close()
+
+
+def test_a_ledger_that_is_lost_has_its_batch_again(world):
+    world.write(["a", "b"])
+    good = [answered(line) for line in world.lines()]
+    world.read(good[:1])
+    world.ledger.store.file.write(
+        lambda database: [database.execute(f"DROP TABLE {n}") for n in ("batched", "batches",
+                                                                        "submissions")]
+    )  # fmt: skip
+    assert world.batches.status(world.folder)["out"].tolist() == [1]
+    assert counted(world.read(good)) == {"taken": 1, "there": 1} and len(world.payments) == 2
+
+
+def test_a_folder_that_was_moved(world, tmp_path):
+    world.write(["a", "b"])
+    old, world.folder = world.folder, world.folder.rename(tmp_path / "moved")
+    # a writer that is dead had the folder: what was written before it is out all the same
+    dead = ("|".join([*world.ledger.claims.owner.split("|")[:2], "0", "x"]),)
+    world.ledger.store.file.write(
+        lambda database: database.execute("UPDATE batches SET writer = ?", dead)
+    )
+    elsewhere = world.batches.write(lambda: world.llm.complete(questions(["a"])), tmp_path / "new")
+    assert (elsewhere.prompts, elsewhere.elsewhere) == (0, 1)
+    assert world.batches.status(world.folder)["out"].tolist() == [2]
+    with pytest.raises(DeferredError, match=str(world.folder)) as caught:
+        world.llm.complete(questions(["a"]))
+    assert f"{old} " not in str(caught.value)
+    assert counted(world.read([answered(line) for line in world.lines()])) == {"taken": 2}
+
+
+def test_wrong_folders_and_files(world, tmp_path):
+    with pytest.raises(InputError, match="no batch of prompts is in this folder"):
+        world.batches.status(tmp_path / "nowhere")
+    world.write(["a"])
+    with pytest.raises(InputError, match=r"lost.jsonl: there is no such file of answers"):
+        world.batches.read(world.folder, [tmp_path / "lost.jsonl"])
+    manifest = world.folder / "manifest.json"
+    manifest.write_text('{"batch": 1, "models": [], "files": [], "format": 9}')
+    with pytest.raises(FormatError, match="this batch is of format 9"):
+        world.batches.status(world.folder)
+    manifest.write_text("[]")
+    with pytest.raises(FormatError, match="no manifest of a batch"):
+        world.batches.status(world.folder)
+    shutil.rmtree(world.folder)
+    assert world.batches.drop(world.folder) == 1  # the folder is gone, what was claimed is not

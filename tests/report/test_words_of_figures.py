@@ -1,0 +1,157 @@
+"""Figures of pages, with long names, many settings and crowded places: no word lies on another."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("matplotlib")
+
+from figure_words import words_on_words
+
+from fairtk import FairSampler
+from fairtk.io import new_figure
+from fairtk.studies.fair_qr.report import MEASURES, plot_iterations, plot_variation
+from fairtk.studies.fair_qr.report import plot_trade_off as plot_systems
+from fairtk.studies.fair_rag import plot_credit, plot_requests, plot_spread, plot_trade_off
+from fairtk.transformers.fair_qr.transformer import plot_trace
+
+REGIONS = (
+    *("Latin America and the Caribbean", "Northern America", "Sub-Saharan Africa"),
+    *("Eastern Asia", "Western Europe", "Oceania", "Central Asia", "unknown to all sources"),
+)
+ALPHAS = (0, 0.25, 0.5, 1, 2, 4, 8, 16, 32, "deterministic")
+CREDIT = (
+    *("AE_D", "AE_R", "AE_D of exposure", "AE_R of exposure", "CreditGap"),
+    *("credit sum", "credit undefined", "credit below 0"),
+    *(f"credit at place {i}" for i in range(1, 6)),
+)
+GENERATOR = "meta-llama/Llama-3.1-8B-Instruct"
+
+
+def values(retrievers, generators, measures=("EE_D", "EE_R", "EU"), queries=12):
+    rng = np.random.default_rng(4)
+    rows = [
+        ("LaMP-4", retriever, generator, alpha, f"q{i}", measure, value)
+        for retriever in retrievers
+        for generator in generators
+        for place, alpha in enumerate(ALPHAS)
+        for measure in measures
+        for i, value in enumerate(np.clip(rng.normal(place / 10, 0.1, queries), 0, 1))
+    ]
+    names = ["task", "retriever", "generator", "alpha", "qid", "measure", "value"]
+    return pd.DataFrame(rows, columns=names)
+
+
+def trace(iterations=6):
+    rng = np.random.default_rng(1)
+    rows = [
+        {
+            "qid": "1457",
+            "iteration": i,
+            "query": "women in engineering of the nineteenth century in Latin America",
+            "retrieved": 100.0,
+            "kept": i < 4,
+            **{"divergence": 0.9 - 0.1 * i, "AWRF": 0.5 + 0.05 * i},
+            **{"nDCG": 0.4, "nDCG_reranked": 0.41},
+            **{f"share:{name}": rng.uniform(0, 0.3) for name in REGIONS},
+        }
+        for i in range(iterations)
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def of_study():
+    """Return what the figures of a FAIR-QR study are drawn from: two attributes, many settings."""
+    rng = np.random.default_rng(2)
+    attributes = ("geographic location", "gender*geographic location")
+    systems = ("bm25", "fair-qr", "fair-qr tuned", "qr", "mmr", "fair-qr [gpt-4o-mini, splade]")
+
+    def row(**named):
+        means = {}
+        for measure in MEASURES:
+            mean = rng.uniform(0.5, 0.52)
+            ends = {f"{measure} low": mean - 0.02, f"{measure} high": mean + 0.02}
+            means |= {measure: mean, **ends}
+        return {**named, **means}
+
+    settings = ("sequence-with-all", "difference", "ratio", "0.0001", "none", "random-choice")
+    return SimpleNamespace(
+        settings=SimpleNamespace(cutoff=20),
+        table=pd.DataFrame([row(attribute=a, system=s) for a in attributes for s in systems]),
+        variations=pd.DataFrame(
+            [
+                row(attribute=a, variation="choose", setting=setting)
+                for a in attributes
+                for setting in settings
+            ]
+        ),
+        traces=pd.DataFrame(
+            [
+                {
+                    "variation": "",
+                    "system": "fair-qr",
+                    "attribute": a,
+                    "qid": str(q),
+                    "iteration": i,
+                    "kept": i < 2,
+                }
+                for a in attributes
+                for q in range(5)
+                for i in range(1 + q)
+            ]
+        ),  # fmt: skip
+    )
+
+
+def requests():
+    names = [f"D{i:03}-of-a-collection-with-long-names" for i in range(24)]
+    run = pd.DataFrame({"qid": "q17", "docno": names, "score": np.arange(24, 0.0, -1)})
+    return FairSampler(alpha=1, n_samples=40, cutoff=5)(run)
+
+
+FIGURES = {
+    "trade-off": lambda: plot_trade_off(
+        values(("BM25", "SPLADE", "Contriever", "E5"), ("flan-t5-small", GENERATOR))
+    ),
+    "one trade-off": lambda: plot_trade_off(values(("BM25",), (GENERATOR,)), "EE_D", "EE_R"),
+    "spread": lambda: plot_spread(values(("BM25",), (GENERATOR,))),
+    "spreads": lambda: plot_spread(values(("BM25", "SPLADE", "Contriever"), ("small", GENERATOR))),
+    "credit": lambda: plot_credit(
+        values(
+            ("BM25",),
+            (GENERATOR,),
+            (
+                "AE_D",
+                "AE_R",
+                "AE_D of exposure",
+                "AE_R of exposure",
+                "CreditGap",
+                "credit sum",
+                "credit undefined",
+                "credit below 0",
+            )
+            + tuple(f"credit at place {i}" for i in range(1, 6)),
+        )
+    ),
+    "requests": lambda: plot_requests(requests(), cutoff=5, candidates=24, useful=["D003"]),
+    "trace": lambda: plot_trace(trace(), "1457", dict.fromkeys(REGIONS, 0.125)),
+    "settings": lambda: plot_variation(of_study(), "choose"),
+    "systems": lambda: plot_systems(of_study()),
+    "iterations": lambda: plot_iterations(of_study()),
+}
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_no_words_lie_on_each_other(kind):
+    assert words_on_words(FIGURES[kind]()) == []
+
+
+def test_words_that_do_are_seen():
+    figure = new_figure((3, 2), "a test")
+    axes = figure.subplots()
+    axes.text(0.5, 0.5, "one")
+    axes.text(0.5, 0.52, "other")
+    figure.text(0.97, 0.5, "beyond the edge")
+    assert words_on_words(figure) == [("beyond the edge",), ("one", "other")]
