@@ -139,16 +139,18 @@ class Noting(FairTransformer):
 
 
 class Waits(FairTransformer):
-    """Passes rows on after a while (``SLOWER`` times as long), and notes its process's name."""
+    """Notes its worker's name, and passes rows on once the file is there that this waits for."""
 
     SETTINGS = ()
 
-    def __init__(self, seconds, log=None):
-        self.seconds, self.log = seconds, None if log is None else str(log)
+    def __init__(self, folder=None):
+        self.folder = None if folder is None else str(folder)
 
     def transform(self, inp):
-        note(self.log, [os.environ.get("WORKER", "none")])
-        time.sleep(self.seconds * float(os.environ.get("SLOWER", "1")))
+        if self.folder is not None:
+            note(f"{self.folder}/calls", [os.environ["WORKER"]])
+            while not os.path.exists(f"{self.folder}/{os.environ['WAITS_FOR']}"):
+                time.sleep(0.02)
         return inp
 
 
