@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Tests run in several processes: torch's threads would only get into each other's way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -53,5 +53,7 @@ def golden():
 
 
 # A shared machine may be slow at any moment: examples are bounded in number, not in time.
-settings.register_profile("fairtk", deadline=None, print_blob=True)
+settings.register_profile(
+    "fairtk", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("fairtk")

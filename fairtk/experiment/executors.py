@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import itertools
+import logging
 import math
 import os
 import pickle
@@ -337,6 +338,7 @@ class _Pool:
 
 ENDING = str(Path(ending.__file__))
 LOGGING = "DASK_LOGGING__DISTRIBUTED"
+CONNECTING = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"
 
 
 class DaskExecutor:
@@ -408,6 +410,7 @@ class DaskExecutor:
             return place
         if place is None:
             place = stack.enter_context(_local_cluster(self.workers, threads))
+        patience = _STARTING if self.scheduler is None else 30
         settings = {"address": place}
         if str(place).endswith(".json"):
             if not Path(place).is_file():
@@ -417,9 +420,8 @@ class DaskExecutor:
                 )
             settings = {"scheduler_file": str(place)}
         try:
-            return stack.enter_context(
-                cast(Any, Client)(**settings, set_as_default=False, timeout=30)
-            )
+            client = cast(Any, Client)(**settings, set_as_default=False, timeout=patience)
+            return stack.enter_context(client)
         except (OSError, ValueError) as error:
             raise WorkerError(
                 f"no Dask scheduler answers at {self.scheduler} ({error}); start one, or leave "
@@ -439,31 +441,31 @@ class DaskExecutor:
 @contextlib.contextmanager
 def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
     """Start processes that do not import the user's script, as Dask's LocalCluster would."""
-    from distributed.deploy import subprocess
-
-    make_cluster: Any = subprocess.SubprocessCluster
+    import dask
+    from distributed.deploy import spec, subprocess
 
     limits = dict.fromkeys(VARIABLES, str(threads))
     variables = {
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         ending.STARTER: str(os.getpid()),
         LOGGING: os.environ.get(LOGGING, "warning"),  # or each start prints nine lines
+        CONNECTING: os.environ.get(CONNECTING, f"{_STARTING}s"),
         **limits,
     }
-    with _environment(variables):
-        cluster = make_cluster(
-            host="127.0.0.1",
-            n_workers=workers,
-            threads_per_worker=1,
-            dashboard_address=None,
-            scheduler_kwargs={"preload": [ENDING]},
-            # with a limit, the nanny would end a worker whose model takes more than its share
-            worker_kwargs={
-                "memory_limit": 0,
-                "env": limits,
-                "dashboard": False,
-                "preload_nanny": [ENDING],
-            },
+    own = {"host": "127.0.0.1", "dashboard": False}
+    scheduler = {**own, "port": 0, "dashboard_address": None, "preload": [ENDING]}
+    # with a limit, the nanny would end a worker whose model takes more than its share
+    worker = {**own, "nthreads": 1, "memory_limit": 0, "env": limits, "preload_nanny": [ENDING]}
+    worker["silence_logs"] = logging.WARNING
+    a_worker = {"cls": subprocess.SubprocessWorker, "options": {"worker_kwargs": worker}}
+    # as SubprocessCluster, which gives a scheduler half a minute to start
+    begun = {"scheduler_kwargs": scheduler, "timeout": _STARTING}
+    patience = {"distributed.comm.timeouts.connect": variables[CONNECTING]}
+    with _environment(variables), dask.config.set(patience):
+        cluster = cast(Any, spec.SpecCluster)(
+            workers=dict.fromkeys(range(workers), a_worker),
+            scheduler={"cls": subprocess.SubprocessScheduler, "options": begun},
+            silence_logs=logging.WARNING,
         )
     with cluster:
         yield cluster
@@ -485,6 +487,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 _MOST_TASKS = 2**12  # under way at a time, each with a thread that waits for it
 _LARGE = 2**20  # bytes of a task beyond which they do not go through the scheduler's graph
+_STARTING = 600  # seconds for each part of a cluster of ours, on a machine that is busy
 _PATIENCE = 30.0  # seconds without a worker after which that is said
 
 

@@ -94,7 +94,7 @@ def test_rag_from_files_is_rag_online(fairtk, tmp_path, credit, rounds):
     study = f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 3\n"
     study += f"alphas = [0, 4]\ncredit = '{credit}'\nmin_useful = 1\n"
     path = tmp_path / "study.toml"
-    path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\nseed = 3\n")
+    path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\nseed = 3\ntimeout = 600\n")
     asked = until_done(fairtk, path, rag_rule)
     assert len(asked) == rounds and asked[0] == 3 * (1 + 3)  # labels first
     status = fairtk("prompts", "status", "prompts", "--format", "json")
@@ -123,7 +123,9 @@ def test_a_loop_from_files_is_the_loop_online(fairtk, tmp_path, tmp_path_factory
     path = tmp_path / "study.toml"
     with serving(qr_world.adds_a_term) as server:
         address = f"base_url = '{server.url}'\n"
-        path.write_text(f"{study}[llm]\nbackend = 'openai'\nmodel = 'toy'\n{address}")
+        path.write_text(
+            f"{study}[llm]\nbackend = 'openai'\nmodel = 'toy'\ntimeout = 600\n{address}"
+        )
         asked = until_done(fairtk, path, qr_world.adds_a_term)
         assert len(asked) > 1 and server.requests == []  # what is asked next depends on answers
         again = fairtk("qr", path, "--offline")

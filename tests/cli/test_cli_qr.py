@@ -48,7 +48,7 @@ def config(tmp_path, wiki):
 
 def by_server(server, more=""):
     return (
-        f"[llm]\nbackend = 'openai'\nmodel = 'toy'\nbase_url = '{server.url}'\nretries = 0\n"
+        f"[llm]\nbackend = 'openai'\nmodel = 'toy'\nbase_url = '{server.url}'\ntimeout = 600\n"
         f"backoff = 0.01\n{more}"
     )
 

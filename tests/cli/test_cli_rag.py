@@ -180,7 +180,7 @@ def test_a_budget_ends_a_study_of_shapley_values(fairtk, tmp_path, monkeypatch):
     with serving(
         lambda prompt, _: "comedy" if "the tag for the movie" in prompt else "?"
     ) as server:
-        asked += ["--base-url", server.url, "--api-key-env", ""]
+        asked += ["--base-url", server.url, "--api-key-env", "", "--set", "timeout=600"]
         plan = json.loads(fairtk(*asked, "--dry-run", "--format", "json").stdout)
         prompts = {row["retriever"]: row["prompts"] for row in plan}
         # 2 queries of 3 documents: labels have asked for none and for each
@@ -210,7 +210,7 @@ def test_a_budget_for_a_server(fairtk, tmp_path, monkeypatch):
         lambda prompt, _: "comedy" if "the tag for the movie" in prompt else "?"
     ) as server:
         asked = ["rag", *map(str, asked), "--base-url", server.url, "--api-key-env", ""]
-        asked += ["--set", "temperature=none", "--set", "max_tokens=64"]
+        asked += ["--set", "temperature=none", "--set", "max_tokens=64", "--set", "timeout=600"]
         found = fairtk(*asked, "--max-calls", "3")
         assert (found.exit_code, len(server.requests)) == (1, 3), found.stderr
         found = fairtk(*asked, "--format", "json")

@@ -22,7 +22,7 @@ def test_while_a_command_waits_for_its_input(tmp_path):
         process.stdin.writelines(f"q1 Q0 d{i} {i + 1} {-i} toy\n" for i in range(20_000))
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
     assert (process.returncode, out, err.strip()) == (130, "", "Aborted.")
 
 

@@ -25,7 +25,8 @@ def environment(monkeypatch):
 
 
 def model(server):
-    return OpenAICompatible("m", base_url=server.url)
+    # requests are counted: a call that takes long is not made again
+    return OpenAICompatible("m", base_url=server.url, timeout=600)
 
 
 def systems(llm):

@@ -8,7 +8,7 @@ import pytest
 
 import fairtk
 from fairtk.experiment import ProcessExecutor
-from fairtk.experiment.executors import VISIBLE, _Pool, gpu_of, gpus
+from fairtk.experiment.executors import VISIBLE, _local_cluster, _Pool, gpu_of, gpus
 from fairtk.experiment.work import cores
 
 
@@ -31,16 +31,23 @@ def test_workers_take_them_in_turn(monkeypatch):
 
 
 @pytest.mark.slow
-def test_each_process_sees_its_own(monkeypatch):
+def test_each_process_sees_its_own(monkeypatch, tmp_path):
+    folder = str(tmp_path)
+
     def which(topics):
+        """Wait for the other worker, so that both get some."""
         import os
         import time
+        from pathlib import Path
 
-        time.sleep(0.5)  # so that both workers get some
-        return topics.assign(docno=os.environ["CUDA_VISIBLE_DEVICES"], score=1.0, rank=0)
+        own, end = os.environ["CUDA_VISIBLE_DEVICES"], time.monotonic() + 600
+        Path(folder, own).touch()
+        while len(os.listdir(folder)) < 2 and time.monotonic() < end:
+            time.sleep(0.01)
+        return topics.assign(docno=own, score=1.0, rank=0)
 
     monkeypatch.setenv(VISIBLE, "4,6")
-    topics = pd.DataFrame({"qid": [str(i) for i in range(40)], "query": "q"})
+    topics = pd.DataFrame({"qid": [str(i) for i in range(4)], "query": "q"})
     results = fairtk.Experiment(
         {"a": pt.apply.generic(which)}, topics, executor="processes", batch_size=1
     )
@@ -52,7 +59,7 @@ def test_what_a_stage_reads_from_standard_input_is_not_its_calls():
         import subprocess
         import sys
 
-        there = subprocess.run(["cat"], stdout=subprocess.PIPE, timeout=20, check=True).stdout
+        there = subprocess.run(["cat"], stdout=subprocess.PIPE, timeout=300, check=True).stdout
         text = f"{there.decode()}{sys.stdin.read()}."
         return topics.assign(docno=text, score=1.0, rank=0)
 
@@ -71,7 +78,14 @@ def test_a_worker_ends_with_its_parent_whatever_that_has_sent(sent, code, capfd)
     try:
         worker.process.stdin.write(call[sent])
         worker.process.stdin.close()
-        assert worker.process.wait(60) == code
+        assert worker.process.wait(300) == code
     finally:
         worker.end()
     assert ("No module named 'no_such_module'" in capfd.readouterr().err) == (code == 1)
+
+
+@pytest.mark.slow
+def test_a_cluster_has_time_to_start():
+    pytest.importorskip("distributed")
+    with _local_cluster(0, 1) as cluster:
+        assert cluster.scheduler.timeout >= 600

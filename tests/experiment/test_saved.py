@@ -96,17 +96,17 @@ def test_several_save_and_open_one_folder_at_the_same_time(folder, tmp_path, mon
 
     def slowly(*given):
         begun.set()
-        assert going_on.wait(60)
+        assert going_on.wait(300)
         return rows(*given)
 
     monkeypatch.setattr(one, "_rows", slowly)
     with ThreadPoolExecutor(3) as pool:
         saving = pool.submit(one.save, place)
-        assert begun.wait(60)
+        assert begun.wait(300)
         waiting = {pool.submit(two.save, place), pool.submit(open_results, place)}
         assert wait(waiting, timeout=0.5).not_done == waiting
         going_on.set()
-        assert not wait({saving, *waiting}, timeout=60).not_done
+        assert not wait({saving, *waiting}, timeout=300).not_done
         assert not [error for error in map(Future.exception, (saving, *waiting)) if error]
     assert {p.name for p in place.rglob("*")} == {p.name for p in folder.rglob("*")}
     for again, before in zip(everything(place), everything(folder), strict=True):

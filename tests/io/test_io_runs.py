@@ -359,7 +359,9 @@ def runs(draw):
 
 @pytest.mark.parametrize("suffix", ["txt", "gz", "parquet"])
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+    deadline=None,
 )
 @given(run=runs())
 def test_round_trip(tmp_path, suffix, run):

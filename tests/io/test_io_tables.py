@@ -229,7 +229,9 @@ IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_si
 
 @pytest.mark.parametrize("suffix", ["tsv", "tsv.gz", "jsonl", "parquet"])
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=40,
+    deadline=None,
 )
 @given(data=st.data())
 def test_qrels_round_trip(tmp_path, suffix, data):
@@ -256,7 +258,9 @@ def test_qrels_round_trip(tmp_path, suffix, data):
 
 
 @settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    max_examples=60,
+    deadline=None,
 )
 @given(keys=st.lists(st.tuples(IDS, IDS), max_size=5, unique=True), data=st.data())
 def test_trec_qrels_round_trip(tmp_path, keys, data):

@@ -1,5 +1,6 @@
 """How often the code of one measure jumps between files: parameters are read when it is made."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -25,11 +26,13 @@ def called_files(function):
             files.append(path.relative_to(PACKAGE).as_posix())
 
     before = sys.getprofile()
+    gc.disable()  # what else ends meanwhile is not of this function
     sys.setprofile(note)
     try:
         function()
     finally:
         sys.setprofile(before)
+        gc.enable()
     return files
 
 
