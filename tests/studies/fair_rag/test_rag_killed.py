@@ -24,37 +24,49 @@ SAMPLES = os.environ.get("FAIRTK_KILL_SAMPLES", "10")
 
 
 DIES = """
-import multiprocessing, os, signal, sys, threading
+import multiprocessing, os, signal, threading
+from fairtk.experiment import executors
 from fairtk.llm.store import Database
 
-kind, answers, seconds, life = os.environ["DIES"].split(" ", 3)
-write = Database.write
+answers, seconds, life = os.environ["DIES"].split(" ", 2)
+write, answer, tasks = Database.write, executors.answer, []
+
+def last():
+    try:
+        os.unlink(life)
+        return True
+    except FileNotFoundError:  # one has died
+        return False
 
 def write_and_die(self, *given, **options):
     done = write(self, *given, **options)
-    of_worker = multiprocessing.parent_process() is not None
-    if of_worker == (kind == "worker") and os.path.exists(life):
-        if self.read("SELECT count(*) FROM answers")[0][0] >= float(answers):
-            try:
-                os.unlink(life)
-            except FileNotFoundError:  # another worker dies
-                return done
+    if answers and os.path.exists(life):
+        if self.read("SELECT count(*) FROM answers")[0][0] >= float(answers) and last():
             # no daemon: who is done before waits for it
             threading.Timer(float(seconds), os.kill, (os.getpid(), signal.SIGKILL)).start()
     return done
 
-Database.write = write_and_die
+def answer_and_die(*given):
+    outcome = answer(*given)
+    tasks.append(outcome)
+    if multiprocessing.parent_process() and len(tasks) == 2 and not answers and last():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return outcome
+
+Database.write, executors.answer = write_and_die, answer_and_die
 """
 
 
-def dying(folder, kind, answers, seconds=0.0):
-    """Return variables with which a process kills itself, so long after it committed answers."""
-    places = folder / "sitecustomize", folder / "life"
-    places[0].mkdir(parents=True, exist_ok=True)
-    (places[0] / "sitecustomize.py").write_text(DIES)
-    places[1].touch()
-    path = os.pathsep.join(filter(None, [str(places[0]), os.environ.get("PYTHONPATH")]))
-    return {"PYTHONPATH": path, "DIES": f"{kind} {answers} {seconds} {places[1]}"}
+def dying(folder, answers="", seconds=0.0):
+    """Return variables with which one process kills itself: the command, so long after it has
+    committed answers; without a number a worker, with the outcome of its second task.
+    """
+    place, life = folder / "sitecustomize", folder / "life"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "sitecustomize.py").write_text(DIES)
+    life.touch()
+    path = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "DIES": f"{answers} {seconds} {life}"}
 
 
 def start(folder, *options, **variables):
@@ -111,7 +123,7 @@ def test_killed_and_resumed_it_gives_the_same_tables(whole, tmp_path):
     later = [rng.uniform(of_labels, 0.9 * answers) for _ in range(KILLS // 2)]
     for point in sorted(during_labels + later):
         # into what comes behind a commit
-        variables = dying(tmp_path, "command", point, rng.uniform(0, 0.2))
+        variables = dying(tmp_path, point, rng.uniform(0, 0.2))
         assert start(tmp_path, **variables).wait() == -signal.SIGKILL
         assert point <= count(tmp_path) <= answers
     assert start(tmp_path).wait() == 0
@@ -125,7 +137,7 @@ def test_a_study_of_shapley_values_goes_on_where_it_was_killed(tmp_path):
     expected, answers = hashes(one), count(one)
     assert len(expected) == 7 * 3 + 4 * 2 and "credit.csv" in expected
     for share in (0.6, 0.9):  # labels and whole rankings are a quarter
-        variables = dying(other, "command", share * answers)
+        variables = dying(other, share * answers)
         assert start(other, *options, **variables).wait() == -signal.SIGKILL
     assert 0 < count(other) < answers
     assert start(other, *options).wait() == 0
@@ -134,7 +146,7 @@ def test_a_study_of_shapley_values_goes_on_where_it_was_killed(tmp_path):
 
 def test_a_lost_worker_changes_nothing(whole, tmp_path):
     pytest.importorskip("distributed")
-    variables = dying(tmp_path, "worker", whole[1] / 2)
+    variables = dying(tmp_path)
     assert start(tmp_path, "--executor", "dask", "--workers", "2", **variables).wait() == 0
     assert not (tmp_path / "life").exists()
     assert hashes(tmp_path) == whole[0]
