@@ -67,13 +67,13 @@ class Gate:
     """A rule that answers so many calls; those that come later wait until it is opened."""
 
     def __init__(self):
-        self.left, self.waiting, self.changed = math.inf, 0, threading.Condition()
+        self.left, self.held, self.changed = math.inf, 0, threading.Condition()
 
     def __call__(self, prompt, count):
         with self.changed:
-            self.waiting += 1
+            self.held += 1
             self.changed.wait_for(lambda: self.left > 0)
-            self.waiting -= 1
+            self.held -= 1
             self.left -= 1
         return {"text": qr_world.adds_a_term(prompt), "sleep": 0.05}
 
@@ -81,6 +81,11 @@ class Gate:
         with self.changed:
             self.left = calls
             self.changed.notify_all()
+
+    @property
+    def waiting(self):
+        with self.changed:
+            return self.held
 
 
 def paid(folder):

@@ -42,8 +42,11 @@ def write_and_die(self, *given, **options):
     done = write(self, *given, **options)
     if answers and os.path.exists(life):
         if self.read("SELECT count(*) FROM answers")[0][0] >= float(answers) and last():
-            # no daemon: who is done before waits for it
-            threading.Timer(float(seconds), os.kill, (os.getpid(), signal.SIGKILL)).start()
+            kill = os.getpid(), signal.SIGKILL
+            if float(seconds):  # no daemon: who is done before waits for it
+                threading.Timer(float(seconds), os.kill, kill).start()
+            else:
+                os.kill(*kill)
     return done
 
 def answer_and_die(*given):
