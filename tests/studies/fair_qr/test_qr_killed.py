@@ -251,6 +251,7 @@ begun, awaited = Path(sys.argv[2]), [Path(path) for path in sys.argv[3:]]
 def documents():
     for number in range(40):
         if number == 20:
+            Path(f"{begun}-half").touch()
             while not all(path.exists() for path in awaited):
                 time.sleep(0.01)
         yield {"docno": f"d{number}", "text": f"common word{number}"}
@@ -266,7 +267,8 @@ def test_an_index_of_a_killed_process_is_never_used(tmp_path):
     place, begun = tmp_path / "indexes" / "index", tmp_path / "begun"
     command = [sys.executable, "-c", INDEXER, str(place), str(begun)]
     process = subprocess.Popen([*command, str(tmp_path / "never")], stdout=subprocess.PIPE)
-    wait_for(lambda: list(tmp_path.rglob("*.part.*/*")), process)
+    half = tmp_path / "begun-half"
+    wait_for(lambda: half.exists() and list(tmp_path.rglob("*.part.*")), process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert list(tmp_path.rglob("*.part.*"))  # left behind, under a name that nobody reads
