@@ -117,7 +117,7 @@ ADDRESS = f"http://127.0.0.1:{server.server_port}/rank"
 def ask(qid: str, request_id: str) -> dict:
     """Send one request."""
     body = json.dumps({"qid": qid, "request_id": request_id}).encode()
-    with urllib.request.urlopen(urllib.request.Request(ADDRESS, body), timeout=30) as reply:
+    with urllib.request.urlopen(urllib.request.Request(ADDRESS, body), timeout=300) as reply:
         return json.load(reply)
 
 

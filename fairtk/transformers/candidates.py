@@ -270,6 +270,7 @@ def dropped_words(text: str, tokens: Tokens) -> list[str]:
 
 
 _BATCH = 10_000  # documents
+_ALL = (1 << 31) - 1
 _LINE = 100_000  # documents between two lines of progress where there is no terminal
 _NOT_WORDS = re.compile(r"[^\w\s]+")
 _PLACE = "place of the query"
@@ -410,8 +411,10 @@ class CollectionBM25(FairTransformer):
 
     def _index(self, kind: Any, part: Path, terminal: TextIO) -> None:
         failed: list[Exception] = []
-        # small batches: documents that wait for PISA's threads are held in memory
-        index = kind(str(part), text_field="text", threads=self.threads, batch_size=_BATCH)
+        # small batches: documents that wait for PISA's threads are held in memory; but where there
+        # is one core, PISA has no such thread, and waits for ever with the third batch
+        size = _BATCH if len(os.sched_getaffinity(0)) > 1 else _ALL
+        index = kind(str(part), text_field="text", threads=self.threads, batch_size=size)
         rows = self._rows(terminal, failed)
         first = next(rows, None)
         if first is not None:

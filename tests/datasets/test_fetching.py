@@ -91,6 +91,8 @@ def server():
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("IR_DATASETS_DL_TIMEOUT", "300")  # a thread may be slow to answer
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return tmp_path / "home"
 
 

@@ -70,7 +70,7 @@ def test_without_importing_fairtk(home, prefix):
         "print(len(dataset.get_results()))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "5"

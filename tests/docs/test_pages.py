@@ -20,7 +20,7 @@ def shell(command, folder):
     """Run a command as a shell does that has this Python's `fairtk`; return what it wrote."""
     code = f'fairtk() {{ "{sys.executable}" -m fairtk "$@"; }}\n{command}'
     return subprocess.run(
-        ["bash", "-c", code], cwd=folder, capture_output=True, text=True, timeout=300
+        ["bash", "-c", code], cwd=folder, capture_output=True, text=True, timeout=900
     )
 
 

@@ -174,10 +174,12 @@ def browser():
         "--no-sandbox",
         "--disable-gpu",
         "--disable-background-networking",
+        "--disable-dev-shm-usage",  # which is small in containers: pages crash
     ):
         options.add_argument(option)
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     driver = webdriver.Chrome(options, service)
+    driver.set_script_timeout(300)
     yield driver
     driver.quit()
 
@@ -236,8 +238,9 @@ def test_search_finds_exposure(browser):
             "return [...document.querySelectorAll('#search-results .search a')].map(a => a.href)"
         )
 
-    links = WebDriverWait(browser, 30).until(lambda d: len(found(d)) > 5 and found(d))
-    assert any("measures/EE_D" in link for link in links)
+    # what is found is shown one by one
+    wait = WebDriverWait(browser, 300)
+    wait.until(lambda d: len(found(d)) > 5 and any("measures/EE_D" in link for link in found(d)))
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ class TestOpenAI(ChatModelContract):
 
     def make(self, **settings):
         spec = kinds_of_models("answers")["openai"]
-        address = {"base_url": self.url, "api_key_env": None, "backoff": 0.01}
+        address = {"base_url": self.url, "api_key_env": None, "backoff": 0.01, "timeout": 300.0}
         return build_model(spec, {"model": "toy", **address, **settings})
 
     def others(self):

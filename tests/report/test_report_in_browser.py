@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,11 @@ AXE = os.environ.get("FAIRTK_AXE", "")
 OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    "--disable-dev-shm-usage",  # which is small in containers: pages crash
 )
 WIDTHS = {"phone": 390, "desk": 1280}
 PAPER = 720
+LONGEST = 300  # seconds
 
 pytestmark = pytest.mark.slow
 if not AXE:
@@ -53,6 +56,7 @@ def chromium(folder, width):
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     service = webdriver.ChromeService(shutil.which("chromedriver"))
     driver = webdriver.Chrome(options, service)
+    driver.set_script_timeout(LONGEST)
     try:
         set_width(driver, width)
         driver.get_log("performance")  # the page that the browser begins with
@@ -92,9 +96,10 @@ def opened(driver, page):
     return wait(driver, "details.query > summary")
 
 
-def wait(driver, selector):
-    WebDriverWait(driver, 20).until(lambda d: d.find_elements(By.CSS_SELECTOR, selector))
-    return driver.find_elements(By.CSS_SELECTOR, selector)
+def wait(driver, selector, least=1):
+    found = partial(driver.find_elements, By.CSS_SELECTOR, selector)
+    WebDriverWait(driver, LONGEST).until(lambda _: len(found()) >= least)
+    return found()
 
 
 def requests(driver):
@@ -150,7 +155,7 @@ def test_queries_are_found_and_opened_by_keyboard(driver, page, results):
     opened(driver, page)
     tab_to(driver, lambda e: e.get_attribute("type") == "search").send_keys("q17")
     status = driver.find_element(By.CSS_SELECTOR, "[role=status]")
-    WebDriverWait(driver, 5).until(lambda d: status.text == "1 of 1 queries are listed.")
+    WebDriverWait(driver, LONGEST).until(lambda d: status.text == "1 of 1 queries are listed.")
     tab_to(driver, lambda e: e.tag_name == "summary" and "q17" in e.text)
     press(driver, Keys.ENTER)
     systems = wait(driver, ".opened details > summary")
@@ -289,9 +294,10 @@ def test_pages_of_studies_fit(driver, study_pages):
     assert names == ["qr-geography.html", "qr.html", "rag.html"]
     for path in study_pages:
         opened(driver, path)[0].click()
-        for summary in wait(driver, ".opened details > summary"):
+        summaries = wait(driver, ".opened details > summary")
+        for summary in summaries:
             driver.execute_script("arguments[0].click()", summary)
-        wait(driver, ".opened details[open] table")
+        wait(driver, ".opened details[open] table", len(summaries))
         assert driver.execute_script(BEYOND) == [], path.name
         assert driver.execute_script(COVERED) == [], path.name
 
@@ -301,7 +307,7 @@ def test_a_page_is_about_one_attribute(driver, study_pages):
     opened(driver, gender)
     assert "geography" not in driver.find_element(By.TAG_NAME, "main").text
     driver.find_element(By.LINK_TEXT, "geography").click()
-    WebDriverWait(driver, 20).until(lambda d: d.current_url == geography.as_uri())
+    WebDriverWait(driver, LONGEST).until(lambda d: d.current_url == geography.as_uri())
     qids = [e.text for e in wait(driver, "details.query .qid")]
     assert qids == sorted(qids, key=int) and len(qids) == qr_world.TOPICS
 

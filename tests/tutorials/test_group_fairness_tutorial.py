@@ -25,7 +25,7 @@ def run(folder, *arguments):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1200,
     )
 
 

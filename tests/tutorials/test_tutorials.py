@@ -35,7 +35,7 @@ def run(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1200,
         )
         assert (result.returncode != 0) == fails, result.stdout + result.stderr
         return result.stderr if fails else result.stdout

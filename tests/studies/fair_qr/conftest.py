@@ -46,5 +46,5 @@ def gender(data):
 def client():
     """Return a model behind a server: ``client(server, retries=0)``."""
     return lambda server, **options: OpenAICompatible(
-        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 5.0} | options)
+        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 300.0} | options)
     )

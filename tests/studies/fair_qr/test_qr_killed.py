@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import signal
@@ -14,7 +15,7 @@ from collections import Counter
 import pandas as pd
 import pytest
 import qr_world
-from chat_server import serving
+from chat_server import serving, wait_until
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("openai")
@@ -39,6 +40,7 @@ base_url = "{url}"
 concurrency = 3
 backoff = 0.01
 retries = 1
+timeout = 900
 """
 FRAMES = ("table", "per_query", "variations", "rankings")
 
@@ -56,44 +58,73 @@ def start(config, output):
 
 
 def finished(process):
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=900)
     assert process.returncode == 0, err
     return out
 
 
-def slowly(prompt, count):
-    return {"text": qr_world.adds_a_term(prompt), "sleep": 0.05}
+class Gate:
+    """A rule that answers so many calls; those that come later wait until it is opened."""
+
+    def __init__(self):
+        self.left, self.held, self.changed = math.inf, 0, threading.Condition()
+
+    def __call__(self, prompt, count):
+        with self.changed:
+            self.held += 1
+            self.changed.wait_for(lambda: self.left > 0)
+            self.held -= 1
+            self.left -= 1
+        return {"text": qr_world.adds_a_term(prompt), "sleep": 0.05}
+
+    def let(self, calls):
+        with self.changed:
+            self.left = calls
+            self.changed.notify_all()
+
+    @property
+    def waiting(self):
+        with self.changed:
+            return self.held
+
+
+def paid(folder):
+    """Return what the ledger of a study has; nothing if there is none yet."""
+    return qr_world.paid(folder / "ledger.sqlite") if (folder / "ledger.sqlite").exists() else []
 
 
 def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
-    config = tmp_path / "study.toml"
+    config, gate = tmp_path / "study.toml", Gate()
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    with serving(slowly) as server:
+    with serving(gate) as server:
         config.write_text(CONFIG.format(folder=wiki, url=server.url))
-        begin = time.monotonic()
         csv = finished(start(config, whole))
-        took = time.monotonic() - begin
         total = len(server.requests)
         assert total == len(server.counts) >= 20
         server.requests.clear()
         server.counts.clear()
         known, stops = set(), 0
-        # in the first round of calls, in a later one, and while results are written
-        for wanted in (2, total // 2, None, total - 3):
-            written = qr_world.kept(killed)
+        # in the first round of calls, in a later one, while results are written, near the end
+        for moment in ("first", "later", "written", "last"):
+            left, written = total - len(known), qr_world.kept(killed)
+            gate.let({"first": 1, "last": left - 3}.get(moment, left // 2))
             process = start(config, killed)
-            if wanted is None:
-                wait_for(lambda n=written: qr_world.kept(killed) > n + 3, process, took)
-            else:
-                wait_for(lambda n=wanted: len(server.counts) >= n, process, took)
+            wait_for(
+                lambda m=moment, n=written: (
+                    gate.waiting or (m == "written" and qr_world.kept(killed) > n + 3)
+                ),
+                process,
+            )
             process.send_signal(signal.SIGKILL)
             process.communicate()
             assert process.returncode == -signal.SIGKILL
             stops += 1
-            time.sleep(0.2)  # requests that run are answered into the void
+            now = paid(killed)
+            gate.let(math.inf)  # into the void
+            wait_until(lambda: not server.running)
             requests = Counter(prompt for prompt, *_ in server.requests)
             assert all(requests[prompt] == before for prompt, before in known)
-            known = {(p, requests[p]) for p in qr_world.paid(killed / "ledger.sqlite")}
+            known = {(p, requests[p]) for p in now}
         assert stops == 4 and 0 < len(known) < total
         again = finished(start(config, killed))
         requests = Counter(prompt for prompt, *_ in server.requests)
@@ -122,23 +153,26 @@ def test_studies_killed_beside_their_workers_end_as_serial_ones(wiki, tmp_path, 
     if executor == "dask":
         pytest.importorskip("distributed")
     config, whole, killed = tmp_path / "study.toml", tmp_path / "whole", tmp_path / "killed"
-    with serving(slowly) as server:
+    gate = Gate()
+    with serving(gate) as server:
         text = SMALL.format(folder=wiki, url=server.url)
         config.write_text(text)
-        begin = time.monotonic()
         csv = finished(start(config, whole))
-        took, total = time.monotonic() - begin, len(server.requests)
+        total = len(server.requests)
         server.requests.clear()
         server.counts.clear()
         config.write_text(f'{text}[engine]\nexecutor = "{executor}"\nworkers = 2\n')
-        for wanted in (2, total // 2):
+        for calls in (1, total // 2):
+            gate.let(calls)
             process = start(config, killed)
-            wait_for(lambda n=wanted: len(server.counts) >= n, process, took)
+            wait_for(lambda n=calls: gate.waiting and (n == 1 or paid(killed)), process)
             process.send_signal(signal.SIGKILL)
             process.communicate()
-            time.sleep(2)  # workers end, and what they asked for is answered into the void
+            now = paid(killed)  # before who asked for it is counted: a worker may still ask
+            gate.let(math.inf)  # workers end, and what they asked for is answered into the void
+            wait_until(lambda: not server.running)
             requests = Counter(prompt for prompt, *_ in server.requests)
-            known = {(p, requests[p]) for p in qr_world.paid(killed / "ledger.sqlite")}
+            known = {(p, requests[p]) for p in now}
         assert finished(start(config, killed)) == csv
         requests = Counter(prompt for prompt, *_ in server.requests)
         assert known and all(requests[prompt] == before for prompt, before in known)
@@ -154,7 +188,7 @@ def test_studies_killed_beside_their_workers_end_as_serial_ones(wiki, tmp_path, 
 
 def test_two_commands_on_one_folder_pay_each_prompt_once(wiki, tmp_path):
     config = tmp_path / "study.toml"
-    with serving(slowly) as server:
+    with serving(Gate()) as server:
         config.write_text(SMALL.format(folder=wiki, url=server.url))
         csv = finished(start(config, tmp_path / "alone"))
         prompts = dict.fromkeys(server.counts, 1)
@@ -168,7 +202,8 @@ def test_two_commands_on_one_folder_pay_each_prompt_once(wiki, tmp_path):
 
 def test_twenty_kills_at_random_points(wiki, tmp_path):
     rng, config, killed = random.Random(1), tmp_path / "study.toml", tmp_path / "killed"
-    with serving(lambda *given: slowly(*given) | {"sleep": 0.2}) as server:
+    gate = Gate()
+    with serving(lambda *given: gate(*given) | {"sleep": 0.2}) as server:
         config.write_text(SMALL.format(folder=wiki, url=server.url).replace("= 3", "= 1"))
         csv = finished(start(config, tmp_path / "whole"))
         total, stops = len(server.requests), 0
@@ -196,8 +231,8 @@ def progress(server, folder):
     return len(server.requests) + qr_world.kept(folder)
 
 
-def wait_for(happened, process, most):
-    end = time.monotonic() + 10 * most + 60
+def wait_for(happened, process):
+    end = time.monotonic() + 900
     while not happened():
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end
@@ -206,50 +241,54 @@ def wait_for(happened, process, most):
 
 INDEXER = """
 import sys, time
+from pathlib import Path
 import pandas as pd
 from fairtk.transformers import CollectionBM25, candidates
 
 candidates._BATCH = 5  # so that PISA writes before it has all documents
+begun, awaited = Path(sys.argv[2]), [Path(path) for path in sys.argv[3:]]
 
 def documents():
     for number in range(40):
         if number == 20:
-            print("halfway", flush=True)
-            time.sleep(float(sys.argv[2]))
+            Path(f"{begun}-half").touch()
+            while not all(path.exists() for path in awaited):
+                time.sleep(0.01)
         yield {"docno": f"d{number}", "text": f"common word{number}"}
 
 bm25 = CollectionBM25(sys.argv[1], documents)
+begun.touch()
 found = bm25(pd.DataFrame({"qid": ["1"], "query": ["common"]}))
 print(len(found), flush=True)
 """
 
 
 def test_an_index_of_a_killed_process_is_never_used(tmp_path):
-    place = tmp_path / "indexes" / "index"
-    command = [sys.executable, "-c", INDEXER, str(place)]
-    process = subprocess.Popen([*command, "60"], stdout=subprocess.PIPE, text=True)
-    # PISA's own output is silenced at the level of the process, and "halfway" with it
-    wait_for(lambda: list(tmp_path.rglob("*.part.*")), process, 10)
-    time.sleep(0.5)
+    place, begun = tmp_path / "indexes" / "index", tmp_path / "begun"
+    command = [sys.executable, "-c", INDEXER, str(place), str(begun)]
+    process = subprocess.Popen([*command, str(tmp_path / "never")], stdout=subprocess.PIPE)
+    half = tmp_path / "begun-half"
+    wait_for(lambda: half.exists() and list(tmp_path.rglob("*.part.*")), process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert list(tmp_path.rglob("*.part.*"))  # left behind, under a name that nobody reads
-    done = subprocess.run([*command, "0"], capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split()[-1] == "40"
     assert not list(tmp_path.rglob("*.part.*"))  # and cleared away by who builds the index
 
 
 def test_two_processes_may_build_one_index(tmp_path):
-    command = [sys.executable, "-c", INDEXER, str(tmp_path / "index"), "1"]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    outputs = []
-    readers = [
-        threading.Thread(target=lambda p=p: outputs.append(p.communicate()[0])) for p in both
+    """One is in the middle of it when the other comes."""
+    begun = [str(tmp_path / name) for name in ("one", "other")]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", INDEXER, str(tmp_path / "index"), own, *begun],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for own in begun
     ]
-    for reader in readers:
-        reader.start()
-    for reader in readers:
-        reader.join()
+    outputs = [process.communicate()[0] for process in both]
     assert [p.returncode for p in both] == [0, 0]
     assert [output.split()[-1] for output in outputs] == ["40", "40"]
     assert not list(tmp_path.rglob("*.part.*"))

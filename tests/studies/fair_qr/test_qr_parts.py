@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from contextlib import closing
 from dataclasses import replace
@@ -240,6 +242,27 @@ def test_threads_change_no_result(tmp_path):
     assert set(runs[0]["qid"]) == {"1"}  # the first record of an id counts
     with pytest.raises(ParameterError, match="threads must be"):
         CollectionBM25(tmp_path, lambda: docs, threads=0)
+
+
+ONE_CORE = """
+import os, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+import pandas as pd
+from fairtk.transformers import CollectionBM25, candidates
+candidates._BATCH = 5
+docs = [{"docno": f"d{n}", "text": "a word"} for n in range(40)]
+topics = pd.DataFrame({"qid": ["1"], "query": ["word"]})
+print(len(CollectionBM25(sys.argv[1], lambda: docs)(topics)))
+"""
+
+
+@pytest.mark.slow
+def test_one_core_is_enough(tmp_path):
+    """PISA has no thread there that would take a batch, and waited for one."""
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    command = [sys.executable, "-c", ONE_CORE, str(tmp_path / "index")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.stdout == "40\n", done.stderr
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), max_size=12))

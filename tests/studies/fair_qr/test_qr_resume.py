@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +22,7 @@ from fairtk.studies.fair_qr import Study
 from fairtk.transformers import CollectionBM25
 
 VARIED = {"max_iterations": (1, 10)}
+WAITS = {"backoff": 0.01, "retries": 1, "timeout": 300.0}
 
 
 class Counting(pt.Transformer):
@@ -59,7 +60,7 @@ def whole(gender, index, home, tmp_path_factory):
 def model(server, **options):
     from fairtk.llm import OpenAICompatible
 
-    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 1} | options))
+    return OpenAICompatible("toy", server.url, **(WAITS | options))
 
 
 def study(data, folder, llm, retriever, **changed):
@@ -369,8 +370,10 @@ def test_a_file_that_changes_changes_the_collection(tmp_path):
     folder = qr_world.write_world(tmp_path / "wiki")
     before = qr_world.read(folder, attributes=["gender"])
     assert qr_world.read(folder, attributes=["gender"]).key == before.key
-    time.sleep(0.01)
-    qr_world.write_world(folder)  # the same again, at another time
+    qr_world.write_world(folder)  # the same again, at another time, however coarse clocks are
+    for path in folder.iterdir():
+        later = path.stat().st_mtime_ns + 10**9
+        os.utime(path, ns=(later, later))
     after = qr_world.read(folder, attributes=["gender"])
     assert after.key["collection"] != before.key["collection"]
     assert after.key["topics"] == before.key["topics"]

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from contextlib import closing
 
 import pandas as pd
@@ -24,12 +23,61 @@ QUERIES = os.environ.get("FAIRTK_KILL_QUERIES", "10")
 SAMPLES = os.environ.get("FAIRTK_KILL_SAMPLES", "10")
 
 
-def start(folder, *options):
+DIES = """
+import multiprocessing, os, signal, threading
+from fairtk.experiment import executors
+from fairtk.llm.store import Database
+
+answers, seconds, life = os.environ["DIES"].split(" ", 2)
+write, answer, tasks = Database.write, executors.answer, []
+
+def last():
+    try:
+        os.unlink(life)
+        return True
+    except FileNotFoundError:  # one has died
+        return False
+
+def write_and_die(self, *given, **options):
+    done = write(self, *given, **options)
+    if answers and os.path.exists(life):
+        if self.read("SELECT count(*) FROM answers")[0][0] >= float(answers) and last():
+            kill = os.getpid(), signal.SIGKILL
+            if float(seconds):  # no daemon: who is done before waits for it
+                threading.Timer(float(seconds), os.kill, kill).start()
+            else:
+                os.kill(*kill)
+    return done
+
+def answer_and_die(*given):
+    outcome = answer(*given)
+    tasks.append(outcome)
+    if multiprocessing.parent_process() and len(tasks) == 2 and not answers and last():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return outcome
+
+Database.write, executors.answer = write_and_die, answer_and_die
+"""
+
+
+def dying(folder, answers="", seconds=0.0):
+    """Return variables with which one process kills itself: the command, so long after it has
+    committed answers; without a number a worker, with the outcome of its second task.
+    """
+    place, life = folder / "sitecustomize", folder / "life"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "sitecustomize.py").write_text(DIES)
+    life.touch()
+    path = os.pathsep.join(filter(None, [str(place), os.environ.get("PYTHONPATH")]))
+    return {"PYTHONPATH": path, "DIES": f"{answers} {seconds} {life}"}
+
+
+def start(folder, *options, **variables):
     """Begin the study of the packaged folder as LaMP-2."""
     call = [sys.executable, "-m", "fairtk", "rag", demo.collection_folder(), "-t", "2"]
     call += ["-g", f"t5:{demo.model_folder()}", "-n", SAMPLES, "-a", "0", "-a", "2", "-a", "8"]
     call += ["--limit", QUERIES, "-o", folder / "out", *options]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **variables}
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return subprocess.Popen(list(map(str, call)), env=environment, **quiet)
 
@@ -42,34 +90,20 @@ def hashes(folder):
     }
 
 
-def count(folder, table="answers"):
-    """Return how many rows of a table are committed."""
-    path = folder / "out" / "experiment.sqlite"
-    try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
-            return database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-    except sqlite3.Error:  # not made yet
-        return 0
-
-
-def wait_for(process, folder, answers):
-    """Wait until so many answers are committed; return whether the process still runs."""
-    while process.poll() is None and count(folder) < answers:
-        time.sleep(0.01)
-    return process.poll() is None
+def count(folder, which=""):
+    """Return how many answers are committed."""
+    with closing(sqlite3.connect(folder / "out" / "experiment.sqlite")) as database:
+        return database.execute(f"SELECT count(*) FROM answers {which}").fetchone()[0]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Return the tables of a run that nobody disturbed, and its answers: of labels, of all."""
     folder = tmp_path_factory.mktemp("whole-rag")
-    process = start(folder)
-    of_labels = 0
-    while process.poll() is None:
-        if not count(folder, "systems WHERE name LIKE 'alpha%'"):
-            of_labels = count(folder)
-        time.sleep(0.01)
-    assert process.wait() == 0
+    assert start(folder).wait() == 0
+    # labels are the first that is asked for, and policies that sample come last
+    sampling = "SELECT min(seen) FROM systems WHERE name LIKE 'alpha%'"
+    of_labels = count(folder, f"WHERE created < ({sampling})")
     found = hashes(folder)
     # tables, each as CSV, Markdown and LaTeX; and without CSV those that the paper has
     assert len(found) == 5 * 3 + 4 * 2
@@ -90,16 +124,11 @@ def test_killed_and_resumed_it_gives_the_same_tables(whole, tmp_path):
     rng = random.Random(KILLS)
     during_labels = [rng.uniform(0, 0.9 * of_labels) for _ in range((KILLS + 1) // 2)]
     later = [rng.uniform(of_labels, 0.9 * answers) for _ in range(KILLS // 2)]
-    killed = []
     for point in sorted(during_labels + later):
-        process = start(tmp_path)
-        if wait_for(process, tmp_path, point):
-            time.sleep(rng.uniform(0, 0.2))  # into what comes behind a commit
-            process.send_signal(signal.SIGKILL)
-            killed.append(count(tmp_path))
-        process.wait()
-    print(f"answers at each kill: {killed}; labels need {of_labels}, all {answers}")
-    assert len(killed) >= KILLS - 1  # between the last point and the end there is little time
+        # into what comes behind a commit
+        variables = dying(tmp_path, point, rng.uniform(0, 0.2))
+        assert start(tmp_path, **variables).wait() == -signal.SIGKILL
+        assert point <= count(tmp_path) <= answers
     assert start(tmp_path).wait() == 0
     assert hashes(tmp_path) == expected
 
@@ -111,10 +140,8 @@ def test_a_study_of_shapley_values_goes_on_where_it_was_killed(tmp_path):
     expected, answers = hashes(one), count(one)
     assert len(expected) == 7 * 3 + 4 * 2 and "credit.csv" in expected
     for share in (0.6, 0.9):  # labels and whole rankings are a quarter
-        process = start(other, *options)
-        assert wait_for(process, other, share * answers)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        variables = dying(other, share * answers)
+        assert start(other, *options, **variables).wait() == -signal.SIGKILL
     assert 0 < count(other) < answers
     assert start(other, *options).wait() == 0
     assert (hashes(other), count(other)) == (expected, answers)
@@ -122,16 +149,9 @@ def test_a_study_of_shapley_values_goes_on_where_it_was_killed(tmp_path):
 
 def test_a_lost_worker_changes_nothing(whole, tmp_path):
     pytest.importorskip("distributed")
-    import psutil
-
-    process = start(tmp_path, "--executor", "dask", "--workers", "2")
-    assert wait_for(process, tmp_path, whole[1] / 2)
-    # the deepest processes do the work; above them are their keepers
-    children = psutil.Process(process.pid).children(recursive=True)
-    leaves = [child for child in children if not child.children()]
-    working = sorted(leaves, key=lambda child: sum(child.cpu_times()[:2]))
-    working[-1].kill()
-    assert process.wait() == 0
+    variables = dying(tmp_path)
+    assert start(tmp_path, "--executor", "dask", "--workers", "2", **variables).wait() == 0
+    assert not (tmp_path / "life").exists()
     assert hashes(tmp_path) == whole[0]
 
 
