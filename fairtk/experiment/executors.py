@@ -37,13 +37,12 @@ from fairtk.experiment import ending
 from fairtk.experiment.work import (
     VARIABLES,
     allowed_threads,
-    cores,
     from_parent,
     said,
     text_of,
     to_worker,
 )
-from fairtk.io import ENDED, Interpreter
+from fairtk.io import ENDED, Interpreter, cores
 
 Function = Callable[[Mapping[str, Any], Any], Any]
 """Takes stages by key and a task, which says in ``needs`` which of them."""

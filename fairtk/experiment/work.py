@@ -37,6 +37,7 @@ from fairtk.errors import (
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import QID, IntArray, identity_name
+from fairtk.io import cores
 from fairtk.llm import (
     DeferredError,
     HuggingFaceBackend,
@@ -134,13 +135,6 @@ class PromptBatch:
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """What libraries read when they are loaded."""
-
-
-def cores() -> int:
-    """Return the number of processor cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def allowed_threads() -> int:

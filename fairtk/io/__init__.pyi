@@ -62,6 +62,7 @@ from .figures import draw_trade_off as draw_trade_off
 from .figures import svg_text as svg_text
 from .interpreters import ENDED as ENDED
 from .interpreters import Interpreter as Interpreter
+from .interpreters import cores as cores
 from .lines import FOLLOWED as FOLLOWED
 from .lines import HALF_CHARACTER as HALF_CHARACTER
 from .lines import PIPED as PIPED

@@ -31,6 +31,13 @@ _START = (
 # it, or a command that it starts, reads from standard input must not be the calls.
 
 
+def cores() -> int:
+    """Return the number of processor cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Interpreter:
     """A process in which ``server``, a ``"module:function"``, gives the function that answers.
 

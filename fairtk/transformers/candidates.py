@@ -37,7 +37,7 @@ from fairtk.frames import (
     qids_of,
     words,
 )
-from fairtk.io import locked, part_beside, resolve_dataset
+from fairtk.io import cores, locked, part_beside, resolve_dataset
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
@@ -270,7 +270,7 @@ def dropped_words(text: str, tokens: Tokens) -> list[str]:
 
 
 _BATCH = 10_000  # documents
-_ALL = (1 << 31) - 1
+_ALL = (1 << 31) - 1  # in one batch
 _LINE = 100_000  # documents between two lines of progress where there is no terminal
 _NOT_WORDS = re.compile(r"[^\w\s]+")
 _PLACE = "place of the query"
@@ -413,7 +413,7 @@ class CollectionBM25(FairTransformer):
         failed: list[Exception] = []
         # small batches: documents that wait for PISA's threads are held in memory; but where there
         # is one core, PISA has no such thread, and waits for ever with the third batch
-        size = _BATCH if len(os.sched_getaffinity(0)) > 1 else _ALL
+        size = _BATCH if cores() > 1 else _ALL
         index = kind(str(part), text_field="text", threads=self.threads, batch_size=size)
         rows = self._rows(terminal, failed)
         first = next(rows, None)

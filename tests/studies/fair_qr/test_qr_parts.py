@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -257,6 +258,7 @@ print(len(CollectionBM25(sys.argv[1], lambda: docs)(topics)))
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be taken away here")
 def test_one_core_is_enough(tmp_path):
     """PISA has no thread there that would take a batch, and waited for one."""
     pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
