@@ -55,7 +55,7 @@ def python(code, *arguments):
     return started("-c", textwrap.dedent(code), *arguments)
 
 
-def until(holds, seconds=60):
+def until(holds, seconds=600):
     """Wait until something holds."""
     end = time.monotonic() + seconds
     while not holds():
@@ -66,7 +66,7 @@ def until(holds, seconds=60):
 def fairtk_command(*arguments):
     """Run the command line as a process of its own."""
     with python("from fairtk.cli import main; main()", *arguments) as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         return process.returncode, out, err
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from campaign_case import ABORT, HANG, Verdict
 
-SECONDS = 60
-"""How long a case may take; the machine may be busy."""
+SECONDS = 900
+"""How long a case may take; the machine may be busy, or stand still."""
 
 CASES_PER_WORKER = 600
 WORKER = Path(__file__).parent / "campaign_worker.py"
@@ -48,9 +48,7 @@ class Worker:
     def run(self, family: str, seed: int) -> Verdict | None:
         """Return the verdict of a case; None: the worker died."""
         self.left -= 1
-        # the first case waits for the imports, too
-        first = self.left == CASES_PER_WORKER - 1
-        timer = threading.Timer(SECONDS * (3 if first else 1), self._kill)
+        timer = threading.Timer(SECONDS, self._kill)
         timer.start()
         try:
             with contextlib.suppress(BrokenPipeError):
@@ -81,7 +79,7 @@ class Worker:
             self.process.stdin.close()
         self.results.close()
         try:
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=300)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

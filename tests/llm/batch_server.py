@@ -48,6 +48,9 @@ def answered(line, rule=answer_of):
 class BatchServer(ThreadingHTTPServer):
     daemon_threads = True
 
+    def handle_error(self, request, client_address):
+        pass  # a client that was killed
+
     def __init__(self, rule):
         super().__init__(("127.0.0.1", 0), Handler)
         self.rule = rule

@@ -7,11 +7,21 @@ import sys
 import pytest
 from chat_server import KEY
 
+from fairtk.llm import server, servers
+
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """However slow the machine is, the first call is alone, and a server that is there answers."""
+    for name in ("HEAD_START", "_CONNECT", "_CONNECT_AGAIN", "_DESCRIBE"):
+        monkeypatch.setattr(server, name, 300.0)
+    monkeypatch.setattr(servers, "SILENCE", 3000.0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ def starts(number, folder, together, out, times):
     """Open new ledgers at the same moment as three other processes, and put answers into them."""
     llm, chat = KeywordRefiner({"a": ["b"]}), Chat((Message("user", "x"),))
     for place in range(times):
-        together.wait(60)
+        together.wait(900)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error")

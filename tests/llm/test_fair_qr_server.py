@@ -55,7 +55,9 @@ def adds_woman(prompt, count):
 
 
 def client(server, **options):
-    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 1} | options))
+    return OpenAICompatible(
+        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 600.0} | options)
+    )
 
 
 def women(out):

@@ -43,7 +43,9 @@ def upper(prompt, count):
 
 
 def client(server, **options):
-    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 1} | options))
+    return OpenAICompatible(
+        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 600.0} | options)
+    )
 
 
 def test_equal_calls_are_paid_once(tmp_path):
@@ -301,7 +303,8 @@ def test_wrong_key_leaves_the_ledger_usable(tmp_path):
 SCRIPT = """
 import sys
 from fairtk.llm import Chat, Ledger, Message, OpenAICompatible
-llm = Ledger(sys.argv[1]).wrap(OpenAICompatible("toy", sys.argv[2], concurrency=2))
+llm = OpenAICompatible("toy", sys.argv[2], concurrency=2, timeout=600)
+llm = Ledger(sys.argv[1]).wrap(llm)
 print("".join(c.text for c in llm.complete(Chat((Message("user", t),)) for t in "abcdefghij")))
 """
 
@@ -313,7 +316,7 @@ def test_a_killed_process_pays_for_nothing_twice_but_what_was_under_way(tmp_path
 
     def rule(prompt, count):
         if len(server.requests) > 5:
-            killed.wait(60)
+            killed.wait(600)
         return prompt.upper()
 
     with serving(rule) as server:

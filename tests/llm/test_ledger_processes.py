@@ -14,7 +14,7 @@ import time
 from contextlib import closing
 
 import pytest
-from chat_server import serving, wait_until
+from chat_server import nobody, serving, wait_until
 from ledger_starts import ROWS, starts
 
 pytest.importorskip("openai")
@@ -40,7 +40,9 @@ def chats(*texts):
 
 
 def client(server, **options):
-    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 1} | options))
+    return OpenAICompatible(
+        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 600.0} | options)
+    )
 
 
 def upper(prompt, count):
@@ -60,7 +62,7 @@ def test_four_processes_begin_one_ledger(tmp_path, times):
     ]
     for process in processes:
         process.start()
-    said = [out.get(timeout=120) for _ in range(PROCESSES * times)]
+    said = [out.get(timeout=900) for _ in range(PROCESSES * times)]
     for process in processes:
         process.join()
     assert set(said) == {""}
@@ -78,7 +80,7 @@ ASKING = """
 import sys
 from fairtk.llm import Chat, Ledger, Message, OpenAICompatible
 path, url, concurrency = sys.argv[1:4]
-llm = OpenAICompatible("toy", url, concurrency=int(concurrency), retries=0)
+llm = OpenAICompatible("toy", url, concurrency=int(concurrency), timeout=600)
 with Ledger(path) as ledger:
     found = ledger.wrap(llm).complete(Chat((Message("user", t),)) for t in "abcdefghijkl")
     print("".join(c.text for c in found), ledger.spent.calls)
@@ -91,7 +93,7 @@ def asking(path, server, concurrency=2):
 
 
 def reported(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     text, calls = out.split()
     return text, int(calls)
@@ -111,7 +113,7 @@ def test_the_calls_of_a_killed_process_are_taken_over(tmp_path):
 
     def rule(prompt, count):
         if count == 1:
-            hold.wait(60)  # slower than any fixed time for which a claim might hold
+            hold.wait(600)  # slower than any fixed time for which a claim might hold
         return prompt.upper()
 
     with serving(rule) as server:
@@ -129,13 +131,19 @@ def test_the_calls_of_a_killed_process_are_taken_over(tmp_path):
 
 
 def test_an_interrupted_process_leaves_no_claims(tmp_path):
-    slow = [1.0]  # no process ends before it is told to
-    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": slow[0]}) as server:
+    told = threading.Event()
+
+    def rule(prompt, _):
+        if prompt != "a":  # two calls are under way, and no other can begin
+            told.wait(600)
+        return prompt.upper()
+
+    with serving(rule) as server:
         process = asking(tmp_path / "l", server)
-        wait_until(lambda: len(server.requests) >= 3)
+        wait_until(lambda: len(server.requests) == 3)
         process.send_signal(signal.SIGINT)
-        slow[0] = 0.0
-        _, err = process.communicate(timeout=60)
+        told.set()
+        _, err = process.communicate(timeout=600)
         assert process.returncode != 0 and "KeyboardInterrupt" in err
         with closing(sqlite3.connect(tmp_path / "l")) as database:
             assert database.execute("SELECT * FROM claims").fetchall() == []
@@ -143,9 +151,7 @@ def test_an_interrupted_process_leaves_no_claims(tmp_path):
 
 
 def test_an_error_leaves_no_claims(tmp_path):
-    with serving(upper) as server:
-        url = server.url
-    with Ledger(tmp_path / "l") as ledger:
+    with nobody() as url, Ledger(tmp_path / "l") as ledger:
         with pytest.raises(LLMError, match="5 calls in a row"):
             ledger.wrap(OpenAICompatible("toy", url, retries=0)).complete(chats(*"abcdefgh"))
         assert ledger.store.file.read("SELECT * FROM claims") == []
@@ -172,7 +178,8 @@ def refinement():
     return Chat((Message("user", "x"),), {"keywords": "q", "group": ("a",)})
 
 
-def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path):
+def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "SILENCE", 6000.0)  # the machine may stand still meanwhile
     mine, now = claims.new_owner(), time.time()
     host, pid, start, _ = mine.rsplit("|", 3)
     assert claims.is_alive(mine, beat=0.0)  # a slow call gives no sign for long
@@ -183,10 +190,10 @@ def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path):
         child.kill()
         wait_until(lambda: not claims.is_alive(place, now))  # a zombie is dead, too
     # of another host nothing but the last sign of life is known
-    assert claims.is_alive("elsewhere|1|1|x", now - 30)
-    assert not claims.is_alive("elsewhere|1|1|x", now - 90)
+    assert claims.is_alive("elsewhere|1|1|x", now - 3000)
+    assert not claims.is_alive("elsewhere|1|1|x", now - 9000)
     Ledger(tmp_path / "l").close()
-    claimed(tmp_path / "l", "elsewhere|1|1|x", now - 90)
+    claimed(tmp_path / "l", "elsewhere|1|1|x", now - 9000)
     with Ledger(tmp_path / "l") as ledger:
         [found] = ledger.wrap(KeywordRefiner({"a": ["b"]})).complete([refinement()])
         assert found.text == '["q", "b"]'
@@ -197,7 +204,7 @@ def test_signs_of_life(tmp_path, monkeypatch):
     hold = threading.Event()
 
     def rule(prompt, count):
-        hold.wait(60)
+        hold.wait(600)
         return "A"
 
     with serving(rule) as server:
@@ -264,7 +271,7 @@ def test_a_budget_waits_for_the_calls_of_others(tmp_path):
 
     def rule(prompt, count):
         if prompt == "slow":
-            hold.wait(60)
+            hold.wait(600)
             return {"status": 400, "body": b"{}"}  # it costs nothing in the end
         return prompt.upper()
 

@@ -41,7 +41,7 @@ RUN = pd.DataFrame(
 
 
 def client(server, **options):
-    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "retries": 0} | options))
+    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "timeout": 600.0} | options))
 
 
 def words(prompt, count):

@@ -54,14 +54,15 @@ class ModelFolder:
         path = Path(folder)
         if path.exists() and not path.is_dir():
             raise FormatError(f"expected a folder for {self.what}; found a file", path)
-        if path.is_dir() and not self.has_model(path):
-            other = sorted(p.name for p in path.iterdir() if not self._ours(p.name))
-            if other:
-                raise FormatError(
-                    f"expected an empty folder, or one with {self.what} ({self.record}); found "
-                    f"{other[0]!r}: give another folder, nothing here is overwritten",
-                    path,
-                )
+        names = [p.name for p in path.iterdir()] if path.is_dir() else []
+        other = sorted(name for name in names if not self._ours(name))
+        # looked up after the listing: another process may put its record there meanwhile
+        if other and not self.has_model(path):
+            raise FormatError(
+                f"expected an empty folder, or one with {self.what} ({self.record}); found "
+                f"{other[0]!r}: give another folder, nothing here is overwritten",
+                path,
+            )
 
     def write(self, folder: Folder, record: Mapping[str, Any], data: Mapping[str, Writer]) -> None:
         """Write the values of `keys` and the data files; a model that is there is replaced."""

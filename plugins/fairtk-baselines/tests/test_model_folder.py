@@ -1,6 +1,7 @@
 """What all saved models have in common."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from fairtk_baselines.model_folder import ModelFolder
@@ -39,6 +40,18 @@ def test_of_models_that_are_saved_at_the_same_time_one_is_there(tmp_path):
             list(pool.map(save, [folder] * 4, range(4)))
         parts = TOYS.read(folder)["parts"]
         assert [p.name for p in folder.glob("toy-*")] == [f"toy-{parts}.txt"]
+
+
+def test_a_record_that_another_process_writes_meanwhile_is_no_foreign_file(tmp_path, monkeypatch):
+    listed = Path.iterdir
+
+    def late(path):
+        if not (path / "toy.json").exists():
+            (path / "toy.json").write_text("{}")  # after the first look, before the second
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", late)
+    TOYS.check_free(tmp_path)
 
 
 def test_only_data_files_in_the_folder_are_read(tmp_path):

@@ -499,5 +499,6 @@ def test_no_progress_is_shown_of_quick_work(monkeypatch):
     shown = io.StringIO()
     shown.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", shown)
+    monkeypatch.setattr("tqdm.std.time", lambda: 0.0)  # quick, however slow the machine is
     VectorSearch(FixedEncoder(), documents("1 0", "0 1")).index()
     assert shown.getvalue().strip("\r ") == ""
