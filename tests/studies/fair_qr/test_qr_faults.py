@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 import threading
 import time
 
 import pytest
 import qr_world
-from chat_server import KEY, error, serving
+from chat_server import KEY, error, nobody, serving
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("openai")
@@ -98,30 +97,28 @@ def test_an_answer_that_does_not_come_is_asked_for_again(gender, tmp_path, clien
 
 
 @pytest.fixture
-def nobody():
-    """The address of a port at which nobody listens, and nobody else can."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+def address():
+    """Where nobody listens."""
+    with nobody() as address:
+        yield address
 
 
-def test_a_server_that_is_not_there(gender, tmp_path, nobody):
-    url = nobody
-    study = small(gender, tmp_path, OpenAICompatible("toy", url, retries=0))
-    with pytest.raises(LLMError, match=f"'toy': no connection to {url}"):
+def test_a_server_that_is_not_there(gender, tmp_path, address):
+    study = small(gender, tmp_path, OpenAICompatible("toy", address, retries=0))
+    with pytest.raises(LLMError, match=f"'toy': no connection to {address}"):
         study.run()  # said before the first query is worked on
     with pytest.raises(InputError, match="no results yet"):
         study.results()
 
 
 @pytest.mark.slow
-def test_a_dead_server_ends_the_command(wiki, tmp_path, nobody, monkeypatch):
+def test_a_dead_server_ends_the_command(wiki, tmp_path, address, monkeypatch):
     waits = []
     monkeypatch.setattr("fairtk.llm.server.backoff", lambda *given: waits.append(given) or 0.0)
-    given = ["-o", str(tmp_path / "o"), "--llm", "openai:toy", "--base-url", nobody]
+    given = ["-o", str(tmp_path / "o"), "--llm", "openai:toy", "--base-url", address]
     out = CliRunner().invoke(cli, ["qr", str(wiki), *given])
     assert out.exit_code == 1 and waits == []  # at once
-    assert "no connection" in out.stderr and nobody in out.stderr
+    assert "no connection" in out.stderr and address in out.stderr
 
 
 def test_a_server_that_dies_in_the_middle_ends_the_study(gender, tmp_path, client):
