@@ -131,6 +131,8 @@ class Citations(FairTransformer):
         ParameterError: a setting is out of its range.
     """
 
+    identity_name = "fairtk.Citations"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = ("weight", "cutoff")
 
     def __init__(self, weight: str = "count", cutoff: int | None = None) -> None:

@@ -56,6 +56,8 @@ class FittedBrowsing(Fitted):
             left out; ``pairs`` of a document and a rank, and ``unlikely``, those left out.
     """
 
+    identity_name = "fairtk.FittedBrowsing"
+    output_version = 1
     table: pd.DataFrame = field(default_factory=pd.DataFrame)
     tests: pd.DataFrame = field(default_factory=pd.DataFrame)
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -78,6 +78,8 @@ class Subsets(FairTransformer):
         InputError: ``"all"`` on a ranking of more than 8 documents (256 prompts); names the qid.
     """
 
+    identity_name = "fairtk.Subsets"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = ("kind", "cutoff", "n_orders", "seed")
     KINDS: ClassVar[tuple[str, ...]] = ("one-out", "all", "sampled")
 

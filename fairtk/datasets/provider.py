@@ -128,6 +128,9 @@ class FairDataset(IRDSDataset):  # type: ignore[misc]
         dataset: a dataset id, or an ``ir_datasets.Dataset`` such as `lamp.from_folder` returns.
     """
 
+    identity_name = "fairtk.FairDataset"
+    output_version = 1
+
     def __init__(self, dataset: Any) -> None:
         source = resolve_dataset(dataset, "FairDataset")
         self._irds_id = source.dataset_id() if hasattr(source, "dataset_id") else repr(source)

@@ -5,10 +5,10 @@ A class's `identity_name` leads to the attributes that decide what its objects d
 that returns them. Names, not classes, so that nothing is imported to look something up. Classes of
 fairtk's transformers need no entry: their `SETTINGS` say all.
 
-An identity is a description in JSON values: the class by its `identity_name`, the distribution that
-made it with its version, and every setting; frames, groups and files stand in it as digests of
-their content. Equal identities mean equal results. A `repr` is never an identity: many leave
-settings out, others hold an address. What has no identity is refused, with the remedy
+An identity is a description in JSON values: the class by its `identity_name`, its `output_version`
+(without one: its distribution and that one's version), and every setting; frames, groups and files
+by the digests of their content. Equal identities mean equal results. A `repr` is never an identity:
+many leave settings out, others hold an address. What has no identity is refused, with the remedy
 `fairtk.identified`.
 """
 
@@ -443,16 +443,26 @@ def _array_digest(value: Any, where: str) -> str:
 
 
 def made_by(cls: type, where: str) -> str:
-    """Return the distribution that a class comes from with its version, or its file's digest.
+    """Return the versions that the output of a class depends on, as text.
 
-    A class of a notebook or script is refused: its text may change.
+    These are each `output_version` that the class and its bases declare. A class that declares none
+    itself adds the version of its distribution, or the digest of its file.
+
+    Raises:
+        NoIdentityError: the class declares no `output_version` and is defined in a script or
+            notebook, whose text may change.
     """
+    declared = [base for base in cls.__mro__ if "output_version" in vars(base)]
+    versions = [f"{identity_name(base)} {vars(base)['output_version']}" for base in declared]
+    if cls not in declared:
+        versions.insert(0, _distribution(cls, where))
+    return ", ".join(versions)
+
+
+def _distribution(cls: type, where: str) -> str:
+    """Return the distribution of a class with its version, or its file's digest."""
     module = cls.__module__
     top = module.partition(".")[0]
-    if top == "fairtk":
-        from fairtk import __version__
-
-        return f"fairtk {__version__}"
     owners = _owners(top)
     if owners:
         return _versions(owners)

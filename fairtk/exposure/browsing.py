@@ -59,6 +59,8 @@ class MU(BrowsingModel):
     measure's ``@k``.
     """
 
+    identity_name = "fairtk.MU"
+    output_version = 1
     needs_cutoff: ClassVar[bool] = True
 
     def weights(self, ranks: IntArray) -> FloatArray:
@@ -76,6 +78,8 @@ class RBP(BrowsingModel):
         p: patience, in [0, 1].
     """
 
+    identity_name = "fairtk.RBP"
+    output_version = 1
     p: float = 0.5
 
     def __post_init__(self) -> None:
@@ -105,6 +109,8 @@ class GERR(RBP):
         u: probability of leaving after a useful document, in [0, 1].
     """
 
+    identity_name = "fairtk.GERR"
+    output_version = 1
     u: float = 0.5
 
     @property
@@ -117,6 +123,9 @@ class GERR(RBP):
 class DCG(BrowsingModel):
     """The logarithmic discount of Jarvelin and Kekalainen 2002: 1 / log2(rank + 2), rank from 0."""
 
+    identity_name = "fairtk.DCG"
+    output_version = 1
+
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return 1 / log2(rank + 2)."""
         return np.asarray(1.0 / np.log2(ranks + 2.0))
@@ -128,6 +137,9 @@ class TREC(BrowsingModel):
 
     The first two ranks weigh the same, which is not so in `DCG`.
     """
+
+    identity_name = "fairtk.TREC"
+    output_version = 1
 
     def weights(self, ranks: IntArray) -> FloatArray:
         """Return 1 / log2(max(rank + 1, 2))."""
@@ -146,6 +158,8 @@ class Fitted(BrowsingModel):
         standard_error: of the weights, or nothing; two models with the same weights are equal.
     """
 
+    identity_name = "fairtk.Fitted"
+    output_version = 1
     weight: tuple[float, ...]
     standard_error: tuple[float, ...] = field(default=(), compare=False, repr=False)
 

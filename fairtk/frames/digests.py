@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-OWN_PACKAGES = ("fairtk", "fairtk_baselines", "fairtk_classic", "fairtk_hello", "fairtk_vllm")
-"""Packages in which the name of a public class stands once."""
+_WIDEST = {"i": "<i8", "u": "<u8", "f": "<f8", "c": "<c16"}
 
 
 class ByContent:
@@ -36,21 +35,15 @@ class ByContent:
 
 
 def identity_name(kind: type | FunctionType) -> str:
-    """Return the name that identities and digests know a class or function by.
+    """Return the name of a class or function in identities and digests.
 
-    That is the ``identity_name`` that it declares itself (one that a class inherits is not its
-    own); otherwise, of a public class of `OWN_PACKAGES`, package and name, whatever the module:
-    ``"fairtk.BM25Scorer"``; otherwise module and name.
+    This is the `identity_name` that it declares itself (an inherited one belongs to the base),
+    which stays when the class moves or is renamed. Without one it is module and name.
     """
     declared = vars(kind).get("identity_name")
     if isinstance(declared, str):
         return declared
-    name = kind.__qualname__
-    package = kind.__module__.partition(".")[0]
-    public = not any(part.startswith(("_", "<")) for part in name.split("."))
-    # names of functions and private classes may stand in several modules
-    once = isinstance(kind, type) and public and package in OWN_PACKAGES
-    return f"{package if once else kind.__module__}.{name}"
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def digest(value: Any, size: int = 8) -> str:
@@ -119,7 +112,9 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
                 for item in items:
                     _feed(state, item)
         else:
-            state.update(str(value.dtype).encode() + np.ascontiguousarray(value).tobytes())
+            # one width and byte order of each kind, whatever the array's layout in memory
+            wide = value.astype(_WIDEST.get(value.dtype.kind, value.dtype), order="C", copy=False)
+            state.update(str(wide.dtype).encode() + wide.tobytes())
     elif isinstance(value, Mapping):
         state.update(f"map{len(value)}".encode())
         for key in sorted(value, key=str):

@@ -280,6 +280,8 @@ class KullbackLeibler(Divergence):
         base: of the logarithm, ``"e"`` or a number above 1.
     """
 
+    identity_name = "fairtk.kl"
+    output_version = 1
     NAME: ClassVar[str] = "kl"
 
     smoothing: float = 0.0
@@ -297,6 +299,8 @@ class KullbackLeibler(Divergence):
 class ReverseKullbackLeibler(KullbackLeibler):
     """KL(target || shown): infinite, unless smoothed, where a group of the target is not shown."""
 
+    identity_name = "fairtk.ReverseKullbackLeibler"
+    output_version = 1
     NAME = "reverse-kl"
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
@@ -357,6 +361,8 @@ class JensenShannon(Divergence):
         base: of the logarithm, ``"e"`` or a number above 1.
     """
 
+    identity_name = "fairtk.js"
+    output_version = 1
     NAME: ClassVar[str] = "js"
 
     base: float | str = "e"

@@ -207,6 +207,9 @@ class Groups(ByContent):
         space: their levels.
     """
 
+    identity_name = "fairtk.Groups"
+    output_version = 1
+
     def __init__(self, factors: Sequence[Attribute]) -> None:
         self.factors: tuple[Attribute, ...] = tuple(factors)
         self.space = LevelSpace(

@@ -95,6 +95,8 @@ class Target(ByContent):
         undefined: for queries that have no target, the reason.
     """
 
+    identity_name = "fairtk.Target"
+    output_version = 1
     space: LevelSpace
     distributions: Distributions
     qids: ObjectArray | None = None

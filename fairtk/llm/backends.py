@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import ByContent, digest
@@ -150,8 +150,8 @@ class CallableBackend(ByContent):
         max_prompt_tokens: the most tokens of a prompt; None for the tokenizer's.
     """
 
-    identity_name: ClassVar[str] = "fairtk.backends.adapter.CallableBackend"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.CallableBackend"
+    output_version = 1
 
     def __init__(
         self,

@@ -248,8 +248,8 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
         ParameterError: a setting is out of its range, or a dtype other than float32.
     """
 
-    identity_name: ClassVar[str] = "fairtk.backends.ct2_seq2seq.CTranslate2Seq2Seq"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.CTranslate2Seq2Seq"
+    output_version = 1
 
     samples: ClassVar[bool] = False
     LIBRARIES: ClassVar[tuple[str, ...]] = (*HuggingFaceSeq2Seq.LIBRARIES, "ctranslate2")

@@ -146,6 +146,8 @@ class MeanEncoder(Encoder):
     with Contrastive Learning".
     """
 
+    identity_name = "fairtk.MeanEncoder"
+    output_version = 1
     AUTO = "AutoModel"
 
     @property
@@ -169,6 +171,8 @@ class SpladeEncoder(Encoder):
     See `Encoder` for the settings. Formal et al. 2021, "SPLADE v2", equation 6 (max pooling).
     """
 
+    identity_name = "fairtk.SpladeEncoder"
+    output_version = 1
     AUTO = "AutoModelForMaskedLM"
     GPU_MOST = 2**15  # a score for each word of the vocabulary and token: 4 GB
 

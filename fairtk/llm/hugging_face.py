@@ -478,8 +478,8 @@ class HuggingFaceCausal(HuggingFaceBackend):
     See `HuggingFaceBackend` for the settings.
     """
 
-    identity_name: ClassVar[str] = "fairtk.backends.causal.HuggingFaceCausal"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.HuggingFaceCausal"
+    output_version = 1
 
     AUTO = "AutoModelForCausalLM"
     PADDED = "left"
@@ -559,8 +559,8 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
     See `HuggingFaceBackend` for the settings.
     """
 
-    identity_name: ClassVar[str] = "fairtk.backends.seq2seq.HuggingFaceSeq2Seq"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.HuggingFaceSeq2Seq"
+    output_version = 1
 
     AUTO = "AutoModelForSeq2SeqLM"
     PADDED = "right"

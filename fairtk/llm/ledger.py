@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from fairtk.errors import ParameterError, advice
 from fairtk.io import real_path
@@ -255,8 +255,8 @@ class Recorded(ChatModel):
         ParameterError: the ledger has a `max_cost`, but no price for the model.
     """
 
-    identity_name: ClassVar[str] = "fairtk.llm.recorded.Recorded"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.Recorded"
+    output_version = 1
 
     def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
         inner: ChatModel = llm.llm if isinstance(llm, Recorded) else llm

@@ -46,8 +46,8 @@ class LocalChat(ChatModel):
         ParameterError: the object cannot generate, or a setting is out of its range.
     """
 
-    identity_name: ClassVar[str] = "fairtk.llm.local.LocalChat"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.LocalChat"
+    output_version = 1
 
     def __init__(self, backend: Any, temperature: float = 0.0, seed: int = 42) -> None:
         self.backend: Backend = as_backend(backend)
@@ -179,8 +179,8 @@ class ChatBackend(ByContent):
         model: the model, or one behind a ledger: its budget, prices and records count.
     """
 
-    identity_name: ClassVar[str] = "fairtk.llm.local.ChatBackend"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.ChatBackend"
+    output_version = 1
 
     def __init__(self, model: ChatModel) -> None:
         self.model = model
@@ -267,6 +267,8 @@ class KeywordRefiner(ChatModel):
         FormatError: the file is not such a table.
     """
 
+    identity_name = "fairtk.KeywordRefiner"
+    output_version = 1
     free: ClassVar[bool] = True
     reads_facts: ClassVar[bool] = True
 

@@ -307,6 +307,8 @@ class LampPrompt(Prompt):
             `fairtk.llm.prompts.fair_rag`).
     """
 
+    identity_name = "fairtk.LampPrompt"
+    output_version = 1
     truncate: str = "keep-question"
 
     ENTRY: ClassVar[tuple[str, str, str]]
@@ -353,6 +355,8 @@ class LampPrompt(Prompt):
 class Lamp1(LampPrompt):
     """LaMP-1, citation identification: the titles of the author's papers inside the question."""
 
+    identity_name = "fairtk.Lamp1"
+    output_version = 1
     name = "lamp-1"
     ENTRY = ("", "{title}", "")
 
@@ -373,6 +377,8 @@ class Lamp1(LampPrompt):
 class Lamp2(LampPrompt):
     """LaMP-2, movie tagging: descriptions with their tags."""
 
+    identity_name = "fairtk.Lamp2"
+    output_version = 1
     name = "lamp-2"
     ENTRY = ("the tag for the movie: ", "{text}", " is {tag}")
 
@@ -380,6 +386,8 @@ class Lamp2(LampPrompt):
 class Lamp3(LampPrompt):
     """LaMP-3, product rating: reviews with their scores."""
 
+    identity_name = "fairtk.Lamp3"
+    output_version = 1
     name = "lamp-3"
     ENTRY = ("{rating} is the score for ", "{text}", "")
 
@@ -387,6 +395,8 @@ class Lamp3(LampPrompt):
 class Lamp4(LampPrompt):
     """LaMP-4, news headlines: articles with their titles."""
 
+    identity_name = "fairtk.Lamp4"
+    output_version = 1
     name = "lamp-4"
     ENTRY = ("{title} is the title for ", "{article}", "")
 
@@ -394,6 +404,8 @@ class Lamp4(LampPrompt):
 class Lamp5(LampPrompt):
     """LaMP-5, scholarly titles: abstracts with their titles."""
 
+    identity_name = "fairtk.Lamp5"
+    output_version = 1
     name = "lamp-5"
     ENTRY = ("{title} is the title for ", "{abstract}", "")
     LINK = ". Following the given patterns "
@@ -402,6 +414,8 @@ class Lamp5(LampPrompt):
 class Lamp6(LampPrompt):
     """LaMP-6, email subjects: emails with their subjects."""
 
+    identity_name = "fairtk.Lamp6"
+    output_version = 1
     name = "lamp-6"
     ENTRY = ("{title} is the title for ", "{text}", "")
 
@@ -409,6 +423,8 @@ class Lamp6(LampPrompt):
 class Lamp7(LampPrompt):
     """LaMP-7, tweet paraphrasing: earlier tweets."""
 
+    identity_name = "fairtk.Lamp7"
+    output_version = 1
     name = "lamp-7"
     ENTRY = ("", "{text}", "")
     LINK = " are written by a person. Following the given patterns "
@@ -421,6 +437,8 @@ class Rag(Prompt):
     words about them are left out.
     """
 
+    identity_name = "fairtk.Rag"
+    output_version = 1
     name = "rag"
 
     @property
@@ -457,6 +475,8 @@ class Template(Prompt):
     Braces are written twice, as in `str.format`; formats (``{x:.2f}``) and attributes are refused.
     """
 
+    identity_name = "fairtk.Template"
+    output_version = 1
     template: str
     document: str = "{text}"
     joiner: str = "\n"

@@ -94,6 +94,8 @@ class RefinementPrompt(ByContent):
         ParameterError: `max_keywords` is below 1.
     """
 
+    identity_name = "fairtk.RefinementPrompt"
+    output_version = 1
     max_keywords: int = 20
     group_names: Mapping[str, str] = field(default_factory=lambda: dict(NAMES))
 
@@ -164,6 +166,8 @@ class RefinementPrompt(ByContent):
 class FewShotRefinement(RefinementPrompt):
     """Few-shot: three worked examples before the task."""
 
+    identity_name = "fairtk.FewShotRefinement"
+    output_version = 1
     name: ClassVar[str] = "refine-few-shot"
     examples: ClassVar[tuple[tuple[Refinement, str], ...]] = (
         (
@@ -194,6 +198,8 @@ class FewShotRefinement(RefinementPrompt):
 class ChainOfThoughtRefinement(RefinementPrompt):
     """Chain of thought: the model reasons first, and writes the keywords on a last, marked line."""
 
+    identity_name = "fairtk.ChainOfThoughtRefinement"
+    output_version = 1
     name: ClassVar[str] = "refine-chain-of-thought"
     rules: ClassVar[str] = (
         "You refine keyword queries for a search engine that matches words. "

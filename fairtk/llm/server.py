@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urljoin
 
 from fairtk import checks
@@ -123,8 +123,8 @@ class OpenAICompatible(ChatModel):
         ParameterError: a setting is out of its range, or the address carries a secret.
     """
 
-    identity_name: ClassVar[str] = "fairtk.llm.server.OpenAICompatible"
-    """As in the keys of answers that are kept; never changed."""
+    identity_name = "fairtk.OpenAICompatible"
+    output_version = 1
 
     def __init__(
         self,

@@ -223,6 +223,8 @@ class AttributedExposureDisparity(AttributedExposure):
     a query without another one is undefined (NaN). A query that the frame lacks gets 1.
     """
 
+    identity_name = "fairtk.AE_D"
+    output_version = 1
     NAME = "AE_D"
     PRETTY_NAME: ClassVar[str] = "Attributed exposure disparity"
     BETTER: ClassVar[str] = "lower"
@@ -241,6 +243,8 @@ class AttributedExposureRelevance(AttributedExposure):
     documents get. A query without a useful document is undefined; one that the frame lacks gets 0.
     """
 
+    identity_name = "fairtk.AE_R"
+    output_version = 1
     NAME = "AE_R"
     PRETTY_NAME: ClassVar[str] = "Attributed exposure relevance"
     BETTER: ClassVar[str] = "higher"
@@ -259,6 +263,8 @@ class AttributedExposureLoss(AttributedExposure):
     document is undefined; one that the frame lacks gets the upper bound.
     """
 
+    identity_name = "fairtk.AE_L"
+    output_version = 1
     NAME = "AE_L"
     PRETTY_NAME: ClassVar[str] = "Attributed exposure loss"
     BETTER: ClassVar[str] = "lower"
@@ -290,6 +296,8 @@ class CreditExposureGap(FairMeasure):
     undefined (NaN); one that the frame lacks gets 2.
     """
 
+    identity_name = "fairtk.CreditGap"
+    output_version = 1
     NAME = "CreditGap"
     PRETTY_NAME: ClassVar[str] = "Gap between credit and exposure"
     CITATION: ClassVar[str] = "kim2024fairrag"
@@ -442,6 +450,8 @@ class PrecisionOfCitations(CitationMeasure):
     another one is undefined (NaN). A query that the frame lacks gets 0.
     """
 
+    identity_name = "fairtk.CitationPrecision"
+    output_version = 1
     NAME = "CitationPrecision"
     PRETTY_NAME: ClassVar[str] = "Precision of citations"
 
@@ -474,6 +484,8 @@ class RecallOfCitations(CitationMeasure):
     one that the frame lacks gets 0.
     """
 
+    identity_name = "fairtk.CitationRecall"
+    output_version = 1
     NAME = "CitationRecall"
     PRETTY_NAME: ClassVar[str] = "Recall of citations"
 

@@ -69,6 +69,8 @@ class AttentionWeightedRankFairness(FairMeasure):
     say that the target is right.
     """
 
+    identity_name = "fairtk.AWRF"
+    output_version = 1
     NAME = "AWRF"
     PRETTY_NAME: ClassVar[str] = "Attention-weighted rank fairness"
     CITATION: ClassVar[str] = "sapiezynski2019quantifying ekstrand2022overview"
@@ -247,6 +249,8 @@ class TRECnDCG(FairMeasure):
     lacks gets 0. Without a cutoff, a ranking longer than `ideal` is an error, as in the track.
     """
 
+    identity_name = "fairtk.nDCG_TREC"
+    output_version = 1
     NAME = "nDCG_TREC"
     PRETTY_NAME: ClassVar[str] = "nDCG (TREC Fair Ranking 2022)"
     CITATION: ClassVar[str] = "ekstrand2022overview"
@@ -302,6 +306,8 @@ class NDCGxAWRF(FairMeasure):
     factor is; a query that the run lacks gets 0.
     """
 
+    identity_name = "fairtk.nDCG_AWRF"
+    output_version = 1
     NAME = "nDCG_AWRF"
     PRETTY_NAME: ClassVar[str] = "nDCG x AWRF"
     CITATION: ClassVar[str] = "ekstrand2022overview sapiezynski2019quantifying"

@@ -175,6 +175,8 @@ class Expectation(FairMeasure):
     The cutoff is the measure's own: ``E(nDCG@5)``, and ``E(nDCG)@5`` means the same.
     """
 
+    identity_name = "fairtk.E"
+    output_version = 1
     NAME = "E"
     PRETTY_NAME: ClassVar[str] = "Expectation over samples"
     CITATION: ClassVar[str] = "kim2024fairrag"
@@ -355,6 +357,8 @@ class MeasureByGroup(FairMeasure):
     with a warning.
     """
 
+    identity_name = "fairtk.ByGroup"
+    output_version = 1
     NAME = "ByGroup"
     PRETTY_NAME: ClassVar[str] = "Measure by group"
     CITATION: ClassVar[str] = "weerts2023fairlearn"
@@ -574,6 +578,8 @@ class MeasureProduct(FairMeasure):
     query that the run lacks gets the product of the factors' values for it.
     """
 
+    identity_name = "fairtk.Product"
+    output_version = 1
     NAME = "Product"
     PRETTY_NAME: ClassVar[str] = "Product of measures"
     CITATION: ClassVar[str] = "ekstrand2022overview"

@@ -637,6 +637,8 @@ class ExpectedExposureDisparity(ExpectedExposure):
     those of documents.
     """
 
+    identity_name = "fairtk.EE_D"
+    output_version = 1
     NAME = "EE_D"
     PRETTY_NAME: ClassVar[str] = "Expected exposure disparity"
     BETTER: ClassVar[str] = "lower"
@@ -661,6 +663,8 @@ class ExpectedExposureRelevance(ExpectedExposure):
     With ``groups=...`` it is the inner product of the groups' exposure and the target (see `EE_L`).
     """
 
+    identity_name = "fairtk.EE_R"
+    output_version = 1
     NAME = "EE_R"
     PRETTY_NAME: ClassVar[str] = "Expected exposure relevance"
     BETTER: ClassVar[str] = "higher"
@@ -690,6 +694,8 @@ class ExpectedExposureLoss(ExpectedExposure):
     target.
     """
 
+    identity_name = "fairtk.EE_L"
+    output_version = 1
     NAME = "EE_L"
     PRETTY_NAME: ClassVar[str] = "Expected exposure loss"
     BETTER: ClassVar[str] = "lower"

@@ -49,6 +49,8 @@ class ExpectedUtility(FairMeasure):
     ``upper_bound``, because no error is the largest.
     """
 
+    identity_name = "fairtk.EU"
+    output_version = 1
     NAME = "EU"
     PRETTY_NAME: ClassVar[str] = "Expected utility"
     CITATION: ClassVar[str] = "kim2024fairrag salemi2024lamp"

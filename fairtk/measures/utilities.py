@@ -167,6 +167,8 @@ class Accuracy(Utility):
         labels: the label list; ``None`` compares texts.
     """
 
+    identity_name = "fairtk.Accuracy"
+    output_version = 1
     name = "accuracy"
     SETTINGS: ClassVar[tuple[str, ...]] = ("labels",)
 
@@ -211,6 +213,8 @@ class AbsoluteError(Utility):
         high: upper end of the rating scale.
     """
 
+    identity_name = "fairtk.AbsoluteError"
+    output_version = 1
     name = "mae"
     higher_is_better = False
     bounds = (0.0, math.inf)
@@ -254,6 +258,8 @@ class Rouge1(Utility):
     Range [0, 0.999999995]. Source: Lin 2004, ROUGE-1, with the semantics of ``rouge`` 1.0.1.
     """
 
+    identity_name = "fairtk.Rouge1"
+    output_version = 1
     name = "rouge1"
 
     def score(self, prediction: str, gold: str) -> float:
@@ -271,6 +277,8 @@ class RougeL(Utility):
     [0, 0.999999995]. Source: Lin 2004, summary-level ROUGE-L, semantics of ``rouge`` 1.0.1.
     """
 
+    identity_name = "fairtk.RougeL"
+    output_version = 1
     name = "rougeL"
 
     def score(self, prediction: str, gold: str) -> float:
@@ -391,6 +399,8 @@ def normalized(text: str) -> str:
 class ExactMatch(Utility):
     """1 if answer and gold answer are the same after `normalized`, else 0; higher is better."""
 
+    identity_name = "fairtk.ExactMatch"
+    output_version = 1
     name = "em"
 
     def score(self, prediction: str, gold: str) -> float:
@@ -405,6 +415,8 @@ class TokenF1(Utility):
     against another scores 0 (SQuAD 2.0's rule).
     """
 
+    identity_name = "fairtk.TokenF1"
+    output_version = 1
     name = "f1"
 
     def score(self, prediction: str, gold: str) -> float:

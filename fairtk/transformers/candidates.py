@@ -72,6 +72,8 @@ class Candidates(FairTransformer):
         DuplicateError: on use: a qid occurs twice in the topics.
     """
 
+    identity_name = "fairtk.Candidates"
+    output_version = 1
     SETTINGS = ("dataset",)
 
     def __init__(self, dataset: Any) -> None:
@@ -296,6 +298,8 @@ class CollectionBM25(FairTransformer):
         FairtkError: later, on use: pyterrier-pisa is not installed.
     """
 
+    identity_name = "fairtk.CollectionBM25"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = ("folder", "num_results", "k1", "b")
 
     def __init__(

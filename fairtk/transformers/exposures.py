@@ -103,6 +103,8 @@ class PlackettLuceExposure(ExposureTransformer):
         InputError: in `transform`, as for `FairSampler`.
     """
 
+    identity_name = "fairtk.PlackettLuceExposure"
+    output_version = 1
     SETTINGS = ("alpha", "cutoff", "browsing")
 
     def __init__(
@@ -148,6 +150,8 @@ class OracleExposure(ExposureTransformer):
         InputError: the qrels are broken; in `transform`, the run is.
     """
 
+    identity_name = "fairtk.OracleExposure"
+    output_version = 1
     SETTINGS = ("qrels", "cutoff", "browsing")
 
     def __init__(
@@ -187,6 +191,8 @@ class FixedExposure(ExposureTransformer):
         InputError: in `transform`, the run is broken.
     """
 
+    identity_name = "fairtk.FixedExposure"
+    output_version = 1
     SETTINGS = ("cutoff", "browsing")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

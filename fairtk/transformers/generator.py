@@ -126,6 +126,8 @@ class Generator(FairTransformer):
         ParameterError: a setting is out of its range.
     """
 
+    identity_name = "fairtk.Generator"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = ("backend", "prompt", "cutoff")
 
     def __init__(self, backend: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
@@ -332,6 +334,8 @@ class FlanT5(Generator):
         ParameterError: a setting is out of its range, or there is no such setting.
     """
 
+    identity_name = "fairtk.FlanT5"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("model", "prompt", "cutoff"),
         *HuggingFaceSeq2Seq.SETTINGS[1:],

@@ -372,6 +372,8 @@ class FairSampler(Sampler):
             infinite score, a duplicate document, or ranks that contradict the scores.
     """
 
+    identity_name = "fairtk.FairSampler"
+    output_version = 1
     SETTINGS = (
         *("alpha", "n_samples", "cutoff", "seed", "method"),
         *("target_disparity", "max_relevance_loss", "relevance"),
@@ -473,6 +475,8 @@ class OracleSampler(Sampler):
             finite number; in `transform`, the run is broken.
     """
 
+    identity_name = "fairtk.OracleSampler"
+    output_version = 1
     SETTINGS = ("qrels", "n_samples", "cutoff", "seed")
 
     def __init__(
@@ -541,6 +545,8 @@ class PerSample(FairTransformer):
             transformer returns rows without the ``qid`` they belong to.
     """
 
+    identity_name = "fairtk.PerSample"
+    output_version = 1
     SETTINGS = ("transformer", "joint")
 
     def __init__(self, transformer: pt.Transformer, joint: bool = False) -> None:
@@ -665,6 +671,9 @@ class EachDocument(FairTransformer):
         ColumnError: a column is missing, or the run is sampled already.
         DuplicateError: a document occurs twice for a query.
     """
+
+    identity_name = "fairtk.EachDocument"
+    output_version = 1
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the rankings."""

@@ -209,6 +209,8 @@ class BM25Scorer(Scorer):
         ParameterError: a setting is out of range.
     """
 
+    identity_name = "fairtk.BM25Scorer"
+    output_version = 1
     SETTINGS = ("k1", "b", "epsilon", "tokenize")
 
     def __init__(
@@ -340,6 +342,8 @@ class ContrieverScorer(NeuralScorer):
     `NeuralScorer` for frames and settings.
     """
 
+    identity_name = "fairtk.ContrieverScorer"
+    output_version = 1
     _ENCODER = MeanEncoder
     _MODEL = "facebook/contriever"
 
@@ -351,5 +355,7 @@ class SpladeScorer(NeuralScorer):
     weights only: ``allow_pickled_weights=True``. See `NeuralScorer` for frames and settings.
     """
 
+    identity_name = "fairtk.SpladeScorer"
+    output_version = 1
     _ENCODER = SpladeEncoder
     _MODEL = "naver/splade_v2_max"

@@ -20,6 +20,8 @@ class ExposureGini(FairMeasure):
     without a useful document; 1, the worst, if none is shown at all.
     """
 
+    identity_name = "fairtk_hello.ExposureGini"
+    output_version = 1
     NAME = "ExposureGini"
     PRETTY_NAME = "Gini coefficient of exposure"
     BETTER = "lower"

@@ -101,6 +101,8 @@ class VLLMCausal(HuggingFaceCausal):
         MissingEngineError: vLLM is not installed, or in another version than `NEEDED`.
     """
 
+    identity_name = "fairtk_vllm.VLLMCausal"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("model", "dtype", "max_new_tokens", "max_prompt_tokens", "batch_tokens", "revision"),
         *("seed", "batch_invariant", "engine", "engine_version"),

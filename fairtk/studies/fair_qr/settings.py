@@ -103,6 +103,8 @@ class Texts(FairTransformer):
         InputError: later, on use: a document is not in the data set.
     """
 
+    identity_name = "fairtk.Texts"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = ("dataset_id",)
 
     def __init__(self, dataset: Any) -> None:

@@ -55,6 +55,9 @@ class StudySystem(FairTransformer):
         missing: the queries of the last call without a result: ``qid``, ``reason``.
     """
 
+    identity_name = "fairtk.StudySystem"
+    output_version = 1
+
     def __init__(
         self, study: Study, cell: Cell, llm: Any = None, alias: Cell | None = None
     ) -> None:

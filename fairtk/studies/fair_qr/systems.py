@@ -284,6 +284,8 @@ class RandomTerms(ChatModel):
         seed: with the query, of the draws.
     """
 
+    identity_name = "fairtk.RandomTerms"
+    output_version = 1
     free: ClassVar[bool] = True
     reads_facts: ClassVar[bool] = True
 

@@ -293,6 +293,8 @@ class QueryRefiner(FairTransformer):
         ParameterError: a setting is none of these.
     """
 
+    identity_name = "fairtk.QueryRefiner"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = ("llm", "group", "prompt", "attribute", "temperature")
     missing: pd.DataFrame | None = None
 

@@ -448,6 +448,8 @@ class FairQR(FairTransformer):
         InputError: the target does not fit the groups.
     """
 
+    identity_name = "fairtk.FairQR"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("retriever", "groups", "target", "llm", "depth", "k", "threshold", "max_iterations"),
         *("temperature", "choose", "divergence", "smoothing", "pool", "rerank", "reranker"),

@@ -62,6 +62,9 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         settings: what the fit depended on: the arguments of `fit`, and ``collection``.
     """
 
+    identity_name = "fairtk_baselines.LsaEncoder"
+    output_version = 1
+
     def __init__(
         self,
         terms: list[str],

@@ -54,6 +54,8 @@ class Features(FairTransformer):
             missing or not what it should be, a qid with two queries, or a broken run.
     """
 
+    identity_name = "fairtk_baselines.Features"
+    output_version = 1
     SETTINGS = ("encoder", "columns")
 
     def __init__(

@@ -52,6 +52,8 @@ class MMR(FairTransformer):
             or broken run, a text that is not a string, or a vector that is not like the others.
     """
 
+    identity_name = "fairtk_baselines.MMR"
+    output_version = 1
     SETTINGS = ("lambda_", "normalize", "vectors", "cutoff")
 
     def __init__(

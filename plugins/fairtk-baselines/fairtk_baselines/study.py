@@ -116,6 +116,8 @@ def build_dlf(setting: Setting) -> Any:
 class WithoutColumns(FairTransformer):
     """Any frame -> the same without some columns: texts, vectors and features, nobody's result."""
 
+    identity_name = "fairtk_baselines.WithoutColumns"
+    output_version = 1
     SETTINGS = ("columns",)
 
     def __init__(self, *columns: str) -> None:

@@ -156,6 +156,8 @@ class VectorSearch(FairTransformer):
         ModelError: there is no such encoder.
     """
 
+    identity_name = "fairtk_baselines.VectorSearch"
+    output_version = 1
     SETTINGS = ("encoder", "collection", "num_results", "seed")
 
     def __init__(

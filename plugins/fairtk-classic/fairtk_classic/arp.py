@@ -43,6 +43,8 @@ class AttributeRankParity(GroupMeasure):
     samples.
     """
 
+    identity_name = "fairtk_classic.ARP"
+    output_version = 1
     NAME = "ARP"
     PRETTY_NAME = "Attribute rank parity"
     CITATION = "cachel2022manirank"

@@ -192,6 +192,8 @@ class ExposureMeasure(GroupMeasure):
 class CombinedExposure(ExposureMeasure):
     """Base of EXP, EXPU, EXPRU, ABR and the ER measures; a subclass defines `per_group`."""
 
+    identity_name = "fairtk_classic.CombinedExposure"
+    output_version = 1
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
         **ExposureMeasure.SUPPORTED_PARAMS,
         "combine": p.COMBINE,
@@ -303,6 +305,8 @@ class GroupExposure(CombinedExposure):
     ``"min/max"``, NaN for ``"max/min"``. On sampled runs exposure is averaged over samples first.
     """
 
+    identity_name = "fairtk_classic.EXP"
+    output_version = 1
     NAME = "EXP"
     PRETTY_NAME = "Group exposure"
     CITATION = "singh2018fairness"
@@ -339,6 +343,8 @@ class GroupExposureUtility(CombinedExposure):
     else as `EXP`.
     """
 
+    identity_name = "fairtk_classic.EXPU"
+    output_version = 1
     NAME = "EXPU"
     PRETTY_NAME = "Group exposure by utility"
     CITATION = "singh2018fairness"
@@ -366,6 +372,8 @@ class GroupRealizedUtility(CombinedExposure):
     `EXP`.
     """
 
+    identity_name = "fairtk_classic.EXPRU"
+    output_version = 1
     NAME = "EXPRU"
     PRETTY_NAME = "Group realized utility"
     CITATION = "singh2018fairness"
@@ -395,6 +403,8 @@ class AttentionBiasRatio(CombinedExposure):
     mean over samples; ``amortize=True`` averages attention over the samples first.
     """
 
+    identity_name = "fairtk_classic.ABR"
+    output_version = 1
     NAME = "ABR"
     PRETTY_NAME = "Attention bias ratio"
     CITATION = "ghosh2021fair"
@@ -438,6 +448,8 @@ GAMMA = Param(
 class RankBiasedExposure(CombinedExposure):
     """Base of the three: attention (1 - gamma) gamma^(k - 1), k from 1."""
 
+    identity_name = "fairtk_classic.RankBiasedExposure"
+    output_version = 1
     CITATION = "kirnap2021estimation"
     BETTER = "higher"
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
@@ -477,6 +489,8 @@ class RankBiasedEquality(RankBiasedExposure):
     sampled runs the mean over samples; ``amortize=True`` averages exposure over the samples first.
     """
 
+    identity_name = "fairtk_classic.ERBE"
+    output_version = 1
     NAME = "ERBE"
     PRETTY_NAME = "Rank-biased exposure, equal by group"
     SUPPORTED_PARAMS: ClassVar = {
@@ -516,6 +530,8 @@ class RankBiasedProportionality(RankBiasedExposure):
     compares the others). In all else as `ERBE`.
     """
 
+    identity_name = "fairtk_classic.ERBP"
+    output_version = 1
     NAME = "ERBP"
     PRETTY_NAME = "Rank-biased exposure, proportional to group size"
 
@@ -544,6 +560,8 @@ class RankBiasedRelevance(RankBiasedExposure):
     `ERBE`.
     """
 
+    identity_name = "fairtk_classic.ERBR"
+    output_version = 1
     NAME = "ERBR"
     PRETTY_NAME = "Rank-biased exposure, proportional to relevant documents"
     EMPTY_REASON = "a group has no relevant document"

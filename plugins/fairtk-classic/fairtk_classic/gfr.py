@@ -118,6 +118,8 @@ class GroupFairnessAndRelevance(GroupMeasure):
     attribute with one known level, and a label above `max_label`, are errors.
     """
 
+    identity_name = "fairtk_classic.GFR"
+    output_version = 1
     NAME = "GFR"
     PRETTY_NAME = "Group fairness and relevance"
     CITATION = "sakai2022versatile"

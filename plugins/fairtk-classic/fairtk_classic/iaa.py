@@ -31,6 +31,8 @@ class AmortizedAttention(FairMeasure):
     (One published code returns after the first ranking.)
     """
 
+    identity_name = "fairtk_classic.IAA"
+    output_version = 1
     NAME = "IAA"
     PRETTY_NAME = "Inequity of amortized attention"
     CITATION = "biega2018equity"

@@ -97,6 +97,8 @@ class LogDemographicParity(LogRatio):
     is the worst). On sampled runs exposure is averaged over samples first.
     """
 
+    identity_name = "fairtk_classic.logDP"
+    output_version = 1
     NAME = "logDP"
     PRETTY_NAME = "Log ratio of demographic parity"
     SUPPORTED_PARAMS: ClassVar = {**LogRatio.SUPPORTED_PARAMS, "per": PER}
@@ -128,6 +130,8 @@ class LogExposedUtility(LogRatio):
     relevant document. In all else as `logDP`.
     """
 
+    identity_name = "fairtk_classic.logEUR"
+    output_version = 1
     NAME = "logEUR"
     PRETTY_NAME = "Log ratio of exposed utility"
     SUPPORTED_PARAMS: ClassVar = {**LogRatio.SUPPORTED_PARAMS, "per": PER}
@@ -154,6 +158,8 @@ class LogRealizedUtility(LogRatio):
     relevant document. In all else as `logDP`.
     """
 
+    identity_name = "fairtk_classic.logRUR"
+    output_version = 1
     NAME = "logRUR"
     PRETTY_NAME = "Log ratio of realized utility"
     SUPPORTED_PARAMS: ClassVar = {**LogRatio.SUPPORTED_PARAMS, "per": PER}

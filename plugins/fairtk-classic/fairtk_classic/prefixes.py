@@ -148,6 +148,8 @@ class NormalizedDifference(PrefixMeasure):
     lacks. On sampled runs the mean over samples.
     """
 
+    identity_name = "fairtk_classic.rND"
+    output_version = 1
     NAME = "rND"
     PRETTY_NAME = "Normalized discounted difference"
 
@@ -172,6 +174,8 @@ class NormalizedDivergence(PrefixMeasure):
     that a prefix shows. For more than two groups see `NDKL`.
     """
 
+    identity_name = "fairtk_classic.rKL"
+    output_version = 1
     NAME = "rKL"
     PRETTY_NAME = "Normalized discounted Kullback-Leibler divergence"
 
@@ -207,6 +211,8 @@ class NormalizedRatioDifference(PrefixMeasure):
     error.
     """
 
+    identity_name = "fairtk_classic.rRD"
+    output_version = 1
     NAME = "rRD"
     PRETTY_NAME = "Normalized discounted ratio difference"
 
@@ -300,6 +306,8 @@ class FairPrefixes(BinaryMeasure):
     a query that the run lacks. On sampled runs the mean over samples.
     """
 
+    identity_name = "fairtk_classic.FAIR_prefix"
+    output_version = 1
     NAME = "FAIR_prefix"
     PRETTY_NAME = "FAIR prefix measure"
     CITATION = "zehlike2017fair raj2022measuring"

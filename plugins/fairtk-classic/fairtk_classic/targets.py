@@ -41,6 +41,8 @@ class DiscountedDivergence(GroupMeasure):
     over samples.
     """
 
+    identity_name = "fairtk_classic.NDKL"
+    output_version = 1
     NAME = "NDKL"
     PRETTY_NAME = "Normalized discounted Kullback-Leibler divergence from a target"
     CITATION = "geyik2019fairness"
@@ -173,6 +175,8 @@ class Skew(SkewMeasure):
     query that the run lacks (no value is the worst). On sampled runs the mean over samples.
     """
 
+    identity_name = "fairtk_classic.Skew"
+    output_version = 1
     NAME = "Skew"
     PRETTY_NAME = "Skew"
     BETTER = "higher"
@@ -215,6 +219,8 @@ class MinSkew(SkewMeasure):
     there is, otherwise NaN. Also undefined: no target, no document with a group.
     """
 
+    identity_name = "fairtk_classic.MinSkew"
+    output_version = 1
     NAME = "MinSkew"
     PRETTY_NAME = "Minimum skew"
     BETTER = "higher"
@@ -242,6 +248,8 @@ class MaxSkew(SkewMeasure):
     Undefined (NaN): no target, no document with a group, a group that is shown and has no target.
     """
 
+    identity_name = "fairtk_classic.MaxSkew"
+    output_version = 1
     NAME = "MaxSkew"
     PRETTY_NAME = "Maximum skew"
     BETTER = "lower"

@@ -76,6 +76,8 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         ParameterError: a setting is out of its range, or `protected` fits not the groups.
     """
 
+    identity_name = "fairtk_baselines.DELTR"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("groups", "protected", "gamma", "groups_apart", "protected_as_feature", "exposure"),
         *("unknown", "labels", "normalize_by", "average", "standardize", "l2", "optimizer"),

@@ -173,6 +173,8 @@ _ARRAYS = ("weights", "group_weights", "mean", "deviation", "neutral")
 class LinearModel(ByContent):
     """Scores are sums of standardized features times weights."""
 
+    identity_name = "fairtk_baselines.LinearModel"
+    output_version = 1
     weights: FloatArray  # of the features, after standardization; shape (n_features,)
     group_weights: FloatArray  # of belonging to each protected group; empty: that is no feature
     mean: FloatArray  # subtracted from each feature

@@ -63,6 +63,8 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         InputError: a setting is out of its range, or a target does not fit its groups.
     """
 
+    identity_name = "fairtk_baselines.DLF"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("groups", "target", "weight", "fuse_bm25", "unlabeled", "unknown", "normalize"),
         *("components", "drop"),

@@ -67,6 +67,8 @@ class FAStarIR(FairTransformer):
             missing column, a sampled run or broken rankings.
     """
 
+    identity_name = "fairtk_baselines.FAStarIR"
+    output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = (
         *("groups", "p", "cutoff", "alpha", "protected", "test", "adjust"),
         *("merge_below", "samples", "seed"),
