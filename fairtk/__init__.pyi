@@ -29,6 +29,7 @@ from .experiment import Results as Results
 from .experiment import compare as compare
 from .experiment import evaluate as evaluate
 from .experiment import identified as identified
+from .experiment import plan as plan
 from .experiment import tune as tune
 from .groups import Groups as Groups
 from .groups import Target as Target

@@ -26,7 +26,7 @@ from fairtk.errors import DataWarning
 from fairtk.plugins import on_terminal
 
 if TYPE_CHECKING:
-    from fairtk.studies import Plan
+    from fairtk.studies import StudyPlan
     from fairtk.studies.fair_qr import StudyResults
 
 BASELINES = "fairtk-baselines"
@@ -162,7 +162,7 @@ def command(
         )
 
 
-def _echo_plan(plan: Plan, form: str) -> None:
+def _echo_plan(plan: StudyPlan, form: str) -> None:
     if form != "table":
         echo_frame(form, plan.rows)
         return

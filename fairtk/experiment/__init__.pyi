@@ -7,10 +7,11 @@ from .of_runs import Comparison as Comparison
 from .of_runs import compare as compare
 from .of_runs import evaluate as evaluate
 from .results import Results as Results
-from .run import DryRun as DryRun
 from .run import Experiment as Experiment
+from .run import Plan as Plan
 from .run import export as export
 from .run import open_results as open_results
+from .run import plan as plan
 from .run import results_folders as results_folders
 from .saved import results_schema as results_schema
 from .store import prune as prune

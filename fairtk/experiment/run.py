@@ -1,5 +1,5 @@
 """`fairtk.Experiment`: systems, topics, labels and measures in; `Results` out, now or from a
-folder.
+folder. `fairtk.plan`: what is stored and what is missing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -43,20 +43,20 @@ from fairtk.io import Table, aligned_lines, html_text
 from fairtk.llm import DeferredError, collecting
 from fairtk.measures import parse
 
-CELLS = ["system", "queries", "there", "failed", "missing"]
-PROMPTS = ["model", "prompts", "there", "missing", "unknown"]
+CELLS = ["system", "queries", "stored", "failed", "missing"]
+PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
 
 
 @dataclass(frozen=True)
-class DryRun:
-    """What `fairtk.Experiment` with ``dry_run=True`` returns.
+class Plan:
+    """The result of `fairtk.plan`: the work of an experiment, stored and missing.
 
     Attributes:
-        cells: ``system``, ``queries``, ``there`` (results in the store), ``failed`` (tried, and
-            tried again by a run), ``missing``.
-        prompts: ``model``, ``prompts`` (distinct ones, as far as rankings are there), ``there``
-            (answered), ``missing``, ``unknown`` (rankings' queries whose prompts cannot be known
-            before the rankings are made).
+        cells: one row per system: ``system``, ``queries``, ``stored`` (results in the store),
+            ``failed`` (stored errors, which a run tries again), ``missing``.
+        prompts: one row per model: ``model``, ``prompts`` (the distinct ones of stored rankings),
+            ``stored`` (answered), ``missing``, ``unknown`` (queries whose rankings are missing, so
+            that their prompts are not known yet).
     """
 
     cells: pd.DataFrame
@@ -75,16 +75,15 @@ class DryRun:
         return [as_texts(table) for table in filled]
 
 
-def plan(engine: Engine) -> DryRun:
-    """Return what an engine's run would do."""
+def _cells(engine: Engine) -> pd.DataFrame:
     rows = []
     total = len(engine.topics.qids)
     for system, node in engine.tree.ends.items():
         cells = engine.cells(node).values()
         failed = sum(cell.error is not None for cell in cells)
-        there = len(cells) - failed
-        rows.append((system, total, there, failed, total - there - failed))
-    return DryRun(pd.DataFrame(rows, columns=CELLS), _prompts(engine))
+        stored = len(cells) - failed
+        rows.append((system, total, stored, failed, total - stored - failed))
+    return pd.DataFrame(rows, columns=CELLS)
 
 
 def _prompts(engine: Engine) -> pd.DataFrame:
@@ -110,9 +109,9 @@ def _prompts(engine: Engine) -> pd.DataFrame:
             prompts.update(generator.asked(unpack(table)).prompts)
     rows = []
     for key, asker in askers.items():
-        there = len(engine.store.answers.get(asker, texts[key]))
+        stored = len(engine.store.answers.get(asker, texts[key]))
         total = len(texts[key])
-        rows.append((asker.name, total, there, total - there, unknown.get(key, 0)))
+        rows.append((asker.name, total, stored, total - stored, unknown.get(key, 0)))
     return pd.DataFrame(rows, columns=PROMPTS)
 
 
@@ -134,8 +133,7 @@ def Experiment(
     threads: int | None = None,
     batch_size: int | None = None,
     fail_fast: bool = False,
-    dry_run: bool = False,
-) -> Any:
+) -> Results:
     """Run systems over topics and measure them: `pt.Experiment` made durable.
 
     Stages that systems share run once; each distinct prompt is generated once for all systems.
@@ -158,10 +156,97 @@ def Experiment(
         threads: of a model; None: all cores (or OMP_NUM_THREADS) when serial, else one.
         batch_size: queries that are done and kept together; None: 64.
         fail_fast: whether the first query that fails ends the run; else it is recorded.
-        dry_run: whether to tell what is there and what is missing, and run nothing.
+    """
+    prepared = _prepare(
+        systems,
+        topics,
+        qrels,
+        measures,
+        dataset=dataset,
+        names=names,
+        baseline=baseline,
+        filter_by_qrels=filter_by_qrels,
+        save_dir=save_dir,
+        executor=executor,
+        workers=workers,
+        scheduler=scheduler,
+        threads=threads,
+        batch_size=batch_size,
+        fail_fast=fail_fast,
+    )
+    engine = prepared.engine
+    for name, node in engine.tree.ends.items():
+        _say_what_changed(engine.store, name, node)
+    cells = engine.run()
+    if engine.deferred:
+        due = len(engine.tree.ends) * len(engine.topics.qids)
+        raise DeferredError(
+            f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
+            "from a batch of prompts; run again when these were read"
+        )
+    results = _results(prepared, cells, executor)
+    results.config |= {} if dataset is None else about_dataset(dataset)
+    return results
 
-    Returns:
-        `Results`; with `dry_run` a `DryRun`.
+
+@takes_tables
+def plan(
+    systems: Sequence[Any] | Mapping[str, Any],
+    topics: pd.DataFrame | None = None,
+    qrels: pd.DataFrame | None = None,
+    measures: Iterable[Any] = (),
+    **options: Any,
+) -> Plan:
+    """Return what an experiment has stored and what is missing; run nothing.
+
+    Args:
+        systems: as for `Experiment`.
+        topics: as for `Experiment`.
+        qrels: as for `Experiment`.
+        measures: as for `Experiment`.
+        **options: the other arguments of `Experiment`. A `save_dir` without a store stays empty.
+    """
+    folder = options.get("save_dir")
+    if folder is not None and not (Path(folder) / FILE).exists():
+        options["save_dir"] = None
+    engine = _prepare(
+        systems, topics, qrels, measures, durable=folder is not None, **options
+    ).engine
+    return Plan(_cells(engine), _prompts(engine))
+
+
+class _Prepared(NamedTuple):
+    """An experiment with checked arguments."""
+
+    engine: Engine
+    evaluation: Evaluation
+    frames: dict[str, pd.DataFrame]  # the systems that are results
+    order: list[str]  # the names of all systems
+    baseline: str | None
+
+
+def _prepare(
+    systems: Sequence[Any] | Mapping[str, Any],
+    topics: pd.DataFrame | None,
+    qrels: pd.DataFrame | None,
+    measures: Iterable[Any],
+    *,
+    dataset: Any = None,
+    names: Sequence[str] | None = None,
+    baseline: str | int | None = None,
+    filter_by_qrels: bool = False,
+    save_dir: str | PathLike[str] | None = None,
+    executor: str | Executor = "serial",
+    workers: int | None = None,
+    scheduler: Any = None,
+    threads: int | None = None,
+    batch_size: int | None = None,
+    fail_fast: bool = False,
+    durable: bool | None = None,
+) -> _Prepared:
+    """Return an experiment for the arguments of `Experiment`.
+
+    `durable` says whether stages need an identity; `None` if `save_dir` decides.
     """
     named = _systems(systems, names)
     frames = {name: one for name, one in named.items() if isinstance(one, pd.DataFrame)}
@@ -177,7 +262,7 @@ def Experiment(
         topics = _topics_of(qrels, pipelines)
     if filter_by_qrels:
         topics = _labeled(topics, qrels)
-    durable = save_dir is not None
+    durable = save_dir is not None if durable is None else durable
     queries = Topics(topics, durable)
     evaluation = Evaluation(measures, qrels, queries.qids)
     for name, frame in frames.items():
@@ -187,45 +272,23 @@ def Experiment(
     own_threads = threads or chosen_executor.default_threads
     if collecting.get() is not None:  # prompts are collected here
         chosen_executor = SerialExecutor()
-    folder = None if save_dir is None else Path(save_dir)
-    if folder is not None and dry_run and not (folder / FILE).exists():
-        folder = None  # a look makes no file
-    store = Store(folder)
     engine = Engine(
         tree,
         queries,
-        store,
+        Store(None if save_dir is None else Path(save_dir)),
         chosen_executor,
         own_threads,
         batch_size,
         fail_fast,
         evaluation.refuse_samples,
     )
-    if dry_run:
-        return plan(engine)
-    for name, node in tree.ends.items():
-        _say_what_changed(store, name, node)
-    cells = engine.run()
-    if engine.deferred:
-        due = len(tree.ends) * len(queries.qids)
-        raise DeferredError(
-            f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
-            "from a batch of prompts; run again when these were read"
-        )
-    results = _results(engine, cells, evaluation, frames, order, chosen, executor)
-    results.config |= {} if dataset is None else about_dataset(dataset)
-    return results
+    return _Prepared(engine, evaluation, frames, order, chosen)
 
 
 def _results(
-    engine: Engine,
-    cells: Mapping[str, Mapping[str, StoredCell]],
-    evaluation: Evaluation,
-    frames: Mapping[str, pd.DataFrame],
-    order: Sequence[str],
-    baseline: str | None,
-    executor: Any,
+    prepared: _Prepared, cells: Mapping[str, Mapping[str, StoredCell]], executor: Any
 ) -> Results:
+    engine, evaluation, frames, order, baseline = prepared
     lost = [
         (name, qid, cell.error)
         for name in order

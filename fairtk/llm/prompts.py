@@ -307,8 +307,6 @@ class LampPrompt(Prompt):
             `fairtk.llm.prompts.fair_rag`).
     """
 
-    identity_name = "fairtk.LampPrompt"
-    output_version = 1
     truncate: str = "keep-question"
 
     ENTRY: ClassVar[tuple[str, str, str]]

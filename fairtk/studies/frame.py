@@ -251,7 +251,7 @@ class Configuration:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """What a study takes, without anything being asked, generated or written.
 
     Attributes:

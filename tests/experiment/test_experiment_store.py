@@ -117,7 +117,7 @@ def test_a_failure_is_kept_and_tried_again(data, tmp_path):
     pipeline = {"a": Retriever() >> FailsFor(bad, log)}
     with pytest.warns(DataWarning, match="1 of 12 results failed"):
         fairtk.Experiment(pipeline, topics, qrels, MEASURES, **run)
-    plan = fairtk.Experiment(pipeline, topics, qrels, MEASURES, dry_run=True, **run)
+    plan = fairtk.plan(pipeline, topics, qrels, MEASURES, **run)
     assert plan.cells.iloc[0].tolist() == ["a", 12, 11, 1, 0]
     bad.unlink()
     log.unlink()
@@ -133,15 +133,15 @@ def test_dry_run_tells_and_does_nothing(data, tmp_path):
     topics, qrels = data
     store, log, model = tmp_path / "store", tmp_path / "log", tmp_path / "model"
     wanted = {"a": system(log, 1, model), "b": system(log, 2, model)}
-    plan = fairtk.Experiment(wanted, topics, qrels, MEASURES, save_dir=store, dry_run=True)
+    plan = fairtk.plan(wanted, topics, qrels, MEASURES, save_dir=store)
     assert not store.exists()
     assert not lines(log)
     assert plan.cells["missing"].tolist() == [12, 12]
     assert plan.prompts[["prompts", "unknown"]].to_numpy().tolist() == [[0, 24]]
     fairtk.Experiment({"a": wanted["a"]}, topics, qrels, MEASURES, save_dir=store)
     calls = len(lines(model))
-    plan = fairtk.Experiment(wanted, topics, qrels, MEASURES, save_dir=store, dry_run=True)
-    assert plan.cells.set_index("system")["there"].to_dict() == {"a": 12, "b": 0}
+    plan = fairtk.plan(wanted, topics, qrels, MEASURES, save_dir=store)
+    assert plan.cells.set_index("system")["stored"].to_dict() == {"a": 12, "b": 0}
     assert plan.prompts.iloc[0].tolist() == ["echo", calls, calls, 0, 12]
     assert len(lines(model)) == calls
     assert "missing" in repr(plan)

@@ -189,8 +189,8 @@ def test_what_needs_no_answer_is_kept_at_once(tmp_path):
             lambda: fairtk.Experiment(pipelines, TOPICS, **work), tmp_path / "prompts"
         )
         assert written.prompts > 5 and "10 of 15 results wait" in written.reason
-    plan = fairtk.Experiment(pipelines, TOPICS, dry_run=True, **work)
-    counts = plan.cells.set_index("system")[["there", "failed", "missing"]]
+    plan = fairtk.plan(pipelines, TOPICS, **work)
+    counts = plan.cells.set_index("system")[["stored", "failed", "missing"]]
     assert counts.loc["ranks"].tolist() == [5, 0, 0]
     assert counts.loc["sampled"].tolist() == [0, 0, 5]  # nothing failed
 

@@ -23,7 +23,16 @@ from fairtk.errors import (
     StageError,
     listed,
 )
-from fairtk.experiment import FACTS, FILE, Experiment, Store, Topics, describe_stage, folds
+from fairtk.experiment import (
+    FACTS,
+    FILE,
+    Experiment,
+    Store,
+    Topics,
+    describe_stage,
+    folds,
+    plan,
+)
 from fairtk.frames import QID, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
@@ -60,7 +69,7 @@ from fairtk.studies.fair_qr.systems import (
     side_settings,
     systems,
 )
-from fairtk.studies.frame import Plan, file_name, names_repeat, plain, write_json
+from fairtk.studies.frame import StudyPlan, file_name, names_repeat, plain, write_json
 from fairtk.transformers import CollectionBM25, FairQR
 
 LEDGER = "ledger.sqlite"
@@ -300,15 +309,15 @@ class Study:
         with self._answers() as ledger:
             return self._results(ledger)
 
-    def plan(self) -> Plan:
+    def plan(self) -> StudyPlan:
         """Return what the study takes at most, and what of it is done, without any call.
 
         One row per loop whose calls differ: ``attribute``, ``systems`` (that share its answers),
         ``topics`` (that are not done), ``calls``, ``prompt_tokens``, ``completion_tokens``,
         ``price`` (NaN: unknown): every topic refined as often as allowed, every answer as long as
         allowed. Only the tokens of prompts are no upper bound: refined keywords are longer than
-        the original ones. `Plan.total` has the sums of these, and how many ``systems`` there are,
-        how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
+        the original ones. `StudyPlan.total` has the sums of these, and how many ``systems`` there
+        are, how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
         """
         path = self.folder / LEDGER
         ledger, rows, cells, complete = self.ledger, [], 0, 0
@@ -335,7 +344,7 @@ class Study:
             "are recorded and are not paid for again."
         )
         total |= {"systems": cells, "done": complete, "recorded": recorded}
-        return Plan(frame, total, note)
+        return StudyPlan(frame, total, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done, without a call: ``attribute``, ``system``,
@@ -343,8 +352,8 @@ class Study:
         """
         cells = list(self._all_cells())
         stages = {f"{c.attribute}: {alias.label}": s.stage(c) for s, c, alias in cells}
-        plan = Experiment(stages, self.data.topics, save_dir=self.folder, dry_run=True)
-        counts = plan.cells[["queries", "there", "failed", "missing"]].to_numpy().tolist()
+        work = plan(stages, self.data.topics, save_dir=self.folder)
+        counts = work.cells[["queries", "stored", "failed", "missing"]].to_numpy().tolist()
         rows = [[c.attribute, c.label, *n] for (*_, c), n in zip(cells, counts, strict=True)]
         return pd.DataFrame(rows, columns=STATUS)
 

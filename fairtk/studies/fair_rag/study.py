@@ -30,7 +30,7 @@ from fairtk.errors import (
     advice,
     listed,
 )
-from fairtk.experiment import Experiment, Results
+from fairtk.experiment import Experiment, Results, plan
 from fairtk.frames import CREDIT, DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
 from fairtk.llm import DeferredError, Ledger
 from fairtk.measures import E, FairEvaluator
@@ -77,7 +77,7 @@ from fairtk.studies.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk.studies.frame import Plan, hearing, names_repeat
+from fairtk.studies.frame import StudyPlan, hearing, names_repeat
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 
 
@@ -292,12 +292,12 @@ class RagStudy:
         for retriever in self.retrievers.values():
             retriever(document)
 
-    def plan(self, speed: float | None = None) -> Plan:
+    def plan(self, speed: float | None = None) -> StudyPlan:
         """Return what the study takes, without a prompt being answered.
 
         One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
         distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
-        oracle's at most), and one of credit: the prompts that it asks beyond these. `Plan.total`
+        oracle's at most), and one of credit: the prompts that it asks beyond these. `StudyPlan.total`
         has the ``prompts`` that are still to be answered, about, and the ``hours`` they take.
 
         Args:
@@ -329,11 +329,11 @@ class RagStudy:
                         counts = [round(n * len(topics)) for n in of_credit]
                         name = f"{retriever}{OF_CREDIT}"
                         rows.append((task.name, name, generator, len(topics), *counts))
-        plan = pd.DataFrame(rows, columns=PLAN)
+        work = pd.DataFrame(rows, columns=PLAN)
         counts = _status(self).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
         share = counts["missing"] / counts["queries"].clip(lower=1)
-        keys = zip(plan[TASK], plan[GENERATOR], plan[RETRIEVER], strict=True)
-        prompts = float(sum(n * share[key] for n, key in zip(plan["prompts"], keys, strict=True)))
+        keys = zip(work[TASK], work[GENERATOR], work[RETRIEVER], strict=True)
+        prompts = float(sum(n * share[key] for n, key in zip(work["prompts"], keys, strict=True)))
         hours = math.nan if speed is None else prompts / speed / 3600
         unknown = f"unknown; give {advice('plan(speed=): prompts a second', '--speed')}"
         note = (
@@ -341,7 +341,7 @@ class RagStudy:
             f"{unknown if speed is None else f'about {hours:.1f}'}. Equal prompts "
             "of all systems count once; the oracle's are counted at most."
         )
-        return Plan(plan, {"prompts": prompts, "hours": hours}, note)
+        return StudyPlan(work, {"prompts": prompts, "hours": hours}, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,
@@ -390,7 +390,13 @@ class RagStudy:
         return pipelines
 
     def experiment(
-        self, task: LampTask, retriever: str, generator: Generator, qrels: pd.DataFrame, **more: Any
+        self,
+        task: LampTask,
+        retriever: str,
+        generator: Generator,
+        qrels: pd.DataFrame,
+        run: Callable[..., Any] = Experiment,
+        **more: Any,
     ) -> Any:
         """Run one group: the results of its systems.
 
@@ -399,13 +405,14 @@ class RagStudy:
             retriever: name of the retriever.
             generator: of the task.
             qrels: of the queries that are measured.
-            **more: further arguments of `fairtk.Experiment`, e.g. ``dry_run``.
+            run: `fairtk.Experiment`, or `fairtk.plan`, which runs nothing.
+            **more: further arguments of `fairtk.Experiment`.
         """
         k = self.settings.cutoff
         exposure = [measures.EE_D @ k, measures.EE_R @ k]
         quality = [E(nDCG @ k), UTILITIES[task.number].measure]
         with names_repeat():
-            return Experiment(
+            return run(
                 self.systems(task, retriever, qrels, [generator]),
                 task.topics[task.topics[QID].isin(set(qrels[QID]))],
                 qrels,
@@ -416,7 +423,13 @@ class RagStudy:
             )
 
     def subsets(
-        self, task: LampTask, retriever: str, generator: Generator, qrels: pd.DataFrame, **more: Any
+        self,
+        task: LampTask,
+        retriever: str,
+        generator: Generator,
+        qrels: pd.DataFrame,
+        run: Callable[..., Any] = Experiment,
+        **more: Any,
     ) -> Any:
         """Run what credit asks: answers from subsets of the rankings of all systems but the oracle.
 
@@ -425,14 +438,15 @@ class RagStudy:
             retriever: name of the retriever.
             generator: of the task.
             qrels: of the queries that are measured.
-            **more: further arguments of `fairtk.Experiment`, e.g. ``dry_run``.
+            run: `fairtk.Experiment`, or `fairtk.plan`, which runs nothing.
+            **more: further arguments of `fairtk.Experiment`.
         """
         lists = Subsets(SUBSETS[self.settings.credit], cutoff=self.settings.cutoff)
         systems = self.systems(task, retriever, qrels, [lists, generator])
         del systems[ORACLE]
         topics = task.topics[task.topics[QID].isin(set(qrels[QID]))]
         with names_repeat():
-            return Experiment(systems, topics, save_dir=self.folder, **{**self.engine, **more})
+            return run(systems, topics, save_dir=self.folder, **{**self.engine, **more})
 
     def credit(
         self,
@@ -648,14 +662,10 @@ def _status(study: RagStudy) -> pd.DataFrame:
             generator = study.generator(task, name)
             labeled = study.takes_published(task)
             if not labeled:
-                plan = Experiment(
-                    label_systems(Candidates(task.dataset), generator),
-                    topics,
-                    save_dir=study.folder,
-                    dry_run=True,
-                )
-                rows += _cells(task, name, LABELS, plan.cells)
-                labeled = not plan.cells["missing"].any()
+                systems = label_systems(Candidates(task.dataset), generator)
+                work = plan(systems, topics, save_dir=study.folder)
+                rows += _cells(task, name, LABELS, work.cells)
+                labeled = not work.cells["missing"].any()
             rows += _groups(study, task, name, generator, labeled)
     return pd.DataFrame(rows, columns=[*STATUS, "kind"])
 
@@ -674,16 +684,16 @@ def _groups(
                     kind = f"{retriever}{OF_CREDIT}"
                     rows.append([task.name, name, f"{kind}, {system}", n, 0, 0, n, kind])
         elif len(qrels):
-            plan = study.experiment(task, retriever, generator, qrels, dry_run=True)
-            rows += _cells(task, name, retriever, plan.cells)
+            work = study.experiment(task, retriever, generator, qrels, plan)
+            rows += _cells(task, name, retriever, work.cells)
             if study.settings.credit in SUBSETS:
-                plan = study.subsets(task, retriever, generator, qrels, dry_run=True)
-                rows += _cells(task, name, f"{retriever}{OF_CREDIT}", plan.cells)
+                work = study.subsets(task, retriever, generator, qrels, plan)
+                rows += _cells(task, name, f"{retriever}{OF_CREDIT}", work.cells)
     return rows
 
 
 def _cells(task: LampTask, generator: str, kind: str, cells: pd.DataFrame) -> list[list[Any]]:
-    rows = cells[["system", "queries", "there", "failed", "missing"]].to_numpy(object).tolist()
+    rows = cells[["system", "queries", "stored", "failed", "missing"]].to_numpy(object).tolist()
     return [
         [task.name, generator, f"{kind}, {system}", *numbers, kind] for system, *numbers in rows
     ]

@@ -192,8 +192,6 @@ class ExposureMeasure(GroupMeasure):
 class CombinedExposure(ExposureMeasure):
     """Base of EXP, EXPU, EXPRU, ABR and the ER measures; a subclass defines `per_group`."""
 
-    identity_name = "fairtk_classic.CombinedExposure"
-    output_version = 1
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
         **ExposureMeasure.SUPPORTED_PARAMS,
         "combine": p.COMBINE,
@@ -448,8 +446,6 @@ GAMMA = Param(
 class RankBiasedExposure(CombinedExposure):
     """Base of the three: attention (1 - gamma) gamma^(k - 1), k from 1."""
 
-    identity_name = "fairtk_classic.RankBiasedExposure"
-    output_version = 1
     CITATION = "kirnap2021estimation"
     BETTER = "higher"
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {

@@ -1,0 +1,107 @@
+"""Keys survive moves of modules and new versions; an output that changes raises `output_version`.
+
+``python tests/experiment/test_outputs_and_keys.py`` writes the golden file again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import pkgutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import output_cases
+import pandas as pd
+import pytest
+
+import fairtk
+from fairtk.experiment.identity import describe, key_of
+
+CASES = dict(output_cases.CASES)
+PLUGINS = ["fairtk_baselines", "fairtk_classic", "fairtk_hello"]
+if all(importlib.util.find_spec(name) for name in PLUGINS):
+    import plugin_output_cases
+
+    CASES |= plugin_output_cases.CASES
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "outputs.json"
+
+
+def content(value):
+    """Return an output as JSON values, numbers with six digits."""
+    if isinstance(value, pd.DataFrame):
+        return {name: content(value[name].tolist()) for name in sorted(value.columns)}
+    if isinstance(value, np.ndarray | list | tuple):
+        return [content(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): content(value[key]) for key in sorted(value)}
+    if isinstance(value, float | np.floating):
+        return f"{float(value):.6g}"
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def without_libraries(description):
+    """Return an identity without the versions of libraries, which differ between machines."""
+    if isinstance(description, dict):
+        kept = {k: v for k, v in description.items() if k != "libraries"}
+        return {k: without_libraries(v) for k, v in kept.items()}
+    if isinstance(description, list):
+        return [without_libraries(item) for item in description]
+    return description
+
+
+def entry(name, folder):
+    """Return the key of a case's object, its `output_version`, and the digest of its output."""
+    instance, output = CASES[name](folder)
+    text = json.dumps(content(output), sort_keys=True)
+    return {
+        "key": key_of(without_libraries(describe(instance, ""))),
+        "output_version": type(instance).output_version,
+        "output": hashlib.sha256(text.encode()).hexdigest()[:16],
+    }
+
+
+def declaring(package):
+    """Return the identity names that the classes of a package declare."""
+    names = set()
+    inside = pkgutil.walk_packages(getattr(package, "__path__", []), f"{package.__name__}.")
+    for name in [package.__name__, *(module.name for module in inside)]:
+        if ".testing" in name or name.endswith("__main__"):
+            continue
+        for value in vars(importlib.import_module(name)).values():
+            if isinstance(value, type) and "output_version" in vars(value):
+                names.add(vars(value)["identity_name"])
+    return {name for name in names if name.startswith(f"{package.__name__}.")}
+
+
+def test_each_class_that_declares_a_version_has_a_case():
+    # a study's stage runs the systems above
+    assert declaring(fairtk) == {*output_cases.CASES, "fairtk.StudySystem"}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_each_class_of_a_plugin_that_declares_a_version_has_a_case(name):
+    package = pytest.importorskip(name)
+    assert declaring(package) == {case for case in CASES if case.startswith(f"{name}.")}
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_key_and_output(name, tmp_path):
+    expected = json.loads(GOLDEN.read_text(encoding="utf-8"))[name]
+    found = entry(name, tmp_path)
+    assert found["key"] == expected["key"], "stored results would not be found"
+    if found["output_version"] == expected["output_version"]:
+        assert found["output"] == expected["output"], f"raise output_version of {name}"
+    else:
+        pytest.fail(f"write {GOLDEN.name} again, for the new output_version of {name}")
+
+
+if __name__ == "__main__":
+    entries = {}
+    for case in sorted(CASES):
+        with tempfile.TemporaryDirectory() as place:
+            entries[case] = entry(case, Path(place))
+    GOLDEN.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
