@@ -229,7 +229,7 @@ def documents():
 
 
 def collection_bm25(folder):
-    stage = CollectionBM25(folder / "index", documents, num_results=5)
+    stage = CollectionBM25("index", documents, num_results=5)
     return applied(stage, topics()[["qid", "query"]].assign(query="the love of a family"))
 
 

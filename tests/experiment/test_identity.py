@@ -1,6 +1,5 @@
 """Content identity: what tells stages apart, what does not, and what is refused."""
 
-import ast
 import importlib.metadata
 import importlib.util
 import threading
@@ -10,10 +9,9 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from experiment_stages import Retriever
+from output_cases import CASES
 
-import fairtk
 from fairtk import (
-    AWRF,
     BM25Scorer,
     Candidates,
     FairSampler,
@@ -25,8 +23,7 @@ from fairtk import (
     demo,
 )
 from fairtk.errors import IdentityError, WorkerError
-from fairtk.experiment import identified, identity
-from fairtk.experiment import identity as adapters
+from fairtk.experiment import identified
 from fairtk.experiment.identity import (
     _BY_NAME,
     _PYTERRIER,
@@ -38,19 +35,11 @@ from fairtk.experiment.identity import (
     differences,
     key_of,
 )
-from fairtk.experiment.store import Asker
 from fairtk.experiment.work import _REDUCERS, from_parent, to_worker
 from fairtk.frames import identity_name
 from fairtk.frames.columns import DOCNO
 from fairtk.llm import (
-    ChatBackend,
-    CTranslate2Seq2Seq,
-    HuggingFaceCausal,
-    HuggingFaceSeq2Seq,
     KeywordRefiner,
-    Ledger,
-    LocalChat,
-    OpenAICompatible,
 )
 
 
@@ -240,182 +229,62 @@ def test_readers_of_pyterrier_rag(monkeypatch):
     assert there.prompt(frame)["prompt"].equals(reader().prompt(frame)["prompt"])
 
 
-# Identities survive moves -------------------------------------------------------------------------
+# Identities survive moves and versions ------------------------------------------------------------
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = {"fastchat", "jinja2", "pyterrier_pisa", "pyterrier_rag"}  # may be missing
 
-ANSWERS = {
-    "seq2seq": (
-        lambda model: HuggingFaceSeq2Seq(model, device="cpu"),
-        "9be1c5f9dd4b02bdd3494b0e8f4bd1db",
-    ),
-    "FlanT5": (
-        lambda model: FlanT5(model=model, device="cpu").backend,
-        "9be1c5f9dd4b02bdd3494b0e8f4bd1db",
-    ),
-    "CTranslate2": (
-        lambda model: CTranslate2Seq2Seq(model, device="cpu"),
-        "942f0a64217652c85a7f40e409575cef",
-    ),
-    "causal": (
-        lambda model: HuggingFaceCausal(model, device="cpu"),
-        "2733bf49fd10645b699638615eca7bfe",
-    ),
-    "method": (
-        lambda model: Generator(HuggingFaceSeq2Seq(model, device="cpu").generate).backend,
-        "89291716fa46afbbe5f59e14c125548e",
-    ),
-    "method of a chat": (
-        lambda model: Generator(ChatBackend(_chat(model)).generate).backend,
-        "9fe8edb6ebbc324e5dbe48552e1f49f3",
-    ),
-    "method of a recorded chat": (
-        lambda model: (
-            Generator(ChatBackend(Ledger("ledger.sqlite").wrap(_chat(model))).generate).backend
-        ),
-        "54780267428e7161a1598eeb09c19ee0",
-    ),
-    "method of a server": (
-        lambda model: Generator(ChatBackend(OpenAICompatible("m")).generate).backend,
-        "6270920a9745cf99e59c137095f7c3cb",
-    ),
-}
-"""Backends, and the keys of an answer as they were when names of classes were module paths."""
+
+class Ours(FairSampler):
+    """As of a third party that declares both."""
+
+    identity_name = "acme.Ours"
+    output_version = 3
 
 
-def _chat(model):
-    return LocalChat(HuggingFaceSeq2Seq(model, device="cpu"))
+class Theirs(FairSampler):
+    """As of a third party that declares neither."""
 
 
-@pytest.fixture
-def fixed_versions(monkeypatch):
-    """Versions are in identities: fixed, so that keys can be written down."""
-    monkeypatch.setattr(fairtk, "__version__", "0.2.0")
-    for module in (adapters, identity):
-        monkeypatch.setattr(module, "version", lambda name: "1")
+def test_a_class_is_known_by_its_output_versions():
+    assert describe(FairSampler(), "")["made by"] == "fairtk.FairSampler 1"
+    ours = describe(Ours(), "")
+    assert (ours["class"], ours["made by"]) == ("acme.Ours", "acme.Ours 3, fairtk.FairSampler 1")
 
 
-@pytest.mark.usefixtures("fixed_versions")
-@pytest.mark.parametrize(("make", "expected"), ANSWERS.values(), ids=list(ANSWERS))
-def test_answers_that_stores_have_are_found(make, expected, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    told = key_of(describe(make(demo.model_folder()), ""))
-    asker = Asker(told, "demo", {"identity": told, "threads": 2})
-    assert asker.keys(["why?"]) == {"why?": expected}
-
-
-@pytest.mark.usefixtures("fixed_versions")
-def test_keys_stay():
-    frame = pd.DataFrame({DOCNO: ["a", "b"], "group": ["x", "y"], "weight": [1.0, 1.0]})
-    measure = AWRF(groups=Groups.from_frame(frame, name="g")) @ 5
-    flan = FlanT5(model=demo.model_folder(), prompt="lamp-2", device="cpu")
-    assert key(FairSampler(alpha=2)) == "adf9da5da28139fb0ee01722f5a9ce7b"
-    assert key(BM25Scorer()) == "ad32b87f8af8827b9120697bca48a595"
-    assert key(flan) == "887aace3072dfe90c05bb7f11ec37530"
-    assert key_of(describe(measure, "")) == "f4080e4205654cb5a21cbff4165b1d8a"
-    assert FairSampler(alpha=2).digest() == "b61237b6734942b5"
-    assert BM25Scorer().digest() == "b392e58bec5fe395"
-
-
-def _classes(nodes, prefix=""):
-    """Yield qualified names and declared identities of the classes in a syntax tree."""
-    for node in nodes:
-        if isinstance(node, ast.ClassDef):
-            declared = {
-                child.target.id: child.value.value
-                for child in node.body
-                if isinstance(child, ast.AnnAssign) and child.target.id == "identity_name"
-            }
-            yield f"{prefix}{node.name}", declared
-            yield from _classes(node.body, f"{prefix}{node.name}.")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _classes(node.body, f"{prefix}{node.name}.<locals>.")
-        else:
-            yield from _classes(ast.iter_child_nodes(node), prefix)
-
-
-@pytest.fixture(scope="module")
-def own_classes():
-    """All classes of fairtk and its plugins as (identity, declared or not, module, name)."""
-    found = []
-    for pattern in ("fairtk/**/*.py", "plugins/*/fairtk_*/**/*.py", "plugins/*/fairtk_*.py"):
-        for path in ROOT.glob(pattern):
-            parts = path.relative_to(ROOT).with_suffix("").parts[2 * pattern.startswith("plu") :]
-            module = ".".join(parts).removesuffix(".__init__")
-            for name, declared in _classes(ast.parse(path.read_text(encoding="utf-8")).body):
-                place = {"__module__": module, "__qualname__": name}
-                like = type(name.rpartition(".")[2], (), place | declared)
-                found.append((identity_name(like), bool(declared), module, name))
-    return found
-
-
-def test_two_classes_never_share_an_identity(own_classes):
-    names = [name for name, *_ in own_classes]
-    assert len(names) > 300
-    assert {name for name in names if names.count(name) > 1} == set()
-
-
-def test_the_names_in_keys_of_answers_are_frozen(own_classes):
-    assert {name for name, declared, *_ in own_classes if declared} == {
-        "fairtk.backends.adapter.CallableBackend",
-        "fairtk.backends.causal.HuggingFaceCausal",
-        "fairtk.backends.ct2_seq2seq.CTranslate2Seq2Seq",
-        "fairtk.backends.seq2seq.HuggingFaceSeq2Seq",
-        "fairtk.llm.local.ChatBackend",
-        "fairtk.llm.local.LocalChat",
-        "fairtk.llm.recorded.Recorded",
-        "fairtk.llm.server.OpenAICompatible",
-    }
+def test_a_class_without_an_output_version_is_known_by_its_file_or_distribution():
+    theirs = describe(Theirs(), "")
+    assert theirs["class"] == f"{__name__}.Theirs"
+    file, _, base = theirs["made by"].partition(", ")
+    assert file.startswith(f"{__name__} #") and base == "fairtk.FairSampler 1"
+    owner = describe(Retriever() % 5, "")["made by"]
+    assert owner == f"pyterrier {importlib.metadata.version('pyterrier')}"
 
 
 @pytest.mark.parametrize("name", sorted({*_PYTERRIER, *_RAG, *_BY_NAME, *CHEAP, *_REDUCERS}))
-def test_each_name_of_the_tables_matches_a_class(name, own_classes):
+def test_each_name_of_the_tables_matches_a_class(name):
     package = name.partition(".")[0]
     if package in EXTRAS and importlib.util.find_spec(package) is None:
         pytest.skip(f"{package} is not installed")
+    if package == "fairtk":  # CASES of test_outputs_and_keys has all of these
+        assert name in CASES
+        return
     module, _, own = name.rpartition(".")
-    if package == "fairtk":
-        (module,) = (place for known, _, place, _ in own_classes if known == name)
     cls = getattr(importlib.import_module(module), own)
     assert isinstance(cls, type) and identity_name(cls) == name
 
 
-def _moved(cls, module):
-    """Return a copy of a class as if it were defined in another module."""
-    own = {k: v for k, v in vars(cls).items() if k == "identity_name"}
-    return type(
-        cls.__name__, (cls,), own | {"__module__": module, "__qualname__": cls.__qualname__}
-    )
-
-
 @pytest.mark.parametrize("cls", [BM25Scorer, FairSampler])
-def test_a_stage_that_moved_is_known(cls):
-    moved = _moved(cls, "fairtk.elsewhere")()
-    assert key(moved) == key(cls()) and moved.digest() == cls().digest()
-    assert identity_name(type(moved)) in CHEAP
+def test_a_stage_that_moved_or_was_renamed_is_known(cls):
+    before = key(cls()), cls().digest()
+    place = cls.__module__, cls.__qualname__
+    try:
+        cls.__module__, cls.__qualname__ = "fairtk.elsewhere", "Renamed"
+        assert (key(cls()), cls().digest()) == before
+        assert identity_name(cls) in CHEAP
+    finally:
+        cls.__module__, cls.__qualname__ = place
 
 
-def test_a_backend_that_moved_is_known():
-    model = demo.model_folder()
-    here = HuggingFaceSeq2Seq(model)
-    there = _moved(HuggingFaceSeq2Seq, "fairtk.elsewhere")(model)
-    assert key_of(describe(there, "")) == key_of(describe(here, ""))
-
-    class Mine(HuggingFaceSeq2Seq):
-        """Inherits the declared name, which is not its own."""
-
-    assert identity_name(Mine).endswith("<locals>.Mine")
-
-
-def test_names_that_need_their_module_keep_it():
-    def named(module, name):
-        return identity_name(type("C", (), {"__module__": module, "__qualname__": name}))
-
-    assert named("fairtk.a", "Stage") == named("fairtk.b", "Stage") == "fairtk.Stage"
-    assert named("fairtk_baselines.a", "Stage") == "fairtk_baselines.Stage"
-    assert named("others.a", "Stage") == "others.a.Stage" != named("others.b", "Stage")
-    assert named("fairtk_others.a", "Stage") != named("fairtk_others.b", "Stage")
-    assert named("fairtk.a", "_Stage") != named("fairtk.b", "_Stage")
-    assert named("fairtk.a", "f.<locals>.Stage") != named("fairtk.b", "f.<locals>.Stage")
-    assert identity_name(describe) == "fairtk.experiment.identity.describe"  # others may be, too
+def test_an_inherited_name_is_not_ones_own():
+    assert identity_name(Theirs) == f"{__name__}.Theirs"

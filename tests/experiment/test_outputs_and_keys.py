@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -88,8 +89,10 @@ def test_each_class_of_a_plugin_that_declares_a_version_has_a_case(name):
     assert declaring(package) == {case for case in CASES if case.startswith(f"{name}.")}
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_key_and_output(name, tmp_path):
+def test_key_and_output(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     expected = json.loads(GOLDEN.read_text(encoding="utf-8"))[name]
     found = entry(name, tmp_path)
     assert found["key"] == expected["key"], "stored results would not be found"
@@ -102,6 +105,6 @@ def test_key_and_output(name, tmp_path):
 if __name__ == "__main__":
     entries = {}
     for case in sorted(CASES):
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
             entries[case] = entry(case, Path(place))
     GOLDEN.write_text(json.dumps(entries, indent=1) + "\n", encoding="utf-8")
