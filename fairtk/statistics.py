@@ -14,7 +14,6 @@ from fairtk.report.curves import (
 )
 from fairtk.report.statistics import (
     CORRECTIONS,
-    INTERVALS,
     TESTS,
     MarginTest,
     PairedTest,
@@ -30,7 +29,6 @@ __all__ = [
     "CORRECTIONS",
     "CURVES",
     "CurveValue",
-    "INTERVALS",
     "MarginTest",
     "PairedTest",
     "TESTS",

@@ -57,6 +57,7 @@ from fairtk.report import (
     queries_needed,
     two_levels,
 )
+from fairtk.report.statistics import MEAN, PSEUDOMEDIAN
 
 _BLOCK = 1 << 22
 """Pairs of samples that are in memory at a time."""
@@ -415,7 +416,7 @@ def fewest_samples(one: FloatArray, two: FloatArray, variance: float) -> FloatAr
 
 
 Margin = float | Mapping[str, float] | None
-_TESTED = ("difference", "low", "high")
+_TESTED = ("difference", "estimate", "low", "high")
 
 
 class SamplingVariances:
@@ -556,7 +557,7 @@ class SystemComparison:
             corrected = correct([test.p for test in tests], correction)
             for (i, j), test, p in zip(pairs, tests, corrected, strict=True):
                 if p < significance:
-                    higher = (test.difference > 0) == (self.better(measure) == "higher")
+                    higher = (test.estimate > 0) == (self.better(measure) == "higher")
                     winner, loser = (i, j) if higher else (j, i)
                     result.setdefault((measure, self.systems[winner]), []).append(loser)
         return result, counts
@@ -584,6 +585,7 @@ class SystemComparison:
         for place, (system, mean) in enumerate(zip(self.systems, means, strict=True)):
             record = {"system": system, "measure": measure, "mean": float(mean), "n": n}
             record |= dict.fromkeys((*_TESTED, "p", "p_corrected", "effect"), math.nan)
+            record["estimand"] = PSEUDOMEDIAN if drawing["test"] == "wilcoxon" else MEAN
             if place != baseline:
                 result = paired_test(values[place], values[baseline], **drawing)
                 record |= {name: getattr(result, name) for name in (*_TESTED, "p", "effect")}

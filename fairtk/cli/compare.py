@@ -61,9 +61,9 @@ def command(
 
     QRELS, RUNS and the measures are those of `fairtk evaluate`. Means and tests are over the
     queries for which a measure is defined in every run; n is their number. A difference is that of
-    a run from the baseline, with its confidence interval. The tests are two-sided: Student's t,
-    Wilcoxon's signed ranks, randomization (sign flips, exact for up to 20 queries that differ) and
-    the studentized bootstrap. `fairtk.compare` does the same in Python.
+    a run from the baseline, with its confidence interval. The tests are two-sided: Student's t and
+    randomization (sign flips, exact for up to 20 queries) of the mean, and Wilcoxon's signed ranks
+    of the pseudomedian, whose interval is printed then. `fairtk.compare` does the same in Python.
 
     As LaTeX and Markdown it is a table for a paper, runs by measures: the best is bold, the second
     underlined; daggers say what is significantly better or worse than --baseline, and without one

@@ -48,7 +48,7 @@ BASELINES = "fairtk-baselines"
               help="Vary settings of FAIR-QR, too.")  # fmt: skip
 @click.option("--tuning/--no-tuning", default=True, show_default=True,
               help="Show each system with settings chosen on other topics, too.")  # fmt: skip
-@click.option("--seed", type=int, help="Of folds, training and bootstrap.  [default: 42]")
+@click.option("--seed", type=int, help="Of folds and training.  [default: 42]")
 @format_option
 def command(
     source: str,

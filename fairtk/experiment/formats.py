@@ -206,7 +206,7 @@ def _uncertainty(mean: float, values: Any) -> dict[str, Any]:
     if len(values) > 1 and math.isclose(mean, values.mean(), rel_tol=1e-9, abs_tol=1e-12):
         deviation = float(values.std(ddof=1))
         error = {"value": deviation / math.sqrt(len(values)), "method": "analytic"}
-        ends = [float(end[0]) for end in mean_intervals(values[None], method="t")]
+        ends = [float(end[0]) for end in mean_intervals(values[None])]
         interval = {"lower": ends[0], "upper": ends[1], "confidence_level": 0.95, "method": "t"}
         spread |= {"standard_deviation": deviation, "standard_error": error}
         spread["confidence_interval"] = interval

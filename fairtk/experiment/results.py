@@ -277,14 +277,16 @@ class Results:
             baseline: the system to compare with; None: the experiment's.
             test: see `fairtk.statistics.paired_test`.
             correction: see `fairtk.statistics.correct`; a measure's tests are one family.
-            confidence: of the intervals of the mean difference.
+            confidence: of the intervals.
             margin: of non-inferiority and equivalence, for all measures or by measure.
             levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`);
                 samples of two systems are paired by their numbers, as those of one seed are drawn.
 
         Returns:
             A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
-            ``difference``, ``low``, ``high``, ``p``, ``p_corrected``, ``effect`` (Cohen's dz),
+            ``difference`` (of means), ``estimate`` with the ends ``low`` and ``high`` of its
+            interval, ``p``, ``p_corrected``, ``effect`` (Cohen's dz), ``estimand`` (of `estimate`
+            and p: ``"mean"``, or with the Wilcoxon test ``"pseudomedian"``),
             ``undefined`` (queries left out) and ``failed`` (queries at their worst value). A
             measure that compares groups of queries (``ByGroup(by="query")``) has no tests. With a
             margin: ``p_not_worse`` (by the margin or more) and ``p_equivalent``. With levels: the
@@ -632,7 +634,7 @@ class Results:
             if (difference > 0) == (self.better(measure) == "higher")
             else "\u2021"
             for measure, system, difference in zip(
-                table["measure"], table["system"], table["difference"], strict=True
+                table["measure"], table["system"], table["estimate"], strict=True
             )
         }
         return signs, counts

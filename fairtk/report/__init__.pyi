@@ -16,7 +16,6 @@ from .curves import power_of_test as power_of_test
 from .curves import queries_needed as queries_needed
 from .curves import two_levels as two_levels
 from .statistics import CORRECTIONS as CORRECTIONS
-from .statistics import INTERVALS as INTERVALS
 from .statistics import TESTS as TESTS
 from .statistics import MarginTest as MarginTest
 from .statistics import PairedTest as PairedTest

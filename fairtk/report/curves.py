@@ -60,7 +60,7 @@ def plot_trade_off(
         values = per_query[per_query["measure"] == name]
         table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
         value = table.to_numpy() * (np.nan if compares_queries(name) else 1.0)
-        ends = mean_intervals(value, method="t", bounds=value_bounds(name))
+        ends = mean_intervals(value, bounds=value_bounds(name))
         reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
     points = Points(
         *(means[x].to_numpy(), means[y].to_numpy(), series(0)),

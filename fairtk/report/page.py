@@ -215,7 +215,7 @@ def page_text(
         title: of the page; None: what the results' configuration has as ``title``, or "Report".
         baseline: what others are compared with; None: the results' baseline, or the first system.
         test: see `fairtk.Results.compare`.
-        correction: see there.
+        correction: see there; results of a study keep that of the study, which its tables have.
         cutoff: the ranks that are shown of each ranking.
         sections: what is shown after the comparisons.
         license: of the data; None: what the results' configuration has as ``license``.
@@ -232,20 +232,18 @@ def page_text(
         import jinja2
     except ImportError:
         raise MissingExtraError("Jinja2", "report", "a report") from None
-    how = correction or "none"
+    how = results.config.get("correction") or correction or "none"
     first = baseline or results.baseline or results.systems[0]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         several = results.measures and len(results.systems) > 1
-        compared = results.compare(first, test, correction) if several else None
+        compared = results.compare(first, test, how) if several else None
         others = None  # the baseline's own means stand in the table before
         if compared is not None:
             others = compared[compared["system"] != first].rename(columns={"n": "queries"})
         details = drill_down(results, cutoff)
         figures = list(_figures(results))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairtkWarning)  # of pairs that no table shows
-        measures = measured(results, compared, first, test, how)
+    measures = measured(results, compared, first)
     caption, comparisons = "", list[tuple[str, Table]]()
     if others is not None:
         caption, comparisons = tables_by_measure(baseline_table(others, first, test, how))

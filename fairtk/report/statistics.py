@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -42,7 +41,7 @@ def check_drawing(confidence: float, resamples: int) -> None:
     """Raise unless a confidence is in (0, 1) and there is at least one resample.
 
     Raises:
-        ParameterError: they are not.
+        ParameterError: one of them is out of range.
     """
     checks.inside("confidence", confidence)
     checks.whole("resamples", resamples)
@@ -55,191 +54,150 @@ def batches(resamples: int, n: int) -> Iterator[int]:
         yield min(size, resamples - start)
 
 
-INTERVALS = ("percentile", "bca", "t")
-"""The names of the intervals of a mean: two bootstraps, and Student's t."""
-_NUMBERS = 1 << 24
-"""How many resampled numbers scipy may hold at a time."""
-
-
 def mean_intervals(
     values: npt.ArrayLike,
     *,
-    method: str = "percentile",
     confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 42,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> tuple[FloatArray, FloatArray]:
-    """Return confidence intervals of means over queries.
-
-    All rows without NaN are resampled alike, so that intervals of one table belong together.
+    """Return Student's t intervals of means over queries.
 
     Args:
         values: shape (means, queries): one row per mean, one column per query. NaN is undefined:
             the mean and its interval are over the defined values.
-        method: ``"percentile"`` or ``"bca"`` (bootstrap by scipy; BCa is bias-corrected and
-            accelerated: Efron 1987), or ``"t"`` (Student).
-        confidence: of the intervals, in (0, 1).
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
-        bounds: of the values, where intervals end, if their mean is within; Student's know none.
+        confidence: of each interval, in (0, 1).
+        bounds: the smallest and the largest possible value. Intervals end there.
 
     Returns:
-        The lower and the upper ends, each of shape (means,); NaN for a row with fewer than two
-        defined values, and for BCa where all are equal. A bootstrap over a handful of queries is
-        too narrow: "t" is better there.
+        The lower and the upper ends, each of shape (means,). Both are the mean where all values are
+        equal, and NaN for a row with fewer than two defined values.
 
     Raises:
-        InputError: a value is infinite or no number.
-        NotFoundError: there is no such method.
-        ParameterError: `confidence` or `resamples` is out of its range.
+        InputError: a value is infinite or not a number.
+        ParameterError: `confidence` is out of range.
     """
-    name = checks.known("interval", method, INTERVALS)
-    check_drawing(confidence, resamples)
-    table = numbers(values, "values", ndim=2)
-    low, high = np.full(len(table), np.nan), np.full(len(table), np.nan)
-    there = ~np.isnan(table)
-    whole = there.all(axis=1)
-    parts = [(whole, table[whole])]
-    for i in np.flatnonzero(~whole):
-        parts.append((np.arange(len(table)) == i, table[i, there[i]][None]))
-    for rows, part in parts:
-        if len(part) and part.shape[1] >= 2:
-            if name == "t":
-                ends, mean = _student_interval(part, confidence), part.mean(axis=1)
-                low[rows] = np.maximum(ends[0], np.minimum(bounds[0], mean))
-                high[rows] = np.minimum(ends[1], np.maximum(bounds[1], mean))
-            else:
-                low[rows], high[rows] = _bootstrap_interval(part, name, confidence, resamples, seed)
-    return low, high
-
-
-def _student_interval(table: FloatArray, confidence: float) -> tuple[FloatArray, FloatArray]:
     from scipy.stats import t
 
-    n = table.shape[1]
-    mean = table.mean(axis=1)
-    half = t.ppf((1 + confidence) / 2, n - 1) * table.std(axis=1, ddof=1) / np.sqrt(n)
-    return mean - half, mean + half
-
-
-def _bootstrap_interval(
-    table: FloatArray, name: str, confidence: float, resamples: int, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    from scipy.stats import DegenerateDataWarning, bootstrap
-
-    # values that are all equal have no BCa interval: scipy divides 0 by 0, and gives NaN
-    with warnings.catch_warnings(), np.errstate(invalid="ignore"):
-        warnings.simplefilter("ignore", DegenerateDataWarning)
-        interval = bootstrap(
-            (table,),
-            np.mean,
-            axis=1,
-            confidence_level=confidence,
-            n_resamples=resamples,
-            batch=max(1, _NUMBERS // table.size),
-            method="BCa" if name == "bca" else name,
-            vectorized=True,
-            rng=np.random.default_rng(seed),
-        ).confidence_interval
-    return np.asarray(interval.low), np.asarray(interval.high)
+    checks.inside("confidence", confidence)
+    table = numbers(values, "values", ndim=2)
+    defined = ~np.isnan(table)
+    n = defined.sum(axis=1)
+    enough = n >= 2
+    mean = np.where(defined, table, 0.0).sum(axis=1) / np.maximum(n, 1)
+    square = (np.where(defined, table - mean[:, None], 0.0) ** 2).sum(axis=1)
+    degrees = np.maximum(n - 1, 1)
+    half = t.ppf((1 + confidence) / 2, degrees) * np.sqrt(square / degrees / np.maximum(n, 1))
+    largest = np.where(defined, np.abs(table), 0.0).max(axis=1, initial=0.0)
+    half[np.sqrt(square) <= _ZERO * largest] = 0.0  # equal values, but for rounding of their mean
+    # a mean outside the bounds (another scale, an unbiased estimate) keeps its interval there
+    low = np.maximum(mean - half, np.minimum(bounds[0], mean))
+    high = np.minimum(mean + half, np.maximum(bounds[1], mean))
+    return np.where(enough, low, np.nan), np.where(enough, high, np.nan)
 
 
 _EXACT = 20
-"""Up to so many differences, all sign flips are counted: half a million sums."""
-_EQUAL = 1e-12
-"""Sums that differ by less, relative to the largest possible sum, are equal."""
+"""Up to this many differences all sign vectors are counted: half a million without the mirrored."""
+_ZERO = 1e-12
+"""Numbers below this part of the largest one are rounding, and count as 0."""
+
+
+def sign_flip_means(
+    differences: FloatArray, resamples: int, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the smaller and the larger of the two means that each sign vector leaves.
+
+    A sign vector splits the differences d into a set P that keeps its signs and a set M that
+    changes them. With A and B the sums of d - t over P and M, its statistic at shift t is at least
+    as far from 0 as the one observed when |A - B| >= |A + B|, that is, when A B <= 0: when t lies
+    between the means of P and M. The mean of all differences always does. A vector that leaves one
+    set empty, such as the identity, counts at every shift: its means are infinite.
+
+    Args:
+        differences: shape (n,), zeros included.
+        resamples: the number of vectors that are drawn; with up to 20 differences all of them are
+            used, one of each mirrored pair, since both leave the same two sets.
+        seed: of the draws.
+
+    Returns:
+        Two arrays of shape (vectors,); the first vector is the identity.
+    """
+    n, total = len(differences), float(differences.sum())
+    if n <= _EXACT:
+        sums, sizes = differences[:1], np.ones(1)
+        for value in differences[1:]:
+            sums = np.concatenate([sums + value, sums])
+            sizes = np.concatenate([sizes + 1, sizes])
+    else:
+        generator = np.random.default_rng(seed)
+        parts: list[tuple[FloatArray, FloatArray]] = [(np.array([total]), np.array([float(n)]))]
+        for size in batches(resamples, n):
+            drawn = generator.integers(0, 256, (size, -(-n // 8)), dtype=np.uint8)
+            kept = np.unpackbits(drawn, axis=1, count=n)
+            parts.append((kept @ differences, kept.sum(axis=1, dtype=np.float64)))
+        sums, sizes = (np.concatenate(part) for part in zip(*parts, strict=True))
+    split = (sizes > 0) & (sizes < n)
+    kept_mean = sums / np.where(split, sizes, 1.0)
+    changed_mean = (total - sums) / np.where(split, n - sizes, 1.0)
+    low, high = np.minimum(kept_mean, changed_mean), np.maximum(kept_mean, changed_mean)
+    rounding = _ZERO * float(np.abs(differences).max())
+    for ends in (low, high):
+        ends[np.abs(ends) <= rounding] = 0.0
+    low[~split], high[~split] = -np.inf, np.inf
+    return low, high
 
 
 def sign_flips(differences: FloatArray, resamples: int, seed: int) -> float:
     """Return the two-sided p-value of the randomization test (Fisher's, by signs).
 
     Under the null hypothesis each difference could as well have the other sign. The p-value is the
-    share of all sign flips whose mean is at least as far from 0 as the mean that was found: exact
-    for up to 20 differences other than 0, by drawn flips beyond. Then it is
-    (1 + hits) / (1 + resamples), never 0 (Phipson and Smyth 2010).
+    share of sign vectors whose mean is at least as far from 0 as the observed one: exact for up to
+    20 differences, else of drawn vectors and the identity, (1 + hits) / (1 + resamples), which is
+    never 0 (Phipson and Smyth 2010).
 
     Args:
-        differences: shape (n,), not all 0.
-        resamples: how many flips are drawn.
+        differences: shape (n,).
+        resamples: the number of vectors that are drawn.
         seed: of the draws.
     """
-    moved = differences[differences != 0]
-    whole = float(np.abs(moved).sum())
-    least = abs(float(moved.sum())) - _EQUAL * whole
-    if len(moved) <= _EXACT:
-        sums = moved[:1]  # the mirrored half is equal by symmetry
-        for value in moved[1:]:
-            sums = np.concatenate([sums + value, sums - value])
-        return float((np.abs(sums) >= least).mean())
-    generator = np.random.default_rng(seed)
-    hits = 0
-    for size in batches(resamples, len(moved)):
-        drawn = generator.integers(0, 256, (size, -(-len(moved) // 8)), dtype=np.uint8)
-        signs = np.unpackbits(drawn, axis=1, count=len(moved)).astype(np.float64)
-        hits += int((np.abs(2 * (signs @ moved) - moved.sum()) >= least).sum())
-    return (1 + hits) / (1 + resamples)
+    low, high = sign_flip_means(differences, resamples, seed)
+    return float(((low <= 0) & (high >= 0)).mean())
 
 
-def studentized(differences: FloatArray, resamples: int, seed: int) -> FloatArray:
-    """Return how far means of resamples are from the mean found, in their own standard errors.
-
-    The absolute bootstrap-t statistics, sorted (Efron and Tibshirani 1993, chapters 12 and 16;
-    Sakai 2006 for retrieval). A resample of equal values has no spread: infinity, unless its mean
-    is the mean found.
-
-    Args:
-        differences: shape (n,), with spread.
-        resamples: of the bootstrap.
-        seed: of the draws.
-
-    Returns:
-        shape (resamples,).
-    """
-    generator = np.random.default_rng(seed)
-    n, mean = len(differences), differences.mean()
-    centered = differences - mean
-    least = _EQUAL * np.abs(differences).max()
-    parts = []
-    for size in batches(resamples, n):
-        drawn = centered[generator.integers(0, n, (size, n))]
-        away = np.abs(drawn.mean(axis=1))
-        error = drawn.std(axis=1, ddof=1) / np.sqrt(n)
-        flat = error <= least
-        ratio = np.divide(away, error, out=np.zeros(size), where=~flat)
-        ratio[flat & (away > least)] = np.inf
-        parts.append(ratio)
-    return np.sort(np.concatenate(parts))
-
-
-TESTS = ("t", "wilcoxon", "randomization", "bootstrap")
+TESTS = ("t", "wilcoxon", "randomization")
 """The names of the paired tests."""
-_ZERO = 1e-12
-"""Differences below this part of the largest value are rounding, and count as 0."""
+MEAN, PSEUDOMEDIAN = "mean", "pseudomedian"
+"""What the interval of a test is for."""
 
 
 @dataclass(frozen=True)
 class PairedTest:
-    """What a paired test found.
+    """The result of a paired test.
 
     Attributes:
-        test: its name.
-        n: pairs that are defined on both sides.
+        test: the name of the test.
+        n: the number of pairs that are defined on both sides.
         difference: the mean of x - y over these pairs; NaN without any.
-        low: lower end of the confidence interval of the mean difference.
+        estimate: the estimate that `low` and `high` belong to: the mean, or for the Wilcoxon test
+            the Hodges-Lehmann pseudomedian of the differences other than 0.
+        estimand: ``"mean"`` or ``"pseudomedian"``.
+        low: lower end of the confidence interval of `estimate`.
         high: its upper end.
         p: the two-sided p-value, in [0, 1].
-        effect: Cohen's dz: the mean of the differences over their standard deviation.
-        note: why `p`, `low`, `high` and `effect` are NaN (or some of them), or ``""``.
+        effect: Cohen's dz: the mean of the differences divided by their standard deviation.
+        n_zeros: the number of differences of 0, which the Wilcoxon test leaves out.
+        note: why `p`, `low`, `high` and `effect` (or some of them) are NaN, or ``""``.
     """
 
     test: str
     n: int
     difference: float
+    estimate: float
+    estimand: str
     low: float
     high: float
     p: float
     effect: float
+    n_zeros: int
     note: str
 
 
@@ -252,52 +210,92 @@ def paired_test(
     resamples: int = 10_000,
     seed: int = 42,
 ) -> PairedTest:
-    """Test whether the mean of x - y differs from 0. Two-sided; pairs with a NaN are left out.
+    """Test whether x and y differ. Two-sided; pairs with a NaN are left out.
+
+    P-value and interval come from one null law, so that the interval contains 0 exactly when
+    p > 1 - `confidence` (for the Wilcoxon test: if no two differences have the same size).
 
     Args:
         x: values of one system, one per query, shape (n,).
-        y: values of the other, of the same queries in the same order.
-        test: ``"t"`` (Student, with its own interval); ``"wilcoxon"`` (signed ranks without the
-            zeros; tests symmetry around 0 rather than the mean) or ``"randomization"`` (sign
-            flips, exact for up to 20 differences), both with a BCa bootstrap interval of the mean;
-            ``"bootstrap"`` (studentized, with the symmetric interval that belongs to it).
+        y: values of the other system, of the same queries in the same order.
+        test: ``"t"`` (Student; the mean), ``"randomization"`` (sign flips of all differences, exact
+            for up to 20; the mean) or ``"wilcoxon"`` (signed ranks of the differences other than 0,
+            as R's ``wilcox.test``: exact without ties up to 50, else normal without continuity
+            correction). The Wilcoxon test and its interval are about the pseudomedian, which is the
+            mean only if the differences are symmetric; on skewed differences it rejects too often
+            as a test of the mean.
         confidence: of the interval, in (0, 1).
-        resamples: drawn by randomization and bootstrap.
+        resamples: the number of sign vectors that the randomization test draws.
         seed: of these draws. Results do not depend on the order of the pairs.
 
     Returns:
         The result. Without spread (fewer than two pairs, no pair differs, or all differ by the same
-        amount) nothing can be tested: NaN, and `PairedTest.note` says why.
+        amount) there is no test: NaN, and `PairedTest.note` says why. Too few differences for a
+        bounded interval (at 95 %, fewer than 6) have a p-value and no interval.
 
     Raises:
-        InputError: the shapes differ, or a value is infinite or no number.
-        NotFoundError: there is no such test.
-        ParameterError: `confidence` or `resamples` is out of its range.
+        InputError: the shapes differ, or a value is infinite or not a number.
+        NotFoundError: the test is unknown.
+        ParameterError: `confidence` or `resamples` is out of range.
+
+    References:
+        Hodges and Lehmann 1963 (pseudomedian); Fisher 1935 and Phipson and Smyth 2010
+        (randomization).
     """
     name = checks.known("test", test, TESTS)
     check_drawing(confidence, resamples)
     differences = pair_differences(x, y)
-    n = len(differences)
+    n, n_zeros = len(differences), int((differences == 0).sum())
     mean = float(differences.mean()) if n else math.nan
+    estimand = PSEUDOMEDIAN if name == "wilcoxon" else MEAN
     note = no_test(differences)
     if note:
         nothing = math.nan
-        return PairedTest(name, n, mean, nothing, nothing, nothing, nothing, note)
+        estimate = mean if estimand == MEAN else nothing
+        return PairedTest(
+            name, n, mean, estimate, estimand, nothing, nothing, nothing, nothing, n_zeros, note
+        )
+    estimate = mean
     if name == "t":
         p = _student(differences)
-        low, high = _interval(differences, "t", confidence, resamples, seed)
-    elif name == "bootstrap":
-        p, low, high = _bootstrap(differences, confidence, resamples, seed)
+        lows, highs = mean_intervals(differences[None], confidence=confidence)
+        low, high = float(lows[0]), float(highs[0])
+    elif name == "wilcoxon":
+        estimate, low, high, p = _wilcoxon(differences[differences != 0], 1 - confidence)
     else:
-        p = (
-            _wilcoxon(differences)
-            if name == "wilcoxon"
-            else sign_flips(differences, resamples, seed)
-        )
-        low, high = _interval(differences, "bca", confidence, resamples, seed)
+        ends = sign_flip_means(differences, resamples, seed)
+        p = float(((ends[0] <= 0) & (ends[1] >= 0)).mean())
+        low, high = _inverted(*ends, 1 - confidence)
     if math.isnan(low):
-        note = "too few distinct differences, or resamples, for an interval"
-    return PairedTest(name, n, mean, low, high, p, cohens_dz(differences), note)
+        left = f"{n - n_zeros} differences other than 0" if n_zeros else f"{n} differences"
+        note = f"{left} are too few for a bounded interval at {confidence:.4g}"
+    effect = cohens_dz(differences)
+    return PairedTest(name, n, mean, estimate, estimand, low, high, p, effect, n_zeros, note)
+
+
+def _inverted(low: FloatArray, high: FloatArray, alpha: float) -> tuple[float, float]:
+    """Return the shifts that the randomization test does not reject; NaN if they are unbounded.
+
+    A shift t below the mean of the differences counts for the vectors whose smaller mean is at
+    most t, so the lower end is an order statistic of the smaller means, and the upper end one of
+    the larger means.
+    """
+    n = len(low)
+    count = _more_than(alpha, n)
+    lower = float(np.partition(low, count - 1)[count - 1])
+    upper = float(np.partition(high, n - count)[n - count])
+    bounded = math.isfinite(lower) and math.isfinite(upper)
+    return (lower, upper) if bounded else (math.nan, math.nan)
+
+
+def _more_than(alpha: float, n: int) -> int:
+    """Return the smallest count of n whose share exceeds alpha, as floating point divides."""
+    count = math.floor(alpha * n)
+    while count / n <= alpha:
+        count += 1
+    while (count - 1) / n > alpha:
+        count -= 1
+    return count
 
 
 def cohens_dz(differences: npt.ArrayLike) -> float:
@@ -354,37 +352,57 @@ def _student(differences: FloatArray) -> float:
     return float(ttest_1samp(differences, 0.0).pvalue)
 
 
-def _wilcoxon(differences: FloatArray) -> float:
-    from scipy.stats import wilcoxon
-
-    # differences that are equal but for rounding must share their rank
-    scale = float(np.abs(differences).max())
-    return float(wilcoxon(np.round(differences / scale, 12)).pvalue)
+_EXACT_RANKS = 50
+"""Up to this many differences without ties the law of the signed ranks is exact."""
 
 
-def _bootstrap(
-    differences: FloatArray, confidence: float, resamples: int, seed: int
-) -> tuple[float, float, float]:
-    mean = float(differences.mean())
-    error = float(differences.std(ddof=1)) / math.sqrt(len(differences))
-    drawn, statistic = studentized(differences, resamples, seed), abs(mean) / error
-    # those that are equal to it but for rounding count as equal
-    rounding = _EQUAL * (statistic + float(np.abs(differences).max()) / error)
-    drawn[np.abs(drawn - statistic) <= rounding] = statistic
-    p = (1 + int((drawn >= statistic).sum())) / (1 + resamples)
-    place = math.ceil(confidence * (resamples + 1)) - 1  # so that it holds 0 just if p says so
-    half = float(drawn[place]) * error if place < resamples else math.inf
-    half = abs(mean) if half < math.inf and drawn[place] == statistic else half
-    return (p, mean - half, mean + half) if math.isfinite(half) else (p, math.nan, math.nan)
+def _wilcoxon(differences: FloatArray, alpha: float) -> tuple[float, float, float, float]:
+    """Return the pseudomedian, the ends of its interval, and the p-value of the signed-rank test.
+
+    The signed-rank sum at shift t is the number of Walsh averages (d_i + d_j) / 2, i <= j, above
+    t. So the ends are Walsh averages, at the place where the law of the sum rejects.
+
+    Args:
+        differences: shape (n,), none of them 0.
+        alpha: 1 - confidence.
+    """
+    from scipy.stats import norm, rankdata
+
+    n = len(differences)
+    # differences that are equal but for rounding share their rank
+    rounded = np.round(differences / float(np.abs(differences).max()), 12)
+    ranks = rankdata(np.abs(rounded))
+    n_walsh = n * (n + 1) // 2
+    smaller = min(float(ranks[rounded > 0].sum()), float(ranks[rounded < 0].sum()))
+    _, ties = np.unique(ranks, return_counts=True)
+    exact = n <= _EXACT_RANKS and len(ties) == n
+    if exact:
+        law = np.cumsum(_signed_rank_law(n))
+    else:
+        variance = n * (n + 1) * (2 * n + 1) / 24 - float((ties**3 - ties).sum()) / 48
+
+    def p_values(rank_sums: FloatArray) -> FloatArray:
+        """Return the p-values of the smaller of the two rank sums."""
+        if exact:
+            return np.minimum(1.0, 2 * law[rank_sums.astype(np.int64)])
+        return np.asarray(2 * norm.cdf((rank_sums - n_walsh / 2) / math.sqrt(variance)))
+
+    p = float(p_values(np.array([smaller]))[0])
+    index, below = np.triu_indices(n)
+    walsh = np.sort((differences[index] + differences[below]) / 2)
+    estimate = float(np.median(walsh))
+    n_rejected = int((p_values(np.arange((n_walsh + 1) // 2, dtype=np.float64)) <= alpha).sum())
+    if n_rejected == 0 or 2 * 0.5**n > alpha:  # 2 / 2^n: the smallest p-value of the exact law
+        return estimate, math.nan, math.nan, p
+    return estimate, float(walsh[n_rejected]), float(walsh[n_walsh - n_rejected - 1]), p
 
 
-def _interval(
-    differences: FloatArray, method: str, confidence: float, resamples: int, seed: int
-) -> tuple[float, float]:
-    low, high = mean_intervals(
-        differences[None], method=method, confidence=confidence, resamples=resamples, seed=seed
-    )
-    return float(low[0]), float(high[0])
+def _signed_rank_law(n: int) -> FloatArray:
+    """Return the null law of the signed-rank sum of n differences; shape (n (n + 1) / 2 + 1,)."""
+    law = np.ones(1)
+    for rank in range(1, n + 1):
+        law = (np.append(law, np.zeros(rank)) + np.append(np.zeros(rank), law)) / 2
+    return law
 
 
 BETTER = ("higher", "lower")

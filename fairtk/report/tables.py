@@ -15,7 +15,7 @@ from fairtk.errors import InputError
 from fairtk.frames import QID
 from fairtk.io import Table, number_text
 from fairtk.measures import bounds_of, full_names, known_names, parse, short_names
-from fairtk.report.statistics import mean_intervals
+from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 TEST_NAMES = {
     "t": "paired t-test",
-    "wilcoxon": "Wilcoxon signed-rank test",
+    "wilcoxon": "Wilcoxon signed-rank test of the pseudomedian",
     "randomization": "randomization test",
-    "bootstrap": "studentized bootstrap test",
 }
 _CORRECTED = {
     "holm": "Holm's correction",
@@ -48,7 +47,7 @@ def mean_table(results: Results) -> Table:
         table = values.pivot(index="system", columns=QID, values="value").loc[results.systems]
         value = table.to_numpy() * (math.nan if compares_queries(measure) else 1.0)
         bounds = value_bounds(measure)
-        low, high = mean_intervals(value, method="t", confidence=CONFIDENCE, bounds=bounds)
+        low, high = mean_intervals(value, confidence=CONFIDENCE, bounds=bounds)
         means = results.means.loc[results.systems, measure]
         columns.append(
             [
@@ -77,6 +76,8 @@ def baseline_table(
 ) -> Table:
     """Return systems beside a baseline, a row per measure and system; its caption says the test.
 
+    With the Wilcoxon test, interval and p-values are those of the pseudomedian, and labeled so.
+
     Args:
         compared: what `fairtk.Results.compare` and `fairtk.compare` return, or some of its columns:
             the first has the systems, in the words of the table.
@@ -87,18 +88,22 @@ def baseline_table(
         digits: behind the point, of means and differences.
     """
     systems = str(compared.columns[0])
-    names = [n for n in compared.columns if n not in ("low", "high", "undefined", "failed")]
+    label = f" ({PSEUDOMEDIAN})" if test == "wilcoxon" else ""
+    left_out = ["low", "high", "estimand", "undefined", "failed", *([] if label else ["estimate"])]
+    names = [n for n in compared.columns if n not in left_out]
+    before_interval = "estimate" if label else "difference"
     heads: list[str] = []
     for name in names:
-        heads.append(name.replace("_", " "))
-        heads += [f"{confidence:.0%} interval"] if name == "difference" else []
+        head = PSEUDOMEDIAN if name == "estimate" else name.replace("_", " ")
+        heads.append(head + (label if name in ("p", "p_corrected") else ""))
+        heads += [f"{confidence:.0%} interval{label}"] if name == before_interval else []
     rows = []
     short = short_names(list(dict.fromkeys(compared["measure"])))
     for row in compared.assign(measure=compared["measure"].map(short)).to_dict("records"):
         cells: list[str] = []
         for name in names:
             cells.append(_cell(name, row[name], digits))
-            cells += [interval(row["low"], row["high"], digits)] if name == "difference" else []
+            cells += [interval(row["low"], row["high"], digits)] if name == before_interval else []
         if row[systems] == baseline:
             cells[_TESTED_FROM:] = ["baseline", *[""] * (len(heads) - _TESTED_FROM - 1)]
         rows.append(cells)
@@ -107,10 +112,17 @@ def baseline_table(
         how = f"{correction} over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {baseline}; {TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}. "
+        f"Differences from {baseline}; {TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}."
+        f"{not_corrected(compared)} "
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
+
+
+def not_corrected(compared: pd.DataFrame) -> str:
+    """Return the sentence on intervals that are printed next to corrected p-values."""
+    most = int(compared.groupby("measure", sort=False)["p"].count().max()) if len(compared) else 0
+    return f" Intervals are not corrected for {most} comparisons." if most > 1 else ""
 
 
 def corrected_for(correction: str, counts: Mapping[str, int], n: int, letters: bool) -> str:
@@ -167,7 +179,7 @@ _TESTED_FROM = 4
 def _cell(name: str, value: Any, digits: int) -> str:
     if name.startswith("p"):
         return p_text(value)
-    if name == "difference":
+    if name in ("difference", "estimate"):
         return signed(value, digits)
     if name == "effect":
         return "undefined" if math.isnan(value) else f"{value:+.2f}"
@@ -287,21 +299,18 @@ def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> list[s
 
 
 def measured(
-    results: Results, compared: pd.DataFrame | None, baseline: str | None, test: str, how: str
+    results: Results, compared: pd.DataFrame | None, baseline: str | None
 ) -> list[MeasureSummary]:
-    """Return what each measure says: the best system, and by how much it is.
+    """Return what each measure says: the best system, the next one, and the tests of both.
+
+    All verdicts are those of the table of comparisons.
 
     Args:
         results: the results.
-        compared: all systems with the baseline; None: there is one system.
+        compared: all systems with the baseline; `None` if there is one system.
         baseline: the system that others are compared with.
-        test: the name of the paired test.
-        how: the name of the correction, or ``"none"``.
     """
     summaries, names = [], short_names(results.measures)
-    among: dict[str, pd.DataFrame] = {} if compared is None or baseline is None else {
-        baseline: compared
-    }  # fmt: skip
     for measure in results.measures:
         lower = results.better(measure) == "lower"
         means = results.means.loc[results.systems, measure].dropna()
@@ -312,64 +321,44 @@ def measured(
         elif compared is None or len(means) == 1:
             findings = [f"{means.index[0]}: {number_text(means.iloc[0])}."]
         else:
-            best = str(means.index[0])
-            if best not in among:
-                among[best] = results.compare(best, test, None if how == "none" else how)
-            findings = _best(measure, means, among, str(baseline))
+            findings = _best(means, compared[compared["measure"] == measure], str(baseline))
         summaries.append(MeasureSummary(names[measure], about, findings))
     return summaries
 
 
-def _best(
-    measure: str, means: pd.Series, among: Mapping[str, pd.DataFrame], baseline: str
-) -> list[str]:
-    """Return sentences on the best system, its distance from the baseline, and the next one."""
-    best, following = str(means.index[0]), str(means.index[1])
-    head = f"{best} is best with a mean of {number_text(means.iloc[0])}"
-    if best == baseline:
-        sentences = [f"{head}; it is the baseline."]
-    else:
-        row = _row(among[baseline], measure, best)
-        distance = _distance(row, f"the baseline {baseline}")
-        sentences = [f"{head}, {distance} ({_tested(row)}).", *_doubt(row, best, baseline)]
-    if best == baseline or following != baseline:
-        row = _row(among[best], measure, following)
-        sentences.append(
-            f"Next is {following} with {number_text(means.iloc[1])}, {_distance(row, best)} "
-            f"({_tested(row)})."
-        )
-        sentences += _doubt(row, following, best)
+def _best(means: pd.Series, compared: pd.DataFrame, baseline: str) -> list[str]:
+    """Return sentences on the best system and the next one, each against the baseline."""
+    rows = compared.set_index("system")
+    sentences = []
+    for system, verb in zip(
+        map(str, means.index[:2]), ("is best with", "is next with"), strict=True
+    ):
+        mean = number_text(means[system])
+        if system == baseline:
+            sentences.append(f"{system} {verb} a mean of {mean}; it is the baseline.")
+            continue
+        row = rows.loc[system]
+        distance = _distance(row["difference"], f"the baseline {baseline}")
+        sentences.append(f"{system} {verb} a mean of {mean}, {distance} ({_tested(row)}).")
     return sentences
 
 
-def _row(compared: pd.DataFrame, measure: str, system: str) -> dict[str, Any]:
-    rows = compared[(compared["measure"] == measure) & (compared["system"] == system)]
-    return dict(rows.iloc[0])
-
-
-def _distance(row: Mapping[str, Any], other: str) -> str:
-    difference = row["difference"]
+def _distance(difference: float, other: str) -> str:
     if math.isnan(difference):
-        return f"on no query that has a value for {other}, too"
+        return f"on no query that also has a value for {other}"
     if difference == 0:
         return f"the same as {other}"
     return f"{abs(difference):.4f} {'higher' if difference > 0 else 'lower'} than {other}"
 
 
 def _tested(row: Mapping[str, Any]) -> str:
+    """Return the verdict of a test, which is that of the table."""
     if math.isnan(row["p_corrected"]):
         return "not tested"
     p = p_text(row["p_corrected"])
-    return (
-        f"{CONFIDENCE:.0%} interval of the difference {interval(row['low'], row['high'])}, "
-        f"p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'}"
-    )
-
-
-def _doubt(row: Mapping[str, Any], system: str, other: str) -> list[str]:
-    if row["p_corrected"] < LEVEL:
-        return []
-    return [f"These queries do not tell {system} and {other} apart."]
+    verdict = "significant" if row["p_corrected"] < LEVEL else "not significant"
+    label = f", {PSEUDOMEDIAN}" if row["estimand"] == PSEUDOMEDIAN else ""
+    return f"{verdict}, p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'}{label}"
 
 
 def value_bounds(measure: str) -> tuple[float, float]:
@@ -407,9 +396,8 @@ def tested(baseline: str, test: str, how: str) -> str:
     """Return how the differences of the summary were tested."""
     corrected = "not corrected" if how == "none" else f"corrected ({how}) for the systems compared"
     return (
-        f"Differences are paired by query, from the baseline {baseline} unless another system is "
-        f"named; intervals are at {CONFIDENCE:.0%}, p-values of a two-sided {TEST_NAMES[test]}, "
-        f"{corrected}."
+        f"Differences are paired by query, from the baseline {baseline}; p-values are of a "
+        f"two-sided {TEST_NAMES[test]}, {corrected}."
     )
 
 

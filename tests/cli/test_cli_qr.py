@@ -15,7 +15,7 @@ pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for thi
 pytest.importorskip("matplotlib")
 pytest.importorskip("openai")
 
-SMALL = "attributes = ['gender']\ncutoff = 5\ncandidates = 10\nresamples = 99\n"
+SMALL = "attributes = ['gender']\ncutoff = 5\ncandidates = 10\n"
 ONLY = "systems = ['bm25', 'fair-qr']\n"  # whatever plugins are installed
 
 

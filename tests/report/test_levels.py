@@ -17,7 +17,7 @@ def test_by_hand():
     assert found.error == pytest.approx(math.sqrt(1 / 3))
     assert found.error_samples == pytest.approx(math.sqrt(0.25 / 3))
     assert found.error_queries == pytest.approx(math.sqrt(0.75 / 3))
-    low, high = mean_intervals([[1, 2, 3]], method="t")
+    low, high = mean_intervals([[1, 2, 3]])
     assert (found.low, found.high) == pytest.approx((low[0], high[0]))
     half = stats.norm.ppf(0.975) * math.sqrt(0.25 / 3)
     assert (found.low_samples, found.high_samples) == pytest.approx((2 - half, 2 + half))

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.report.statistics import sign_flip_means
 from fairtk.statistics import TESTS, cohens_dz, paired_test
 
 GENERATOR = np.random.default_rng(11)
@@ -47,8 +49,8 @@ def test_wilcoxon_is_scipys():
     # 0.3 - 0.1 and 0.5 - 0.3 differ in their last bit only: they share a rank
     x, y = [0.3, 0.5, 0.1, 0.9, 0.4], [0.1, 0.3, 0.4, 0.2, 0.35]
     assert 0.3 - 0.1 != 0.5 - 0.3
-    exact = stats.wilcoxon([20, 20, -30, 70, 5])
-    assert paired_test(x, y, "wilcoxon").p == pytest.approx(exact.pvalue)
+    tied = stats.wilcoxon([20, 20, -30, 70, 5], correction=False, method="asymptotic")
+    assert paired_test(x, y, "wilcoxon").p == pytest.approx(tied.pvalue)
 
 
 def test_randomization_by_hand():
@@ -86,43 +88,101 @@ def test_near_student_for_many_normal_differences(test):
     assert (found.difference, found.effect) == (student.difference, student.effect)
 
 
-def test_bootstrap_by_definition():
-    d = np.sort(X - Y)
-    drawn = d[np.random.default_rng(5).integers(0, 15, (999, 15))]
-    far = abs(drawn.mean(1) - d.mean()) / (drawn.std(1, ddof=1) / math.sqrt(15))
-    error = d.std(ddof=1) / math.sqrt(15)
-    found = paired_test(X, Y, "bootstrap", resamples=999, seed=5)
-    assert found.p == (1 + (far >= abs(d.mean()) / error).sum()) / 1000
-    half = np.sort(far)[949] * error  # the 950th of 999
-    assert (found.low, found.high) == pytest.approx((d.mean() - half, d.mean() + half))
+@settings(max_examples=30, deadline=None)
+@given(shift=st.floats(-0.4, 0.4), confidence=st.sampled_from([0.8, 0.95]), seed=st.integers(0, 99))
+@pytest.mark.parametrize("test", TESTS)
+def test_p_and_interval_agree(test, shift, confidence, seed):
+    for x, y in ((X, Y), (LONG_X[:40], LONG_Y[:40])):
+        found = paired_test(x + shift, y, test, confidence=confidence, resamples=499, seed=seed)
+        assert (found.p > 1 - confidence) == (found.low <= 0 <= found.high)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    whole=st.lists(st.integers(-3, 4), min_size=6, max_size=24).filter(lambda d: len(set(d)) > 1),
+    scale=st.sampled_from([1.0, 0.1, 0.3, 1 / 3]),
+    confidence=st.sampled_from([0.5, 0.9, 0.95]),
+)
+@example(whole=[0, 0, 2, 3, -2, 3], scale=0.1, confidence=0.95)
+def test_randomization_interval_holds_0_exactly_when_p_says_so(whole, scale, confidence):
+    """Ties, zeros and rounding included, exact or drawn."""
+    d, none = np.array(whole, dtype=float) * scale, np.zeros(len(whole))
+    assume(d.any())
+    found = paired_test(d, none, "randomization", confidence=confidence, resamples=199)
+    if not math.isnan(found.low):
+        assert (found.p > 1 - confidence) == (found.low <= 0 <= found.high)
+    unit = paired_test(whole, none, "randomization", confidence=confidence, resamples=199)
+    assert found.p == unit.p
 
 
 @settings(max_examples=30, deadline=None)
 @given(
-    whole=st.lists(st.integers(-2, 3), min_size=6, max_size=6).filter(lambda d: len(set(d)) > 1),
-    scale=st.sampled_from([0.1, 0.3, 1 / 3, 1 / 7]),
+    values=st.lists(st.integers(-9, 9), min_size=2, max_size=8, unique=True),
+    shift=st.integers(-40, 40).map(lambda n: n / 4 + 0.1),
 )
-@example(whole=[0, 0, 2, 3, -2, 3], scale=0.1)  # 0.255 and 0.27 without a tolerance
-def test_bootstrap_counts_ties_whatever_the_unit(whole, scale):
-    """Differences of few values have resamples just as far from 0; rounding must not decide."""
-    d, none = np.array(whole, dtype=float), np.zeros(6)
-    assume(d.any())
-    one = paired_test(d, none, "bootstrap", resamples=199, seed=1)
-    other = paired_test(d * scale, none, "bootstrap", resamples=199, seed=1)
-    assert one.p == other.p
-    if not math.isnan(one.low) and abs(one.p - 0.05) > 1e-9:
-        assert (one.p < 0.05) == (not one.low <= 0 <= one.high)
+def test_a_sign_vector_counts_between_its_two_means(values, shift):
+    """All sign vectors tried at a shift by brute force, against the two means of each."""
+    d = np.sort(np.array(values, dtype=float))
+    signs = np.array(list(itertools.product([1, -1], repeat=len(d))))
+    far = np.abs((signs * (d - shift)).sum(axis=1)) >= abs((d - shift).sum()) - 1e-9
+    low, high = sign_flip_means(d, 1, 1)
+    assert len(low) == len(signs) / 2
+    assert ((low <= shift) & (shift <= high)).mean() == far.mean()
+
+
+def test_randomization_interval_by_hand():
+    # differences 1 to 6, of 32 pairs of mirrored sign vectors two may be rejected at 90 %: 3 / 32 is
+    # below .1, 4 / 32 above. The smaller means of the vectors are the identity's (none), 1 alone
+    # (mean 1), 2 alone (2), 1 and 2 (1.5), ...: the fourth smallest, the identity's first, is 2,
+    # shared by 2 alone, 1 and 3, and 1, 2 and 3
+    found = paired_test(np.arange(1, 7), np.zeros(6), "randomization", confidence=0.9)
+    assert found.p == 1 / 32  # all others have a mean nearer to 0 than 3.5
+    assert (found.low, found.high) == (2, 5)
+    assert (found.estimate, found.estimand, found.difference) == (3.5, "mean", 3.5)
+
+
+def test_zeros_count_in_randomization_and_not_in_wilcoxon():
+    x = [0, 0, 0, 1, 2, 3, 4, 5, 6]
+    wilcoxon = paired_test(x, np.zeros(9), "wilcoxon")
+    assert wilcoxon.p == paired_test(x[3:], np.zeros(6), "wilcoxon").p == 2 / 64
+    # the median of the Walsh averages of 1 to 6; no zeros
+    assert (wilcoxon.estimate, wilcoxon.estimand, wilcoxon.n_zeros) == (3.5, "pseudomedian", 3)
+    assert wilcoxon.difference == pytest.approx(21 / 9)
+    randomization = paired_test(x, np.zeros(9), "randomization")
+    assert randomization.p == 2 / 64  # zeros double every sign vector
+    # a smaller mean of a sign vector with zeros is nearer to 0
+    assert randomization.low < paired_test(x[3:], np.zeros(6), "randomization").low
+
+
+@pytest.mark.parametrize(("test", "n"), [("randomization", 5), ("wilcoxon", 5)])
+def test_five_differences_have_no_bounded_interval(test, n):
+    found = paired_test(np.arange(1, n + 1), np.zeros(n), test)
+    assert found.p == 2 / 2**n and math.isnan(found.low) and math.isnan(found.high)
+    assert found.note.startswith("5 differences are too few")
+    six = paired_test(np.arange(1, n + 2), np.zeros(n + 1), test)
+    assert six.note == "" and six.p == 2 / 2 ** (n + 1) and 0 < six.low < six.estimate < six.high
+    # zeros do not count
+    zeros = paired_test([0, 0, 1, 2, 3, 4, 5], np.zeros(7), "wilcoxon")
+    assert math.isnan(zeros.low) and zeros.note.startswith("5 differences other than 0")
+
+
+def test_wilcoxon_interval_by_hand():
+    # P(W <= 0) = 1 / 64: at 95 % a sum of 0 is rejected (2 / 64), a sum of 1 is not (4 / 64), so
+    # the ends are the second smallest and the second largest Walsh average of 1 to 6
+    found = paired_test(np.arange(1, 7), np.zeros(6), "wilcoxon")
+    assert (found.low, found.high) == (1.5, 5.5)
 
 
 @settings(max_examples=30, deadline=None)
-@given(shift=st.floats(-0.4, 0.4), confidence=st.sampled_from([0.8, 0.95]), seed=st.integers(0, 99))
-@pytest.mark.parametrize("test", ["t", "bootstrap"])
-def test_p_and_interval_agree(test, shift, confidence, seed):
-    found = paired_test(
-        X + shift, Y, test, confidence=confidence, resamples=499, seed=seed
-    )  # fmt: skip
-    assume(abs(found.p - (1 - confidence)) > 1e-9)
-    assert (found.p < 1 - confidence) == (not found.low <= 0 <= found.high)
+@given(n=st.integers(6, 60), seed=st.integers(0, 99), ties=st.booleans())
+def test_wilcoxon_is_scipys_with_and_without_ties(n, seed, ties):
+    d = np.random.default_rng(seed).normal(0.3, 1, n)
+    d = np.round(d, 0 if ties else 12)
+    assume(len(set(d[d != 0])) > 1)
+    kept = d[d != 0]
+    exact = len(set(np.abs(kept))) == len(kept) and len(kept) <= 50
+    theirs = stats.wilcoxon(kept, correction=False, method="exact" if exact else "asymptotic")
+    assert paired_test(d, np.zeros(n), "wilcoxon").p == pytest.approx(theirs.pvalue, rel=1e-9)
 
 
 @pytest.mark.parametrize("test", TESTS)
@@ -134,8 +194,8 @@ def test_order_does_not_matter_and_sides_mirror(test, order, seed):
     assert paired_test(X[order], Y[order], **options) == found
     mirrored = paired_test(Y, X, **options)
     assert mirrored.difference == pytest.approx(-found.difference)
-    if test != "bootstrap":  # whose draws are of other indices
-        assert mirrored.p == pytest.approx(found.p)
+    assert mirrored.p == pytest.approx(found.p)
+    assert (mirrored.low, mirrored.high) == pytest.approx((-found.high, -found.low))
     assert 0 < found.p <= 1
 
 
@@ -181,14 +241,6 @@ def test_the_default_seed():
     assert found[0] == found[1] != paired_test(x, 0 * x, "randomization", seed=43)
 
 
-def test_too_little_for_a_studentized_interval():
-    # half of all resamples of two differences have no spread
-    found = paired_test([1, 3], [0, 0], "bootstrap", resamples=999)
-    assert found.p > 0.4 and math.isnan(found.low)
-    assert found.note == "too few distinct differences, or resamples, for an interval"
-    assert math.isnan(paired_test(X, Y, "bootstrap", resamples=10).high)
-
-
 def test_cohens_dz():
     assert cohens_dz([1, 2, 3, math.nan]) == 2
     assert (
@@ -198,12 +250,12 @@ def test_cohens_dz():
 
 def test_batches_are_one_draw(monkeypatch):
     whole = [paired_test(LONG_X, LONG_Y, test, resamples=500) for test in TESTS]
-    monkeypatch.setattr("fairtk.report.statistics._NUMBERS", 200 * 64)
+    monkeypatch.setattr("fairtk.report.statistics._MOST_NUMBERS", 200 * 64)
     assert [paired_test(LONG_X, LONG_Y, test, resamples=500) for test in TESTS] == whole
 
 
 def test_wrong_input():
-    with pytest.raises(NotFoundError, match="unknown test 'student'; known: bootstrap, "):
+    with pytest.raises(NotFoundError, match="unknown test 'student'; known: randomization, "):
         paired_test(X, Y, "student")
     with pytest.raises(InputError, match="of the same queries; found 15 and 14"):
         paired_test(X, Y[1:])

@@ -59,6 +59,9 @@ if TYPE_CHECKING:
 UNKNOWN = "-"
 """In place of a price or a count that nobody knows; 0 is one that is known."""
 
+LEVEL = 0.05
+"""The corrected p-value below which a difference is marked."""
+INTERVALS = "95 % intervals over topics (Student's t)"
 HIGHER, LOWER = "+", "-"
 """Marks of values that differ from BM25's by more than chance makes likely."""
 
@@ -77,7 +80,7 @@ def comparison(results: StudyResults) -> Table:
                 cells += [""] * len(MEASURES)
                 continue
             row = own.iloc[0]
-            cells += [_mean(row, m, settings.level) for m in MEASURES]
+            cells += [_mean(row, m) for m in MEASURES]
             if row["missing"]:
                 lost.append(f"{attribute}: {row['missing']} of {len(results.data.topics)} missing")
         if lost:
@@ -85,11 +88,10 @@ def comparison(results: StudyResults) -> Table:
         rows.append(cells)
     test = "paired t-test against BM25"
     if settings.correction != "none":
-        tuned = ", tuned ones apart" if table["system"].str.endswith(TUNED).any() else ""
-        test += f", {settings.correction} over the systems of an attribute{tuned}"
+        test += f", {settings.correction} over the systems of an attribute"
     caption = (
         f"Means over {len(results.data.topics)} topics. {HIGHER} or {LOWER}: above or below BM25, "
-        f"p < {settings.level:g} ({test}). nDCG as in "
+        f"p < {LEVEL} ({test}). nDCG as in "
         f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
         f"Queries without a result have the worst value.{results.pairs}{_on_missing(table)}"
     )
@@ -97,8 +99,8 @@ def comparison(results: StudyResults) -> Table:
 
 
 def interval_table(results: StudyResults) -> Table:
-    """Return the changes from BM25 with their bootstrap intervals."""
-    settings, table = results.settings, results.table
+    """Return the changes from BM25 with their intervals."""
+    table = results.table
     rows = []
     for _, row in table.iterrows():
         if row["system"] == BM25:
@@ -106,9 +108,8 @@ def interval_table(results: StudyResults) -> Table:
         changes = [_change(row, m) for m in MEASURES]
         rows.append([row["attribute"], row["system"], *changes, f"{row['product of means']:.4f}"])
     caption = (
-        f"Changes from BM25 with {settings.confidence:.0%} bootstrap intervals over topics "
-        f"({settings.resamples} resamples, percentiles). The product of the means is not the mean "
-        "of the products."
+        f"Changes from BM25 with {INTERVALS}, {_uncorrected(rows)}. The tests are in the table of "
+        "systems. The product of the means is not the mean of the products."
     )
     return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
 
@@ -123,14 +124,12 @@ def variation_table(results: StudyResults) -> Table:
         for name in ("attribute", "variation", "setting"):
             same = same[same[name] == row[name]]
         mean = f"{same['mean'].iloc[0]:.2f}" if len(same) else ""
-        means = [_mean(row, m, results.settings.level) for m in MEASURES]
+        means = [f"{row[m]:.4f}" for m in MEASURES]
         change = _change(row, PRODUCT)
         rows.append([row["attribute"], row["variation"], row["setting"], *means, change, mean])
     caption = (
-        "FAIR-QR with one setting varied; the others as configured. "
-        f"{HIGHER} or {LOWER}: above or below BM25, p < {results.settings.level:g} (paired t-test, "
-        "not corrected for the number of settings). Change: of the product, from BM25, with its "
-        f"{results.settings.confidence:.0%} bootstrap interval.{_on_missing(table)}"
+        "FAIR-QR with one setting varied; the others as configured. Exploratory: not tested. "
+        f"Change: of the product, from BM25, with {INTERVALS}, {_uncorrected(rows)}."
     )
     heads = ["attribute", "setting", "value", *MEASURES, "change", "refinements kept"]
     return Table(heads, rows, caption)
@@ -147,7 +146,8 @@ def control_table(results: StudyResults) -> Table:
         ]
         rows.append([str(attribute), str(system), str(against), *cells])
     caption = (
-        f"Paired differences, {results.settings.confidence:.0%} bootstrap intervals over topics. "
+        f"Paired differences with {INTERVALS}, {_uncorrected(rows)}. Tests against BM25 are in "
+        "the table of systems; the other pairs are not tested. "
         f"{RANDOM} is FAIR-QR's loop with as many words as the model added, of middle frequency, "
         "drawn by chance from the collection: what it gains over BM25 is noise."
     )
@@ -268,10 +268,14 @@ def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table
     return Table(heads, rows, caption)
 
 
-def _mean(row: Any, measure: str, level: float) -> str:
+def _uncorrected(rows: list[list[str]]) -> str:
+    return f"not corrected for {len(rows)} comparisons"
+
+
+def _mean(row: Any, measure: str) -> str:
     """Return a mean with its mark; with queries missing, both means and no mark."""
     if not row["missing"]:
-        return f"{row[measure]:.4f}{_mark(row, measure, level)}"
+        return f"{row[measure]:.4f}{_mark(row, measure)}"
     answered = row[f"{measure} answered"]
     return f"{row[measure]:.4f} ({'none' if math.isnan(answered) else f'{answered:.4f}'})"
 
@@ -290,8 +294,8 @@ def _on_missing(table: pd.DataFrame) -> str:
     )
 
 
-def _mark(row: Any, measure: str, level: float) -> str:
-    if not row[f"{measure} p"] < level:
+def _mark(row: Any, measure: str) -> str:
+    if not row[f"{measure} p"] < LEVEL:
         return " "
     return HIGHER if row[f"{measure} change"] > 0 else LOWER
 

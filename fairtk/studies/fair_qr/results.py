@@ -116,10 +116,10 @@ class StudyResults:
         """The comparison, one row per attribute and system.
 
         For each measure its mean (a query without a result has the worst value), the ends of the
-        mean's bootstrap interval (``... low``, ``... high``), the mean over the queries with a
+        mean's 95 % t interval (``... low``, ``... high``), the mean over the queries with a
         result (``... answered``; NaN: there is none), the difference from BM25 with its ends
-        (``... change``, ``... change low``, ``... change high``), and the p-value of a paired
-        t-test (``... p``, corrected as set).
+        (``... change``, ``... change low``, ``... change high``, not corrected), and the p-value of
+        a paired t-test (``... p``, corrected over all systems of the attribute, tuned ones too).
         ``product of means`` is another number than the mean of products. ``missing``: queries
         without a result.
         """
@@ -127,7 +127,7 @@ class StudyResults:
 
     @property
     def variations(self) -> pd.DataFrame:
-        """FAIR-QR with one setting varied, as `table`; its p-values are not corrected."""
+        """FAIR-QR with one setting varied, as `table`, and not tested."""
         return self._measured[2]
 
     @cached_property
@@ -157,7 +157,7 @@ class StudyResults:
     def controls(self) -> pd.DataFrame:
         """FAIR-QR, its placebo and BM25, paired; see `fairtk.studies.fair_qr.values`."""
         values = self.per_query[self.per_query["variation"] == ""]
-        return control_rows(values, list(self.data.attributes), self.settings)
+        return control_rows(values, list(self.data.attributes))
 
     @cached_property
     def costs(self) -> pd.DataFrame:
@@ -219,6 +219,7 @@ class StudyResults:
             "attribute": attribute,
             "model": repr(self.llm),
             "warnings": self.warned(attribute),
+            "correction": self.settings.correction,
         }
         return results
 
@@ -341,16 +342,14 @@ class StudyResults:
                 runs, self.data.topics, self.data.qrels, asked, self.store
             )
             lost = {cell.label: self._lost(cell) for cell in here}
-            for cells in (  # systems as they are, tuned ones, other settings: tested apart
-                {c.label: c for c in here if not c.variation and not c.grid},
-                {c.label: c for c in here if c.grid},
-                {c.label: c for c in here if c.variation},
-            ):
+            for varied in (
+                False,
+                True,
+            ):  # all systems are one family; other settings are not tested
+                cells = {c.label: c for c in here if bool(c.variation) == varied}
                 if cells:
-                    varied = any(c.variation for c in cells.values())
                     rows = per_query[per_query["system"].isin([base.label, *cells])]
-                    correction = "none" if varied else self.settings.correction
-                    table = summary(rows, lost, self.settings, correction)
+                    table = summary(rows, lost, None if varied else self.settings.correction)
                     tables[varied].append(_described(table, cells))
             values.append(_described(per_query, {cell.label: cell for cell in here}))
         stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]

@@ -377,14 +377,11 @@ class Settings:
         cutoff: the ranks that are measured; 20 in the paper.
         candidates: how many of BM25's documents the rerankers reorder.
         folds: into how many parts topics are split for systems that are trained.
-        seed: of folds, training and bootstrap.
+        seed: of folds and training.
         ndcg: ``"TREC"``: 1 / log2(max(rank, 2)) as in the track; ``"trec_eval"``:
             1 / log2(rank + 1). The paper does not say which.
         correction: of the p-values for the number of systems: ``"holm"``, ``"bonferroni"``,
             ``"fdr_bh"`` (Benjamini-Hochberg) or ``"none"``.
-        level: below which p-value a difference is marked.
-        confidence: of the bootstrap intervals.
-        resamples: of the bootstrap.
         bm25: settings of `fairtk.transformers.CollectionBM25`.
         fair_qr: settings of `fairtk.FairQR`, for all systems that refine; re-ranking by exposure
             takes its ``k`` and ``pool`` from `options`.
@@ -402,9 +399,6 @@ class Settings:
     seed: int = 42
     ndcg: str = "TREC"
     correction: str = "holm"
-    level: float = 0.05
-    confidence: float = 0.95
-    resamples: int = 9999
     bm25: Mapping[str, Any] = field(default_factory=dict)
     fair_qr: Mapping[str, Any] = field(default_factory=dict)
     variations: Mapping[str, Sequence[Any]] = field(
@@ -426,7 +420,7 @@ class Settings:
             raise ParameterError(
                 f"the study: systems must be a list of names; found {self.systems!r}"
             )
-        for name in ("cutoff", "candidates", "resamples"):
+        for name in ("cutoff", "candidates"):
             checks.whole(name, getattr(self, name), "the study")
         checks.whole("folds", self.folds, "the study", least=2)
         checks.whole("seed", self.seed, "the study", least=0)
@@ -441,10 +435,6 @@ class Settings:
                 raise ParameterError(
                     f"the study: {name} must be one of {choices}; found {getattr(self, name)!r}"
                 )
-        for name in ("level", "confidence"):
-            value = getattr(self, name)
-            if not (isinstance(value, float) and 0 < value < 1):
-                raise ParameterError(f"the study: {name} must lie between 0 and 1; found {value!r}")
         for name, values in self.variations.items():
             if name not in VARIED:
                 raise NotFoundError("setting to vary", name, VARIED)

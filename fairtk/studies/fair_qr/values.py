@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning, FairtkWarning
+from fairtk.analysis import SystemComparison
+from fairtk.errors import DataWarning, FairtkWarning, UndefinedWarning
 from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
-from fairtk.report import correct, mean_intervals, paired_test
-from fairtk.studies.fair_qr.settings import Settings
+from fairtk.report import mean_intervals
 from fairtk.studies.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk.studies.frame import TIMES
 
@@ -86,7 +86,7 @@ def measured(
 
 
 def summary(
-    values: pd.DataFrame, lost: Mapping[str, set[str]], settings: Settings, correction: str
+    values: pd.DataFrame, lost: Mapping[str, set[str]], correction: str | None
 ) -> pd.DataFrame:
     """Return one row per system; see `StudyResults.table`.
 
@@ -94,10 +94,13 @@ def summary(
         values: each query's values: ``system``, ``qid``, ``measure``, ``value``; the first system
             is what the others are compared with.
         lost: the queries without a result, by system.
-        settings: confidence, resamples and seed of the intervals.
-        correction: of the p-values for the number of systems; ``"none"``: none.
+        correction: of the p-values for the number of systems, as in `fairtk.Results.compare`;
+            `None` for exploratory settings, which are not tested.
     """
     systems = list(dict.fromkeys(values["system"]))
+    tested = pd.DataFrame()
+    if correction is not None:
+        tested = compared(values, systems, correction).set_index(["measure", "system"])
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
@@ -106,24 +109,32 @@ def summary(
             part["value"][~part[QID].isin(lost[system])].mean()
             for system, part in rows.groupby("system", sort=False)
         ]
-        # a mean that is undefined is not tested
-        p = [np.nan if np.isnan(row).any() else paired_test(row, own[0]).p for row in own]
-        table |= _with_interval(name, own, settings) | {f"{name} answered": answered}
-        table |= _with_interval(f"{name} change", own - own[0], settings)
-        table[f"{name} p"] = correct(p, correction)
+        table |= _with_interval(name, own) | {f"{name} answered": answered}
+        table |= _with_interval(f"{name} change", own - own[0])
+        if correction is not None:
+            table[f"{name} p"] = tested.loc[name].loc[systems, "p_corrected"].to_numpy()
     table["product of means"] = table[NDCG] * table[FAIRNESS]
     table["missing"] = [len(lost[system]) for system in systems]
     return pd.DataFrame(table)
 
 
-def _with_interval(name: str, values: np.ndarray[Any, Any], settings: Settings) -> dict[str, Any]:
+def compared(values: pd.DataFrame, systems: list[str], correction: str) -> pd.DataFrame:
+    """Return the tests of systems against the first one, those of `fairtk.Results.compare`.
+
+    A measure's tests are one family. The page of an attribute shows the same ones.
+    """
+    means = pd.DataFrame(index=systems)
+    comparison = SystemComparison.of(values, systems, systems[0], lambda _: "higher", means)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedWarning)  # the page reports what is not tested
+        return comparison.table(
+            {"test": "t", "confidence": 0.95}, None if correction == "none" else correction
+        )
+
+
+def _with_interval(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Return means over the queries with the ends of their intervals, as columns."""
-    low, high = mean_intervals(
-        values,
-        confidence=settings.confidence,
-        resamples=settings.resamples,
-        seed=settings.seed,
-    )
+    low, high = mean_intervals(values)
     mean = values.mean(axis=1)
     low, high = (np.where(np.isnan(mean), np.nan, end) for end in (low, high))
     return {name: mean, f"{name} low": low, f"{name} high": high}
@@ -258,19 +269,17 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
     )
 
 
-def control_rows(
-    values: pd.DataFrame, attributes: Sequence[str], settings: Settings
-) -> pd.DataFrame:
+def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFrame:
     """Return paired differences between FAIR-QR, its placebo and BM25, one per row and measure.
 
     Args:
         values: each query's values, of systems as they are: see `StudyResults.per_query`.
         attributes: in their order.
-        settings: confidence, resamples and seed of the intervals.
 
     Returns:
-        ``attribute``, ``system``, ``against``, ``measure``, ``difference``, ``low``, ``high``,
-        ``p`` (paired t-test, not corrected).
+        ``attribute``, ``system``, ``against``, ``measure``, ``difference``, ``low``, ``high`` (95 %
+        t interval, not corrected for the number of rows). Tests against BM25 are in
+        `StudyResults.table`; the other pairs are not tested.
     """
     rows: list[Mapping[str, object]] = []
     for attribute in attributes:
@@ -281,12 +290,7 @@ def control_rows(
                 continue
             for measure in MEASURES:
                 own, base = (wide.loc[(name, measure)].to_numpy() for name in (system, other))
-                [low], [high] = mean_intervals(
-                    (own - base)[None, :],
-                    confidence=settings.confidence,
-                    resamples=settings.resamples,
-                    seed=settings.seed,
-                )
+                [low], [high] = mean_intervals((own - base)[None, :])
                 rows.append(
                     {
                         "attribute": attribute,
@@ -296,10 +300,9 @@ def control_rows(
                         "difference": float((own - base).mean()),
                         "low": float(low),
                         "high": float(high),
-                        "p": paired_test(own, base).p,
                     }
                 )
-    names = ["attribute", "system", "against", "measure", "difference", "low", "high", "p"]
+    names = ["attribute", "system", "against", "measure", "difference", "low", "high"]
     return pd.DataFrame(rows, columns=names)
 
 

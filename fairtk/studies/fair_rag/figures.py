@@ -286,7 +286,7 @@ def _draw_beside(
         ends, means = [], []
         for alpha in part[ALPHA]:
             chosen = own[(own[MEASURE] == name + ending) & (own[ALPHA] == alpha)][VALUE]
-            low, high = mean_intervals(chosen.to_numpy(float)[None], method="t")
+            low, high = mean_intervals(chosen.to_numpy(float)[None])
             means.append(mean_of(chosen.to_numpy(float)))
             ends.append(np.nan_to_num([means[-1] - low[0], high[0] - means[-1]]))
         axes.errorbar(
@@ -356,7 +356,7 @@ def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray
     bounds = _bounds(name)
     for alpha in alphas:
         values = _of(wide, alpha)[name].to_numpy()
-        low, high = mean_intervals(values[None], method="t", bounds=bounds)
+        low, high = mean_intervals(values[None], bounds=bounds)
         mean = float(values.mean())
         middle.append(mean)
         away.append(np.nan_to_num([mean - low[0], high[0] - mean]))

@@ -298,7 +298,8 @@ class RagStudy:
         One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
         distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
         oracle's at most), and one of credit: the prompts that it asks beyond these.
-        `StudyPlan.total` has the ``prompts`` that are still to be answered, about, and the ``hours`` they take.
+        `StudyPlan.total` has the ``prompts`` that are still to be answered, about, and the
+        ``hours`` they take.
 
         Args:
             speed: prompts per second; None: unknown.

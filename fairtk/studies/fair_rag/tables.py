@@ -655,7 +655,7 @@ def credit_table(values: pd.DataFrame) -> pd.DataFrame:
             even = part.get(name + OF_EXPOSURE, pd.Series(np.nan, part.index)).to_numpy(float)
             beside = bool(np.isfinite(even).any())
             apart = value - even if beside else value
-            low, high = mean_intervals(apart[None], method="t")
+            low, high = mean_intervals(apart[None])
             means = [mean_of(each) for each in (even, value, value - even)]
             n = int(np.isfinite(apart).sum())
             rows.append([*model, alpha, name, *means, low[0], high[0], n, left_out, below])
@@ -676,7 +676,7 @@ def place_table(values: pd.DataFrame) -> pd.DataFrame:
     for model, alpha, part in _policies(values):
         for name in sorted((c for c in part if str(c).startswith(PLACE)), key=_place):
             share = part[name].to_numpy(dtype=float)
-            low, high = mean_intervals(share[None], method="t")
+            low, high = mean_intervals(share[None])
             n = int(np.isfinite(share).sum())
             rows.append([*model, alpha, _place(name), mean_of(share), low[0], high[0], n])
     return pd.DataFrame(rows, columns=[*MODEL, ALPHA, "place", VALUE, "low", "high", "queries"])

@@ -29,7 +29,7 @@ SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}
 SYSTEMS |= {"fair-qr + exposure re-ranking", "random-terms"}
 ATTRIBUTES = ("gender", "geography")
 QIDS = [str(i) for i in range(1, 9)]
-SMALL = {"cutoff": 5, "candidates": 12, "resamples": 99, "variations": {}, "tuning": {}}
+SMALL = {"cutoff": 5, "candidates": 12, "variations": {}, "tuning": {}}
 QUICK = {"dlf": {"epochs": 3}, "deltr": {"max_iterations": 2000}}
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
@@ -229,7 +229,6 @@ output = {output!r}
 cutoff = 5
 candidates = 12
 attributes = ["gender"]
-resamples = 99
 [variations]
 [options.vector-search]
 dimensions = 9

@@ -30,7 +30,7 @@ REGIONS = {
 }
 PEOPLE = {"male": "man male men", "female": "woman women female"}
 TOPICS, PER_TOPIC, OTHERS = 8, 10, 10
-SMALL = {"cutoff": 5, "candidates": 10, "resamples": 199, "tuning": {}}
+SMALL = {"cutoff": 5, "candidates": 10, "tuning": {}}
 """Settings of small, quick studies."""
 
 

@@ -101,7 +101,7 @@ def test_a_configuration_with_both(wiki, tmp_path, monkeypatch):
     config = tmp_path / "study.toml"
     config.write_text(
         f'folder = "{wiki}"\nattributes = ["gender*geography"]\nsystems = ["fair-qr"]\n'
-        "cutoff = 5\ncandidates = 10\nresamples = 99\n"
+        "cutoff = 5\ncandidates = 10\n"
         '[[retriever]]\nkind = "bm25"\nthreads = 2\n'
         '[[retriever]]\nname = "backwards"\nkind = "my_retrievers:make"\ncount = 40\n'
         '[[llm]]\nname = "three"\n[[llm]]\nname = "one"\nterms = 1\n',

@@ -29,7 +29,6 @@ attributes = ["gender", "geography"]
 systems = ["fair-qr", "fair-qr (no re-ranking)"]
 cutoff = 5
 candidates = 10
-resamples = 99
 [tuning]
 [variations]
 max_iterations = [1, 10]
