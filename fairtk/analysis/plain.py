@@ -237,7 +237,7 @@ def credit(query: Query, cutoff: int, **_: Any) -> Values:
     alpha, exposure = _credit_and_exposure(query, cutoff)
     values = {
         "AE_D": sum(a**2 for a in alpha.values()),
-        "CreditGap": sum(abs(a - exposure[docno]) for docno, a in alpha.items()),
+        "CreditGap": sum((a - exposure[docno]) ** 2 for docno, a in alpha.items()),
     }
     if not query.useful:
         return values
@@ -270,7 +270,7 @@ def credit_of_groups(query: Query, cutoff: int, **_: Any) -> Values:
             of_groups[level] += a * share
     values = {}
     if set(gap) != {"@UNKNOWN"}:
-        values["CreditGap"] = sum(abs(part) for part in gap.values())
+        values["CreditGap"] = sum(part**2 for part in gap.values())
     if sum(of_groups.values()) > 0 and query.target:
         values["AWRF"] = 1.0 - _divergence(of_groups, query.target)
     return values

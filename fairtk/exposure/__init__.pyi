@@ -20,6 +20,7 @@ from .expected import fair_rag_values as fair_rag_values
 from .expected import ideal_gain as ideal_gain
 from .expected import make_grades as make_grades
 from .expected import normalized_gain as normalized_gain
+from .expected import sampling_excess as sampling_excess
 from .expected import target_exposure as target_exposure
 from .expected import total as total
 from .expected import values_and_bounds as values_and_bounds

@@ -66,6 +66,26 @@ def total(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     return result
 
 
+def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> FloatArray:
+    """Return what sampling adds to the squared norm of a mean, in expectation.
+
+    With v the vector of one of N rankings, plain = ||mean v||^2 estimates the squared norm of the
+    policy's vector with the excess (mean ||v||^2 - plain) / (N - 1). Without it, the estimate is
+    unbiased: (N plain - mean ||v||^2) / (N - 1).
+
+    Args:
+        plain: of each query; shape (n_queries,).
+        square: ||v||^2 of each ranking; shape (n_rankings,).
+        query: the index of each ranking's query; shape (n_rankings,).
+
+    Returns:
+        shape (n_queries,); 0 for a query with one ranking or none, of which nothing is known.
+    """
+    n = np.bincount(query, minlength=len(plain))
+    mean = total(query, square, len(plain)) / np.maximum(n, 1)
+    return np.where(n > 1, (mean - plain) / np.maximum(n - 1, 1), 0.0)
+
+
 def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     """Return the mean of the values that have each index, 0 where none has; shape (size,)."""
     return total(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
@@ -414,6 +434,12 @@ class ExposureValues:
     disparity: Bounded
     relevance: Bounded
     loss: Bounded
+
+    def less(self, excess: FloatArray) -> ExposureValues:
+        """Return EE-D and EE-L without the excess that sampling adds to both."""
+        disparity = replace(self.disparity, value=self.disparity.value - excess)
+        loss = replace(self.loss, value=self.loss.value - excess)
+        return ExposureValues(disparity, self.relevance, loss)
 
 
 def values_and_bounds(

@@ -36,7 +36,9 @@ class ExpectedCredit(NamedTuple):
     query: IntArray  # index into the run's `qids`
     doc: IntArray  # index into the run's `docnos`
     credit: FloatArray
-    attention: FloatArray  # the same of attention, shared; 0 where it was not asked for
+    square: FloatArray  # the squared norm of the credit of each defined ranking; (n_defined,)
+    ranking_query: IntArray  # the query of each defined ranking; (n_defined,)
+    n_rankings: IntArray  # of each query, defined or not; shape (n_queries,)
     undefined: BoolArray  # queries without a ranking whose credit is defined; shape (n_queries,)
     n_undefined: int  # rankings of other queries whose credit is undefined
     n_negative: int  # values below 0 that were counted as 0
@@ -138,16 +140,17 @@ class Credit:
         sample = f", sample {values[SAMPLE]}" if SAMPLE in self.run.frame.columns else ""
         return f"qid {str(values[QID])!r}{sample}, docno {str(values[DOCNO])!r}"
 
-    def expected(
-        self, share: bool, negative: str, attention: FloatArray | None = None
-    ) -> ExpectedCredit:
-        """Return alpha_d, the mean over a query's rankings of a_d, or of a_d / sum(a).
+    def shares(self, share: bool, negative: str) -> tuple[FloatArray, BoolArray, int]:
+        """Return a_d / sum(a) of each frame row, or a_d itself, and the defined rankings.
 
         Args:
             share: whether each ranking's credit is divided by its sum; a ranking whose sum is 0 is
                 undefined then.
             negative: ``"zero"``: values below 0 count as 0; ``"refuse"``: they are an error.
-            attention: of each frame row; its shares are averaged over the same rankings.
+
+        Returns:
+            The credit, shape (n_rows,); whether that of a ranking is defined, shape (n_rankings,);
+            the number of values below 0.
 
         Raises:
             InputError: a value is below 0, and that is refused.
@@ -161,29 +164,45 @@ class Credit:
                 f"for {self._place(row)} ({such_rows(int(below.sum()))})"
             )
         value = np.where(below, 0.0, value)
-        n, n_queries, width = len(self.ranking_query), len(run.qids), max(1, run.documents.size)
-        total = np.bincount(self.ranking, weights=value, minlength=n)  # NaN where one is
-        undefined = ~(total > 0) if share else np.isnan(total)
-        count = np.bincount(self.ranking_query[~undefined], minlength=n_queries)
-        rows = ~undefined[self.ranking]
+        total = self.sums(value)  # NaN where one is
+        defined = total > 0 if share else ~np.isnan(total)
+        if share:
+            value = value / np.where(defined, total, 1.0)[self.ranking]
+        return value, defined, int(below.sum())
+
+    def sums(self, weight: FloatArray) -> FloatArray:
+        """Return the sum of a weight of frame rows over each ranking; shape (n_rankings,)."""
+        n = len(self.ranking_query)
+        return np.bincount(self.ranking, weights=weight, minlength=n).astype(np.float64)
+
+    def expected(self, share: bool, negative: str) -> ExpectedCredit:
+        """Return alpha_d, the mean of a_d / sum(a), or of a_d, over a query's defined rankings.
+
+        Args:
+            share: see `shares`.
+            negative: see `shares`.
+
+        Raises:
+            InputError: a value is below 0, and that is refused.
+        """
+        run = self.run
+        value, defined, n_negative = self.shares(share, negative)
+        n_queries, width = len(run.qids), max(1, run.documents.size)
+        count = np.bincount(self.ranking_query[defined], minlength=n_queries)
+        rows = defined[self.ranking]
         code, pairs = pd.factorize(run.frame_query[rows] * width + run.frame_doc[rows])
         query, doc = np.divmod(np.asarray(pairs, dtype=np.int64), width)
-
-        def mean(weight: FloatArray, shared: bool) -> FloatArray:
-            if shared:
-                whole = np.bincount(self.ranking, weights=weight, minlength=n)
-                weight = weight / np.where(whole > 0, whole, 1.0)[self.ranking]
-            summed = np.bincount(code, weights=weight[rows], minlength=len(query))
-            return np.asarray(summed / count[query])
-
+        summed = np.bincount(code, weights=value[rows], minlength=len(query))
         return ExpectedCredit(
             query,
             doc,
-            mean(value, share),
-            np.zeros(len(query)) if attention is None else mean(attention, True),
+            summed / count[query],
+            self.sums(np.where(rows, value**2, 0.0))[defined],
+            self.ranking_query[defined],
+            np.bincount(self.ranking_query, minlength=n_queries),
             count == 0,
-            int((undefined & (count > 0)[self.ranking_query]).sum()),
-            int(below.sum()),
+            int((~defined & (count > 0)[self.ranking_query]).sum()),
+            n_negative,
         )
 
 

@@ -4,13 +4,22 @@ exposure; citations of useful documents.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, ParameterError, warn
-from fairtk.exposure import Bounded, BrowsingModel, ExposureValues, RankWeights, make_grades, total
+from fairtk.exposure import (
+    Bounded,
+    BrowsingModel,
+    ExposureValues,
+    RankWeights,
+    make_grades,
+    sampling_excess,
+    total,
+)
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -24,16 +33,23 @@ from fairtk.frames import (
     ExpectedCredit,
     FloatArray,
     IntArray,
+    ObjectArray,
     Qrels,
     Run,
 )
-from fairtk.groups import UNKNOWN, attention_matrix, group_exposure
+from fairtk.groups import UNKNOWN, Groups, SparseRows, attention_matrix, group_exposure
 from fairtk.measures.base import FairMeasure, Judged
-from fairtk.measures.ee import PARAMETERS
+from fairtk.measures.ee import PARAMETERS, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
 
 SHARE = Param(
     bool, default=True, desc="divide the credit of each ranking by its sum; False: as it is"
+)
+ESTIMATOR = Param(
+    str,
+    default="plain",
+    choices=("plain", "unbiased"),
+    desc="plain: of the mean over the rankings; unbiased: without what sampling adds to it",
 )
 NEGATIVE = Param(
     str,
@@ -68,7 +84,7 @@ def _shares(
     if key not in judged.cache:
         credit = Credit(judged.run)
         expected = credit.expected(share, negative)
-        warn_of_credit(credit, expected, where)
+        warn_of_credit(credit, expected.n_negative, expected.n_undefined, where)
         undefined = np.zeros(len(judged.qids), dtype=bool)
         undefined[judged.query_of_run[expected.undefined]] = True
         judged.cache[key] = expected, undefined
@@ -76,21 +92,48 @@ def _shares(
     return means
 
 
-def warn_of_credit(credit: Credit, expected: ExpectedCredit, where: str) -> None:
+def unbiased_reasons(
+    measure: FairMeasure, judged: Judged, n_rankings: IntArray, n_defined: IntArray
+) -> list[tuple[str, BoolArray]]:
+    """Return the queries of which one ranking alone has defined credit, with the reason.
+
+    There are none for ``estimator="plain"`` and for rankings without samples.
+
+    Args:
+        measure: a measure with an `estimator`.
+        judged: the queries.
+        n_rankings: the number of rankings of each query; shape (n_queries,).
+        n_defined: the number of these whose credit is defined; shape (n_queries,).
+
+    Raises:
+        InputError: a query has a single sample.
+    """
+    if measure["estimator"] == "plain" or not judged.run.sampled:
+        return []
+    each = np.repeat(np.arange(len(n_rankings)), n_rankings)
+    refuse_one_sample(repr(measure), judged.qids, each)
+    reason = "only one of its rankings has defined credit, and the unbiased estimate needs two"
+    return [(reason, n_defined == 1)]
+
+
+def warn_of_credit(credit: Credit, n_negative: int, n_undefined: int, where: str) -> None:
     """Warn of values below 0 that count as 0, and of rankings that are left out."""
-    if expected.n_negative:
+    if n_negative:
         warn(
-            f"{where}: {expected.n_negative} of {len(credit.credit)} values of credit are below 0 "
+            f"{where}: {n_negative} of {len(credit.credit)} values of credit are below 0 "
             "and count as 0; negative='refuse' makes them an error",
             DataWarning,
         )
-    if expected.n_undefined:
+    if n_undefined:
         warn(
-            f"{where}: the credit of {expected.n_undefined} of {len(credit.ranking_query)} "
+            f"{where}: the credit of {n_undefined} of {len(credit.ranking_query)} "
             "rankings is undefined (NaN, or a sum of 0); means are over the other rankings of "
             "their queries",
             DataWarning,
         )
+
+
+NO_CREDIT = "no ranking of it has defined credit"
 
 
 class AttributedExposure(FairMeasure):
@@ -104,6 +147,7 @@ class AttributedExposure(FairMeasure):
             int, desc="ranks of the target; all credit counts, at any rank", check=count
         ),
         **{name: PARAMETERS[name] for name in ("browsing", "normalize", "bounds", "graded", "rel")},
+        "estimator": ESTIMATOR,
         "share": SHARE,
         "negative": NEGATIVE,
     }
@@ -133,21 +177,29 @@ class AttributedExposure(FairMeasure):
         """Return the value of each query; see the class for what is undefined."""
         if self.lacking:
             raise ParameterError(self.lacking)
+        present, n_queries = judged.present, len(judged.qids)
         share, negative = self.settings["share"], self.settings["negative"]
-        present = judged.present
         expected, undefined = _shares(judged, repr(self), share, negative)
-        useless = np.zeros(len(present), dtype=bool)
-        if self.PART == "disparity" and self.settings["bounds"] == "paper":  # needs no label
-            query, square = judged.query_of_run[expected.query], expected.credit**2
-            part = self._disparity(total(query, square, len(present)), np.zeros(len(present)))
-        else:
+        useless = np.zeros(n_queries, dtype=bool)
+        zero = np.zeros(n_queries)
+        square = total(judged.query_of_run[expected.query], expected.credit**2, n_queries)
+        values = ExposureValues(*[self._disparity(square, zero)] * 3)
+        if self.PART != "disparity" or self.settings["bounds"] != "paper":  # it needs labels
             key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
             if key not in judged.cache:
                 means, _ = expected_credit(judged, repr(self), share, negative)
                 judged.cache[key] = self._values(means)
             values, useless = judged.cache[key]
-            part = getattr(values, self.PART)
-        reasons = [("no ranking of it has defined credit", undefined)]
+        reasons = [(NO_CREDIT, undefined)]
+        if self.settings.get("estimator") == "unbiased":
+            query = judged.query_of_run[expected.ranking_query]
+            n_rankings = np.zeros(n_queries, dtype=np.int64)
+            n_rankings[judged.query_of_run] = expected.n_rankings
+            n_defined = np.bincount(query, minlength=n_queries)
+            reasons += unbiased_reasons(self, judged, n_rankings, n_defined)
+            if judged.run.sampled:
+                values = values.less(sampling_excess(square, expected.square, query))
+        part: Bounded = getattr(values, self.PART)
         if self.PART != "disparity":
             reasons.append(("no useful document in the labels", useless))
         if self.settings["normalize"]:
@@ -157,12 +209,7 @@ class AttributedExposure(FairMeasure):
             result = np.where(present, part.value, part.worst)
             no_worst = "the run lacks it, and with share=False no value is the worst"
             reasons.append((no_worst, ~present & np.isnan(part.worst)))
-        told = np.zeros(len(result), dtype=bool)
-        for reason, mask in reasons:
-            if mask.any():
-                self.warn_undefined(judged.qids[mask & ~told], len(result), reason)
-                told |= mask
-        return np.where(told, np.nan, result)
+        return self.without_undefined(judged, result, reasons)
 
     def _disparity(self, value: FloatArray, lowest: FloatArray) -> Bounded:
         one = np.ones(len(value))
@@ -218,6 +265,11 @@ class AttributedExposureDisparity(AttributedExposure):
     always the same. ``bounds="exact"`` takes 1 / n as the floor, n the judged documents and those
     of rankings whose credit is defined. A cutoff cuts no credit: it is that of `AE_R`'s target.
 
+    Sampling adds to it: from N rankings it is too large by (mean squared norm of one ranking's
+    shares - AE_D) / N in expectation. ``estimator="unbiased"`` takes that away; its values may be
+    negative. One sample per query is an error then, and a query with one ranking of defined credit
+    is undefined. A frame without ``sample`` is a policy of its own, and its plain value is exact.
+
     It says nothing about whether those documents are useful (AE_R), nor about the world: a document
     without credit may have been read. A ranking whose credit is NaN, or sums up to 0, is left out;
     a query without another one is undefined (NaN). A query that the frame lacks gets 1.
@@ -239,8 +291,11 @@ class AttributedExposureRelevance(AttributedExposure):
     The inner product of expected credit (see `AE_D`) and the target of EE, divided by its sum: EE_R
     with credit in the place of exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eq. 6).
     Normalized by its largest value, all credit on a document of the highest target, it is in
-    [0, 1]; higher is better. With labels of one grade that is the share of credit that useful
-    documents get. A query without a useful document is undefined; one that the frame lacks gets 0.
+    [0, 1]; higher is better. With labels of one grade and at least k useful documents, that is the
+    share of credit that useful documents get. With m < k useful ones of n documents, the target
+    leaves k - m ranks to the others (Eq. 6), so their credit counts (k - m) / (n - m) as much; with
+    n <= k it is always 1. A query without a useful document is undefined; one that the frame lacks
+    gets 0.
     """
 
     identity_name = "fairtk.AE_R"
@@ -251,6 +306,11 @@ class AttributedExposureRelevance(AttributedExposure):
     MISSING: ClassVar[float] = 0.0
     BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     PART: ClassVar[str] = "relevance"
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        name: param
+        for name, param in AttributedExposure.SUPPORTED_PARAMS.items()
+        if name != "estimator"
+    }
 
 
 class AttributedExposureLoss(AttributedExposure):
@@ -259,7 +319,8 @@ class AttributedExposureLoss(AttributedExposure):
     The squared distance of expected credit (see `AE_D`) and the target of EE divided by its sum:
     AE_D - 2 AE_R + squared norm of the target, all unnormalized. Normalized by its largest value
     (``bounds="paper"``: 1 + squared norm of the target; ``"exact"``: that of all credit on a
-    document of the lowest target) it is in [0, 1]; lower is better. A query without a useful
+    document of the lowest target) it is in [0, 1]; lower is better. ``estimator="unbiased"`` takes
+    away what sampling adds, as in `AE_D`. A query without a useful
     document is undefined; one that the frame lacks gets the upper bound.
     """
 
@@ -283,17 +344,28 @@ AE_D, AE_R, AE_L = (
 class CreditExposureGap(FairMeasure):
     """How far the credit that documents or groups get is from the exposure that they got.
 
-    The sum over documents, or with ``groups=...`` over groups, of |credit share - exposure share|:
-    both are means over a query's rankings, credit of a_d / sum(a) and exposure of the attention of
-    a document's rank / the ranking's sum, under `browsing` (`MU`: the first k documents alike).
-    In [0, 2]; 0: answers rest on what is shown, in proportion; lower is closer. The exposure that
-    it compares with may itself be uneven (EE_D, AWRF), and it does not say which of the two is
-    fair. `per_group` gives the signed parts.
+    The squared distance over documents, or with ``groups=...`` over groups, of the mean credit
+    share and the mean exposure share of a query's rankings: credit of a_d / sum(a), exposure of
+    the attention of a document's rank / the ranking's sum, under `browsing` (`MU`: the first k
+    documents alike). With v the difference of the two in one ranking, it is ||mean v||^2, and with
+    ``estimator="unbiased"`` (N ||mean v||^2 - mean ||v||^2) / (N - 1) for N rankings, which sampling
+    does not add to. Lower is closer; 0: credit is proportional to exposure. In [0, 2] for the plain
+    estimate, and with weights of `groups` that are not normalized up to twice the largest squared
+    norm of a document's memberships; an unbiased value may be below 0. The exposure that it compares
+    with may itself be uneven (EE_D, AWRF), and it does not say which of the two is fair.
+    `per_group` gives the signed differences.
 
-    Needs the frame C with ``rank`` or ``score``, and a row for each document that was shown: ranks
+    With groups, ``@UNKNOWN`` is one more level of each document: 1 minus the sum of its weights, at
+    least 0, and 1 without a group.
+
+    Needs the frame C with ``rank`` or ``score``, and a row for each document of a ranking: ranks
     order, and gaps in them do not count. A ranking without defined credit is left out of both
     means; a query without another one, or with `groups` none of whose documents has a group, is
-    undefined (NaN); one that the frame lacks gets 2.
+    undefined (NaN), and so is for the unbiased estimate a query with one such ranking. A query that
+    is missing from the frame gets the upper bound.
+
+    References:
+        Kim and Diaz, Towards Fair RAG (attribution of exposure); the distance is fairtk's own.
     """
 
     identity_name = "fairtk.CreditGap"
@@ -312,48 +384,67 @@ class CreditExposureGap(FairMeasure):
             int, desc="ranks with exposure; all credit counts, at any rank", check=count
         ),
         "browsing": BROWSING,
+        "estimator": ESTIMATOR,
         "negative": NEGATIVE,
     }
     POSITIONAL: ClassVar[tuple[str, ...]] = ("groups",)
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """0 and the largest plain value, which is also that of a missing query."""
+        groups = self["groups"]
+        if groups is None:
+            return self.BOUNDS
+        members, *_ = _with_unknown(groups, groups.docnos)
+        return 0.0, 2.0 * max(1.0, float(members.square().max(initial=0.0)))
+
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
-        parts, undefined = self._parts(judged)
+        gap = self._gap(judged)
         n_queries = len(judged.qids)
-        gap = (parts["credit"] - parts["exposure"]).abs().to_numpy()
-        value = np.bincount(parts["query"], weights=gap, minlength=n_queries)
-        result = np.where(judged.present, value, self.MISSING)
-        reason = "no ranking of it has defined credit"
-        self.warn_undefined(judged.qids[undefined], n_queries, reason)
+        value = gap.means(gap.difference).square()
+        n_defined = np.bincount(gap.query, minlength=n_queries)
+        present = judged.present
+        reasons = [(NO_CREDIT, present & (n_defined == 0))]
+        reasons += unbiased_reasons(self, judged, gap.n_rankings, n_defined)
+        if self["estimator"] == "unbiased" and judged.run.sampled:
+            value = value - sampling_excess(value, gap.difference.square(), gap.query)
         if self["groups"] is not None:
-            labeled = np.zeros(n_queries, dtype=bool)
-            labeled[parts["query"].to_numpy()[(parts[GROUP] != UNKNOWN).to_numpy()]] = True
-            without = judged.present & ~undefined & ~labeled
-            reason = "none of its documents has a group"
-            self.warn_undefined(judged.qids[without], n_queries, reason)
-            undefined = undefined | without
-        return np.where(undefined, np.nan, result)
+            reasons.append(("none of its documents has a group", present & ~gap.labeled))
+        result = np.where(present, value, self.bounds[1])
+        return self.without_undefined(judged, result, reasons)
 
     def per_group(self, run: pd.DataFrame) -> pd.DataFrame:
-        """Return the signed parts: ``qid``, ``group`` (or ``docno``), both shares, and ``gap``.
+        """Return the signed differences: ``qid``, ``group`` (or ``docno``), both shares, ``gap``.
 
         Args:
             run: the frame C with ``rank``.
 
         Returns:
             A row for each query and group (document) with credit or exposure; ``gap`` is credit
-            less exposure, above 0 where more rests on the group than it was shown.
+            minus exposure, above 0 where the group has more credit than exposure.
         """
         checked = Run(run, f"{self!r} (run)", either=True)
         qids = pd.DataFrame({QID: checked.qids})
-        parts, _ = self._parts(Judged(Qrels(qids, repr(self)), checked, repr(self)))
-        parts[QID] = checked.qids[parts.pop("query")]
+        gap = self._gap(Judged(Qrels(qids, repr(self)), checked, repr(self)))
         name = DOCNO if self["groups"] is None else GROUP
-        parts = parts[[QID, name, "credit", "exposure"]]
+        shares = {
+            column: pd.Series(
+                rows.weight,
+                pd.MultiIndex.from_arrays(
+                    [checked.qids[rows.row], gap.names(rows.level)], names=[QID, name]
+                ),
+            )
+            for column, rows in (
+                ("credit", gap.means(gap.credit)),
+                ("exposure", gap.means(gap.exposure)),
+            )
+        }
+        parts = pd.DataFrame(shares).fillna(0.0).sort_index(kind="stable").reset_index()
         return parts.assign(gap=parts["credit"] - parts["exposure"])
 
-    def _parts(self, judged: Judged) -> tuple[pd.DataFrame, BoolArray]:
-        """Return credit and exposure of each query's documents or groups, and what is undefined."""
+    def _gap(self, judged: Judged) -> _Gap:
+        """Return credit and exposure of each ranking with defined credit."""
         run, model, cutoff = judged.run, self["browsing"], self["cutoff"]
         if cutoff is None:
             raise ParameterError(
@@ -366,39 +457,83 @@ class CreditExposureGap(FairMeasure):
                 "MU, RBP, DCG or TREC"
             )
         credit = Credit(run)
-        attention = model.weights(np.arange(cutoff, dtype=np.int64))
-        position = credit.positions
-        attention = np.append(attention, 0.0)[np.minimum(position, len(attention))]
-        expected = credit.expected(True, self["negative"], attention)
-        warn_of_credit(credit, expected, repr(self))
-        undefined = np.zeros(len(judged.qids), dtype=bool)
-        undefined[judged.query_of_run[expected.undefined]] = True
-        query = judged.query_of_run[expected.query]
-        both = {"credit": expected.credit, "exposure": expected.attention}
-        if self["groups"] is None:
-            return pd.DataFrame(
-                {"query": query, DOCNO: run.docnos[expected.doc], **both}
-            ), undefined
-        groups = self["groups"]
-        memberships = groups.memberships(run.docnos, "drop")
-        shape = (len(judged.qids), memberships.n_rows)
-        frames = []
-        for name, share in both.items():
-            attention = attention_matrix(query, expected.doc, share, shape)
-            system = group_exposure(attention, memberships)
-            frames.append(
-                pd.DataFrame({"query": system.row, "level": system.level, name: system.weight})
+        attention = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
+        attention = attention[np.minimum(credit.positions, cutoff)]
+        attention = attention / np.maximum(credit.sums(attention), 1e-300)[credit.ranking]
+        share, defined, n_negative = credit.shares(True, self["negative"])
+        n_queries = len(judged.qids)
+        query = judged.query_of_run[credit.ranking_query]
+        n_rankings = np.bincount(query, minlength=n_queries)
+        some = np.bincount(query[defined], minlength=n_queries) > 0
+        warn_of_credit(credit, n_negative, int((~defined & some[query]).sum()), repr(self))
+        rows = defined[credit.ranking]
+        place = (np.cumsum(defined) - 1)[credit.ranking[rows]]
+        shape = (int(defined.sum()), len(run.docnos))
+
+        def vectors(weight: FloatArray) -> SparseRows:
+            return SparseRows(attention_matrix(place, run.frame_doc[rows], weight[rows], shape))
+
+        difference, credits, exposure = map(vectors, (share - attention, share, attention))
+        labeled = np.ones(n_queries, dtype=bool)
+        names: Callable[[IntArray], Any] = run.docnos.__getitem__
+        if (groups := self["groups"]) is not None:
+            members, unknown, names = _with_unknown(groups, run.docnos)
+            known = np.zeros(len(run.docnos))
+            known[members.row[members.level != unknown]] = 1.0
+            labeled = total(query[credit.ranking], known[run.frame_doc], n_queries) > 0
+            difference, credits, exposure = (
+                group_exposure(rows.matrix, members) for rows in (difference, credits, exposure)
             )
-            rest = total(query, share, len(judged.qids)) - system.total()
-            some = np.flatnonzero(rest > 1e-12)
-            if len(some):
-                frames[-1] = pd.concat(
-                    [frames[-1], pd.DataFrame({"query": some, "level": -1, name: rest[some]})]
-                )
-        merged = frames[0].merge(frames[1], on=["query", "level"], how="outer").fillna(0.0)
-        levels = merged.pop("level")
-        merged[GROUP] = [UNKNOWN if at < 0 else groups.levels[at] for at in levels]
-        return merged.groupby(["query", GROUP], as_index=False).sum(), undefined
+        return _Gap(difference, credits, exposure, query[defined], n_rankings, labeled, names)
+
+
+class _Gap(NamedTuple):
+    """Credit and exposure of rankings with defined credit; a column per document or group."""
+
+    difference: SparseRows  # of the two; a row per ranking
+    credit: SparseRows
+    exposure: SparseRows
+    query: IntArray  # of each ranking
+    n_rankings: IntArray  # of each query, those without defined credit included
+    labeled: BoolArray  # queries that have a document with a group
+    names: Callable[[IntArray], Any]  # of columns
+
+    def means(self, rows: SparseRows) -> SparseRows:
+        """Return the mean of each query's rankings; a row per query."""
+        from scipy import sparse
+
+        n = np.bincount(self.query, minlength=len(self.n_rankings))
+        weight = 1.0 / n[self.query]
+        entries = (weight, (self.query, np.arange(len(weight))))
+        mean = sparse.csr_array(entries, shape=(len(n), len(weight)))
+        return SparseRows((mean @ rows.matrix).tocsr())
+
+
+def _with_unknown(
+    groups: Groups, docnos: ObjectArray
+) -> tuple[SparseRows, int, Callable[[IntArray], Any]]:
+    """Return memberships with the level ``@UNKNOWN``, which the rest of a document belongs to.
+
+    Returns:
+        The memberships, a row per document; the number of that level; and a function from level
+        numbers to names.
+    """
+    from scipy import sparse
+
+    members = groups.memberships(docnos, "drop")
+    rest = np.maximum(1.0 - members.total(), 0.0)
+    levels = list(groups.levels) if len(groups.factors) == 1 else []
+    unknown = levels.index(UNKNOWN) if UNKNOWN in levels else members.n_levels
+    rows = np.flatnonzero(rest > 1e-12)
+    shape = (members.n_rows, members.n_levels + 1)
+    added = sparse.csr_array((rest[rows], (rows, np.full(len(rows), unknown))), shape=shape)
+    matrix = members.matrix.copy()
+    matrix.resize(shape)
+
+    def names(numbers: IntArray) -> list[Any]:
+        return [UNKNOWN if n == members.n_levels else groups.levels[n] for n in numbers]
+
+    return SparseRows((matrix + added).tocsr()), unknown, names
 
 
 CreditGap = CreditExposureGap()

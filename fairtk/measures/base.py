@@ -588,6 +588,22 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """
         raise NotImplementedError(f"measure {self.NAME} must define score_query or score_all")
 
+    def without_undefined(
+        self, judged: Judged, values: FloatArray, reasons: Iterable[tuple[str, BoolArray]]
+    ) -> FloatArray:
+        """Return values with NaN for the queries of any reason, each warned of once.
+
+        Args:
+            judged: the queries.
+            values: of each query; shape (n_queries,).
+            reasons: why queries have no value, and which; the first that holds is given.
+        """
+        undefined = np.zeros(len(values), dtype=bool)
+        for reason, mask in reasons:
+            self.warn_undefined(judged.qids[mask & ~undefined], len(values), reason)
+            undefined |= mask
+        return np.where(undefined, np.nan, values)
+
     def warn_undefined(self, qids: Iterable[str], total: int, reason: str) -> None:
         """Warn that queries have no value, naming them; nothing happens if there are none."""
         names = [str(q) for q in qids]

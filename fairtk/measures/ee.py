@@ -25,7 +25,7 @@ from fairtk.exposure import (
     expeval_values,
     fair_rag_values,
     make_grades,
-    total,
+    sampling_excess,
     values_and_bounds,
 )
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray
@@ -148,21 +148,24 @@ class Form:
         ranked = judged.run
         if not ranked.sampled:
             return plain
-        query = judged.ranking_query
-        n = np.bincount(query, minlength=len(judged.qids))
-        alone = np.flatnonzero(n == 1)
-        if len(alone):
-            raise InputError(
-                f"{self.where}: qid {str(judged.qids[alone[0]])!r} has one sample ({len(alone)} "
-                "such queries), and the unbiased estimate needs two; draw more, drop the column "
-                "'sample' of a ranking that is always the same, or say estimator='plain'"
-            )
-        square = total(query, self.shown(judged).square(), len(n)) / np.maximum(n, 1)
-        values = plain.values
-        added = np.where(n > 0, (square - values.disparity.value) / np.maximum(n - 1, 1), 0.0)
-        disparity = replace(values.disparity, value=values.disparity.value - added)
-        loss = replace(values.loss, value=values.loss.value - added)
-        return replace(plain, values=replace(values, disparity=disparity, loss=loss))
+        refuse_one_sample(self.where, judged.qids, judged.ranking_query)
+        return replace(plain, values=plain.values.less(self.excess(judged, plain)))
+
+    def excess(self, judged: Judged, plain: FormValues) -> FloatArray:
+        """Return what sampling adds to EE-D and EE-L; 0 for one ranking; shape (n_queries,)."""
+        square = self.shown(judged).square()
+        return sampling_excess(plain.values.disparity.value, square, judged.ranking_query)
+
+
+def refuse_one_sample(where: str, qids: Any, ranking_query: IntArray) -> None:
+    """Raise an `InputError` if a query of sampled rankings has a single one."""
+    alone = np.flatnonzero(np.bincount(ranking_query, minlength=len(qids)) == 1)
+    if len(alone):
+        raise InputError(
+            f"{where}: qid {str(qids[alone[0]])!r} has one sample ({len(alone)} such queries), and "
+            "the unbiased estimate needs two; draw more, drop the column 'sample' of a ranking "
+            "that is always the same, or use estimator='plain'"
+        )
 
 
 def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
@@ -586,12 +589,7 @@ class ExpectedExposure(FairMeasure):
         else:
             result = np.where(present, part.value, part.worst)
             reasons.append((NO_WORST, ~present & np.isnan(part.worst)))
-        told = np.zeros(len(result), dtype=bool)
-        for reason, mask in reasons:
-            if mask.any():
-                self.warn_undefined(judged.qids[mask & ~told], len(result), reason)
-                told |= mask
-        return np.where(told, np.nan, result)
+        return self.without_undefined(judged, result, reasons)
 
     def _compare_sizes(self, judged: Judged, n: IntArray) -> None:
         """Warn if another system was measured on the same labels with other n, in the same call.

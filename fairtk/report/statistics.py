@@ -394,7 +394,7 @@ def _wilcoxon(differences: FloatArray, alpha: float) -> tuple[float, float, floa
     n_rejected = int((p_values(np.arange((n_walsh + 1) // 2, dtype=np.float64)) <= alpha).sum())
     if n_rejected == 0 or 2 * 0.5**n > alpha:  # 2 / 2^n: the smallest p-value of the exact law
         return estimate, math.nan, math.nan, p
-    return estimate, float(walsh[n_rejected]), float(walsh[n_walsh - n_rejected - 1]), p
+    return estimate, float(walsh[n_rejected - 1]), float(walsh[n_walsh - n_rejected]), p
 
 
 def _signed_rank_law(n: int) -> FloatArray:

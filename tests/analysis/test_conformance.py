@@ -86,13 +86,13 @@ def test_credit_by_hand():
     """Shares: a 3/4, c 1/4; b and c 1/2, e 0; the others are undefined. Alpha: 3/8, 1/4, 3/8."""
     query = Query({"a": 2, "b": 1, "c": 0}, [], credit=CREDIT)
     # n = 5; two places: a and b have 1/2 each: AE_R (3/8 + 1/4) / 2 of 1/2
-    # shares of two places: a 1/4, b 1/4, c 1/2; the gap 1/8 + 0 + 1/8
+    # shares of two places: a 1/4, b 1/4, c 1/2; the gap 1/64 + 0 + 1/64
     assert plain.credit(query, cutoff=2) == pytest.approx(
         {
             "AE_D": (9 + 4 + 9) / 64,
             "AE_R": 5 / 8,
             "AE_L": (1 + 4 + 9) / 64 / 1.5,
-            "CreditGap": 1 / 4,
+            "CreditGap": 1 / 32,
         }
     )
     # three: the third is for c, d and e alike, so that 1/3, 1/3, 1/9, 1/9, 1/9
@@ -116,7 +116,7 @@ def test_credit_of_groups_by_hand():
     jsd = 0.3 * math.log(0.6 / 0.55) + 0.2 * math.log(0.4 / 0.45)
     jsd += 0.25 * math.log(0.5 / 0.55) + 0.25 * math.log(0.5 / 0.45)
     # x 3/8 - 1/4, y 1/4 - 1/4, unknown 3/8 - 1/2
-    assert found == pytest.approx({"AWRF": 1 - jsd, "CreditGap": 1 / 4})
+    assert found == pytest.approx({"AWRF": 1 - jsd, "CreditGap": 1 / 32})
     # a half member: x 3/16 - 1/8, y the same and 0, unknown -1/8
     both = dataclasses.replace(query, groups={"a": {"x": 0.5, "y": 0.5}, "b": {"y": 1.0}})
     assert plain.credit_of_groups(both, cutoff=2)["CreditGap"] == pytest.approx(1 / 4)

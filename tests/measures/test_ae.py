@@ -1,5 +1,6 @@
 """AE_D, AE_R, AE_L, AWRF of credit and CreditGap, by hand; faults of the frame C."""
 
+import itertools
 import math
 
 import ir_measures
@@ -74,7 +75,7 @@ def test_by_hand():
 def test_the_gap_by_hand():
     one = QRELS[QRELS["qid"] == "1"]
     # exposure: a 1/4, b 1/4, c 1/2 of two ranks
-    assert value(CreditGap @ 2, TWO, qrels=one) == pytest.approx(1 / 8 + 0 + 1 / 8)
+    assert value(CreditGap @ 2, TWO, qrels=one) == pytest.approx(1 / 64 + 0 + 1 / 64)
     groups = Groups.from_frame(
         pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]}), name="side"
     )
@@ -263,3 +264,112 @@ def test_explain_shows_credit():
     table = told.by_group.set_index("group")
     assert table["exposure"].to_dict() == pytest.approx({"x": 3 / 8, "y": 5 / 8})
     assert table["cost"].sum() == pytest.approx(1 - value(measure, TWO, qrels=QRELS[:3]))
+
+
+# The unbiased estimates -------------------------------------------------------------------------
+
+SIDES = Groups.from_frame(
+    pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", "x"], "weight": [1.0, 0.5, 1.0]}),
+    name="side",
+    normalize=False,
+)
+"""b belongs to y by a half, and to @UNKNOWN by the other."""
+
+
+def test_unbiased_by_hand():
+    one = QRELS[QRELS["qid"] == "1"]
+    # AE_D: plain 22/64; squared norms 10/16 and 1/2, mean 9/16: (2 * 22/64 - 36/64) / 1
+    assert value(AE_D(estimator="unbiased"), TWO, qrels=one) == pytest.approx(8 / 64)
+    # AE_L at two ranks, raw: plain 14/64, targets a and b 1/2; the rankings' distances are
+    # 1/16 + 1/4 + 1/16 = 6/16 and 1/4 + 0 + 1/4 = 8/16, mean 7/16: 2 * 14/64 - 28/64 = 0
+    raw = AE_L(normalize=False, estimator="unbiased") @ 2
+    assert value(raw, TWO, qrels=one) == pytest.approx(0.0, abs=1e-15)
+    # CreditGap: plain 2/64; credit - exposure is a 1/4, c -1/4 in the first, and 0 in the second:
+    # squared 1/8 and 0, mean 4/64: 2 * 2/64 - 4/64 = 0
+    gap = CreditGap(estimator="unbiased") @ 2
+    assert value(gap, TWO, qrels=one) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_unbiased_by_hand_of_groups():
+    one = QRELS[QRELS["qid"] == "1"]
+    # each ranking's gap: 1: a 1/4, c -1/4, so x 0; 2: none. Two more with all credit on b:
+    # b 1/2, c -1/2: x -1/2, y 1/4, @UNKNOWN 1/4
+    four = pd.concat([TWO, *(
+        frame(("1", n, "b", 0, 1.0), ("1", n, "c", 1, 0.0)) for n in (2, 3)
+    )])  # fmt: skip
+    square = 1 / 4 + 1 / 16 + 1 / 16  # of the third and the fourth
+    plain = square / 4  # the mean of the four is half of theirs
+    assert value(CreditGap(groups=SIDES) @ 2, four, qrels=one) == pytest.approx(plain)
+    unbiased = CreditGap(groups=SIDES, estimator="unbiased") @ 2
+    assert value(unbiased, four, qrels=one) == pytest.approx((4 * plain - square / 2) / 3)
+
+
+def test_the_upper_bound_of_weights_that_are_not_normalized():
+    assert CreditGap.bounds == (0, 2)
+    assert CreditGap(groups=SIDES).bounds == (0, 2)  # b: 1/4 + 1/4; no document: 1
+    heavy = Groups.from_frame(
+        pd.DataFrame({"docno": ["a", "a", "b"], "group": ["x", "y", "x"], "weight": [1, 2, 0.2]}),
+        name="heavy",
+        normalize=False,
+    )
+    measure = CreditGap(groups=heavy) @ 2
+    assert measure.bounds == (0, 10)  # a: 1 + 4; its @UNKNOWN is not below 0
+    lost = pd.DataFrame({"qid": ["1", "9"], "docno": ["a", "a"], "label": [1, 1]})
+    values = {m.query_id: m.value for m in ir_measures.iter_calc([measure], lost, TWO)}
+    assert values["9"] == 10  # the worst
+
+
+weights = st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)
+
+
+@given(rankings=st.lists(st.tuples(st.permutations("abc"), weights), min_size=2, max_size=3))
+def test_the_mean_of_the_unbiased_values_is_the_exact_one(rankings):
+    """A policy draws one of some (ranking, credit) pairs; all draws of two are alike likely."""
+    qrels = pd.DataFrame({"qid": "q", "docno": ["a", "b", "c"], "label": [1, 1, 0]})
+    share = np.array([[credit["abc".index(d)] for d in "abc"] for _, credit in rankings], float)
+    share /= share.sum(axis=1, keepdims=True)
+    exposure = np.array([[(order.index(d) < 2) / 2 for d in "abc"] for order, _ in rankings])
+    target = np.array([0.5, 0.5, 0.0])  # two useful documents fill two ranks
+    members = np.array([[1, 0, 0], [0, 0.5, 0.5], [1, 0, 0]])  # x, y, @UNKNOWN
+    exact = [
+        (AE_D(estimator="unbiased"), (share.mean(axis=0) ** 2).sum()),
+        (
+            AE_L(normalize=False, estimator="unbiased") @ 2,
+            ((share.mean(axis=0) - target) ** 2).sum(),
+        ),
+        (CreditGap(estimator="unbiased") @ 2, ((share - exposure).mean(axis=0) ** 2).sum()),
+        (
+            CreditGap(groups=SIDES, estimator="unbiased") @ 2,
+            (((share - exposure).mean(axis=0) @ members) ** 2).sum(),
+        ),
+    ]
+    draws = list(itertools.product(range(len(rankings)), repeat=2))
+    rows = [
+        (f"q{i}", sample, doc, rank, float(rankings[which][1]["abc".index(doc)]))
+        for i, draw in enumerate(draws)
+        for sample, which in enumerate(draw)
+        for rank, doc in enumerate(rankings[which][0])
+    ]
+    all_qrels = pd.concat([qrels.assign(qid=f"q{i}") for i in range(len(draws))])
+    for measure, expected in exact:
+        values = [m.value for m in ir_measures.iter_calc([measure], all_qrels, frame(*rows))]
+        assert np.mean(values) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    "measure", [AE_D(estimator="unbiased"), AE_L(estimator="unbiased") @ 2, CreditGap(
+        estimator="unbiased") @ 2]
+)  # fmt: skip
+def test_too_few_rankings_for_the_unbiased_estimate(measure):
+    one = QRELS[QRELS["qid"] == "1"]
+    single = TWO[TWO["sample"] == 0]
+    with pytest.raises(InputError, match="'1' has one sample"):
+        value(measure, single, qrels=one)
+    # without samples the ranking is the policy, and the plain value exact
+    policy = single.drop(columns="sample")
+    plain = type(measure)(**{**measure.params, "estimator": "plain"})
+    assert value(measure, policy, qrels=one) == value(plain, policy, qrels=one)
+    undefined = TWO.assign(credit=TWO["credit"].where(TWO["sample"] == 0))
+    with pytest.warns() as caught:
+        assert math.isnan(value(measure, undefined, qrels=one))
+    assert any("only one of its rankings" in str(w.message) for w in caught)

@@ -168,9 +168,12 @@ def test_five_differences_have_no_bounded_interval(test, n):
 
 def test_wilcoxon_interval_by_hand():
     # P(W <= 0) = 1 / 64: at 95 % a sum of 0 is rejected (2 / 64), a sum of 1 is not (4 / 64), so
-    # the ends are the second smallest and the second largest Walsh average of 1 to 6
+    # the sum may be 1 to 20, as it is from the smallest Walsh average of 1 to 6 to the largest
     found = paired_test(np.arange(1, 7), np.zeros(6), "wilcoxon")
-    assert (found.low, found.high) == (1.5, 5.5)
+    assert (found.low, found.high) == (1, 6)
+    # 1 to 7: P(W <= 2) = 3 / 128, so 2 is rejected: the third smallest of 1, 1.5, 2, 2, ...
+    found = paired_test(np.arange(1, 8), np.zeros(7), "wilcoxon")
+    assert (found.low, found.high) == (2, 6)
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,0 +1,125 @@
+"""How often the intervals that fairtk prints hold the true value, and how often its tests err.
+
+A script to run manually; it prints the table of docs/concepts/certain.md. Five laws of per-query
+differences, 10, 30 and 100 queries, 95 % intervals. Coverage is over the samples that have an
+interval; "none" is the share without one. "rejects" is the share of p-values below .05 where the
+true mean difference is 0.
+
+    python benchmarks/bench_coverage.py [--runs 2000] [--curves 500]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fairtk.statistics import curve_values, paired_test
+
+SIZES = (10, 30, 100)
+Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
+
+
+def few(mean: float) -> Law:
+    """Return a law of which 15 % differ, by N(mean, 1)."""
+    return lambda rng, size: np.where(rng.random(size) < 0.15, rng.normal(mean, 1, size), 0.0)
+
+
+LAWS: dict[str, tuple[Law, float]] = {  # and the true mean
+    "normal": (lambda rng, size: rng.normal(0, 1, size), 0.0),
+    "15 % differ, N(0, 1)": (few(0), 0.0),
+    "15 % differ, N(1, 1)": (few(1), 0.15),
+    "exponential - 1": (lambda rng, size: rng.exponential(1, size) - 1, 0.0),
+    "lognormal - its mean": (lambda rng, size: rng.lognormal(0, 1, size) - math.exp(0.5), 0.0),
+}
+
+
+def pseudomedian(law: Law, draws: int = 4_000_000) -> float:
+    """Return the median of the mean of two independent differences other than 0."""
+    rng = np.random.default_rng(1)
+    values = law(rng, (2, draws))
+    values = [row[row != 0] for row in values]
+    size = min(map(len, values))
+    return float(np.median((values[0][:size] + values[1][:size]) / 2))
+
+
+def tests(runs: int, resamples: int) -> Iterator[tuple[str, str, int, float, float, float]]:
+    """Yield test, law, queries, coverage, share without an interval, share of rejections."""
+    for name, (law, mean) in LAWS.items():
+        truths = {"mean": mean, "pseudomedian": pseudomedian(law)}
+        for test in ("t", "randomization", "wilcoxon"):
+            for n in SIZES:
+                rows = law(np.random.default_rng(n), (runs, n))
+                none = np.zeros(n)
+                results = [
+                    paired_test(row, none, test, resamples=resamples, seed=seed)
+                    for seed, row in enumerate(rows)
+                ]
+                ends = np.array([[r.low, r.high] for r in results])
+                defined = ~np.isnan(ends[:, 0])
+                truth = truths[results[0].estimand]
+                inside = (ends[:, 0] <= truth) & (truth <= ends[:, 1])
+                rejected = np.mean([r.p < 0.05 for r in results])  # NaN is no rejection
+                coverage = float(inside[defined].mean()) if defined.any() else math.nan
+                yield test, name, n, coverage, float((~defined).mean()), float(rejected)
+
+
+def curves(runs: int, resamples: int) -> Iterator[tuple[str, int, float, float]]:
+    """Yield statistic, queries, coverage and share without an interval, of trade-off curves.
+
+    Four policies; each query has its own level of quality, and noise at each policy.
+    """
+    x_mean = np.array([0.2, 0.4, 0.6, 0.9])
+    y_mean = np.array([0.3, 0.5, 0.6, 0.65])
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        level = rng.normal(0, 0.05, (n, 1))
+        x = np.clip(x_mean + rng.normal(0, 0.05, (n, 4)), 0, 1)
+        return x, y_mean + level + 0.1 * (rng.exponential(1, (n, 4)) - 1)
+
+    truth = {k: v.value for k, v in curve_values(*draw(np.random.default_rng(0), 200_000),
+                                                 resamples=2).items()}  # fmt: skip
+    for n in SIZES:
+        rng = np.random.default_rng(n)
+        found = [
+            curve_values(*draw(rng, n), resamples=resamples, seed=seed) for seed in range(runs)
+        ]
+        for name, value in truth.items():
+            ends = np.array([[f[name].low, f[name].high] for f in found])
+            defined = ~np.isnan(ends[:, 0])
+            inside = (ends[:, 0] <= value) & (value <= ends[:, 1])
+            yield name, n, float(inside[defined].mean()), float((~defined).mean())
+
+
+def main() -> None:
+    """Simulate and print a Markdown table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=2000)
+    parser.add_argument("--curves", type=int, default=500, help="runs of curves")
+    parser.add_argument("--resamples", type=int, default=1999)
+    options = parser.parse_args()
+    print("| interval | law | n = 10 | n = 30 | n = 100 | none | rejects at n = 100 |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    cells: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for test, law, _, coverage, none, rejected in tests(options.runs, options.resamples):
+        cells.setdefault((test, law), []).append((coverage, none, rejected))
+    for test in ("t", "randomization", "wilcoxon"):
+        for law, (_, mean) in LAWS.items():
+            row = cells[test, law]
+            covered = " | ".join(f"{c:.3f}" for c, _, _ in row)
+            missing = ", ".join(f"{n:.2f}" for _, n, _ in row)
+            rejects = f"{row[-1][2]:.3f}" if mean == 0 else ""
+            print(f"| {test} | {law} | {covered} | {missing} | {rejects} |")
+    of_curves: dict[str, list[tuple[float, float]]] = {}
+    for name, _, coverage, none in curves(options.curves, options.resamples):
+        of_curves.setdefault(name, []).append((coverage, none))
+    for name, row in of_curves.items():
+        covered = " | ".join(f"{c:.3f}" for c, _ in row)
+        missing = ", ".join(f"{n:.2f}" for _, n in row)
+        print(f"| percentile bootstrap, {name} | curves | {covered} | {missing} | |")
+
+
+if __name__ == "__main__":
+    main()
