@@ -348,11 +348,11 @@ class CreditExposureGap(FairMeasure):
     share and the mean exposure share of a query's rankings: credit of a_d / sum(a), exposure of
     the attention of a document's rank / the ranking's sum, under `browsing` (`MU`: the first k
     documents alike). With v the difference of the two in one ranking, it is ||mean v||^2, and with
-    ``estimator="unbiased"`` (N ||mean v||^2 - mean ||v||^2) / (N - 1) for N rankings, which sampling
-    does not add to. Lower is closer; 0: credit is proportional to exposure. In [0, 2] for the plain
-    estimate, and with weights of `groups` that are not normalized up to twice the largest squared
-    norm of a document's memberships; an unbiased value may be below 0. The exposure that it compares
-    with may itself be uneven (EE_D, AWRF), and it does not say which of the two is fair.
+    ``estimator="unbiased"`` (N ||mean v||^2 - mean ||v||^2) / (N - 1) for N rankings, which
+    sampling does not add to. Lower is closer; 0: credit is proportional to exposure. In [0, 2] for
+    the plain estimate, and with weights of `groups` that are not normalized up to twice the largest
+    squared norm of a document's memberships; an unbiased value may be below 0. The exposure that it
+    compares with may itself be uneven (EE_D, AWRF), and it does not say which of the two is fair.
     `per_group` gives the signed differences.
 
     With groups, ``@UNKNOWN`` is one more level of each document: 1 minus the sum of its weights, at

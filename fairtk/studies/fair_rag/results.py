@@ -358,7 +358,9 @@ def _sections(
         (
             "Rankings of all alphas, grouped by how uneven the exposure of a query's documents is "
             "(normalized EE-D). value: mean normalized EU in the interval minus that of the fixed "
-            "ranking; paired: the same query by query, with its interval and p.",
+            "ranking; paired: the same query by query, with its 95 % interval (low, high), not "
+            f"corrected for {int(intervals['p'].notna().sum())} comparisons, and its p-value, "
+            "corrected for them (Holm).",
         ),
         _table(intervals[[INTERVAL, "points", "queries", "baseline", "mean", VALUE, "paired",
                           "low", "high", "p_corrected", "note", PAPER, APART]]),
@@ -384,7 +386,7 @@ def _sections(
         own = _of(values, model)
         yield Section(
             "Credit beside exposure",
-            _credit_prose(results.settings.credit),
+            _credit_prose(results.settings.credit, len(_of(tables["credit"], model))),
             _table(_of(tables["credit"], model)),
             figure=plot_credit(own),
             alternative=credit_words(own),
@@ -394,7 +396,8 @@ def _sections(
             (
                 "Share of a prompt's credit that the document at each place gets. Better "
                 "documents stand first, more so the larger alpha is: what differs between places "
-                "is theirs as well as the place's.",
+                "is theirs as well as the place's. Intervals (95 %, Student's t) are not corrected "
+                "for the number of rows.",
             ),
             _table(_of(tables["credit_by_place"], model)),
         )
@@ -406,8 +409,8 @@ def _sections(
     )
 
 
-def _credit_prose(maker: str) -> tuple[str, ...]:
-    """Return what a report says of credit before its table."""
+def _credit_prose(maker: str, n_rows: int) -> tuple[str, ...]:
+    """Return what a report says of credit before its table of so many rows."""
     how = {
         "one-out": "what the utility of the answer loses without the document",
         "shapley": "the mean, over all orders of the documents, of what each adds to the utility "
@@ -416,8 +419,10 @@ def _credit_prose(maker: str) -> tuple[str, ...]:
     }[maker]
     return (
         f"Credit of a document in a prompt: {how}. exposure: the same measure if each document "
-        "of a prompt had an equal share; value: of credit; low and high: 95 % t interval of the "
-        "difference, or of the value where exposure has none. undefined: share of the rankings "
+        "of a prompt had an equal share; value: of credit. AE_D and CreditGap of sampled rankings "
+        "are unbiased estimates, which do not depend on the number of samples, and may be below 0. "
+        "low and high: 95 % t interval of the difference, or of the value where exposure has none, "
+        f"not corrected for {n_rows} comparisons. undefined: share of the rankings "
         "without positive credit, which are left out; below 0: share of the documents whose "
         "credit counts as 0. In the figure, the dashed line is the even share of a place.",
         "It says what this generator's answers rest on, by this utility. It is no statement of "

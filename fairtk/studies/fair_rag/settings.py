@@ -224,6 +224,12 @@ class RagSettings:
                 raise ParameterError(
                     f"the study: {name} must be one of {choices}; found {getattr(self, name)!r}"
                 )
+        if self.credit != NONE and self.n_samples < 2:
+            raise ParameterError(
+                f"the study: credit={self.credit!r} needs at least 2 rankings per query and alpha, "
+                f"since sampling adds to its measures; found n_samples={self.n_samples}: use "
+                "n_samples=10 (--samples 10), or credit='none'"
+            )
         if self.credit == "shapley" and self.cutoff > MOST_ASKED:
             raise ParameterError(
                 f"the study: credit='shapley' takes a cutoff of at most {MOST_ASKED} "

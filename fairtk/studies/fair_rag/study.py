@@ -506,10 +506,12 @@ def credit_values(
     """Return what credit is like under each policy, query by query.
 
     Exposure is measured as credit is: each document of a prompt gets an equal share, in the
-    rankings whose credit is defined. So both have one scale and one floor.
+    rankings whose credit is defined. So both have one scale and one floor, and for sampled systems
+    the unbiased estimate. The ranking of a deterministic system is its policy, so that the plain
+    value is exact.
 
     Args:
-        frames: C with ``rank``, by alpha.
+        frames: C with ``rank`` and ``sample``, by alpha.
         qrels: labels.
         cutoff: k, documents that are read.
 
@@ -522,7 +524,11 @@ def credit_values(
     """
     parts = []
     labels = qrels[[QID, DOCNO, LABEL]]
-    asked = [measures.AE_D @ cutoff, measures.AE_R @ cutoff, measures.CreditGap @ cutoff]
+    asked = [
+        measures.AE_D(estimator="unbiased") @ cutoff,
+        measures.AE_R @ cutoff,
+        measures.CreditGap(estimator="unbiased") @ cutoff,
+    ]
     evaluator = FairEvaluator(asked, labels)
     names = dict(zip(asked, CREDIT_MEASURES, strict=True))
     for alpha, credit in frames.items():
@@ -538,7 +544,9 @@ def credit_values(
             rows = [
                 (metric.query_id, names[metric.measure] + ending, metric.value)
                 for ending, run in (("", frame), (OF_EXPOSURE, even))
-                for metric in evaluator.iter_calc(run)
+                for metric in evaluator.iter_calc(
+                    run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
+                )
                 if not ending or names[metric.measure] != GAP  # of exposure that is 0
             ]
         parts.append(pd.DataFrame(rows, columns=[QID, MEASURE, VALUE]).assign(**{ALPHA: alpha}))

@@ -634,7 +634,11 @@ PLACE = "credit at place "
 
 
 def credit_table(values: pd.DataFrame) -> pd.DataFrame:
-    """Return credit beside exposure: means over the queries, with 95 % t intervals.
+    """Return credit next to exposure: means over the queries, with 95 % t intervals.
+
+    AE_D and CreditGap of sampled systems are the unbiased estimates, of credit and of exposure, so
+    that they do not depend on the number of samples. Intervals are not corrected for the number of
+    rows.
 
     Args:
         values: a frame of values (see `fairtk.studies.fair_rag.tables`) with `credit_values`.

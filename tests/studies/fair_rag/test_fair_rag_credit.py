@@ -41,6 +41,7 @@ CREDIT = frame(
         ("q1", 1, "a", 0, -1.0), ("q1", 1, "c", 1, 2.0),
         ("q1", 2, "d", 0, 0.0), ("q1", 2, "b", 1, 0.0),
         ("q2", 0, "e", 0, np.nan), ("q2", 0, "f", 1, np.nan),
+        ("q2", 1, "e", 0, np.nan), ("q2", 1, "f", 1, np.nan),
     ]
 )  # fmt: skip
 
@@ -54,12 +55,13 @@ def test_values_by_hand():
     values = values_of({1.0: CREDIT}).set_index(["qid", "measure"])["value"]
     one = values["q1"]
     # shares: a 3/4, b 1/4; then c 1, for a's -1 counts as 0; the third ranking is left out
-    assert one["AE_D"] == pytest.approx(0.375**2 + 0.125**2 + 0.5**2)
-    assert one["AE_D of exposure"] == pytest.approx(0.5**2 + 0.25**2 + 0.25**2)
+    # from two rankings the unbiased square is their inner product: no document has credit in both
+    assert one["AE_D"] == pytest.approx(0, abs=1e-12)
+    assert one["AE_D of exposure"] == pytest.approx(0.5 * 0.5)  # a is in both
     # useful are a and d, the target of each is 1/2: AE_R is the credit that they have
     assert one["AE_R"] == pytest.approx(0.375) and one["AE_R of exposure"] == pytest.approx(0.5)
-    # a .375 - .5, b .125 - .25, c .5 - .25
-    assert one["CreditGap"] == pytest.approx(0.125 + 0.125 + 0.25)
+    # credit minus exposure: a 1/4, b -1/4; then a -1/2, c 1/2
+    assert one["CreditGap"] == pytest.approx(-1 / 8)
     assert one["credit sum"] == pytest.approx((4 + 1 + 0) / 3)
     assert one["credit undefined"] == pytest.approx(1 / 3)
     assert one["credit below 0"] == pytest.approx(1 / 6)
@@ -77,23 +79,24 @@ def test_tables_pair_credit_with_exposure():
     )
     table = credit_table(values).set_index("measure")
     # q2: credit is exposure, so that the difference is 0 there
-    difference = (0.375**2 + 0.125**2 + 0.5**2) - 0.375
+    difference = 0 - 0.25
     row = table.loc["AE_D"]
     assert row["difference"] == pytest.approx(difference / 2) and row["queries"] == 2
     # t interval of two differences d and 0: d / 2 -+ t(.975, 1 df) |d| / 2
     assert row["high"] - row["low"] == pytest.approx(12.7062 * abs(difference), rel=1e-4)
-    assert table.loc["CreditGap", "value"] == pytest.approx(0.25)
+    assert table.loc["CreditGap", "value"] == pytest.approx(-1 / 16)
     assert table["undefined"].tolist() == pytest.approx([1 / 6] * 4)
     places = place_table(values)
     assert places["place"].tolist() == [1, 2] and places["value"].sum() == pytest.approx(1)
 
 
 def test_a_query_without_any_credit_is_drawn_and_said(tmp_path):
-    values = values_of({0.0: CREDIT, "deterministic": CREDIT[CREDIT["sample"] == 0]})
+    fixed = CREDIT[CREDIT["sample"] == 0]  # the policy of the deterministic run: 9/16 + 1/16
+    values = values_of({0.0: CREDIT, "deterministic": fixed})
     write_figure(plot_credit(values), tmp_path / "credit.png")
     assert (tmp_path / "credit.png").stat().st_size > 10_000
     words = credit_words(values)
-    assert "alpha 0: 0.375, 0.406" in words and "alpha fixed: 0.500, 0.625" in words
+    assert "alpha 0: 0.250, 0.000" in words and "alpha fixed: 0.500, 0.625" in words
 
 
 def test_lists_that_differ_are_asked_once():
@@ -113,6 +116,8 @@ def test_settings_of_credit(tmp_path):
         RagSettings(credit="shapely")
     with pytest.raises(ParameterError, match=r"cutoff of at most 8 \(256 prompts.*use 'one-out'"):
         RagSettings(credit="shapley", cutoff=9)
+    with pytest.raises(ParameterError, match=r"n_samples=1.*n_samples=10"):
+        RagSettings(credit="citations", n_samples=1)
     path = tmp_path / "study.toml"
     path.write_text('datasets = ["lamp/4/dev"]\ncredit = "shapley"\n', encoding="utf-8")
     assert RagConfiguration.read(path).settings.credit == "shapley"
