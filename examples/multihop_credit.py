@@ -134,10 +134,17 @@ def main() -> None:
             told[name] += bool(np.ptp(own) > 1e-12)
     print(f"{documents['qid'].nunique()} questions, {len(documents)} documents, "
           f"{int(documents['supporting'].sum())} of them supporting")  # fmt: skip
-    print("maker         AUC    95 % interval   questions where credit differs")
-    for name, each in table.items():
-        low, high = mean_intervals(np.array([each]))
-        print(f"{name:12s} {np.nanmean(each):.3f}  [{low[0]:.3f}, {high[0]:.3f}]  {told[name]}")
+    print("maker         AUC    95 % interval   minus BM25, by question   questions with credit")
+    aucs = np.array([table[name] for name in MAKERS])
+    low, high = mean_intervals(aucs)
+    difference = aucs - aucs[MAKERS.index("BM25")]
+    below, above = mean_intervals(difference)
+    for i, name in enumerate(MAKERS):
+        apart = f"{np.nanmean(difference[i]):+.3f} [{below[i]:+.3f}, {above[i]:+.3f}]"
+        print(
+            f"{name:12s} {np.nanmean(aucs[i]):.3f}  [{low[i]:.3f}, {high[i]:.3f}]  "
+            f"{apart if name != 'BM25' else '':25s} {told[name]}"
+        )
 
 
 if __name__ == "__main__":

@@ -107,13 +107,13 @@ print("as a test collection:", sorted(path.name for path in (OUT / "labeled").it
 # Stop it when you like: each answer is in `experiment.sqlite` before it is used, and the same lines
 # go on. The table has, per policy: disparity of exposure (EE_D, lower is more even), exposure of
 # useful documents (EE_R) and quality of rankings (nDCG), the utility of answers, and the same
-# divided by the best single ranking's (EU).
+# divided by the best single ranking's (normalized EU).
 
 # %%
 results = study.run(print, keep_rankings=True)
 print(results.means.to_string(index=False, float_format="{:.4f}".format))
 uniform, fixed = (
-    results.means.set_index("policy").loc[name, "utility"] for name in ("alpha 0", "deterministic")
+    results.means.set_index("policy").loc[name, "EU"] for name in ("alpha 0", "deterministic")
 )
 print(f"utility from the fixed ranking to uniform sampling: {fixed:.3f} -> {uniform:.3f}")
 
@@ -137,7 +137,7 @@ place = results.save(OUT)
 # disparity of at least 5/20, however even the policy.
 
 # %%
-figure = fair_rag.plot_trade_off(results.values, "EE_D", "EU")
+figure = fair_rag.plot_trade_off(results.values, "EE_D", "normalized EU")
 figure.savefig(OUT / "06_disparity_and_utility.png", dpi=150)
 figure
 

@@ -126,7 +126,6 @@ def command(
     from fairtk.studies.fair_rag import (
         RagConfiguration,
         RagStudy,
-        readable,
         save_model_sections,
         saved_settings,
         write_figures,
@@ -175,17 +174,16 @@ def command(
     pages = save_model_sections(results, study.folder) if rankings else []
     for note in results.notes:
         click.echo(f"Note: {note}", err=True)
-    echo_frame(form, results.means if form in ("csv", "json") else readable(results.means))
+    echo_frame(form, results.means)
     if form == "table":
         click.echo(
             "\nEE_D: lower is more even exposure; the others: higher is better. EU: expected "
-            "utility of the answers; normalized EU: divided by the best single ranking's. CSV and "
-            "JSON call them utility and EU."
+            "utility of the answers; normalized EU: divided by the best single ranking's."
         )
         if results.has_credit:
             click.echo(
-                "AE_D, AE_R: the same of credit, what answers rest on. CreditGap: how far credit "
-                "is from exposure, 0 to 2. Table credit: with intervals."
+                "AE_D, AE_R: the same of credit, how much answers depend on documents. CreditGap: "
+                "squared distance of credit and exposure. Table credit: with intervals."
             )
         click.echo("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in results.seconds.items()))
         click.echo(f"Tables and figures: {place}")

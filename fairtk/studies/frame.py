@@ -312,7 +312,6 @@ def write_tables(
     folder: Path,
     tables: Mapping[str, pd.DataFrame | Table],
     latex: Callable[[Table], str] = latex_text,
-    read_as: Callable[[pd.DataFrame], pd.DataFrame] = pd.DataFrame,
 ) -> None:
     """Write tables into a study's folder: Markdown, LaTeX, and frames as CSV with all digits.
 
@@ -320,14 +319,13 @@ def write_tables(
         folder: the study's.
         tables: by name.
         latex: what makes LaTeX of a table.
-        read_as: what gives a frame the names that people read.
     """
     for name, table in tables.items():
         place = folder / TABLES_FOLDER / name
         if isinstance(table, pd.DataFrame):
             rows = table.astype(object).to_numpy().tolist()
             write_text(place.with_name(f"{name}.csv"), csv_text(list(table.columns), rows))
-            table = frame_table(read_as(table))
+            table = frame_table(table)
         write_text(place.with_name(f"{name}.md"), markdown_text(table))
         write_text(place.with_name(f"{name}.tex"), latex(table))
 

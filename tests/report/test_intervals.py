@@ -49,7 +49,7 @@ def test_equal_values(value):
 
 def test_intervals_end_at_the_bounds_of_the_measure():
     low, high = mean_intervals([[0.5, 0.9, 1.0, 1.0]], bounds=(0.0, 1.0))
-    assert 0 < low[0] and high[0] == 1
+    assert low[0] > 0 and high[0] == 1
     # a mean beyond them, as of an unbiased estimate, is inside its interval
     low, high = mean_intervals([[-0.2, -0.1, -0.3]], bounds=(0.0, 1.0))
     assert low[0] < -0.2 and high[0] == pytest.approx(-0.2 + 4.3027 * 0.1 / math.sqrt(3), abs=1e-4)

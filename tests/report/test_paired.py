@@ -131,10 +131,9 @@ def test_a_sign_vector_counts_between_its_two_means(values, shift):
 
 
 def test_randomization_interval_by_hand():
-    # differences 1 to 6, of 32 pairs of mirrored sign vectors two may be rejected at 90 %: 3 / 32 is
-    # below .1, 4 / 32 above. The smaller means of the vectors are the identity's (none), 1 alone
-    # (mean 1), 2 alone (2), 1 and 2 (1.5), ...: the fourth smallest, the identity's first, is 2,
-    # shared by 2 alone, 1 and 3, and 1, 2 and 3
+    # differences 1 to 6: 32 pairs of mirrored sign vectors. At 90 % at least 4 of them must count,
+    # since 3 / 32 is below .1. The smaller means are none (the identity), 1 (of 1 alone), 1.5 (1
+    # and 2), 2 (2 alone; 1 and 3; 1, 2 and 3), ...: the fourth smallest is 2
     found = paired_test(np.arange(1, 7), np.zeros(6), "randomization", confidence=0.9)
     assert found.p == 1 / 32  # all others have a mean nearer to 0 than 3.5
     assert (found.low, found.high) == (2, 5)

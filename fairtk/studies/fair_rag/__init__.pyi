@@ -9,7 +9,6 @@ from .labels import statistics as statistics
 from .labels import utility_labels as utility_labels
 from .results import RagResults as RagResults
 from .results import model_sections as model_sections
-from .results import readable as readable
 from .results import save_model_sections as save_model_sections
 from .results import saved_settings as saved_settings
 from .results import write_figures as write_figures

@@ -39,7 +39,7 @@ from fairtk.studies.fair_rag.tables import (
     GENERATOR,
     MEASURE,
     MODEL,
-    NAMES,
+    NORMALIZED_EU,
     OF_EXPOSURE,
     RETRIEVER,
     VALUE,
@@ -53,7 +53,7 @@ from fairtk.studies.fair_rag.tables import (
 AXES = {
     EE_D: "← more even exposure · disparity (EE-D)",
     EE_R: "ranking quality (EE-R) · more useful →",
-    EU: "normalized EU · better answers →",
+    NORMALIZED_EU: "normalized EU · better answers →",
 }
 """Measures in words, with what is better where."""
 _COLUMNS = 4
@@ -61,13 +61,19 @@ _SMALL = 8
 
 
 def plot_trade_off(
-    values: pd.DataFrame, x: str = EE_D, y: str = EU, by: str = RETRIEVER, points: bool = False
+    values: pd.DataFrame,
+    x: str = EE_D,
+    y: str = NORMALIZED_EU,
+    by: str = RETRIEVER,
+    points: bool = False,
+    straight: bool = False,
 ) -> Any:
     """Draw the means of two measures, a line per retriever (or generator) from alpha to alpha.
 
     The paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU), and appendices F to H:
     one panel per task and generator. Bars are 95 % t intervals over the queries; the hollow mark is
-    the deterministic run.
+    the deterministic run. Figure 5a, EE_R and normalized EU, prints the correlation of each line
+    with its interval (`correlation`).
 
     Args:
         values: a frame of values (see `fairtk.studies.fair_rag.tables`).
@@ -75,6 +81,8 @@ def plot_trade_off(
         y: the measure of the vertical axis.
         by: what the lines are: ``"retriever"`` or ``"generator"``; the other gives panels.
         points: whether each query under each policy is a dot, too.
+        straight: whether a dotted straight line joins the uniform policy (alpha 0) and the
+            deterministic run, where both were run: the means of mixtures of the two.
 
     Returns:
         A ``matplotlib.figure.Figure``; `fairtk.io.write_figure` writes SVG and PDF.
@@ -102,6 +110,17 @@ def plot_trade_off(
             )
         every_line = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
         draw_trade_off(axes, every_line, _axis(x), _axis(y))
+        for line, wide in panel.items() if straight else ():
+            means = wide.groupby(level=ALPHA, sort=False)[[x, y]].mean()
+            if {0.0, DETERMINISTIC} <= set(means.index):
+                ends = means.loc[[0.0, DETERMINISTIC]]
+                axes.plot(ends[x], ends[y], ":", color=looks[line].color, linewidth=1)
+        if (x, y) == (EE_R, NORMALIZED_EU):
+            texts = []
+            for line, wide in panel.items():
+                value, low, high = correlation(wide, x, y)
+                texts.append(f"{line}: r = {value:.2f} [{low:.2f}, {high:.2f}]")
+            axes.set_xlabel("\n".join([axes.get_xlabel(), *texts]), fontsize=_SMALL, color=INK)
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
     handles = {
         label: handle
@@ -121,7 +140,7 @@ def plot_trade_off(
 
 
 def plot_spread(
-    values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, EU), seed: int = 42
+    values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, NORMALIZED_EU), seed: int = 42
 ) -> Any:
     """Draw how queries spread at each alpha: boxes with a dot per query.
 
@@ -363,8 +382,42 @@ def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray
     return np.array(middle), np.array(away).T
 
 
-def _called(name: str) -> str:
-    return NAMES[EU] if name == EU else name
+def correlation(
+    wide: pd.DataFrame, x: str, y: str, resamples: int = 1000, seed: int = 42
+) -> tuple[float, float, float]:
+    """Return Pearson's correlation of two measures, with a percentile bootstrap interval.
+
+    The paper does not say which correlation it means. Here it is over all queries under all
+    policies; queries are drawn with all their points.
+
+    Args:
+        wide: values with the level ``qid`` in the index, a column per measure.
+        x: one measure.
+        y: the other.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    Returns:
+        The correlation and the ends of its 95 % interval; NaN without spread.
+    """
+    points = wide[[x, y]].dropna()
+    products = pd.DataFrame(
+        {"n": 1.0, "x": points[x], "y": points[y], "xx": points[x] ** 2, "yy": points[y] ** 2}
+    ).assign(xy=points[x] * points[y])
+    sums = products.groupby(level=QID).sum().sort_index().to_numpy()
+    if not len(sums):
+        return math.nan, math.nan, math.nan
+    drawn = np.random.default_rng(seed).multinomial(
+        len(sums), [1 / len(sums)] * len(sums), resamples
+    )
+    totals = np.concatenate([np.ones((1, len(sums))), drawn]) @ sums
+    n, sx, sy, sxx, syy, sxy = totals.T
+    spread = np.maximum(n * sxx - sx**2, 0.0) * np.maximum(n * syy - sy**2, 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        values = np.where(spread > 1e-12 * sxx * syy, (n * sxy - sx * sy) / np.sqrt(spread), np.nan)
+    defined = values[1:][~np.isnan(values[1:])]
+    low, high = np.quantile(defined, [0.025, 0.975]) if len(defined) else (math.nan, math.nan)
+    return float(values[0]), float(low), float(high)
 
 
 def _axis(name: str) -> str:
@@ -374,6 +427,8 @@ def _axis(name: str) -> str:
 def _bounds(name: str) -> tuple[float, float]:
     """Return a measure's bounds; none where the name is of a value that is no measure alone."""
     if name == EU:
+        return -math.inf, math.inf  # of any scale
+    if name == NORMALIZED_EU:
         return 0.0, math.inf  # divided by the best: of the deterministic run it may exceed 1
     with suppress(FairtkError):
         return bounds_of(parse(name))
@@ -424,10 +479,12 @@ def trade_off_words(values: pd.DataFrame, x: str, y: str, title: str) -> str:
         for (_, retriever, _), wide in models(values, "trade_off_words")
     ]
     head = f"Line chart of {title}, a line per retriever from alpha to alpha."
-    return f"{head} Means of {_called(x)} and {_called(y)}. {'. '.join(lines)}."
+    return f"{head} Means of {x} and {y}. {'. '.join(lines)}."
 
 
-def spread_words(values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, EU)) -> str:
+def spread_words(
+    values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, NORMALIZED_EU)
+) -> str:
     """Return the text alternative of `plot_spread`: quartiles of the queries at each alpha.
 
     Args:
@@ -436,7 +493,7 @@ def spread_words(values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, 
     """
     [(_, wide)] = models(values, "spread_words")
     lines = [
-        f"{_called(measure)}: "
+        f"{measure}: "
         + _at_each_alpha(wide[[measure]].dropna(), lambda part: part.quantile([0.25, 0.5, 0.75]))
         for measure in measures
     ]

@@ -31,6 +31,7 @@ from fairtk.studies.fair_rag.tables import (
     AE_D,
     ALPHA,
     APART,
+    COVERED,
     CREDIT_MEASURES,
     DETERMINISTIC,
     DOCUMENTS,
@@ -41,7 +42,7 @@ from fairtk.studies.fair_rag.tables import (
     INTERVAL,
     MEASURE,
     MODEL,
-    NAMES,
+    NORMALIZED_EU,
     ORACLE,
     PAPER,
     RETRIEVER,
@@ -59,10 +60,10 @@ from fairtk.studies.fair_rag.tables import (
 )
 from fairtk.studies.frame import frame_table, write_json, write_pictures, write_tables
 
-NDCG, UTILITY = "nDCG", "utility"
-MEASURES = (EE_D, EE_R, NDCG, UTILITY, EU)
-_READ_AS = {UTILITY: "EU", EU: NAMES[EU]}
-"""What people read instead of names in frames: two numbers are not both called EU."""
+NDCG = "nDCG"
+MEASURES = (EE_D, EE_R, NDCG, EU, NORMALIZED_EU)
+FORMAT = 1
+"""Of saved results; raised when names or meanings of values change."""
 _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", "percent useful")
 _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
 
@@ -74,9 +75,10 @@ class RagResults:
     Attributes:
         values: one row per model, policy, query and measure: ``task``, ``retriever``,
             ``generator``, ``alpha`` (a number, ``"oracle"`` or ``"deterministic"``), ``qid``,
-            ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, ``utility``: the expected utility, ``EU``:
-            normalized), ``value``. EE_D: lower is more even; all others: higher is better. With
-            credit those of `fairtk.studies.fair_rag.credit_values`, too.
+            ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, ``EU``: the expected utility, ``normalized
+            EU``: divided by the best single ranking's), ``value``. EE_D: lower is more even; all
+            others: higher is better. With credit those of `fairtk.studies.fair_rag.credit_values`,
+            too.
         sizes: ``task``, ``generator``, ``qid``, ``documents``, ``useful``.
         collections: per task and generator where the labels are from, queries looked at and left
             out, the statistics of Tables 13 to 15, agreement with published labels.
@@ -174,10 +176,11 @@ class RagResults:
                       place / "values.parquet")  # fmt: skip
         write_parquet(self.sizes, place / "sizes.parquet")
         tables = self.tables()
-        write_tables(place, tables, read_as=readable)
+        write_tables(place, tables)
         laid_out = paper_tables(tables["fairness_intervals"], tables["trade_offs"])
         write_tables(place, laid_out, fitted_latex)
         facts = {
+            "format": FORMAT,
             "settings": self.settings.as_json(),
             "notes": self.notes,
             "seconds": dict(self.seconds),
@@ -198,7 +201,8 @@ class RagResults:
             setting: the name of the settings; None: the only ones.
 
         Raises:
-            FormatError: there are no results in the folder, or a file is damaged.
+            FormatError: there are no results in the folder, they are of another format, or a file
+                is damaged.
             NotFoundError: there are results of several settings, and none or another is named.
         """
         there = saved_settings(folder)
@@ -210,6 +214,12 @@ class RagResults:
             raise NotFoundError(advice("setting", "setting (--setting)"), setting or "", there)
         place = Path(folder) / SETTINGS / str(setting)
         facts = read_json(place / FACTS)
+        if facts.get("format") != FORMAT:
+            raise FormatError(
+                f"expected results of format {FORMAT}, got format {facts.get('format', 'none')}: "
+                "run the study again; no prompt is requested again",
+                place / FACTS,
+            )
         values = read_parquet(place / "values.parquet")[0]
         chosen = dict(facts["settings"])
         return RagResults(
@@ -248,8 +258,12 @@ def _alpha(text: str) -> float | str:
 
 TRADE_OFFS = {
     "disparity_and_quality": (EE_D, EE_R, "ranking quality against disparity of exposure"),
-    "quality_and_utility": (EE_R, EU, "utility of answers against ranking quality"),
-    "disparity_and_utility": (EE_D, EU, "utility of answers against disparity of exposure"),
+    "quality_and_utility": (EE_R, NORMALIZED_EU, "utility of answers against ranking quality"),
+    "disparity_and_utility": (
+        EE_D,
+        NORMALIZED_EU,
+        "utility of answers against disparity of exposure",
+    ),
 }
 """The paper's Figures 4 and 5 by file name: x, y, and what they show."""
 
@@ -265,7 +279,7 @@ def write_figures(results: RagResults, folder: Path) -> None:
         if by == GENERATOR and results.values[GENERATOR].nunique() < 2:
             continue
         for name, (x, y, _) in TRADE_OFFS.items():
-            figure = plot_trade_off(results.values, x, y, by=by)
+            figure = plot_trade_off(results.values, x, y, by=by, straight=(x, y) == (EE_D, EE_R))
             write_pictures(figure, folder, f"{name}_by_{by}", "svg", "pdf")
     _write_requests(results, folder)
     for task, part in results.values.groupby(TASK, sort=False):
@@ -368,13 +382,18 @@ def _sections(
     slopes = _of(tables["trade_offs"], model)
     yield Section(
         "Slopes and areas of the trade-offs (Tables 3 to 5)",
-        ("The paper does not say how lines are fitted or areas closed, so both ways are shown.",),
-        _table(slopes[["x", "y", "statistic", VALUE, "low", "high", "covered", PAPER, APART]]),
+        (
+            "The paper does not say how lines are fitted or areas closed, so both ways are shown. "
+            "covered: the part of the range 0 to 1 of x that the runs cover; over the rest an area "
+            "is extrapolated. Intervals (low, high): 95 %, bootstrap over queries, not corrected "
+            "for the number of rows.",
+        ),
+        _table(slopes[["x", "y", "statistic", VALUE, "low", "high", COVERED, PAPER, APART]]),
     )
     for x, y, title in TRADE_OFFS.values():
         yield Section(
             title.capitalize(),
-            figure=plot_trade_off(beside, x, y),
+            figure=plot_trade_off(beside, x, y, straight=(x, y) == (EE_D, EE_R)),
             alternative=trade_off_words(beside, x, y, title),
         )
     yield Section(
@@ -436,15 +455,7 @@ def _of(frame: pd.DataFrame, key: tuple[str, ...], columns: list[str] = MODEL) -
     return frame[chosen]
 
 
-def readable(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the names that people read; CSV and JSON keep those of the frame."""
-    named = frame.rename(columns=_READ_AS)
-    axes = [name for name in ("x", "y") if name in named.columns]
-    return named.assign(**{name: named[name].replace(_READ_AS) for name in axes})
-
-
 def _table(frame: pd.DataFrame) -> Table:
-    frame = readable(frame)
     rest = frame.drop(columns=[c for c in (*MODEL, "table") if c in frame.columns])
     # the paper prints nothing for other models
     return frame_table(rest.loc[:, rest.notna().any().to_numpy()])

@@ -41,7 +41,7 @@ from fairtk.studies.fair_rag.labels import (
     label_task,
     nothing_useful,
 )
-from fairtk.studies.fair_rag.results import NDCG, UTILITY, RagResults, model_folder
+from fairtk.studies.fair_rag.results import NDCG, RagResults, model_folder
 from fairtk.studies.fair_rag.settings import (
     CITATIONS,
     NONE,
@@ -66,6 +66,7 @@ from fairtk.studies.fair_rag.tables import (
     GENERATOR,
     MEASURE,
     MODEL,
+    NORMALIZED_EU,
     OF_EXPOSURE,
     ORACLE,
     PLACE,
@@ -258,7 +259,9 @@ class RagStudy:
                     over=self.settings.eu_over,
                     deterministic=self.settings.eu_deterministic,
                 )
-                values.append(normalized.assign(**{MEASURE: EU})[list(values[-1].columns)])
+                values.append(
+                    normalized.assign(**{MEASURE: NORMALIZED_EU})[list(values[-1].columns)]
+                )
         if deferred:
             raise DeferredError(
                 f"these wait for answers from a batch of prompts: {listed(deferred, 3)}; run "
@@ -487,7 +490,7 @@ class RagStudy:
 
     def _values(self, task: LampTask, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the values of each query, and the utility of each answer."""
-        names = dict(zip(results.measures, (EE_D, EE_R, NDCG, UTILITY), strict=True))
+        names = dict(zip(results.measures, (EE_D, EE_R, NDCG, EU), strict=True))
         values = results.per_query.assign(
             **{
                 ALPHA: results.per_query["system"].map(self.settings.systems),
@@ -495,7 +498,7 @@ class RagStudy:
             }
         )
         drawn = results.per_sample
-        drawn = drawn[drawn[MEASURE].map(names) == UTILITY]
+        drawn = drawn[drawn[MEASURE].map(names) == EU]
         drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
         return values.drop(columns="system"), drawn[[ALPHA, QID, SAMPLE, VALUE]]
 

@@ -9,7 +9,7 @@ A frame of values has the columns
 ``generator``   ``"flan-t5-small"``, ``"flan-t5-base"``, ``"flan-t5-xxl"``, or another
 ``alpha``       of the sampled policies a number, else `DETERMINISTIC` or `ORACLE`
 ``qid``         the query
-``measure``     `EE_D` and `EE_R` (normalized), `EU` (normalized: `normalized_utility`)
+``measure``     `EE_D` and `EE_R` (normalized), `NORMALIZED_EU` (see `normalized_utility`), `EU`
 ``value``       the number; NaN where it is undefined
 ==============  ==================================================================================
 
@@ -51,9 +51,9 @@ TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
 MEASURE, VALUE = "measure", "value"
 DOCUMENTS, USEFUL = "documents", "useful"
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
-EE_D, EE_R, EU = "EE_D", "EE_R", "EU"
+EE_D, EE_R, EU, NORMALIZED_EU = "EE_D", "EE_R", "EU", "normalized EU"
 MODEL = [TASK, RETRIEVER, GENERATOR]
-NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", EU: "normalized EU"}
+NAMES = {EE_D: "disparity (EE-D)", EE_R: "ranking quality (EE-R)", NORMALIZED_EU: NORMALIZED_EU}
 """Measures in words."""
 
 
@@ -132,7 +132,7 @@ def sizes(qrels: pd.DataFrame, task: str, generator: str) -> pd.DataFrame:
     ]
 
 
-STATISTIC, TABLE = "statistic", "table"
+STATISTIC, TABLE, COVERED = "statistic", "table", "covered"
 PAPER, APART = "paper", "from paper"
 BASELINE, SLOPE, AREA = "baseline", "slope", "area"
 FAIRNESS_TABLES = {f"LaMP-{task}": 5 + task for task in range(1, 8)}
@@ -205,7 +205,7 @@ def fairness_intervals(
     deterministic value, too, and tested: one pair per query, since a query's points hang together.
 
     Args:
-        values: a frame of values (see `points`) with EE_D and EU.
+        values: a frame of values (see `points`) with EE_D and normalized EU.
         cutoff: k of the rankings.
         sizes: a frame of sizes; None: what is out of reach is not marked.
         edges: of the intervals, rising; each holds its lower end.
@@ -226,7 +226,7 @@ def fairness_intervals(
 
     Raises:
         ParameterError: `edges` do not rise.
-        NotFoundError: there are no values of EE_D or EU.
+        NotFoundError: there are no values of EE_D or normalized EU.
         InputError: a policy is unknown, or nothing to compare with.
     """
     where = "fairness_intervals"
@@ -236,7 +236,7 @@ def fairness_intervals(
     drawing = {"test": test, "confidence": confidence, "resamples": resamples, "seed": seed}
     parts = []
     for model, wide in models(values, where):
-        needed(wide, (EE_D, EU), where)
+        needed(wide, (EE_D, NORMALIZED_EU), where)
         floors = _floors(sizes, model, cutoff)
         parts.append(_intervals(model, wide, floors, edges, closed, drawing, correction))
     table = pd.concat(parts, ignore_index=True)
@@ -249,7 +249,7 @@ def baselines(values: pd.DataFrame) -> pd.DataFrame:
     """Return each model's mean utility of the deterministic run, beside the paper's.
 
     Args:
-        values: a frame of values with EU.
+        values: a frame of values with normalized EU.
 
     Returns:
         ``task``, ``retriever``, ``generator``, ``value``, ``queries``, ``table``, ``paper``,
@@ -257,7 +257,7 @@ def baselines(values: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     for model, wide in models(values, "baselines"):
-        needed(wide, (EU,), "baselines")
+        needed(wide, (NORMALIZED_EU,), "baselines")
         fixed = _deterministic(wide, model)
         rows.append([*model, fixed.mean(), len(fixed)])
     table = pd.DataFrame(rows, columns=[*MODEL, VALUE, "queries"])
@@ -266,7 +266,7 @@ def baselines(values: pd.DataFrame) -> pd.DataFrame:
 
 
 def _deterministic(wide: pd.DataFrame, model: tuple[Any, ...]) -> pd.Series:
-    fixed = wide.loc[wide.index.get_level_values(ALPHA) == DETERMINISTIC, EU]
+    fixed = wide.loc[wide.index.get_level_values(ALPHA) == DETERMINISTIC, NORMALIZED_EU]
     if fixed.isna().all():
         raise InputError(
             f"there is no deterministic run of {' with '.join(map(str, model[1:]))} on {model[0]} "
@@ -296,7 +296,7 @@ def _intervals(
 ) -> pd.DataFrame:
     fixed = _deterministic(wide, model)
     is_sampled = sampled(wide.index.get_level_values(ALPHA).to_series()).to_numpy()
-    points = wide[is_sampled].dropna(subset=[EE_D, EU])
+    points = wide[is_sampled].dropna(subset=[EE_D, NORMALIZED_EU])
     disparity = np.round(points[EE_D].to_numpy(), _DIGITS)
     place: IntArray = np.searchsorted(np.asarray(edges), disparity, side="right") - 1
     # with one digit, as the paper prints them, where that is the edge
@@ -306,7 +306,7 @@ def _intervals(
     rows = []
     for number, high in enumerate(edges[1:]):
         end = "]" if closed and number == last else ")"
-        own = points[EU][place == number]
+        own = points[NORMALIZED_EU][place == number]
         per_query = own.groupby(level=QID).mean()
         both = per_query.index.intersection(fixed.index)
         tested = paired_test(per_query[both], fixed[both], **drawing)
@@ -340,7 +340,7 @@ def _intervals(
     return table
 
 
-TRADE_OFFS = {3: (EE_D, EE_R), 4: (EE_R, EU), 5: (EE_D, EU)}
+TRADE_OFFS = {3: (EE_D, EE_R), 4: (EE_R, NORMALIZED_EU), 5: (EE_D, NORMALIZED_EU)}
 """What the paper's tables set against what: x and y."""
 
 
@@ -369,7 +369,7 @@ def trade_offs(
         One row per trade-off, model and statistic: ``table``, ``task``, ``retriever``,
         ``generator``, ``x``, ``y``, ``statistic``, ``value``, ``low``, ``high``, ``queries``,
         ``covered`` (the share of [0, 1] between the smallest and the largest mean x: the rest of
-        an area is a guess), ``paper``, ``from paper``.
+        an area is extrapolated), ``paper``, ``from paper``.
     """
     rows = []
     for model, wide in models(values, "trade_offs"):
@@ -390,7 +390,7 @@ def trade_offs(
                 one = curves[name]
                 ends = [one.value, one.low, one.high, len(first), covered]
                 rows.append([table, *model, x, y, name, *ends])
-    columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", "covered"]
+    columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", COVERED]
     result = pd.DataFrame(rows, columns=columns)
     of_slope = result[STATISTIC].astype(str).str.startswith(SLOPE)
     printed = pd.Series(np.where(of_slope, SLOPE, AREA), index=result.index)
@@ -472,8 +472,8 @@ def _difference(value: float) -> str:
 
 def _interval_table(of: str, number: int, heads: list[str], rows: list[list[str]]) -> Table:
     caption = (
-        f"{of}{_in_paper(number)}: mean {NAMES[EU]} of the rankings whose {NAMES[EE_D]} is in an "
-        "interval, minus that of the fixed ranking (in parentheses). Bold: not negative."
+        f"{of}{_in_paper(number)}: mean {NORMALIZED_EU} of the rankings whose {NAMES[EE_D]} is in "
+        "an interval, minus that of the fixed ranking (in parentheses). Bold: not negative."
     )
     note = (
         "Empty: no ranking is there. Not all queries have rankings in an interval; the same by "
@@ -502,6 +502,13 @@ def _slope_table(part: pd.DataFrame, number: int) -> Table:
         "all alphas, and below the curve of the means of each alpha, over 0 to 1."
     )
     note = "Other ways to fit and to close, with intervals, are in trade_offs.csv."
+    if COVERED in part:
+        low, high = part[COVERED].min(), part[COVERED].max()
+        share = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}, by model,"
+        note = (
+            f"The runs cover {share} of the range 0 to 1 of {x}; over the rest the area is "
+            f"extrapolated. {note}"
+        )
     return Table(["Task", *first], rows, caption, note)
 
 
@@ -604,14 +611,14 @@ def normalized_utility(
     own = place if over == "generator" else [*MODEL, QID]
     highest = utilities[counted].groupby(own)[VALUE].max().rename("_own").reset_index()
     oracle = utilities[utilities[ALPHA] == ORACLE].groupby(place)[VALUE].max()
-    means = utilities.groupby([*MODEL, ALPHA, QID], sort=False)[VALUE].mean().rename("EU")
+    means = utilities.groupby([*MODEL, ALPHA, QID], sort=False)[VALUE].mean().rename(EU)
     table = means.reset_index().merge(highest, on=own, how="left")
     table = table.merge(oracle.rename("_oracle").reset_index(), on=place, how="left")
     lacking = table["_oracle"].isna()
     best = table["_own"].fillna(-np.inf).clip(lower=table["_oracle"])  # the oracle's own rows
     table[BEST] = best.where(~lacking)
     # the published code: 1 wherever the best is 0, whatever the mean
-    ratio = table["EU"] / table[BEST].where(table[BEST] != 0)
+    ratio = table[EU] / table[BEST].where(table[BEST] != 0)
     table[VALUE] = ratio.where(table[BEST] != 0, nothing).where(~lacking)
     if lacking.any():
         qids = list(dict.fromkeys(table.loc[lacking, QID]))
@@ -621,7 +628,7 @@ def normalized_utility(
             UndefinedWarning,
             stacklevel=2,
         )
-    return table[[*MODEL, ALPHA, QID, "EU", BEST, VALUE]]
+    return table[[*MODEL, ALPHA, QID, EU, BEST, VALUE]]
 
 
 AE_D, AE_R, GAP = "AE_D", "AE_R", "CreditGap"

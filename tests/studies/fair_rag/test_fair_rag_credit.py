@@ -165,7 +165,7 @@ def test_a_study_with_credit(tmp_path, maker):
         for alpha, part in results.values.groupby("alpha"):
             wide = part.pivot(index="qid", columns="measure", values="value")
             if alpha != "oracle":
-                gain = wide["utility"] - nothing[wide.index]
+                gain = wide["EU"] - nothing[wide.index]
                 assert wide["credit sum"].tolist() == pytest.approx(gain.tolist())
     place = results.save(tmp_path)
     assert (place / "tables" / "credit_by_place.csv").exists()
@@ -184,7 +184,7 @@ def test_citations_are_read_from_the_answers_and_ask_nothing(tmp_path):
     results = SimpleNamespace(rankings=lambda name: answers)
     credit = own.credit(own.tasks[0], "BM25", None, QRELS, results)
     assert list(credit) == ["alpha 0", "alpha 8", "deterministic"]
-    assert credit["alpha 0"]["credit"].tolist() == [0, 1] * 4
+    assert credit["alpha 0"]["credit"].tolist() == [0, 1] * 5
     assert not (tmp_path / "experiment.sqlite").exists()
 
 

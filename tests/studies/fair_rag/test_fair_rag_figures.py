@@ -11,6 +11,7 @@ from fairtk import FairSampler
 from fairtk.errors import ColumnError, InputError, NotFoundError, ParameterError
 from fairtk.io import write_figure
 from fairtk.studies.fair_rag import plot_requests, plot_spread, plot_trade_off
+from fairtk.studies.fair_rag.figures import correlation
 
 pytest.importorskip("matplotlib")
 MODELS = [("LaMP-4", r, g) for g in ("small", "base") for r in ("BM25", "SPLADE", "Contriever")]
@@ -57,14 +58,14 @@ def test_every_word_can_be_read(values):
 
 
 def test_a_trade_off_shows_the_means(values):
-    figure = plot_trade_off(values, "EE_D", "EU")
+    figure = plot_trade_off(values, "EE_D", "normalized EU")
     panels = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title() for axes in panels] == ["LaMP-4, small", "LaMP-4, base"]
     lines = {line.get_label(): line for line in panels[0].get_lines()}
     own = values[(values["generator"] == "small") & (values["retriever"] == "SPLADE")]
     means = own.groupby(["measure", "alpha"])["value"].mean()
     order = [1, 2, 4, 8, "deterministic"]
-    for axis, measure in zip(lines["SPLADE"].get_data(), ("EE_D", "EU"), strict=True):
+    for axis, measure in zip(lines["SPLADE"].get_data(), ("EE_D", "normalized EU"), strict=True):
         assert axis == pytest.approx([means[measure, alpha] for alpha in order])
     drawn = [lines[name] for name in ("BM25", "SPLADE", "Contriever")]
     for look in ("get_marker", "get_linestyle", "get_color"):
@@ -72,7 +73,7 @@ def test_a_trade_off_shows_the_means(values):
     assert "more even exposure" in panels[0].get_xlabel() and "←" in panels[0].get_xlabel()
     assert "better answers →" in panels[0].get_ylabel()
     assert "alpha 1, 2, 4, 8; hollow: the fixed ranking" in figure.get_suptitle()
-    by_generator = plot_trade_off(values, "EE_R", "EU", by="generator", points=True)
+    by_generator = plot_trade_off(values, "EE_R", "normalized EU", by="generator", points=True)
     assert [a.get_title() for a in by_generator.axes] == [
         "LaMP-4, BM25",
         "LaMP-4, SPLADE",
@@ -131,8 +132,8 @@ def test_figures_are_written_alike_each_time(values, tmp_path, kind):
 def test_any_measure_is_drawn_within_its_own_bounds(values):
     """CreditGap ends at 2, nDCG at 1; utility is no measure of fairtk's, and has no bounds."""
     ends = {}
-    for name in ("CreditGap", "nDCG", "utility"):
-        other = values.replace({"measure": {"EU": name}})
+    for name in ("CreditGap", "nDCG", "EU"):
+        other = values.replace({"measure": {"normalized EU": name}})
         chosen = (other["measure"] == name) & (other["qid"] > "q01")
         # two queries low, the others at 2 (at 1 for nDCG): t intervals reach above
         most = 1.0 if name == "nDCG" else 2.0
@@ -142,13 +143,13 @@ def test_any_measure_is_drawn_within_its_own_bounds(values):
         assert axes.get_ylabel() == name
         bars = [path for c in axes.collections for path in c.get_segments()]
         ends[name] = max(point[1] for bar in bars for point in bar)
-    assert ends["CreditGap"] == 2 and ends["nDCG"] == 1 and ends["utility"] > 2
-    assert plot_spread(values.replace({"measure": {"EU": "nDCG"}}), ("nDCG",)).axes
+    assert ends["CreditGap"] == 2 and ends["nDCG"] == 1 and ends["EU"] > 2
+    assert plot_spread(values.replace({"measure": {"normalized EU": "nDCG"}}), ("nDCG",)).axes
 
 
 def test_undefined_values_are_left_out(values):
     lost = values.assign(value=values["value"].where(values["qid"] != "q00"))
-    figure = plot_trade_off(lost, "EE_D", "EU")
+    figure = plot_trade_off(lost, "EE_D", "normalized EU")
     [line] = [x for x in figure.axes[0].get_lines() if x.get_label() == "BM25"]
     assert not np.isnan(line.get_data()).any()
     assert len(plot_spread(lost).axes) == 18
@@ -166,3 +167,34 @@ def test_bad_input(values):
         plot_requests(pd.concat([run, run.assign(qid="r")]), cutoff=4)
     with pytest.raises(ColumnError, match="sample"):
         plot_requests(sampled_run().drop(columns="sample"), cutoff=4)
+
+
+def test_the_correlation_of_figure_5a(values):
+    # queries a and b at two alphas: x 0 1 0 1, y 0 1 1 0: no correlation; y = 2 x + 1: 1
+    index = pd.MultiIndex.from_tuples(
+        [(0, "a"), (1, "a"), (0, "b"), (1, "b")], names=["alpha", "qid"]
+    )
+    wide = pd.DataFrame({"x": [0, 1, 0, 1], "y": [0, 1, 1, 0], "z": [1, 3, 1, 3]}, index=index)
+    assert correlation(wide, "x", "y")[0] == pytest.approx(0)
+    assert correlation(wide, "x", "z") == pytest.approx((1, 1, 1))
+    assert np.isnan(correlation(wide.assign(y=1.0), "x", "y")).all()
+    rng = np.random.default_rng(0)
+    many = pd.DataFrame(rng.normal(size=(200, 2)), columns=["x", "y"])
+    many["y"] += many["x"]
+    many.index = pd.MultiIndex.from_product(
+        [[0, 1], [f"q{i}" for i in range(100)]], names=index.names
+    )
+    value, low, high = correlation(many, "x", "y")
+    assert value == pytest.approx(np.corrcoef(many["x"], many["y"])[0, 1]) and low < value < high
+    figure = plot_trade_off(values, "EE_R", "normalized EU")
+    assert "r = " in figure.axes[0].get_xlabel()
+
+
+def test_the_straight_line_of_figure_4(values):
+    uniform = values[values["alpha"] == min(a for a in values["alpha"] if a != "deterministic")]
+    values = pd.concat([values, uniform.assign(alpha=0.0, value=uniform["value"] / 2)])
+    counts = [
+        len(plot_trade_off(values, "EE_D", "EE_R", straight=straight).axes[0].lines)
+        for straight in (False, True)
+    ]
+    assert counts[1] - counts[0] == len(values.drop_duplicates(["retriever"]))

@@ -51,7 +51,7 @@ def test_each_policy_has_each_value_of_each_query(done):
     _, _, results, _ = done
     values = results.values
     assert set(values["alpha"]) == {0.0, 8.0, "oracle", "deterministic"}
-    assert set(values["measure"]) == {"EE_D", "EE_R", "nDCG", "utility", "EU"}
+    assert set(values["measure"]) == {"EE_D", "EE_R", "nDCG", "EU", "normalized EU"}
     kept = results.collections["queries"].iloc[0]
     assert len(values) == 4 * 5 * kept and not values["value"].isna().any()
     fixed = values[(values["alpha"] == "deterministic") & (values["measure"] == "EE_D")]
@@ -203,5 +203,7 @@ def test_two_retrievers_share_folder_and_answers(done):
     found = both.run()  # a warning would be an error here
     assert found.means["retriever"].tolist() == ["BM25"] * 4 + ["other"] * 4
     first = found.values[found.values["retriever"] == "BM25"].reset_index(drop=True)
-    same = first["measure"] != "EU"  # whose best ranking may be the other retriever's oracle
+    same = (
+        first["measure"] != "normalized EU"
+    )  # whose best ranking may be the other retriever's oracle
     pd.testing.assert_frame_equal(first[same], results.values[same])

@@ -29,7 +29,7 @@ def values(points):
         [
             (*MODEL, alpha, qid, measure, value)
             for alpha, qid, disparity, utility in points
-            for measure, value in (("EE_D", disparity), ("EU", utility))
+            for measure, value in (("EE_D", disparity), ("normalized EU", utility))
         ],
         columns=COLUMNS,
     )
@@ -118,9 +118,11 @@ def test_the_test_has_one_pair_per_query():
     table = fairness_intervals(found, cutoff=5, correction="none")
     one = found[(found["retriever"] == "BM25") & (found["alpha"] != "deterministic")]
     wide = one.pivot(index=["alpha", "qid"], columns="measure", values="value")
-    inside = wide[(wide["EE_D"] >= 0.6) & (wide["EE_D"] < 0.8)]["EU"].groupby("qid").mean()
+    inside = (
+        wide[(wide["EE_D"] >= 0.6) & (wide["EE_D"] < 0.8)]["normalized EU"].groupby("qid").mean()
+    )
     fixed = found[(found["retriever"] == "BM25") & (found["alpha"] == "deterministic")]
-    fixed = fixed[fixed["measure"] == "EU"].set_index("qid")["value"][inside.index]
+    fixed = fixed[fixed["measure"] == "normalized EU"].set_index("qid")["value"][inside.index]
     wanted = paired_test(inside, fixed)
     row = table[(table["retriever"] == "BM25") & (table["interval"] == "[0.6, 0.8)")].iloc[0]
     assert row["p"] == pytest.approx(wanted.p) and row["queries"] == wanted.n
@@ -156,9 +158,9 @@ def test_beside_the_paper():
 
 def test_the_order_of_rows_does_not_matter():
     found = study()
-    table = fairness_intervals(found, cutoff=5, test="bootstrap", resamples=200)
+    table = fairness_intervals(found, cutoff=5, test="randomization", resamples=200)
     mixed = found.sample(frac=1, random_state=1)
-    again = fairness_intervals(mixed, cutoff=5, test="bootstrap", resamples=200)
+    again = fairness_intervals(mixed, cutoff=5, test="randomization", resamples=200)
     keys = ["retriever", "interval"]
     pd.testing.assert_frame_equal(
         table.sort_values(keys, ignore_index=True), again.sort_values(keys, ignore_index=True)
@@ -169,7 +171,7 @@ def test_bad_input():
     found = values([(1, "a", 0.3, 0.8), *FIXED])
     with pytest.raises(ParameterError, match="edges must rise"):
         fairness_intervals(found, cutoff=5, edges=(0, 0.5, 0.5))
-    with pytest.raises(NotFoundError, match="EU"):
+    with pytest.raises(NotFoundError, match="normalized EU"):
         fairness_intervals(found[found["measure"] == "EE_D"], cutoff=5)
     with pytest.raises(DuplicateError, match="two values for .*'qid': 'a'"):
         fairness_intervals(pd.concat([found, found]), cutoff=5)

@@ -117,7 +117,7 @@ def whole(tmp_path_factory):
 def test_utility_falls_from_the_fixed_ranking_to_uniform(whole, tmp_path_factory):
     folder = tmp_path_factory.getbasetemp() / "whole-rag0"
     [path] = folder.glob("out/settings/*/tables/means.csv")
-    utility = pd.read_csv(path).set_index("policy")["utility"]
+    utility = pd.read_csv(path).set_index("policy")["EU"]
     assert utility["deterministic"] >= utility["alpha 8"] > utility["alpha 2"] > utility["alpha 0"]
     assert utility["deterministic"] - utility["alpha 0"] > 0.2
 

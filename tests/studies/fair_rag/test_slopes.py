@@ -21,10 +21,10 @@ def test_slopes_and_areas():
     one = one[(one["retriever"] == "BM25") & one["alpha"].isin(ALPHAS)]
     wide = one.pivot(index=["alpha", "qid"], columns="measure", values="value")
     found = table[(table["retriever"] == "BM25") & (table["table"] == 5)].set_index("statistic")
-    slope = np.polyfit(wide["EE_D"], wide["EU"], 1)[0]
+    slope = np.polyfit(wide["EE_D"], wide["normalized EU"], 1)[0]
     assert found.loc["slope of points", "value"] == pytest.approx(slope)
     means = wide.groupby("alpha").mean()
-    steps = np.interp([0, *means["EE_D"], 1], means["EE_D"], means["EU"])
+    steps = np.interp([0, *means["EE_D"], 1], means["EE_D"], means["normalized EU"])
     area = np.trapezoid(steps, [0, *means["EE_D"], 1])
     assert found.loc["area of means", "value"] == pytest.approx(area)
     assert found["covered"].iloc[0] == pytest.approx(np.ptp(means["EE_D"]))
@@ -58,7 +58,7 @@ def test_rows_may_come_in_any_order_and_runs_may_lack_measures():
     )
     repeated = values.set_index(np.zeros(len(values), dtype=int))  # as pd.concat leaves it
     pd.testing.assert_frame_equal(trade_offs(repeated, **QUICK), table)
-    assert set(trade_offs(values[values["measure"] != "EU"], **QUICK)["table"]) == {3}
+    assert set(trade_offs(values[values["measure"] != "normalized EU"], **QUICK)["table"]) == {3}
     lost = values.drop(values[(values["qid"] == "q03") & (values["alpha"] == 2)].index)
     assert (trade_offs(lost, **QUICK)["queries"] == 40).all()
 

@@ -22,7 +22,7 @@ def study(n_queries=40, models=MODELS, seed=0):
             relevance = np.clip(0.3 + (0.12 + 0.05 * number) * disparity + taste, 0, 1)
             utility = np.clip(0.2 + 0.1 * disparity + taste + rng.normal(0, 0.03, n_queries), 0, 1)
             for qid, *found in zip(range(n_queries), disparity, relevance, utility, strict=True):
-                for measure, value in zip(("EE_D", "EE_R", "EU"), found, strict=True):
+                for measure, value in zip(("EE_D", "EE_R", "normalized EU"), found, strict=True):
                     rows.append((*model, alpha, f"q{qid:02}", measure, value))
     columns = ["task", "retriever", "generator", "alpha", "qid", "measure", "value"]
     return pd.DataFrame(rows, columns=columns)
