@@ -97,8 +97,10 @@ def command(
       lambda = [0.3, 0.5, 0.7]           # the folds without a topic; without: all systems
       [options.mmr]                      # settings of the other systems, and those that
                                          # [options."fair-qr + exposure re-ranking"] has alone
-      [targets]                          # fixed ones, beside those from judgments: uniform,
-      gender = "uniform"                 # shares by group, or a file with group and weight
+      [targets]                          # further ones, one or a list: relevance, uniform,
+      gender = ["relevance", "uniform"]  # shares by group, or a file with group and weight;
+                                         # the default is relevance+population where there is
+                                         # a background (gender, regions), else relevance
       [[retriever]]                      # several, the first BM25: kind = bm25, vector or
       kind = "bm25"                      # module:factory; a name, threads, other settings
       [llm]                              # or several [[llm]], each with a name
@@ -184,11 +186,12 @@ def _echo_results(results: StudyResults, form: str) -> None:
     if form != "table":
         echo_frame(form, results.table)
         return
-    from fairtk.studies.fair_qr import change_table, comparison
+    from fairtk.studies.fair_qr import change_table, comparison, paper_table
 
-    table = comparison(results)
-    echo_table([*table.columns, ""], [[*row, ""] for row in table.rows])
-    click.echo(table.caption)
+    for table in (comparison(results), paper_table(results)):
+        if table.rows:
+            echo_table([*table.columns, ""], [[*row, ""] for row in table.rows])
+            click.echo(table.caption)
     for attribute in results.explained:
         click.echo(change_table(results, attribute).caption.partition(" Shown:")[0])
     if len(results.missing):

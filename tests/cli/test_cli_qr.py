@@ -87,8 +87,10 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     lines = done.stdout.splitlines()
     assert lines[0].split("  ")[0] == "system" and "gender nDCG x AWRF@5" in lines[0]
     assert [line.split()[0] for line in lines[2:4]] == ["bm25", "fair-qr"]
-    assert lines[4].startswith("Means over 8 topics. + or -: above or below BM25, p < 0.05")
-    assert lines[5].startswith("FAIR-QR against BM25 by gender, topic by topic: the product rose")
+    start = "Means over 8 topics. Target: relevance+population. + or -: above or below BM25, p < 0.05"
+    assert lines[4].startswith(start)
+    about = "FAIR-QR against BM25 by gender (target relevance+population), topic by topic"
+    assert lines[5].startswith(about)
     assert len(lines) == 6
     told = [line for line in done.stderr.splitlines() if not line.startswith("Note: ")]
     assert told[:3] == ["1/3 gender: bm25", "2/3 gender: fair-qr",

@@ -11,5 +11,6 @@ from .study import Study as Study
 # isort: split
 from .report import change_table as change_table
 from .report import comparison as comparison
+from .report import paper_table as paper_table
 from .systems import make_model as make_model
 from .systems import with_model as with_model

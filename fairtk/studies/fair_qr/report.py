@@ -34,7 +34,7 @@ from fairtk.io import (
 )
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, interval, save_sections, signed
-from fairtk.studies.fair_qr.systems import BM25, FAIR_QR, RANDOM, TUNED
+from fairtk.studies.fair_qr.systems import BM25, FAIR_QR, NOT_RERANKED, RANDOM, TUNED
 from fairtk.studies.fair_qr.values import (
     FAIRNESS,
     LEAST_KEPT,
@@ -55,6 +55,48 @@ from fairtk.transformers import SHARE, plot_trace, target_shares
 
 if TYPE_CHECKING:
     from fairtk.studies.fair_qr.results import StudyResults
+
+PAPER = {  # system, attribute ("" where the measure does not depend on groups), measure
+    (BM25, "", NDCG): 0.6638,
+    ("vector-search", "", NDCG): 0.4771,
+    (FAIR_QR, "gender", NDCG): 0.6530,
+    (NOT_RERANKED, "gender", NDCG): 0.6423,
+    (BM25, "gender", FAIRNESS): 0.8857,
+    (BM25, "geography", FAIRNESS): 0.7895,
+    (FAIR_QR, "gender", PRODUCT): 0.6083,
+    (FAIR_QR, "geography", FAIRNESS): 0.7661,
+}
+"""Table 1 of FAIR-QR (Chen and Fang 2025), as far as it is known."""
+PAPER_CUTOFF, PAPER_ATTRIBUTES = 20, ("gender", "geography")
+
+
+def paper_table(results: StudyResults) -> Table:
+    """Return the numbers that the FAIR-QR paper reports, next to the study's.
+
+    There are no rows for other attributes, cutoffs and systems than the paper's.
+    """
+    table, rows = results.table, []
+    for (system, of, measure), printed in PAPER.items():
+        for attribute in dict.fromkeys(table["attribute"]):
+            base = attribute.partition(" (")[0]
+            own = table[(table["attribute"] == attribute) & (table["system"] == system)]
+            known = results.settings.cutoff == PAPER_CUTOFF and base in PAPER_ATTRIBUTES
+            if known and len(own) and of in ("", base):
+                value = float(own[measure].iloc[0])
+                target = results.data.target_of(attribute)
+                cells = [f"{value:.4f}", f"{printed:.4f}", signed(value - printed)]
+                rows.append([attribute, target, system, measure, *cells])
+    caption = (
+        f"{results.data.name}, {len(results.data.topics)} topics, next to Table 1 of FAIR-QR "
+        "(Chen and Fang 2025). The data differ: the paper ran on the 6.5 million articles of TREC "
+        "Fair Ranking 2022 with GPT-4o. It does not say on which topics, with which settings of "
+        "BM25, which nDCG and which exposure; its target is proportional to relevance. Its two "
+        "numbers by geography contradict each other: .7661 is called the highest AWRF, and BM25 "
+        "has .7895. The others of its Table 1 are not known here."
+    )
+    heads = ["attribute", "target", "system", "measure", "here", "paper", "difference"]
+    return Table(heads, rows, caption)
+
 
 UNKNOWN = "-"
 """In place of a price or a count that nobody knows; 0 is one that is known."""
@@ -90,8 +132,8 @@ def comparison(results: StudyResults) -> Table:
     if settings.correction != "none":
         test += f", {settings.correction} over the systems of an attribute"
     caption = (
-        f"Means over {len(results.data.topics)} topics. {HIGHER} or {LOWER}: above or below BM25, "
-        f"p < {LEVEL} ({test}). nDCG as in "
+        f"Means over {len(results.data.topics)} topics. {results.data.target_text} {HIGHER} or "
+        f"{LOWER}: above or below BM25, p < {LEVEL} ({test}). nDCG as in "
         f"{'the track (ranks 1 and 2 weigh alike)' if settings.ndcg == 'TREC' else 'trec_eval'}. "
         f"Queries without a result have the worst value.{results.pairs}{_on_missing(table)}"
     )
@@ -109,7 +151,8 @@ def interval_table(results: StudyResults) -> Table:
         rows.append([row["attribute"], row["system"], *changes, f"{row['product of means']:.4f}"])
     caption = (
         f"Changes from BM25 with {INTERVALS}, {_uncorrected(rows)}. The tests are in the table of "
-        "systems. The product of the means is not the mean of the products."
+        f"systems. {results.data.target_text} The product of the means is not the mean of the "
+        "products."
     )
     return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
 
@@ -129,6 +172,7 @@ def variation_table(results: StudyResults) -> Table:
         rows.append([row["attribute"], row["variation"], row["setting"], *means, change, mean])
     caption = (
         "FAIR-QR with one setting varied; the others as configured. Exploratory: not tested. "
+        f"{results.data.target_text} "
         f"Change: of the product, from BM25, with {INTERVALS}, {_uncorrected(rows)}."
     )
     heads = ["attribute", "setting", "value", *MEASURES, "change", "refinements kept"]
@@ -147,7 +191,7 @@ def control_table(results: StudyResults) -> Table:
         rows.append([str(attribute), str(system), str(against), *cells])
     caption = (
         f"Paired differences with {INTERVALS}, {_uncorrected(rows)}. Tests against BM25 are in "
-        "the table of systems; the other pairs are not tested. "
+        f"the table of systems; the other pairs are not tested. {results.data.target_text} "
         f"{RANDOM} is FAIR-QR's loop with as many words as the model added, of middle frequency, "
         "drawn by chance from the collection: what it gains over BM25 is noise."
     )
@@ -166,7 +210,8 @@ def drift_table(results: StudyResults) -> Table:
         for _, row in results.drift.iterrows()
     ]
     caption = (
-        "Against BM25. Words kept: share of the original words in the last kept query; overlap: "
+        f"Against BM25. {results.data.target_text} Words kept: share of the original words in the "
+        "last kept query; overlap: "
         f"share of the first list's top {results.settings.cutoff} that is in the top; both over "
         "topics with a kept refinement, if a system refines. Lost per gained: nDCG lost per AWRF "
         "gained (empty: none gained). Below "
@@ -189,8 +234,8 @@ def tuning_table(results: StudyResults) -> Table:
     ]
     caption = (
         f"Settings with the best mean {PRODUCT} over the topics of the other folds, with which the "
-        "topics of a fold are ranked. Calls: that tuning paid for; recorded answers are not paid "
-        "for again."
+        f"topics of a fold are ranked. {results.data.target_text} Calls: that tuning paid for; "
+        "recorded answers are not paid for again."
     )
     heads = ["attribute", "system", "fold", "settings", f"{PRODUCT} there", "topics", "seconds"]
     return Table([*heads, "calls"], rows, caption)
@@ -258,8 +303,8 @@ def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table
     ]
     up, down = int((frame[MEASURES[2]] > 0).sum()), int((frame[MEASURES[2]] < 0).sum())
     caption = (
-        f"FAIR-QR against BM25 by {attribute}, topic by topic: the product rose for {up} of "
-        f"{len(frame)} topics and fell for {down}. Its mean change, "
+        f"FAIR-QR against BM25 by {_with_target(results, attribute)}, topic by topic: the product "
+        f"rose for {up} of {len(frame)} topics and fell for {down}. Its mean change, "
         f"{frame[MEASURES[2]].mean():+.4f}, is {frame['by AWRF'].mean():+.4f} by AWRF and "
         f"{frame['by nDCG'].mean():+.4f} by nDCG. Shown: the largest losses and gains; groups in "
         "brackets were asked for, but the list was not kept."
@@ -270,6 +315,12 @@ def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table
 
 def _uncorrected(rows: list[list[str]]) -> str:
     return f"not corrected for {len(rows)} comparisons"
+
+
+def _with_target(results: StudyResults, attribute: str) -> str:
+    """Return an attribute with its target, unless its name has it: ``gender (target uniform)``."""
+    target = results.data.target_of(attribute)
+    return attribute if attribute.endswith(f"({target})") else f"{attribute} (target {target})"
 
 
 def _mean(row: Any, measure: str) -> str:
@@ -314,6 +365,7 @@ _TABLES: Mapping[str, tuple[str, Callable[[StudyResults], Table]]] = {
     "intervals": ("Changes from BM25", interval_table),
     "variations": ("Settings of FAIR-QR", variation_table),
     "controls": ("Controls", control_table),
+    "paper": ("Next to the paper", paper_table),
     "drift": ("Drift", drift_table),
     "tuning": ("Settings chosen by tuning", tuning_table),
     "iterations": ("Refinements", iteration_table),
@@ -339,7 +391,7 @@ def plot_trade_off(results: StudyResults) -> Any:
     table = results.table
     columns = 2 * table["attribute"].nunique()  # of the legend, which has a line per system
     height = 3.9 + 0.2 * math.ceil(table["system"].nunique() / columns)
-    figure, panels = _panels(table, (5.2, height), share=False)
+    figure, panels = _panels(results, table, (5.2, height), share=False)
     for axis, _, rows in panels:
         _curves_of_equal_product(axis, rows)
         # one mark for a system, one color for the model and retriever that it is built on
@@ -380,7 +432,7 @@ def plot_variation(results: StudyResults, name: str) -> Any:
     rows = table[table["variation"] == name] if len(table) else table
     if rows.empty:
         raise InputError(f"the study did not vary {name!r}")
-    figure, panels = _panels(rows, (4.8, 3.8))
+    figure, panels = _panels(results, rows, (4.8, 3.8))
     for axis, attribute, part in panels:
         places = np.arange(len(part))
         for shift, measure in zip((-0.06, 0.0, 0.06), MEASURES, strict=True):
@@ -412,7 +464,7 @@ def plot_iterations(results: StudyResults) -> Any:
     traces = traces[(traces["variation"] == "") & (traces["system"] == "fair-qr")]
     if traces.empty:
         raise InputError("the study has no trace of FAIR-QR")
-    figure, panels = _panels(traces, (4.0, 3.2))
+    figure, panels = _panels(results, traces, (4.0, 3.2))
     for axis, _, rows in panels:
         later = rows["iteration"] > 0
         counts = {
@@ -432,11 +484,12 @@ def plot_iterations(results: StudyResults) -> Any:
 
 
 def _panels(
-    frame: pd.DataFrame, size: tuple[float, float], share: bool = True
+    results: StudyResults, frame: pd.DataFrame, size: tuple[float, float], share: bool = True
 ) -> tuple[Any, list[tuple[Any, str, pd.DataFrame]]]:
     """Return a figure, and a panel for each attribute with the attribute's rows.
 
     Args:
+        results: the study.
         frame: rows with ``attribute``.
         size: of a panel, in inches.
         share: whether the panels have one vertical axis.
@@ -445,7 +498,7 @@ def _panels(
     figure = new_figure((size[0] * len(parts), size[1]), "the figures of a study")
     axes = np.atleast_1d(figure.subplots(1, len(parts), sharey=share))
     for axis, (attribute, _) in zip(axes, parts, strict=True):
-        axis.set_title(attribute, fontsize="medium")
+        axis.set_title(_with_target(results, str(attribute)), fontsize="medium")
     open_axes(*axes)
     return figure, [(axis, str(name), rows) for axis, (name, rows) in zip(axes, parts, strict=True)]
 
@@ -519,9 +572,11 @@ _TRACES = 2
 _LABELS = (
     "Groups are data about documents: labels that a knowledge base or a rule gave, coarse, often "
     "missing, sometimes wrong. The numbers say how near the exposure in rankings is to one target; "
-    "they say nothing about a person, nor whether the target is the right one. The target comes "
-    "from relevance judgments, so every system that reads it (FAIR-QR and FA*IR at retrieval time) "
-    "uses an oracle."
+    "they say nothing about a person, nor whether the target is the right one. The targets "
+    "'relevance' (the groups' shares of a topic's relevant documents, as in the FAIR-QR paper) and "
+    "'relevance+population' (these shares averaged with the population's, as in TREC 2022) come "
+    "from relevance judgments, so every system that reads one (FAIR-QR and FA*IR at retrieval "
+    "time) uses an oracle. Which system is best can depend on the target."
 )
 _TRACE = (
     "Lines over the iterations of a topic's loop. Above: divergence, AWRF and nDCG; below: each "
@@ -546,7 +601,7 @@ class Picture(NamedTuple):
 def write_report(results: StudyResults, folder: Path, command: str | None = None) -> Path:
     """Write everything; see `StudyResults.save`."""
     folder.mkdir(parents=True, exist_ok=True)
-    frames = {name: getattr(results, name) for name in FRAMES}
+    frames = {name: _targeted(results, getattr(results, name)) for name in FRAMES}
     for name, frame in frames.items():
         write_parquet(frame, folder / f"{name}.parquet")
     for name in ("table", "variations", "per_query"):
@@ -573,6 +628,16 @@ def write_report(results: StudyResults, folder: Path, command: str | None = None
     page = folder / "report.md"
     write_text(page, "\n".join(parts).rstrip() + "\n")
     return page
+
+
+def _targeted(results: StudyResults, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame by attribute with the name of the target in a column of its own."""
+    if "attribute" not in frame or frame.empty:
+        return frame
+    named = frame.copy()
+    place = list(frame.columns).index("attribute") + 1
+    named.insert(place, "target", frame["attribute"].map(results.data.target_of))
+    return named
 
 
 def _sections(results: StudyResults, attribute: str, traces: Sequence[Picture]) -> list[Section]:
@@ -658,7 +723,10 @@ def _telling(results: StudyResults, attribute: str, rows: pd.DataFrame) -> list[
 
 
 def _about(results: StudyResults) -> str:
-    prefix = f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. Model:"
+    prefix = (
+        f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
+        f"{results.data.target_text} Model:"
+    )
     models = dict.fromkeys(map(repr, results.models.values()))
     names = "; ".join(map(cell_text, models))
     return f"{prefix} {names}. Settings and versions: study.json.{results.pairs}"

@@ -213,10 +213,12 @@ class StudyResults:
         lost = lost[(lost["attribute"] == attribute) & (lost["variation"] == "")]
         results.failures = lost.rename(columns={"reason": "error"})[["system", QID, "error"]]
         results.environment.pop("time")  # equal results are equal files
+        target = self.data.target_of(attribute)
         results.config = {
-            "title": f"FAIR-QR on {self.data.name}: {attribute}",
+            "title": f"FAIR-QR on {self.data.name}: {attribute}, target {target}",
             "data": self.data.name,
             "attribute": attribute,
+            "target": target,
             "model": repr(self.llm),
             "warnings": self.warned(attribute),
             "correction": self.settings.correction,

@@ -37,49 +37,103 @@ from fairtk.studies.frame import (
 )
 from fairtk.transformers import FairTransformer
 
-UNIFORM = "uniform"
-SUFFIX = " (fixed target)"
+UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
+TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM)
+"""The words for targets; they are never paths."""
+SHARES, GIVEN = "shares", "given"
 
 
-def fixed_targets(
-    targets: Mapping[str, Any] | None, attributes: Mapping[str, tuple[Groups, Target]]
-) -> dict[str, tuple[Groups, Target]]:
-    """Return the attributes once more, with fixed targets, under a name that says so.
+def default_target(has_background: bool) -> str:
+    """Return the name of the default target of an attribute.
+
+    With a background population that is TREC 2022's target, else the paper's: proportional to the
+    relevant documents.
+    """
+    return WITH_POPULATION if has_background else RELEVANCE
+
+
+def further_targets(
+    targets: Mapping[str, Any] | None,
+    attributes: Mapping[str, tuple[Groups, Target]],
+    names: Mapping[str, str],
+    qrels: pd.DataFrame,
+) -> dict[str, tuple[str, Groups, Target]]:
+    """Return the attributes once more for each further target.
 
     Args:
-        targets: by attribute; see `fixed_target`.
-        attributes: groups and the target from judgments, by name.
+        targets: one target or a list of them, by attribute; see `study_target`.
+        attributes: groups and the default target, by name.
+        names: the name of the default target, by attribute.
+        qrels: the labels.
+
+    Returns:
+        By the name in the study, such as ``"gender (uniform)"``: the name of the target, the groups
+        and the target. Naming the default target adds nothing.
 
     Raises:
         NotFoundError: there is no such attribute.
+        ParameterError: two targets of an attribute have one name, or there is no background.
         InputError: the target has no such form, or names groups that no document has.
     """
-    fixed = {}
-    for name, target in (targets or {}).items():
-        if name not in attributes:
-            raise NotFoundError("attribute of [targets]", name, attributes)
-        groups = attributes[name][0]
-        fixed[name + SUFFIX] = (groups, fixed_target(target, groups, name))
-    return fixed
+    further = {}
+    for attribute, one_or_several in (targets or {}).items():
+        if attribute not in attributes:
+            raise NotFoundError("attribute of [targets]", attribute, attributes)
+        groups = attributes[attribute][0]
+        several = isinstance(one_or_several, list | tuple)
+        seen: list[str] = []
+        for target in one_or_several if several else [one_or_several]:
+            name = target_name(target)
+            if name in seen:
+                raise ParameterError(
+                    f"[targets]: two targets of {attribute!r} have the name {name!r}; rename the "
+                    "file, or leave one out"
+                )
+            seen.append(name)
+            if name == names[attribute]:
+                continue
+            made = study_target(target, groups, attribute, qrels)
+            further[f"{attribute} ({name})"] = (name, groups, made)
+    return further
 
 
-def fixed_target(target: Any, groups: Groups, name: str) -> Target:
-    """Return a target for all topics.
+def target_name(target: Any) -> str:
+    """Return the name of a target in the study: its word, ``"shares"``, or the stem of its file."""
+    if isinstance(target, Target):
+        return GIVEN
+    if isinstance(target, Mapping):
+        return SHARES
+    text = str(target)
+    return text if text in TARGETS else Path(text).name.partition(".")[0]
+
+
+def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) -> Target:
+    """Return one target of an attribute.
 
     Args:
-        target: ``"uniform"`` (equal shares of the known levels), shares by level (for crossed
+        target: ``"relevance"`` (per topic, the groups' shares of the relevant documents),
+            ``"uniform"`` (equal shares of the known levels), shares by level (for crossed
             attributes by attribute, as if independent), a file as `fairtk.Target.read` reads it,
             or a `fairtk.Target`.
         groups: the groups.
         name: the attribute, for messages.
+        qrels: the labels.
 
     Raises:
+        ParameterError: it is ``"relevance+population"``, and the attribute has no background.
         InputError: it has no such form, or names groups that no document has.
     """
     if isinstance(target, Target):
         return target.for_groups(groups)
     if target == UNIFORM:
         return Target.uniform(groups, unknown=False)
+    if target == RELEVANCE:
+        return Target.from_qrels(qrels, groups)
+    if target == WITH_POPULATION:  # where there is a background it is the default
+        raise ParameterError(
+            f"[targets]: {name!r} has no background population, so its target cannot be "
+            f"{WITH_POPULATION!r}; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
+        )
     if isinstance(target, Mapping):
         try:
             return Target.population(target, groups)
@@ -88,8 +142,8 @@ def fixed_target(target: Any, groups: Groups, name: str) -> Target:
     if isinstance(target, str) and Path(target).exists():
         return Target.read(target, groups)
     raise InputError(
-        f"the target of {name!r} must be {UNIFORM!r}, shares by group or a file that exists; found "
-        f"{target!r}"
+        f"the target of {name!r} must be one of {list(TARGETS)}, shares by group, or a file that "
+        f"exists; found {target!r}"
     )
 
 
@@ -148,6 +202,7 @@ class StudyData:
         texts: R -> R: adds ``text``.
         collection: a digest of the collection, or of what names it.
         name: what tables call the data.
+        targets: the name of each attribute's target, for tables; ``"given"`` where none is named.
     """
 
     topics: pd.DataFrame
@@ -157,6 +212,7 @@ class StudyData:
     texts: Any
     collection: str
     name: str = "collection"
+    targets: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the frames; leave out topics that nothing can be said about."""
@@ -190,6 +246,18 @@ class StudyData:
             if not len(groups):
                 raise InputError(f"the study's attribute {name!r} has no document with a label")
 
+    def target_of(self, attribute: str) -> str:
+        """Return the name of an attribute's target."""
+        return self.targets.get(attribute, GIVEN)
+
+    @property
+    def target_text(self) -> str:
+        """The targets in a sentence, for captions."""
+        names = {attribute: self.target_of(attribute) for attribute in self.attributes}
+        if len(set(names.values())) == 1:
+            return f"Target: {next(iter(names.values()))}."
+        return f"Targets: {'; '.join(f'{a}: {name}' for a, name in names.items())}."
+
     @cached_property
     def key(self) -> dict[str, str]:
         """Digests of topics and judgments, and what names the collection."""
@@ -210,6 +278,7 @@ class StudyData:
             self.texts,
             self.collection,
             self.name,
+            self.targets,
         )
 
 
@@ -223,8 +292,10 @@ def from_trec_fair(
 ) -> StudyData:
     """Return the data of TREC Fair Ranking 2022, of a folder with files of that form, or of 2021.
 
-    The targets are the track's: the groups' shares of the relevant articles, averaged with a
-    background for gender and regions. They come from judgments; `targets` adds fixed ones.
+    The default target of a dimension with a background (gender and regions) is the track's,
+    ``"relevance+population"``: the groups' shares of the relevant articles, the known part averaged
+    with the background. Without a background it is the paper's, ``"relevance"``: these shares
+    alone. Both come from judgments; `targets` adds others.
 
     Args:
         source: a folder, or a dataset id (``"trec-fair/2022/train/keywords"``,
@@ -235,14 +306,16 @@ def from_trec_fair(
         query: the field of the topics to retrieve with: ``query`` (keywords), ``title`` or
             ``title_keywords``.
         keywords: a file of topics that has the keywords of topics without them.
-        targets: fixed targets that no judgment is read for, by attribute; see `fixed_target`. The
-            attribute stands in the study once more, as ``"gender (fixed target)"``.
+        targets: further targets, one or a list by attribute; see `study_target`. Each is an
+            attribute of its own in the study, such as ``"gender (relevance)"``, ``"gender
+            (uniform)"``, ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
 
     Raises:
         NotFoundError: there is no such dimension, split or field.
         FormatError: a file is missing or malformed.
     """
     from fairtk.datasets import trec_fair
+    from fairtk.datasets.trec_fair.metadata import backgrounds
     from fairtk.io import resolve_dataset
 
     if attributes is not None and (
@@ -265,24 +338,27 @@ def from_trec_fair(
         [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()], columns=[QID, QUERY]
     )
     qrels = labels_of(dataset)
-    made = {}
+    made, names = {}, {}
     for name in attributes if attributes is not None else ("gender", "geography"):
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
         made[name] = (
             trec_fair.groups(dataset, *dimensions),
             trec_fair.targets(dataset, *dimensions),
         )
+        names[name] = default_target(bool(backgrounds(tuple(dimensions))))
+    further = further_targets(targets, made, names, qrels)
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()
     return StudyData(
         topics,
         qrels,
-        made | fixed_targets(targets, made),
+        made | {name: (groups, target) for name, (_, groups, target) in further.items()},
         lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
         Texts(dataset),
         # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
         digest([corpus.name, state.st_size, state.st_mtime_ns]),
         folder_name or dataset.dataset_id(),
+        names | {name: target for name, (target, *_) in further.items()},
     )
 
 
@@ -304,14 +380,17 @@ def _of_2021(
         topics.append((topic.query_id, dict(zip(_QUERY_FIELDS, texts, strict=True))[query]))
     qrels = labels_of(dataset)
     made = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
+    names = {"geography": WITH_POPULATION}
+    further = further_targets(targets, made, names, qrels)
     return StudyData(
         pd.DataFrame(topics, columns=[QID, QUERY]),
         qrels.drop_duplicates([QID, DOCNO], ignore_index=True),
-        made | fixed_targets(targets, made),
+        made | {name: (groups, target) for name, (_, groups, target) in further.items()},
         lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
         Texts(dataset),
         digest(["trec-fair/2021"]),
         dataset.dataset_id(),
+        names | {name: target for name, (target, *_) in further.items()},
     )
 
 
@@ -457,13 +536,16 @@ class Settings:
 
 
 def _targets(table: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    """Return targets whose files are named from the folder of the configuration."""
     folder: Any = info.context
-    return {
-        name: str(folder / Path(target).expanduser())
-        if isinstance(target, str) and target != UNIFORM
-        else target
-        for name, target in table.items()
-    }
+
+    def placed(target: Any) -> Any:
+        if isinstance(target, list):
+            return [placed(one) for one in target]
+        is_path = isinstance(target, str) and target not in TARGETS
+        return str(folder / Path(target).expanduser()) if is_path else target
+
+    return {name: placed(target) for name, target in table.items()}
 
 
 _REFINING = Annotated[
@@ -478,8 +560,8 @@ class QrConfiguration(Configuration):
     """What a study of FAIR-QR is made of.
 
     `data` has ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords``,
-    ``targets`` (fixed ones, by attribute). A model is a table with ``backend`` and its settings, a
-    retriever one with ``kind`` and its own; each has a ``name`` where there are several.
+    ``targets`` (further ones, by attribute). A model is a table with ``backend`` and its settings,
+    a retriever one with ``kind`` and its own; each has a ``name`` where there are several.
     """
 
     settings: Settings = field(default_factory=Settings)

@@ -307,7 +307,7 @@ def _draw_beside(
             chosen = own[(own[MEASURE] == name + ending) & (own[ALPHA] == alpha)][VALUE]
             low, high = mean_intervals(chosen.to_numpy(float)[None])
             means.append(mean_of(chosen.to_numpy(float)))
-            ends.append(np.nan_to_num([means[-1] - low[0], high[0] - means[-1]]))
+            ends.append(np.maximum(np.nan_to_num([means[-1] - low[0], high[0] - means[-1]]), 0.0))
         axes.errorbar(
             x + aside, means, yerr=np.array(ends).T, fmt=marker, color=color, markersize=4.5,
             elinewidth=0.9, linestyle="-", linewidth=1, label=word,
@@ -378,7 +378,7 @@ def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray
         low, high = mean_intervals(values[None], bounds=bounds)
         mean = float(values.mean())
         middle.append(mean)
-        away.append(np.nan_to_num([mean - low[0], high[0] - mean]))
+        away.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
     return np.array(middle), np.array(away).T
 
 

@@ -11,7 +11,7 @@ import pytest
 import qr_toys
 import qr_world
 from chat_server import serving
-from scipy.stats import bootstrap, ttest_rel
+from scipy.stats import ttest_1samp, ttest_rel
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 
@@ -158,19 +158,13 @@ def test_p_values_are_paired_t_tests_with_holm(results):
     assert np.isnan(table.loc[("gender", "toy-same"), "AWRF p"])
 
 
-def test_variations_are_tested_without_correction(results):
-    row = results.variations.query(
-        "attribute == 'gender' and variation == 'max_iterations' and setting == '1'"
-    ).iloc[0]
-    base, now = (measured(results, "gender", *place) for place in
-                 (("bm25",), ("fair-qr", "max_iterations", "1")))  # fmt: skip
-    pairs = [(now[q, "AWRF"], base[q, "AWRF"]) for q, m in base if m == "AWRF"]
-    assert row["AWRF p"] == pytest.approx(ttest_rel(*zip(*pairs, strict=True)).pvalue)
+def test_variations_are_exploratory_and_not_tested(results):
+    assert not [name for name in results.variations.columns if name.endswith(" p")]
     none = results.variations.query("attribute == 'gender' and setting == '0'").iloc[0]
-    assert none["nDCG change"] == 0 and np.isnan(none["nDCG p"])  # nothing refined: BM25
+    assert none["nDCG change"] == 0  # nothing refined: BM25
 
 
-def test_intervals_are_scipys(results):
+def test_intervals_are_students(results):
     table = results.table.set_index(["attribute", "system"])
     base, now = (measured(results, "gender", name) for name in ("bm25", "fair-qr"))
     qids = sorted({qid for qid, _ in base})
@@ -178,9 +172,7 @@ def test_intervals_are_scipys(results):
         ("AWRF", [now[q, "AWRF"] for q in qids]),
         ("nDCG x AWRF change", [now[q, MEASURES[2]] - base[q, MEASURES[2]] for q in qids]),
     ):
-        found = bootstrap(
-            (values,), np.mean, n_resamples=199, method="percentile", rng=np.random.default_rng(42)
-        ).confidence_interval
+        found = ttest_1samp(values, 0).confidence_interval(0.95)
         row = table.loc[("gender", "fair-qr")]
         assert [row[f"{column} low"], row[f"{column} high"]] == pytest.approx(list(found))
 

@@ -1,44 +1,91 @@
-"""Fixed targets of a study, beside those that judgments give."""
+"""Targets of a study: the default, those from judgments alone, and fixed ones."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from fairtk.errors import FormatError, InputError, NotFoundError
+from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.groups import Target
 from fairtk.studies.fair_qr import QrConfiguration, from_trec_fair
-from fairtk.studies.fair_qr.settings import fixed_target
+from fairtk.studies.fair_qr.settings import study_target
 
 
 def shares(target):
     return target.to_frame().set_index("group")["weight"].to_dict()
 
 
-def test_forms_of_a_fixed_target(gender, tmp_path):
+def test_forms_of_a_target(gender, tmp_path):
     groups, official = gender.attributes["gender"]
-    assert shares(fixed_target("uniform", groups, "gender")) == dict.fromkeys(
-        ["female", "male", "NB"], 1 / 3
-    )
+
+    def made(target):
+        return study_target(target, groups, "gender", gender.qrels)
+
+    assert shares(made("uniform")) == dict.fromkeys(["female", "male", "NB"], 1 / 3)
     half = {"female": 0.5, "male": 0.5}
-    assert shares(fixed_target(half, groups, "gender")) == half
+    assert shares(made(half)) == half
     Target.population(half, groups).write(tmp_path / "half.tsv")
-    assert shares(fixed_target(str(tmp_path / "half.tsv"), groups, "gender")) == half
-    assert fixed_target(official, groups, "gender").digest() == official.digest()
+    assert shares(made(str(tmp_path / "half.tsv"))) == half
+    assert made(official).digest() == official.digest()
+    alone = Target.from_qrels(gender.qrels, groups)
+    assert made("relevance").digest() == alone.digest() != official.digest()
     with pytest.raises(InputError, match="the target of 'gender': .*lack.*'robot'"):
-        fixed_target({"robot": 1.0}, groups, "gender")
-    with pytest.raises(InputError, match="'uniform', shares by group or a file that exists"):
-        fixed_target("unifrom", groups, "gender")
+        made({"robot": 1.0})
+    with pytest.raises(InputError, match="'relevance', 'relevance.population', 'uniform'"):
+        made("unifrom")
 
 
-def test_a_configuration_with_fixed_targets(wiki, tmp_path):
+def test_words_are_never_paths(gender, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for word in ("uniform", "relevance", "relevance+population"):
+        (tmp_path / word).write_text("group\tweight\nfemale\t1\n", encoding="utf-8")
+    groups, _ = gender.attributes["gender"]
+    assert len(shares(study_target("uniform", groups, "gender", gender.qrels))) == 3
+
+
+def test_a_configuration_with_targets(wiki, tmp_path):
     path = tmp_path / "study.toml"
-    path.write_text(f'folder = "{wiki}"\n[targets]\ngender = "uniform"\n', encoding="utf-8")
-    data = from_trec_fair(wiki, ["gender"], targets=QrConfiguration.read(path).data["targets"])
-    assert list(data.attributes) == ["gender", "gender (fixed target)"]
+    (tmp_path / "half.tsv").write_text("group\tweight\nfemale\t0.5\nmale\t0.5\n", encoding="utf-8")
+    path.write_text(
+        f"folder = '{wiki}'\n[targets]\ngender = ['relevance', 'uniform', 'half.tsv', "
+        "{female = 0.4, male = 0.6}, 'relevance+population']\n",
+        encoding="utf-8",
+    )
+    targets = QrConfiguration.read(path).data["targets"]
+    data = from_trec_fair(wiki, ["gender"], targets=targets)
+    names = ["relevance", "uniform", "half", "shares"]
+    # naming the default adds nothing
+    assert list(data.attributes) == ["gender", *(f"gender ({name})" for name in names)]
+    assert data.target_of("gender") == "relevance+population"
+    assert [data.target_of(f"gender ({name})") for name in names] == names
+    assert "gender (half): half" in data.target_text
+    groups, _ = data.attributes["gender"]
+    relevance = data.attributes["gender (relevance)"][1]
+    np.testing.assert_allclose(
+        relevance.for_qids(["1"]).total(),
+        Target.from_qrels(data.qrels, groups).for_qids(["1"]).total(),
+    )
+    single = from_trec_fair(wiki, ["gender"], targets={"gender": "uniform"})
+    assert list(single.attributes) == ["gender", "gender (uniform)"]
+    assert single.first(1).target_of("gender (uniform)") == "uniform"
+
+
+def test_the_default_without_a_background(wiki):
+    data = from_trec_fair(wiki, ["occ"], targets={"occ": "relevance"})
+    assert list(data.attributes) == ["occ"] and data.target_of("occ") == "relevance"
+    assert data.target_text == "Target: relevance."
+    with pytest.raises(ParameterError, match="'occ' has no background"):
+        from_trec_fair(wiki, ["occ"], targets={"occ": "relevance+population"})
+
+
+def test_targets_that_are_refused(wiki, tmp_path):
+    path = tmp_path / "study.toml"
     with pytest.raises(InputError, match="lack.*'robot'"):  # before anything is done
         from_trec_fair(wiki, ["gender"], targets={"gender": {"female": 0.5, "robot": 0.5}})
     with pytest.raises(NotFoundError, match=r"attribute of \[targets\] 'gendre'; did you mean"):
         from_trec_fair(wiki, ["gender"], targets={"gendre": "uniform"})
+    with pytest.raises(ParameterError, match="two targets of 'gender' have the name 'shares'"):
+        from_trec_fair(wiki, ["gender"], targets={"gender": [{"female": 1}, {"male": 1}]})
     path.write_text(f'folder = "{wiki}"\n[target]\ngender = "uniform"\n', encoding="utf-8")
     with pytest.raises(FormatError, match="unknown key 'target'; did you mean 'targets'"):
         QrConfiguration.read(path)
