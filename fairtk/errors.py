@@ -176,6 +176,12 @@ class DataWarning(FairtkWarning):
     NAME = "data"
 
 
+class TruncationWarning(DataWarning):
+    """Rankings have fewer documents than a measure of exposure reads, so values do not compare."""
+
+    NAME = "truncation"
+
+
 class MissingWarning(DataWarning):
     """A run lacks queries of the qrels; they count with the worst value."""
 
@@ -190,7 +196,10 @@ class UnmatchedWarning(DataWarning):
 
 WARNINGS = {
     kind.NAME: kind
-    for kind in (UndefinedWarning, MissingWarning, UnmatchedWarning, DataWarning, PluginWarning)
+    for kind in (
+        *(UndefinedWarning, TruncationWarning, MissingWarning, UnmatchedWarning, DataWarning),
+        PluginWarning,
+    )
 }
 """All warnings by name, as ``fairtk --help`` lists them."""
 

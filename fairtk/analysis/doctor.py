@@ -179,9 +179,10 @@ def doctor(
         return Diagnosis(results, empty)
     ranked = Run(ranking, "doctor")
     results += findings.queries(ranking, labels)
-    results += findings.documents(ranked, Qrels(labels, "doctor"), cutoff)
+    checked_labels = Qrels(labels, "doctor")
+    results += findings.documents(ranked, checked_labels, cutoff)
     results += findings.labels(labels)
-    results += findings.rankings(ranking, ranked, cutoff)
+    results += findings.rankings(ranking, ranked, checked_labels, cutoff)
     for attribute in attributes:
         results += findings.groups(attribute, ranked, labels, cutoff, support)
     targets = _targets(given_groups)

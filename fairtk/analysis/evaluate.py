@@ -24,6 +24,7 @@ from fairtk.errors import (
     InputError,
     MissingWarning,
     ParameterError,
+    TruncationWarning,
     advice,
     listed,
     suggestion,
@@ -63,6 +64,7 @@ from fairtk.measures import (
     whole_labels,
     written,
 )
+from fairtk.measures.truncation import truncation_texts
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -475,6 +477,7 @@ class EvaluatedRuns:
         labels: the qrels, with what the measures read.
         written: measures that got groups from options, as they were written.
         retrieved: without labels, the fewest and most documents that each run has for a query: n.
+        truncated: what is to be known of measures of rankings that are cut off.
         qids: the queries, in the order of the qrels.
     """
 
@@ -483,6 +486,7 @@ class EvaluatedRuns:
     labels: Qrels
     written: dict[Any, str] = field(default_factory=dict)
     retrieved: dict[str, tuple[int, int]] = field(default_factory=dict)
+    truncated: list[str] = field(default_factory=list)
     qids: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -490,7 +494,11 @@ class EvaluatedRuns:
 
     @property
     def note(self) -> str:
-        """What n is where there were no labels; empty otherwise."""
+        """What a reader of a table should know: n without labels, rankings that are cut off."""
+        return " ".join(filter(None, [self._n_note, *(f"{text}." for text in self.truncated)]))
+
+    @property
+    def _n_note(self) -> str:
         from fairtk.measures import ExpectedExposure
 
         parts = [part for measure in self.measures for part in _parts(measure)]
@@ -591,11 +599,15 @@ def evaluated(
             checked[name] = run
         with undefined_reasons() as reasons:
             values = {
-                m: dict(zip(result.qids, v.tolist(), strict=True)) for m, v in evaluator.values(run)
+                m: dict(zip(result.qids, v.tolist(), strict=True))
+                for m, v in evaluator.values(run, name)
             }
         result.runs.append(RunValues(name, file or name, values, set(run.qids), reasons))
         if qrels is None:
             result.retrieved[name] = _documents_per_query(run)
+    result.truncated = truncation_texts(evaluator.truncation.found(), len(data))
+    for text in result.truncated:
+        warnings.warn(text, TruncationWarning, stacklevel=3)
     return result
 
 
@@ -617,7 +629,7 @@ def _warn_of_item_forms(given_groups: Any, measures: dict[str, Any]) -> None:
 
 def _evaluator(measures: list[Any], qrels: Qrels) -> FairEvaluator:
     try:
-        return FairEvaluator(measures, qrels)
+        return FairEvaluator(measures, qrels, warns_of_truncation=False)
     except ValueError as error:
         if isinstance(error, InputError):
             raise

@@ -17,7 +17,8 @@ from fairtk.analysis.evaluate import EvaluatedRuns, evaluated
 from fairtk.errors import listed
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
 from fairtk.groups import SparseRows, attention_matrix, coverage_of, group_exposure, unreachable
-from fairtk.measures import ExpectedExposure
+from fairtk.measures import EE_D, ExpectedExposure, Judged
+from fairtk.measures.truncation import Truncation
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -363,12 +364,23 @@ def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
 _SAMPLE_AGAIN = "draw all queries with the same n_samples and cutoff"
 
 
-def rankings(run: pd.DataFrame, ranked: Run, cutoff: int) -> Iterator[Finding]:
+def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     """Yield what is wrong with the number and the length of rankings."""
     length, n = np.diff(ranked.ranking_start), ranked.n_samples
     if ranked.sampled:
         yield from _samples(ranked, n, length)
-    short = _queries(ranked, length < cutoff)
+    truncation = Truncation([EE_D @ cutoff], qrels)
+    truncation.add(Judged(qrels, ranked, "doctor"), "")
+    truncated = list(truncation.found().get(repr(EE_D @ cutoff), {}).get("", {}))
+    if truncated:
+        text = (
+            f"{len(truncated)} of {len(n)} queries have rankings of fewer than {cutoff} documents, "
+            f"though more are labeled or retrieved: {listed(truncated, 3)}. Measures of exposure "
+            f"at {cutoff} (EE_D, EE_R, EE_L, AWRF) look different of them, as a rule more even"
+        )
+        remedy = "retrieve deeper, or use a smaller cutoff; runs that differ in this do not compare"
+        yield Finding("warning", "short", "run", text, remedy, len(truncated))
+    short = [qid for qid in _queries(ranked, length < cutoff) if qid not in set(truncated)]
     if short:
         text = (
             f"{len(short)} of {len(n)} queries have rankings of fewer than {cutoff} documents: "

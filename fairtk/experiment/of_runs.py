@@ -26,7 +26,7 @@ from fairtk.errors import InputError, MissingWarning, NotFoundError
 from fairtk.experiment.identity import environment
 from fairtk.experiment.results import Results
 from fairtk.experiment.saved import SavedEvaluation
-from fairtk.experiment.values import NOTE_TYPES, NOTES, UNDEFINED, some_columns
+from fairtk.experiment.values import NOTE_TYPES, NOTES, UNDEFINED, noted, some_columns
 from fairtk.frames import QID, Run, takes_tables
 from fairtk.measures import parse, reason_for, written
 from fairtk.report import CORRECTIONS, TESTS
@@ -278,13 +278,9 @@ def _arguments(
         "means": pd.DataFrame(means, pd.Index(names, name="system"), list(labels), dtype=float),
         "undefined": pd.DataFrame(undefined, columns=UNDEFINED, dtype="str"),
         "failures": pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
-        "config": {"systems": sources, "queries": len(qids), **_noted(values.note)},
+        "config": {"systems": sources, "queries": len(qids), **noted(filter(None, [values.note]))},
         "environment": environment(),
     }
-
-
-def _noted(note: str) -> dict[str, Any]:
-    return {"note": note, "warnings": [note]} if note else {}
 
 
 def _by_label(margin: Margin, evaluation: EvaluatedRuns) -> Margin:

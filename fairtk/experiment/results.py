@@ -177,7 +177,7 @@ class Results:
 
     @property
     def note(self) -> str:
-        """What n is where there were no labels; empty otherwise."""
+        """What a reader of the tables should know: n without labels, rankings that are cut off."""
         return str(self.config.get("note", ""))
 
     @property

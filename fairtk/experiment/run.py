@@ -37,7 +37,7 @@ from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results, as_texts
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
 from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
-from fairtk.experiment.values import COLUMNS, Evaluation, stored_notes, stored_rows
+from fairtk.experiment.values import COLUMNS, Evaluation, noted, stored_notes, stored_rows
 from fairtk.frames import QID, as_strings, require, takes_tables
 from fairtk.io import Table, aligned_lines, html_text
 from fairtk.llm import DeferredError, collecting
@@ -344,6 +344,7 @@ def _results(
             "batch_size": engine.batch_size,
             "executor": repr(executor),
             "threads": engine.threads,
+            **noted([f"{text}." for text in evaluation.truncated]),
         },
         environment=environment(),
     )

@@ -20,6 +20,7 @@ from fairtk.errors import (
     FairtkWarning,
     IdentityError,
     InputError,
+    TruncationWarning,
     advice,
     listed,
 )
@@ -53,6 +54,7 @@ from fairtk.measures import (
     undefined_warning,
     written,
 )
+from fairtk.measures.truncation import Truncated, truncation_texts
 
 COLUMNS = ["system", QID, "measure", "value"]
 REASON = "reason"
@@ -84,6 +86,7 @@ class Evaluation:
         self.labels = [written(measure) for measure in self.measures]
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None
+        self.truncated: list[str] = []  # messages on rankings that are cut off
         if not self.measures:
             return
         if qrels is None:
@@ -109,7 +112,7 @@ class Evaluation:
         self._order = [place[qid] for qid in labels[QID].unique().tolist()]
         inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)}
         self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
-        self._evaluator = FairEvaluator(self.measures, self.qrels)
+        self._evaluator = FairEvaluator(self.measures, self.qrels, warns_of_truncation=False)
         self._reasons: dict[str, Reasons] = {}  # of NaN, by system
 
     @property
@@ -158,6 +161,7 @@ class Evaluation:
             InputError: a run cannot be measured; names the system.
         """
         self._reasons.clear()
+        self.truncated.clear()
         key = self._key(content) if store.path is not None else None
         entry = None if key is None else store.values(key)
         shape = (len(content), len(self.measures), len(self.qids))
@@ -165,6 +169,7 @@ class Evaluation:
             values_by_system = entry[0].column("value").to_numpy().reshape(shape)
             for category, text in entry[1]:
                 warnings.warn(text, getattr(errors, category), stacklevel=4)
+                self.truncated += [text] if category == TruncationWarning.__name__ else []
         elif key is None:
             values_by_system = self._measured(list(content), frame)
         else:
@@ -209,7 +214,8 @@ class Evaluation:
             told = [describe(measure, repr(measure)) for measure in self.measures]
         except IdentityError:
             return None
-        return digest([content, key_of(told), self.qids, self.qrels, environment()["packages"]], 16)
+        libraries = {n: v for n, v in environment()["packages"].items() if n != "fairtk"}
+        return digest([content, key_of(told), self.qids, self.qrels, libraries], 16)
 
     def _measured(self, systems: list[str], frame: Callable[..., pd.DataFrame]) -> FloatArray:
         """Return the values of all systems; shape (n_systems, n_measures, n_queries).
@@ -221,7 +227,13 @@ class Evaluation:
             values = self._in_blocks(systems, frame)
         if values is None:
             values = np.stack([self._values(system, frame(system)) for system in systems])
+            self._warn_of_truncation(self._evaluator.truncation.found(), len(systems))
         return values
+
+    def _warn_of_truncation(self, truncated: Truncated, n_systems: int) -> None:
+        self.truncated = truncation_texts(truncated, n_systems)
+        for text in self.truncated:
+            warnings.warn(text, TruncationWarning, stacklevel=5)
 
     def _in_blocks(
         self, systems: list[str], frame: Callable[..., pd.DataFrame]
@@ -229,6 +241,7 @@ class Evaluation:
         """Return the same; None if what is to be said can be said of all queries at once alone."""
         assert self.qrels is not None  # there are measures
         parts: list[list[FloatArray]] = []
+        truncated: Truncated = {}
         undefined: dict[tuple[int, str, str], list[str]] = {}
         for start in range(0, len(self.qids), _BLOCK):
             qids = self.qids[start : start + _BLOCK]
@@ -249,11 +262,15 @@ class Evaluation:
                         return None
                     measure, lost, reason = about
                     undefined.setdefault((place, measure, reason), []).extend(lost)
+            for measure, of_systems in block._evaluator.truncation.found().items():
+                for system, lengths in of_systems.items():
+                    truncated.setdefault(measure, {}).setdefault(system, {}).update(lengths)
         order = {self.qids[place]: i for i, place in enumerate(self._order)}
         for (_, measure, reason), lost in sorted(undefined.items(), key=lambda item: item[0][0]):
             lost.sort(key=order.__getitem__)
             warning = undefined_warning(measure, lost, len(self.qids), reason, True)
             warnings.warn(warning, stacklevel=4)
+        self._warn_of_truncation(truncated, len(systems))
         return np.concatenate(parts, axis=2)
 
     def _values(self, system: str, run: pd.DataFrame) -> FloatArray:
@@ -263,7 +280,7 @@ class Evaluation:
         try:
             checked = self._evaluator.checked(run)
             with undefined_reasons() as told:
-                for measure, values in self._evaluator.values(checked):
+                for measure, values in self._evaluator.values(checked, system):
                     table[row[id(measure)], self._order] = values
             self._reasons.setdefault(system, {}).update(told)
         except FairtkError as error:
@@ -438,6 +455,12 @@ def stored_notes(
         return pd.DataFrame(rows, columns=NOTES).astype(NOTE_TYPES)
 
     return notes
+
+
+def noted(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the configuration that lets tables and pages show some texts; empty without any."""
+    kept = list(texts)
+    return {"note": " ".join(kept), "warnings": kept} if kept else {}
 
 
 def some_columns(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:

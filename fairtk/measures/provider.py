@@ -35,7 +35,7 @@ from ir_measures.providers import FallbackProvider
 from ir_measures.providers.pytrec_eval_provider import PytrecEvalProvider
 from ir_measures.util import QrelsConverter
 
-from fairtk.errors import ColumnError, InputError, PluginError
+from fairtk.errors import ColumnError, InputError, PluginError, TruncationWarning, warn
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
@@ -61,6 +61,7 @@ from fairtk.frames import (
     warn_of_unmatched,
 )
 from fairtk.measures.base import ExactExposure, FairMeasure, Judged
+from fairtk.measures.truncation import Truncation, truncation_texts
 
 LARGEST_LABEL = 100_000
 """The largest grade that nDCG takes; other measures ask only whether a label reaches ``rel``."""
@@ -234,9 +235,14 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     Args:
         measures: any measures of fairtk, its plugins and ir_measures.
         qrels: the labels: `Qrels`, which are not checked again, or any form that ir_measures takes.
+        warns_of_truncation: whether rankings that are cut off are warned of run by run; otherwise
+            the caller reads `truncation` after all runs.
     """
 
-    def __init__(self, measures: Iterable[Any], qrels: Any) -> None:
+    def __init__(
+        self, measures: Iterable[Any], qrels: Any, warns_of_truncation: bool = True
+    ) -> None:
+        self.warns_of_truncation = warns_of_truncation
         self.own, self._others = _divided(measures)
         # ir_measures hands over a set, whose order would differ from process to process
         self.own.sort(key=attrgetter("text"))
@@ -270,14 +276,19 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         frame = as_frame(self._given, LABEL, where)
         return Qrels(frame, self.where, self._label_columns, either=True)
 
-    def values(self, run: Run) -> Iterator[tuple[Any, FloatArray]]:
+    @cached_property
+    def truncation(self) -> Truncation:
+        """Finds rankings that are cut off, over all runs."""
+        return Truncation(self.own, self.qrels)
+
+    def values(self, run: Run, system: str = "") -> Iterator[tuple[Any, FloatArray]]:
         """Yield each measure with its value for each query, in the order of ``qrels.qids``.
 
         The run is not checked again, and that its ids match is up to who asks. NaN also where an
         evaluator gives no value.
         """
         refuse_samples(self._others, run, run.where)
-        yield from self._own_values(run)
+        yield from self._own_values(run, system)
         if self._others:
             metrics = self._by_others.iter_calc(self._handed(run))
             yield from _tabled(metrics, self._others, self.qrels).items()
@@ -314,7 +325,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         pairs = zip(self.qrels.qids, values.tolist(), strict=True)
         return [Metric(query_id=qid, measure=measure, value=value) for qid, value in pairs]
 
-    def _own_values(self, run: Run | None) -> list[tuple[FairMeasure, FloatArray]]:
+    def _own_values(
+        self, run: Run | None, system: str = ""
+    ) -> list[tuple[FairMeasure, FloatArray]]:
         if run is None or not self.own:
             return []
         columns = {*run.frame.columns}
@@ -325,6 +338,11 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         values = []
         for measure in self.own:
             values.append((measure, measure.scored(judged)))
+        if self.truncation.measures:
+            self.truncation.add(judged, system)
+            if self.warns_of_truncation:
+                for text in truncation_texts(self.truncation.found(), 1):
+                    warn(text, TruncationWarning)
         return values
 
     def _read(self, run: Any) -> tuple[Run | None, Any]:

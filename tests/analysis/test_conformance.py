@@ -101,7 +101,8 @@ def test_credit_by_hand():
     distance = (3 / 8 - 1 / 3) ** 2 + (1 / 4 - 1 / 3) ** 2 + (3 / 8 - 1 / 9) ** 2 + 2 / 81
     assert found["AE_L"] == pytest.approx(distance / (1 + 2 / 9 + 3 / 81))
     # shares of three places: the second ranking has three documents, 1/3 each
-    assert found["CreditGap"] == pytest.approx(1 / 8 + (1 / 4 - 1 / 6) + (5 / 12 - 3 / 8) + 1 / 6)
+    gap = (1 / 8) ** 2 + (1 / 4 - 1 / 6) ** 2 + (5 / 12 - 3 / 8) ** 2 + (1 / 6) ** 2
+    assert found["CreditGap"] == pytest.approx(gap)
     assert set(plain.credit(dataclasses.replace(query, labels={"c": 0}), cutoff=2)) == {
         "AE_D", "CreditGap",
     }  # fmt: skip
@@ -117,9 +118,9 @@ def test_credit_of_groups_by_hand():
     jsd += 0.25 * math.log(0.5 / 0.55) + 0.25 * math.log(0.5 / 0.45)
     # x 3/8 - 1/4, y 1/4 - 1/4, unknown 3/8 - 1/2
     assert found == pytest.approx({"AWRF": 1 - jsd, "CreditGap": 1 / 32})
-    # a half member: x 3/16 - 1/8, y the same and 0, unknown -1/8
+    # a half member: x 3/16 - 1/8, y the same and 0, unknown -1/8: 1/256 + 1/256 + 1/64
     both = dataclasses.replace(query, groups={"a": {"x": 0.5, "y": 0.5}, "b": {"y": 1.0}})
-    assert plain.credit_of_groups(both, cutoff=2)["CreditGap"] == pytest.approx(1 / 4)
+    assert plain.credit_of_groups(both, cutoff=2)["CreditGap"] == pytest.approx(6 / 256)
     assert plain.credit_of_groups(dataclasses.replace(query, groups={}), cutoff=2) == {}
 
 

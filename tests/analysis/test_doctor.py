@@ -197,7 +197,7 @@ def test_samples_of_unequal_number_and_length():
     assert "1 to 2: 1 of 4 have fewer than 2: 'q2'" in numbers.text
     assert "in all their samples: 'q3', 'q4'" in fixed.text or "'q4'" in fixed.text
     assert finding(found, "lengths").text.endswith("unequal length: 'q3'")
-    assert finding(found, "short").text.endswith("fewer than 3 documents: 'q3'")
+    assert finding(found, "short").level == "warning" and "'q3'" in finding(found, "short").text
 
 
 def groups_frame(names):

@@ -86,6 +86,7 @@ def test_targets_with_a_name(files):
     assert aside.measure == EE_L @ 2
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 @pytest.mark.parametrize("made", ["files", "objects"])
 @pytest.mark.parametrize("function", ["evaluate", "compare", "sensitivity", "frontier"])
 def test_one_attribute_and_one_target_stand_alone(files, function, made):

@@ -87,7 +87,9 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     lines = done.stdout.splitlines()
     assert lines[0].split("  ")[0] == "system" and "gender nDCG x AWRF@5" in lines[0]
     assert [line.split()[0] for line in lines[2:4]] == ["bm25", "fair-qr"]
-    start = "Means over 8 topics. Target: relevance+population. + or -: above or below BM25, p < 0.05"
+    start = (
+        "Means over 8 topics. Target: relevance+population. + or -: above or below BM25, p < 0.05"
+    )
     assert lines[4].startswith(start)
     about = "FAIR-QR against BM25 by gender (target relevance+population), topic by topic"
     assert lines[5].startswith(about)

@@ -110,6 +110,7 @@ def test_a_label_that_is_none_is_no_fraction():
         fairtk.evaluate(lost, RUNS, [nDCG @ 5])
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_groups_and_targets_as_objects():
     groups = Groups.from_frame(toy_groups(), name="color")
     target = Target.uniform(groups)
@@ -165,7 +166,7 @@ def test_undefined_queries_are_left_out_of_both_sides():
     assert table["difference"][1] == pytest.approx(table["mean"][1] - table["mean"][0])
 
 
-@pytest.mark.parametrize("test", ["t", "wilcoxon", "randomization", "bootstrap"])
+@pytest.mark.parametrize("test", ["t", "wilcoxon", "randomization"])
 def test_equal_runs_have_nothing_to_test(test):
     with pytest.warns(UndefinedWarning, match="twin against a by nDCG@5: no pair differs"):
         table = fairtk.compare(

@@ -234,6 +234,7 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
     pd.testing.assert_frame_equal(shuffled.by_rank, found.by_rank)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 @pytest.mark.parametrize("amortize", [True, False])
 def test_sampled_runs(amortize):
     run = run_of({"q": [["a", "b"], ["c", "d"], ["a", "e"]], "r": [["c"], ["b"], ["d"]]})

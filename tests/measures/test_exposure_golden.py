@@ -32,6 +32,7 @@ def close(value, expected):
     return value == pytest.approx(expected, abs=1e-9, rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 @pytest.mark.parametrize("case", MACHINE, ids=lambda c: f"{c['id']}-{c['tag']}")
 @pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
 def test_machine_user_paper(case):
@@ -51,6 +52,7 @@ def test_machine_user_paper(case):
     assert close(got[normalized[2]], want["EE-L_norm_as_code"])
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 @pytest.mark.parametrize("case", MACHINE, ids=lambda c: f"{c['id']}-{c['tag']}")
 @pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
 def test_machine_user_code(case):

@@ -238,6 +238,7 @@ def test_number_of_documents():
         value(EE_R(n="sizes") @ 2, qrels, run)
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_systems_that_differ_in_n_are_warned_about():
     qrels = qrels_of({"a": 1, "b": 0})
     evaluator = ir_measures.evaluator([EE_R @ 2], qrels)
@@ -253,6 +254,7 @@ def test_systems_that_differ_in_n_are_warned_about():
     evaluator.calc_aggregate(run_of([["a", "x"]]))
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
     names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
     topics = pd.DataFrame({"qid": ["q"], "query": ["x"]})

@@ -31,6 +31,7 @@ def frames(rankings, labels):
     return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]), run
 
 
+@pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 @pytest.mark.filterwarnings("ignore::fairtk.errors.UnmatchedWarning")  # nothing useful is ranked
 @pytest.mark.parametrize(
     "case",

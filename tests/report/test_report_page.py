@@ -205,7 +205,6 @@ def test_equal_systems_are_said_to_be_equal(answered):
     )
     said = Page(page_text(alike)).said
     assert "the same as the baseline two (not tested)" in said
-    assert "These queries do not tell one and two apart." in said
     assert said.count("no pair differs") == 1
 
 
@@ -215,7 +214,10 @@ def test_a_baseline_that_was_not_named_is_said(answered):
     assert "No baseline was named; the first system, fixed <i>" in Page(page_text(unnamed)).said
     said = Page(page_text(unnamed, baseline="fair", test="wilcoxon", correction=None)).said
     assert "No baseline was named" not in said
-    assert "Differences from fair; Wilcoxon signed-rank test, two-sided; p corrected: not" in said
+    assert (
+        "Differences from fair; Wilcoxon signed-rank test of the pseudomedian, two-sided; p corrected: not"
+        in said
+    )
 
 
 def test_sections_are_shown_as_they_are_and_kept_with_results(results, tmp_path):

@@ -30,7 +30,7 @@ CREDIT = (
 GENERATOR = "meta-llama/Llama-3.1-8B-Instruct"
 
 
-def values(retrievers, generators, measures=("EE_D", "EE_R", "EU"), queries=12):
+def values(retrievers, generators, measures=("EE_D", "EE_R", "normalized EU"), queries=12):
     rng = np.random.default_rng(4)
     rows = [
         ("LaMP-4", retriever, generator, alpha, f"q{i}", measure, value)
@@ -79,6 +79,7 @@ def of_study():
     settings = ("sequence-with-all", "difference", "ratio", "0.0001", "none", "random-choice")
     return SimpleNamespace(
         settings=SimpleNamespace(cutoff=20),
+        data=SimpleNamespace(target_of=lambda attribute: "relevance+population"),
         table=pd.DataFrame([row(attribute=a, system=s) for a in attributes for s in systems]),
         variations=pd.DataFrame(
             [

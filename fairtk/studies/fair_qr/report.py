@@ -85,7 +85,10 @@ def paper_table(results: StudyResults) -> Table:
                 value = float(own[measure].iloc[0])
                 target = results.data.target_of(attribute)
                 cells = [f"{value:.4f}", f"{printed:.4f}", signed(value - printed)]
-                rows.append([attribute, target, system, measure, *cells])
+                named = [attribute, target] if of else ["", ""]
+                rows.append([*named, system, measure, *cells])
+                if not of:  # the same for all attributes
+                    break
     caption = (
         f"{results.data.name}, {len(results.data.topics)} topics, next to Table 1 of FAIR-QR "
         "(Chen and Fang 2025). The data differ: the paper ran on the 6.5 million articles of TREC "
@@ -498,7 +501,8 @@ def _panels(
     figure = new_figure((size[0] * len(parts), size[1]), "the figures of a study")
     axes = np.atleast_1d(figure.subplots(1, len(parts), sharey=share))
     for axis, (attribute, _) in zip(axes, parts, strict=True):
-        axis.set_title(_with_target(results, str(attribute)), fontsize="medium")
+        title = _with_target(results, str(attribute)).replace(" (target", "\n(target")
+        axis.set_title(title, fontsize="medium")
     open_axes(*axes)
     return figure, [(axis, str(name), rows) for axis, (name, rows) in zip(axes, parts, strict=True)]
 
