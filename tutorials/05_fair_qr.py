@@ -256,7 +256,7 @@ chain = pt.Experiment(
     [search % 10 >> rest, refined >> rest],
     topics,
     qrels,
-    [by_origin, EE_D @ 5, E(nDCG @ 20), EU(utility="accuracy")],
+    [by_origin, EE_D(estimator="unbiased") @ 5, E(nDCG @ 20), EU(utility="accuracy")],
     names=["bm25 >> sampler >> T5", "FairQR >> sampler >> T5"],
 )
 chain = chain.set_index("name").rename(columns={str(by_origin): "AWRF by origin @5"})

@@ -102,13 +102,17 @@ print(Citations("count")(by_hand)[["docno", "rank", "credit"]].to_string(index=F
 # ## Measures
 #
 # The measures of exposure, on credit: `AE_D` (concentration), `AE_R` (how much goes to useful
-# documents), and `CreditGap`: how far credit is from the exposure that documents had. Warnings
-# count what is left out: rankings without credit, and values below 0, which have no share.
+# documents), and `CreditGap`: how far credit is from the exposure that documents had. Sampling adds
+# to the two that are squared, the more the fewer samples there are, so their unbiased estimates are
+# taken. Warnings count what is left out: rankings without credit, and values below 0, which have no
+# share.
 
 # %%
 queries = data.qrels[data.qrels["qid"].isin(shapley["qid"])]
 measured = fairtk.evaluate(
-    queries, {"shapley": shapley, "one-out": one_out}, [AE_D @ 5, AE_R @ 5, CreditGap @ 5]
+    queries,
+    {"shapley": shapley, "one-out": one_out},
+    [AE_D(estimator="unbiased"), AE_R @ 5, CreditGap(estimator="unbiased") @ 5],
 )
 print(measured.means.to_string())
 

@@ -57,7 +57,7 @@ from fairtk.report import (
     queries_needed,
     two_levels,
 )
-from fairtk.report.statistics import MEAN, PSEUDOMEDIAN
+from fairtk.report.statistics import PSEUDOMEDIAN
 
 _BLOCK = 1 << 22
 """Pairs of samples that are in memory at a time."""
@@ -313,11 +313,13 @@ class Precision:
         per_query: ``measure``, ``qid``, ``value``, ``n_samples``, ``error`` (the value's standard
             error from sampling; NaN for too few samples: two, four for EE_D and EE_L; where N
             samples do not differ, as if one in N + 1 did by all that values can), ``bias``
-            (what the estimator adds in expectation: EE_D and EE_L that are not "unbiased"),
-            ``needed`` (samples for the wished half-width; NaN where `error` is).
+            (plain minus unbiased estimate: what sampling adds to EE_D and EE_L that are not
+            "unbiased"; NaN for one sample), ``needed`` (the smallest number N of samples with
+            |bias(N)| + z error(N) within the wished half-width, bias(N) = bias n_samples / N; NaN
+            where `error` or `bias` is).
         means: ``measure``, ``value`` (mean over the queries that have one), ``error`` and
             ``half_width`` (of this mean, for these queries), ``bias``, ``needed`` (samples of each
-            query for the wished half-width of the mean), ``n`` (queries).
+            query for the wished half-width of the mean, bias included), ``n`` (queries).
         half_width: what was wished.
         confidence: of the intervals.
     """
@@ -372,19 +374,21 @@ def precision(
         with undefined_reasons():  # means here leave them out
             value = measure.scored(judged)
         spread = spread_over_samples(measure, judged)
-        error, least = spread.error(), (half_width / factor) ** 2
-        needed = fewest_samples(np.maximum(spread.one, 0), np.maximum(spread.two, 0), least)
+        error = spread.error()
+        bias = np.abs(spread.bias) * spread.n.astype(np.float64)  # of one sample
+        one, two = np.maximum(spread.one, 0), np.maximum(spread.two, 0)
+        needed = fewest_samples(one, two, bias, half_width, factor)
         columns = {"value": value, "n_samples": spread.n, "error": error, "bias": spread.bias}
         frame = pd.DataFrame({QID: judged.qids, **columns, "needed": needed})
         frame.insert(0, "measure", written(measure))
         parts.append(frame)
-        rows.append([written(measure), *_mean(value, spread, factor, least)])
+        rows.append([written(measure), *_mean(value, spread, factor, half_width)])
     columns_of_means = ["measure", "value", "error", "half_width", "bias", "needed", "n"]
     means = pd.DataFrame(rows, columns=columns_of_means)
     return Precision(pd.concat(parts, ignore_index=True), means, half_width, confidence)
 
 
-def _mean(value: FloatArray, spread: SampleSpread, factor: float, least: float) -> list[float]:
+def _mean(value: FloatArray, spread: SampleSpread, factor: float, half_width: float) -> list[float]:
     """Return the mean of the values, its error, half-width, bias, needed samples and n."""
     there = ~np.isnan(value)
     n = int(there.sum())
@@ -395,28 +399,46 @@ def _mean(value: FloatArray, spread: SampleSpread, factor: float, least: float) 
     if spread.alike()[there].all():
         variance = float((spread.error()[there] ** 2).sum()) / n**2
     one, two = (max(float(part[there].sum()), 0.0) / n**2 for part in (spread.one, spread.two))
-    needed = float(fewest_samples(np.array([one]), np.array([two]), least)[0])
+    of_one = np.array([abs(float((spread.bias * spread.n)[there].mean()))])
+    needed = float(fewest_samples(np.array([one]), np.array([two]), of_one, half_width, factor)[0])
     error, bias = math.sqrt(variance), float(spread.bias[there].mean())
     return [float(value[there].mean()), error, factor * error, bias, needed, n]
 
 
-def fewest_samples(one: FloatArray, two: FloatArray, variance: float) -> FloatArray:
-    """Return the smallest number of samples with at most a variance; NaN where it is not known.
+def fewest_samples(
+    one: FloatArray, two: FloatArray, bias: FloatArray, half_width: float, factor: float
+) -> FloatArray:
+    """Return the smallest number of samples, at least 2, that reaches a half-width.
 
-    Solves 2 (2 (N - 2) a + b) / (N (N - 1)) = variance for N.
+    That is the smallest N with bias / N + factor sqrt(2 (2 (N - 2) a + b) / (N (N - 1))) at most
+    the half-width; NaN where it is not known.
 
     Args:
         one: the variance a of what one sample says; see `SampleSpread`.
         two: the variance b of what a pair of samples says.
-        variance: of the value.
+        bias: the size of the bias of one sample, at least 0.
+        half_width: of the interval.
+        factor: the standard errors in a half-width.
     """
-    middle = variance + 4 * one
-    root = np.sqrt(np.maximum(middle**2 - 4 * variance * (8 * one - 2 * two), 0.0))
-    return np.maximum(np.ceil((middle + root) / (2 * variance) - 1e-9), 2.0)
+
+    def reached(n: FloatArray) -> BoolArray:
+        error = np.sqrt(2 * (2 * (n - 2) * one + two) / (n * (n - 1)))
+        return np.asarray(bias / n + factor * error <= half_width * (1 + 1e-12))
+
+    known = ~np.isnan(one + two + bias)
+    low, high = np.ones(len(one)), np.full(len(one), 2.0)  # low does not reach it, or is 1
+    while (short := known & ~reached(high)).any():
+        low, high = np.where(short, high, low), np.where(short, 2 * high, high)
+    while (apart := high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        enough = reached(np.maximum(middle, 2.0))
+        high = np.where(apart & enough, middle, high)
+        low = np.where(apart & ~enough, middle, low)
+    return np.where(known, high, np.nan)
 
 
 Margin = float | Mapping[str, float] | None
-_TESTED = ("difference", "estimate", "low", "high")
+_TESTED = ("difference", "low", "high")
 
 
 class SamplingVariances:
@@ -581,14 +603,17 @@ class SystemComparison:
         means = values.mean(axis=1) if n else np.full(len(values), np.nan)
         if compares_queries(measure):  # the values are those of its groups' measure
             means, values = self.means.loc[self.systems, measure].to_numpy(), values[:, :0]
+        tested: tuple[str, ...] = (*_TESTED, "p", "effect")
+        if drawing["test"] == "wilcoxon":  # what interval and p are about
+            tested = (*_TESTED, "estimate", "p", "effect")
         records: list[dict[str, Any]] = []
         for place, (system, mean) in enumerate(zip(self.systems, means, strict=True)):
             record = {"system": system, "measure": measure, "mean": float(mean), "n": n}
-            record |= dict.fromkeys((*_TESTED, "p", "p_corrected", "effect"), math.nan)
-            record["estimand"] = PSEUDOMEDIAN if drawing["test"] == "wilcoxon" else MEAN
+            record |= dict.fromkeys((*tested[:-1], "p_corrected", "effect"), math.nan)
+            record |= {"estimand": PSEUDOMEDIAN} if "estimate" in tested else {}
             if place != baseline:
                 result = paired_test(values[place], values[baseline], **drawing)
-                record |= {name: getattr(result, name) for name in (*_TESTED, "p", "effect")}
+                record |= {name: getattr(result, name) for name in tested}
                 if result.note and not compares_queries(measure):
                     self._warn_untested(system, self.baseline, measure, result.note)
             records.append(record)

@@ -16,6 +16,7 @@ from fairtk.errors import printable
 from fairtk.io import Table, number_text
 from fairtk.measures import full_names, short_names, written
 from fairtk.report import baseline_table
+from fairtk.report.tables import bias_text
 
 if TYPE_CHECKING:
     from fairtk.experiment import Comparison
@@ -76,7 +77,7 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     settings = comparison.settings
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, comparison.baseline, **options, digits=digits)
-    caption = [table.caption, _remarks(comparison.evaluation)]
+    caption = [table.caption, bias_text(comparison), _remarks(comparison.evaluation)]
     if settings["queries"] == "common":
         caption.append("Queries: those that all runs have results for.")
     if settings["margin"] is not None:

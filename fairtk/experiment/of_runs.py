@@ -81,10 +81,10 @@ class Comparison(Results):
         table: one row per measure and run: ``run`` (the file, or the name of a frame or in a
             mapping), ``measure``, ``mean``, ``n`` (queries for which the measure is defined in
             every run: means and tests are over these; a measure that compares groups of queries has
-            its mean alone), ``difference`` from the baseline,
-            ``estimate`` with the ends ``low`` and ``high`` of its interval, ``p``,
-            ``p_corrected``, ``effect`` (Cohen's dz), and ``estimand`` (of `estimate` and p:
-            ``"mean"``, or with the Wilcoxon test ``"pseudomedian"``). NaN in the row of the
+            its mean alone), ``difference`` from the baseline with the
+            ends ``low`` and ``high`` of its interval, ``p``, ``p_corrected``, and ``effect``
+            (Cohen's dz); with the Wilcoxon test ``estimate`` and ``estimand``
+            (``"pseudomedian"``: what ``low``, ``high`` and p are about). NaN in the row of the
             baseline, and where nothing can be tested, which a warning says. With a margin and with
             levels it has the columns of `Results.compare`.
         evaluation: the values, of all queries.

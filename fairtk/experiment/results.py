@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +12,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, overload
 
+import numpy as np
 import pandas as pd
 
 from fairtk import checks
 from fairtk.analysis import Margin, SamplingVariances, SystemComparison
 from fairtk.errors import (
     ColumnError,
+    FairtkWarning,
     InputError,
     NotFoundError,
     ParameterError,
@@ -42,7 +45,8 @@ from fairtk.io import (
     rounded_text,
     texts,
 )
-from fairtk.measures import full_names, parse, short_names, written
+from fairtk.measures import Judged, full_names, parse, short_names, written
+from fairtk.measures.ee import ExpectedExposureDisparity, ExpectedExposureLoss
 from fairtk.plugins import cite_results
 from fairtk.report import (
     CORRECTIONS,
@@ -284,9 +288,9 @@ class Results:
 
         Returns:
             A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
-            ``difference`` (of means), ``estimate`` with the ends ``low`` and ``high`` of its
-            interval, ``p``, ``p_corrected``, ``effect`` (Cohen's dz), ``estimand`` (of `estimate`
-            and p: ``"mean"``, or with the Wilcoxon test ``"pseudomedian"``),
+            ``difference``, ``low``, ``high``, ``p``, ``p_corrected``, ``effect`` (Cohen's dz), with
+            the Wilcoxon test ``estimate`` and ``estimand`` (``"pseudomedian"``: what ``low``,
+            ``high`` and p are about, instead of the mean difference),
             ``undefined`` (queries left out) and ``failed`` (queries at their worst value). A
             measure that compares groups of queries (``ByGroup(by="query")``) has no tests. With a
             margin: ``p_not_worse`` (by the margin or more) and ``p_equivalent``. With levels: the
@@ -320,6 +324,34 @@ class Results:
                 with ``system`` for ``run``.
         """
         return self._compared(baseline).plan(self._sampling(), difference, n_samples, options)
+
+    def sampling_bias(self) -> pd.DataFrame:
+        """Return what sampling adds to the means of plain EE_D and EE_L: plain minus unbiased.
+
+        Returns:
+            One row per sampled system and such measure: ``system``, ``measure``, ``bias`` (NaN for
+            one sample per query, of which it cannot be estimated). Without them, no rows.
+        """
+        evaluation = self._evaluation.ready()
+        measures = {
+            label: measure
+            for label, measure in zip(evaluation.labels, evaluation.measures, strict=True)
+            if isinstance(measure, ExpectedExposureDisparity | ExpectedExposureLoss)
+            and measure["estimator"] == "plain"
+        }
+        rows: list[tuple[str, str, float]] = []
+        for system in self.systems if measures else ():
+            frame = self._rows(system, evaluation.inputs)
+            if SAMPLE not in frame.columns:
+                continue
+            judged = Judged.of(evaluation.qrels, frame, "sampling_bias")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FairtkWarning)
+                for label, measure in measures.items():
+                    bias = measure.sampling_bias(judged)[judged.present]
+                    known = bias[~np.isnan(bias)]
+                    rows.append((system, label, float(known.mean()) if len(known) else math.nan))
+        return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
     def _sampling(self) -> SamplingVariances:
         evaluation = self._evaluation.ready()
@@ -629,12 +661,13 @@ class Results:
             table = compared.table(drawing, how)
         counts = table.groupby("measure", sort=False)["p"].count().to_dict()
         table = table[table["p_corrected"] < significance]
+        moved = "estimate" if "estimate" in table else "difference"
         signs = {
             (measure, system): "\u2020"
             if (difference > 0) == (self.better(measure) == "higher")
             else "\u2021"
             for measure, system, difference in zip(
-                table["measure"], table["system"], table["estimate"], strict=True
+                table["measure"], table["system"], table[moved], strict=True
             )
         }
         return signs, counts

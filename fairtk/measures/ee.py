@@ -560,6 +560,17 @@ class ExpectedExposure(FairMeasure):
             return np.ones(len(judged.qids))
         return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
 
+    def sampling_bias(self, judged: Judged) -> FloatArray:
+        """Return the plain estimate minus the unbiased one, of EE_D and EE_L of sampled rankings.
+
+        Returns:
+            shape (n_queries,); NaN for one sample, 0 for a query that the run does not have.
+        """
+        values = self._of_form(judged)
+        n = np.bincount(judged.ranking_query, minlength=len(judged.qids))
+        bias = self.form.excess(judged, values) * self.scales(judged)
+        return np.where(n == 1, np.nan, np.where(n == 0, 0.0, bias))
+
     def widths(self, judged: Judged) -> FloatArray:
         """Return how far apart the bounds of raw values are; NaN where that is undefined."""
         part: Bounded = getattr(self._of_form(judged).values, self.PART)

@@ -44,6 +44,7 @@ from fairtk.io import Table, atomic_text, svg_text
 from fairtk.measures import short_names
 from fairtk.report.tables import (
     baseline_table,
+    bias_text,
     coverage_table,
     mean_table,
     measured,
@@ -246,7 +247,9 @@ def page_text(
     measures = measured(results, compared, first)
     caption, comparisons = "", list[tuple[str, Table]]()
     if others is not None:
-        caption, comparisons = tables_by_measure(baseline_table(others, first, test, how))
+        table = baseline_table(others, first, test, how)
+        table = table._replace(caption=f"{table.caption} {bias_text(results)}".strip())
+        caption, comparisons = tables_by_measure(table)
     messages = warned(results, details.systems)
     for warning in caught:
         if isinstance(warning.message, FairtkWarning):

@@ -39,6 +39,31 @@ def compares_queries(label: str) -> bool:
     return label.startswith("ByGroup(") and "by='query'" in label
 
 
+def bias_text(results: Results, labels: Mapping[str, str] | None = None) -> str:
+    """Return the sampling bias of plain EE_D and EE_L, for captions of tables with intervals.
+
+    Args:
+        results: the results.
+        labels: names for systems; `None` for their own.
+    """
+    texts, names = [], short_names(results.measures)
+    for measure, rows in results.sampling_bias().groupby("measure", sort=False):
+        if rows["bias"].isna().all():
+            texts.append(f"{names[measure]}: it cannot be estimated from one sample per query")
+            continue
+        parts = ", ".join(
+            f"{(labels or {}).get(system, system)} {bias:+.4f}"
+            for system, bias in zip(rows["system"], rows["bias"], strict=True)
+        )
+        texts.append(f"{names[measure]}: {parts}")
+    if not texts:
+        return ""
+    return (
+        "Sampling bias, which intervals do not hold (plain minus unbiased estimate): "
+        f"{'; '.join(texts)}."
+    )
+
+
 def mean_table(results: Results) -> Table:
     """Return the means, a row per system, each with its interval over the queries."""
     columns = []
@@ -62,7 +87,7 @@ def mean_table(results: Results) -> Table:
         f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
         "queries (Student's t). Queries that failed or are missing count with the worst value."
     )
-    text = " ".join(filter(None, [caption, full_names(results.measures)]))
+    text = " ".join(filter(None, [caption, bias_text(results), full_names(results.measures)]))
     return Table(["system", *heads], rows, text)
 
 
@@ -357,7 +382,7 @@ def _tested(row: Mapping[str, Any]) -> str:
         return "not tested"
     p = p_text(row["p_corrected"])
     verdict = "significant" if row["p_corrected"] < LEVEL else "not significant"
-    label = f", {PSEUDOMEDIAN}" if row["estimand"] == PSEUDOMEDIAN else ""
+    label = f", {PSEUDOMEDIAN}" if "estimand" in row else ""
     return f"{verdict}, p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'}{label}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -156,7 +157,9 @@ def test_bias_of_the_plain_estimate():
 @given(one=st.floats(0, 1), two=st.floats(0, 4), least=st.floats(1e-4, 0.5))  # b is never below 2 a
 def test_samples_needed_are_the_fewest(one, two, least):
     two = max(two, 2 * one)
-    needed = int(fewest_samples(np.array([one]), np.array([two]), least)[0])
+    needed = int(
+        fewest_samples(np.array([one]), np.array([two]), np.zeros(1), math.sqrt(least), 1.0)[0]
+    )
     spread = SampleSpread(np.array([9]), np.array([one]), np.array([two]), *np.zeros((2, 1)))
     assert spread.variance(needed)[0] <= least * (1 + 1e-6)
     assert needed == 2 or spread.variance(needed - 1)[0] > least * (1 - 1e-6)

@@ -13,7 +13,8 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import Groups, Target
 from fairtk.errors import TruncationWarning
-from fairtk.measures import AWRF, EE_D, EE_L, EE_R, RBP, E
+from fairtk.exposure import RBP
+from fairtk.measures import AWRF, EE_D, EE_L, EE_R, E
 
 QRELS = pd.DataFrame(
     [(q, f"d{i}", int(i < 3)) for q in "12" for i in range(8)], columns=["qid", "docno", "label"]
@@ -115,8 +116,9 @@ def test_sampled_rankings_count_each():
 def test_the_doctor_finds_it():
     found = fairtk.doctor(cut(3), QRELS, cutoff=5)
     assert found.verdict == "usable with care"
-    assert [(f.level, f.check, f.count) for f in found.findings] == [("warning", "short", 2)]
+    found = [(f.level, f.count) for f in found.findings if f.check == "short"]
+    assert found == [("warning", 2)]
     few = QRELS[QRELS["docno"].isin(["d0", "d1", "d2"])]
     found = fairtk.doctor(cut(3), few, cutoff=5)
     assert found.verdict == "sound"
-    assert [(f.level, f.check) for f in found.findings] == [("note", "short")]
+    assert [f.level for f in found.findings if f.check == "short"] == ["note"]
