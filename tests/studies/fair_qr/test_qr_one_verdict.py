@@ -1,0 +1,92 @@
+"""A page of a study has one verdict on each comparison, in tables, sentences and files."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+import qr_world
+from html_tables import Tables
+
+from fairtk.experiment import open_results
+from fairtk.llm import KeywordRefiner
+from fairtk.report.page import load_sections, page_text
+
+pytest.importorskip("jinja2")
+pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+TOYS = (("toy-reverse", "reverse", False), ("toy-few", "few", False))
+MEASURES = ("nDCG", "AWRF", "nDCG x AWRF")
+
+
+@pytest.fixture(scope="module")
+def study(data, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verdicts")
+    tuning = {"fair-qr": {"depth": [5, 10]}}
+    with qr_world.installed(*TOYS):
+        results = qr_world.study(
+            data, folder, KeywordRefiner(terms=1), variations={"k": (5, 10)}, tuning=tuning
+        ).run()
+        results.save(folder)
+    return results, folder
+
+
+def value(text):
+    return 0.0 if text.startswith("<") else float(text)
+
+
+@pytest.mark.parametrize("attribute", ["gender", "geography"])
+def test_no_comparison_has_two_verdicts(study, attribute):
+    results, folder = study
+    place = folder / "pages" / attribute
+    saved = open_results(place)
+    page = Tables(page_text(saved, sections=load_sections(place)))
+    # the p-values of the study
+    table = results.table[results.table["attribute"] == attribute].set_index("system")
+    expected = {(s, m): table.loc[s, f"{m} p"] for s in table.index for m in MEASURES}
+    assert any("(tuned)" in system for system, _ in expected)
+
+    # those of the page's tables of comparisons, one per measure
+    compared = [t for t in page.tables if "p corrected" in (t[0] if t else [])]
+    assert len(compared) == len(MEASURES)
+    for rows, measure in zip(compared, MEASURES, strict=True):
+        column = rows[0].index("p corrected")
+        for row in rows[1:]:
+            p = expected[row[0], measure]
+            if row[column] != "undefined":
+                assert value(row[column]) == pytest.approx(p, abs=6e-5)
+            else:
+                assert pd.isna(p)
+
+    # the marks of the table of systems
+    [systems] = [t for t in page.tables if t and t[0][:2] == ["system", f"nDCG@{5}"]]
+    n_marks = 0
+    for row in systems[1:]:
+        for cell, measure in zip(row[1:], MEASURES, strict=True):
+            p = expected[row[0].partition(" (a")[0], measure]
+            marked = cell.endswith(("+", "-"))
+            assert marked == bool(p < 0.05)
+            n_marks += marked
+    assert n_marks == sum(p < 0.05 for p in expected.values())
+
+    # the sentences
+    sentences = re.findall(r"\((significant|not significant), p ([=<]) (\.?[\d.]+)\)", page.said)
+    assert sentences
+    for verdict, sign, p in sentences:
+        number = float(p)
+        close = [other for other in expected.values() if abs(other - number) < 6e-5 or sign == "<"]
+        assert close and (verdict == "significant") == (number < 0.05)
+
+    # the file
+    csv = pd.read_csv(folder / "table.csv")
+    csv = csv[csv["attribute"] == attribute].set_index("system")
+    for (system, measure), p in expected.items():
+        assert csv.loc[system, f"{measure} p"] == pytest.approx(p, nan_ok=True)
+    assert (csv["target"] == results.data.target_of(attribute)).all()
+
+    # intervals are labeled, and tables of exploratory settings have no marks
+    for caption in re.findall(r"[^.]*intervals? over topics[^.]*\.", page.said):
+        assert "not corrected for" in caption or "bootstrap" in caption
+    assert "Intervals are not corrected for" in page.said
+    [varied] = [t for t in page.tables if t and t[0][:2] == ["setting", "value"]]
+    assert not any(cell.endswith(("+", "-")) for row in varied[1:] for cell in row)
