@@ -1,4 +1,5 @@
-"""How long credit takes: Shapley values and expected credit of a million rows, AE_D beside EE_D.
+"""How long credit takes: Shapley values and expected credit of a million rows, AE_D next to EE_D;
+and CreditGap and AE_D of two known readers by the number of samples.
 
 python benchmarks/bench_credit.py
 """
@@ -14,7 +15,7 @@ import pandas as pd
 from fairtk import EE_D
 from fairtk.credit import shapley
 from fairtk.frames import Credit, Run
-from fairtk.measures import AE_D
+from fairtk.measures import AE_D, CreditGap
 
 QUERIES, SAMPLES, CUTOFF = 2000, 100, 5
 
@@ -62,6 +63,37 @@ def main():
     for name, seconds in times.items():
         print(f"{name}: {seconds:.2f} s")
     print(f"AE_D by EE_D: {attributed / exposure:.2f} (at most 1.5)")
+    readers()
+
+
+def readers(queries=400, documents=20):
+    """Print plain and unbiased values of a reader in proportion to exposure, and of a first one.
+
+    Each answer depends on one document: drawn with probability equal to its exposure share in the
+    ranking, or the first. Rankings are drawn uniformly, so that the exact AE_D of both is 1 / 20
+    and the exact CreditGap of both is 0.
+    """
+    rng = np.random.default_rng(7)
+    measures = [m(estimator=e) @ CUTOFF for m in (AE_D, CreditGap) for e in ("plain", "unbiased")]
+    print("reader, N: " + ", ".join(map(str, measures)))
+    for reader in ("proportional", "first"):
+        for n in (2, 10, 100):
+            order = np.argsort(rng.random((queries * n, documents)), axis=1)[:, :CUTOFF]
+            read = rng.integers(0, CUTOFF, queries * n) if reader == "proportional" else 0
+            credit = np.zeros(order.shape)
+            credit[np.arange(len(order)), read] = 1.0
+            frame = pd.DataFrame(
+                {
+                    "qid": np.repeat(np.arange(queries), n * CUTOFF).astype(str),
+                    "sample": np.tile(np.repeat(np.arange(n), CUTOFF), queries),
+                    "docno": [f"d{d}" for d in order.ravel()],
+                    "rank": np.tile(np.arange(CUTOFF), len(order)),
+                    "credit": credit.ravel(),
+                }
+            )
+            qrels = pd.DataFrame({"qid": np.arange(queries).astype(str), "docno": "d0", "label": 1})
+            means = ir_measures.calc_aggregate(measures, qrels, frame)
+            print(f"{reader:12} {n:3}: " + ", ".join(f"{means[m]:.4f}" for m in measures))
 
 
 def whole(frame):

@@ -34,7 +34,7 @@ from fairtk.experiment.values import (
     all_samples,
     spreads,
 )
-from fairtk.frames import CREDIT, QANSWER, QID, SAMPLE
+from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE
 from fairtk.io import (
     Marked,
     Table,
@@ -46,7 +46,6 @@ from fairtk.io import (
     texts,
 )
 from fairtk.measures import Judged, full_names, parse, short_names, written
-from fairtk.measures.ee import ExpectedExposureDisparity, ExpectedExposureLoss
 from fairtk.plugins import cite_results
 from fairtk.report import (
     CORRECTIONS,
@@ -332,21 +331,20 @@ class Results:
             One row per sampled system and such measure: ``system``, ``measure``, ``bias`` (NaN for
             one sample per query, of which it cannot be estimated). Without them, no rows.
         """
-        evaluation = self._evaluation.ready()
-        measures = {
-            label: measure
-            for label, measure in zip(evaluation.labels, evaluation.measures, strict=True)
-            if isinstance(measure, ExpectedExposureDisparity | ExpectedExposureLoss)
-            and measure["estimator"] == "plain"
-        }
+        measures: dict[str, Any] = {}
+        for label in self.measures:
+            if label.startswith(("EE_D", "EE_L")) and " * " not in label:
+                with contextlib.suppress(InputError):  # its groups may not be registered here
+                    measures[label] = parse(self._evaluation.texts[label])
+        measures = {m: own for m, own in measures.items() if own["estimator"] == "plain"}
         rows: list[tuple[str, str, float]] = []
         for system in self.systems if measures else ():
-            frame = self._rows(system, evaluation.inputs)
-            if SAMPLE not in frame.columns:
+            frame = self._rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])
+            if SAMPLE not in frame.columns or EXPOSURE in frame.columns:
                 continue
-            judged = Judged.of(evaluation.qrels, frame, "sampling_bias")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FairtkWarning)
+                judged = Judged.of(self.qrels, frame, "sampling_bias")
                 for label, measure in measures.items():
                     bias = measure.sampling_bias(judged)[judged.present]
                     known = bias[~np.isnan(bias)]

@@ -93,7 +93,7 @@ def test_daggers_mark_better_and_worse_than_a_baseline(results):
     assert lines[2].startswith("| My best | **1.0000**<sup>†</sup> |")
     assert lines[3].startswith(r"| mixed\_1 | <ins>0.4750</ins> |")
     assert lines[4].startswith("| worst | 0.1000<sup>‡</sup> |")
-    assert "Wilcoxon signed-rank test, two-sided, not corrected" in lines[-3]
+    assert "Wilcoxon signed-rank test of the pseudomedian, two-sided, not corrected" in lines[-3]
     with pytest.raises(NotFoundError, match="unknown system 'mixed'"):
         results.to_latex("mixed")
     with pytest.raises(NotFoundError, match="unknown test 'z'"):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ir_measures import nDCG
 
 import fairtk
-from fairtk.errors import DataWarning, FairtkError, FormatError
+from fairtk.errors import DataWarning, FairtkError, FormatError, TruncationWarning
 from fairtk.experiment import open_results, saved
 
 TABLES = ("values", "means", "failures", "qrels", "notes")
@@ -45,7 +45,8 @@ def folder(tmp_path_factory):
     measures = [fairtk.EE_D @ 3, fairtk.E(nDCG @ 3)]
     place = tmp_path_factory.mktemp("saved")
     systems = {"one": run, "two": run[::2], "noting": Noting()}
-    fairtk.Experiment(systems, topics, qrels, measures).save(place)
+    with pytest.warns(TruncationWarning):  # of the one document that it gives
+        fairtk.Experiment(systems, topics, qrels, measures).save(place)
     return place
 
 

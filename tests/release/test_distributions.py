@@ -105,7 +105,7 @@ def test_source_distribution_passes_its_tests(build, tmp_path):
         "tests/io",
         "tests/report/test_paired.py",
         "tests/plugins/test_references.py",
-        "tests/test_house.py",
+        "tests/test_architecture.py",
     ]
     out = run(sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", *chosen, cwd=folder)
     assert " passed" in out

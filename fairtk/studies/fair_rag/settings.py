@@ -228,7 +228,7 @@ class RagSettings:
             raise ParameterError(
                 f"the study: credit={self.credit!r} needs at least 2 rankings per query and alpha, "
                 f"since sampling adds to its measures; found n_samples={self.n_samples}: use "
-                "n_samples=10 (--samples 10), or credit='none'"
+                f"{advice('n_samples=10', '--samples 10')}, or credit='none'"
             )
         if self.credit == "shapley" and self.cutoff > MOST_ASKED:
             raise ParameterError(
