@@ -53,7 +53,9 @@ def content(value, digits):
 
 
 def without_libraries(description):
-    """Return an identity without the versions of libraries, which differ between machines."""
+    """Return an identity without what differs between machines: versions and fairtk's folder."""
+    if isinstance(description, str):
+        return description.replace(str(Path(fairtk.__file__).parent), "fairtk")
     if isinstance(description, dict):
         kept = {k: v for k, v in description.items() if k != "libraries"}
         return {k: without_libraries(v) for k, v in kept.items()}
