@@ -14,6 +14,7 @@ import pandas as pd
 
 from fairtk import EE_D
 from fairtk.credit import shapley
+from fairtk.exposure import expected_attention
 from fairtk.frames import Credit, Run
 from fairtk.measures import AE_D, CreditGap
 
@@ -67,19 +68,28 @@ def main():
 
 
 def readers(queries=400, documents=20):
-    """Print plain and unbiased values of a reader in proportion to exposure, and of a first one.
+    """Print plain and unbiased values of a proportional reader and of one that reads the first.
 
     Each answer depends on one document: drawn with probability equal to its exposure share in the
-    ranking, or the first. Rankings are drawn uniformly, so that the exact AE_D of both is 1 / 20
-    and the exact CreditGap of both is 0.
+    ranking, or the first. Plackett-Luce draws the rankings, with the weight 1 / d for document d.
+    The expected credit of the first reader's documents is the probability to be drawn first; that
+    of the other reader's is their expected exposure share, so that its exact CreditGap is 0.
     """
     rng = np.random.default_rng(7)
+    weight = 1 / np.arange(1, documents + 1)
+    gaps = -np.diff(np.log(weight), prepend=0.0)
+    exposure = expected_attention(gaps, np.array([0, documents]), np.full(CUTOFF, 1 / CUTOFF))
+    expected = {"proportional": exposure, "first": weight / weight.sum()}
     measures = [m(estimator=e) @ CUTOFF for m in (AE_D, CreditGap) for e in ("plain", "unbiased")]
-    print("reader, N: " + ", ".join(map(str, measures)))
-    for reader in ("proportional", "first"):
+    qrels = pd.DataFrame({"qid": np.arange(queries).astype(str), "docno": "d0", "label": 1})
+    print(f"\nmeans of {queries} queries, with their standard errors")
+    print("| reader | N | " + " | ".join(f"{m.NAME} {m['estimator']}" for m in measures) + " |")
+    print("| --- " * (2 + len(measures)) + "|")
+    for reader, credited in expected.items():
         for n in (2, 10, 100):
-            order = np.argsort(rng.random((queries * n, documents)), axis=1)[:, :CUTOFF]
-            read = rng.integers(0, CUTOFF, queries * n) if reader == "proportional" else 0
+            race = rng.exponential(size=(queries * n, documents)) / weight
+            order = np.argsort(race, axis=1)[:, :CUTOFF]
+            read = rng.integers(0, CUTOFF, len(order)) if reader == "proportional" else 0
             credit = np.zeros(order.shape)
             credit[np.arange(len(order)), read] = 1.0
             frame = pd.DataFrame(
@@ -91,9 +101,16 @@ def readers(queries=400, documents=20):
                     "credit": credit.ravel(),
                 }
             )
-            qrels = pd.DataFrame({"qid": np.arange(queries).astype(str), "docno": "d0", "label": 1})
-            means = ir_measures.calc_aggregate(measures, qrels, frame)
-            print(f"{reader:12} {n:3}: " + ", ".join(f"{means[m]:.4f}" for m in measures))
+            values = pd.DataFrame(
+                [(str(m.measure), m.value) for m in ir_measures.iter_calc(measures, qrels, frame)],
+                columns=["measure", "value"],
+            ).groupby("measure")["value"]
+            mean, error = values.mean(), values.sem()
+            cells = " | ".join(f"{mean[str(m)]:.4f} ({error[str(m)]:.4f})" for m in measures)
+            print(f"| {reader} | {n} | {cells} |")
+        exact = ((credited**2).sum(), ((credited - exposure) ** 2).sum())
+        cells = " | ".join(f"{value:.4f}" for value in np.repeat(exact, 2))
+        print(f"| {reader} | exact | {cells} |")
 
 
 def whole(frame):

@@ -263,9 +263,11 @@ def credit_of_groups(query: Query, cutoff: int, **_: Any) -> Values:
     of_groups: Any = Counter()
     gap: Any = Counter()
     for docno, a in alpha.items():
-        members = query.groups.get(docno, {"@UNKNOWN": 1.0})
+        members: Any = Counter(query.groups.get(docno, {}))
+        members["@UNKNOWN"] += max(0.0, 1.0 - sum(members.values()))
         for level, share in members.items():
-            gap[level] += (a - exposure[docno]) * share
+            if share > 1e-12 and (a or exposure[docno]):
+                gap[level] += (a - exposure[docno]) * share
         for level, share in query.groups.get(docno, {}).items():
             of_groups[level] += a * share
     values = {}

@@ -5,6 +5,7 @@ exposure; citations of useful documents.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -95,9 +96,9 @@ def _shares(
 def unbiased_reasons(
     measure: FairMeasure, judged: Judged, n_rankings: IntArray, n_defined: IntArray
 ) -> list[tuple[str, BoolArray]]:
-    """Return the queries of which one ranking alone has defined credit, with the reason.
+    """Return the queries with a single ranking of defined credit, and the reason.
 
-    There are none for ``estimator="plain"`` and for rankings without samples.
+    The list is empty for ``estimator="plain"`` and for rankings without samples.
 
     Args:
         measure: a measure with an `estimator`.
@@ -320,8 +321,8 @@ class AttributedExposureLoss(AttributedExposure):
     AE_D - 2 AE_R + squared norm of the target, all unnormalized. Normalized by its largest value
     (``bounds="paper"``: 1 + squared norm of the target; ``"exact"``: that of all credit on a
     document of the lowest target) it is in [0, 1]; lower is better. ``estimator="unbiased"`` takes
-    away what sampling adds, as in `AE_D`. A query without a useful
-    document is undefined; one that the frame lacks gets the upper bound.
+    away what sampling adds, as in `AE_D`; its values may be negative. A query without a useful
+    document is undefined; one that is missing from the frame gets the upper bound.
     """
 
     identity_name = "fairtk.AE_L"
@@ -360,9 +361,9 @@ class CreditExposureGap(FairMeasure):
 
     Needs the frame C with ``rank`` or ``score``, and a row for each document of a ranking: ranks
     order, and gaps in them do not count. A ranking without defined credit is left out of both
-    means; a query without another one, or with `groups` none of whose documents has a group, is
-    undefined (NaN), and so is for the unbiased estimate a query with one such ranking. A query that
-    is missing from the frame gets the upper bound.
+    means. A query is undefined (NaN) if none of its rankings has defined credit, if only one has
+    (for the unbiased estimate), or, with `groups`, if no document with credit or exposure has a
+    group. A query that is missing from the frame gets the upper bound.
 
     References:
         Kim and Diaz, Towards Fair RAG (attribution of exposure); the distance is fairtk's own.
@@ -389,7 +390,7 @@ class CreditExposureGap(FairMeasure):
     }
     POSITIONAL: ClassVar[tuple[str, ...]] = ("groups",)
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[float, float]:
         """0 and the largest plain value, which is also that of a missing query."""
         groups = self["groups"]
@@ -410,8 +411,9 @@ class CreditExposureGap(FairMeasure):
         if self["estimator"] == "unbiased" and judged.run.sampled:
             value = value - sampling_excess(value, gap.difference.square(), gap.query)
         if self["groups"] is not None:
-            reasons.append(("none of its documents has a group", present & ~gap.labeled))
-        result = np.where(present, value, self.bounds[1])
+            reason = "none of its documents with credit or exposure has a group"
+            reasons.append((reason, present & ~gap.labeled))
+        result = value if present.all() else np.where(present, value, self.bounds[1])
         return self.without_undefined(judged, result, reasons)
 
     def per_group(self, run: pd.DataFrame) -> pd.DataFrame:
@@ -431,9 +433,7 @@ class CreditExposureGap(FairMeasure):
         shares = {
             column: pd.Series(
                 rows.weight,
-                pd.MultiIndex.from_arrays(
-                    [checked.qids[rows.row], gap.names(rows.level)], names=[QID, name]
-                ),
+                pd.MultiIndex.from_arrays([rows.row, gap.names(rows.level)], names=[QID, name]),
             )
             for column, rows in (
                 ("credit", gap.means(gap.credit)),
@@ -441,6 +441,7 @@ class CreditExposureGap(FairMeasure):
             )
         }
         parts = pd.DataFrame(shares).fillna(0.0).sort_index(kind="stable").reset_index()
+        parts[QID] = checked.qids[parts[QID]]
         return parts.assign(gap=parts["credit"] - parts["exposure"])
 
     def _gap(self, judged: Judged) -> _Gap:
@@ -478,9 +479,11 @@ class CreditExposureGap(FairMeasure):
         names: Callable[[IntArray], Any] = run.docnos.__getitem__
         if (groups := self["groups"]) is not None:
             members, unknown, names = _with_unknown(groups, run.docnos)
-            known = np.zeros(len(run.docnos))
-            known[members.row[members.level != unknown]] = 1.0
-            labeled = total(query[credit.ranking], known[run.frame_doc], n_queries) > 0
+            known = np.zeros(len(run.docnos), dtype=bool)
+            known[members.row[members.level != unknown]] = True
+            # Other documents add 0 to each level, so a query without these would get 0, the best.
+            counted = rows & ((share > 0) | (attention > 0)) & known[run.frame_doc]
+            labeled = np.bincount(query[credit.ranking[counted]], minlength=n_queries) > 0
             difference, credits, exposure = (
                 group_exposure(rows.matrix, members) for rows in (difference, credits, exposure)
             )
@@ -495,7 +498,7 @@ class _Gap(NamedTuple):
     exposure: SparseRows
     query: IntArray  # of each ranking
     n_rankings: IntArray  # of each query, those without defined credit included
-    labeled: BoolArray  # queries that have a document with a group
+    labeled: BoolArray  # queries in which a document with credit or exposure has a group
     names: Callable[[IntArray], Any]  # of columns
 
     def means(self, rows: SparseRows) -> SparseRows:

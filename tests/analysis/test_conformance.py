@@ -121,7 +121,13 @@ def test_credit_of_groups_by_hand():
     # a half member: x 3/16 - 1/8, y the same and 0, unknown -1/8: 1/256 + 1/256 + 1/64
     both = dataclasses.replace(query, groups={"a": {"x": 0.5, "y": 0.5}, "b": {"y": 1.0}})
     assert plain.credit_of_groups(both, cutoff=2)["CreditGap"] == pytest.approx(6 / 256)
+    # a quarter member: x 1/4 times 1/8, y 0, unknown 3/4 times 1/8 and -1/8: 1/1024 + 1/1024
+    quarter = dataclasses.replace(query, groups={"a": {"x": 0.25}, "b": {"y": 1.0}})
+    assert plain.credit_of_groups(quarter, cutoff=2)["CreditGap"] == pytest.approx(2 / 1024)
     assert plain.credit_of_groups(dataclasses.replace(query, groups={}), cutoff=2) == {}
+    # the one document with a group has neither credit nor exposure
+    beyond = dataclasses.replace(query, credit=[{"c": 1.0, "d": 0.0}], groups={"d": {"x": 1.0}})
+    assert "CreditGap" not in plain.credit_of_groups(beyond, cutoff=1)
 
 
 def credit_frame():

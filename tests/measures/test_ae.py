@@ -238,7 +238,9 @@ def test_citations_where_nothing_is_cited_or_useful():
 def test_groups_without_documents():
     groups = Groups.from_frame(pd.DataFrame({"docno": ["z"], "group": ["x"]}), name="side")
     one = QRELS[QRELS["qid"] == "1"]
-    with pytest.warns(UndefinedWarning, match="none of its documents has a group.*'1'"):
+    with pytest.warns(
+        UndefinedWarning, match="none of its documents with credit or exposure has a group.*'1'"
+    ):
         assert math.isnan(value(CreditGap(groups) @ 2, TWO, qrels=one))
     measure = AWRF(groups=groups, target=Target.uniform(groups, unknown=False), of="credit")
     with (
@@ -319,12 +321,29 @@ def test_the_upper_bound_of_weights_that_are_not_normalized():
     assert values["9"] == 10  # the worst
 
 
+def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():
+    """Only d has a group; without credit and exposure of d, @UNKNOWN has all of both."""
+    qrels = pd.DataFrame({"qid": ["1"], "docno": ["c"], "label": [1]})
+    side = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["x"]}), name="side")
+    beyond = frame(("1", 0, "c", 0, 2.0), ("1", 0, "d", 1, 0.0))
+    left_out = frame(("1", 0, "c", 0, 2.0), ("1", 1, "d", 0, 0.0))
+    for credit in (beyond, left_out):
+        with pytest.warns() as caught:
+            assert math.isnan(value(CreditGap(groups=side) @ 1, credit, qrels=qrels))
+        assert any("has a group" in str(w.message) for w in caught)
+    # at two ranks d has half of the exposure: x -1/2, @UNKNOWN 1/2
+    assert value(CreditGap(groups=side) @ 2, beyond, qrels=qrels) == pytest.approx(1 / 2)
+
+
 weights = st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)
 
 
-@given(rankings=st.lists(st.tuples(st.permutations("abc"), weights), min_size=2, max_size=3))
-def test_the_mean_of_the_unbiased_values_is_the_exact_one(rankings):
-    """A policy draws one of some (ranking, credit) pairs; all draws of two are alike likely."""
+@given(
+    rankings=st.lists(st.tuples(st.permutations("abc"), weights), min_size=2, max_size=3),
+    size=st.integers(2, 3),
+)
+def test_the_mean_of_the_unbiased_values_is_the_exact_one(rankings, size):
+    """Enumerate all samples of a policy that draws from a few (ranking, credit) pairs uniformly."""
     qrels = pd.DataFrame({"qid": "q", "docno": ["a", "b", "c"], "label": [1, 1, 0]})
     share = np.array([[credit["abc".index(d)] for d in "abc"] for _, credit in rankings], float)
     share /= share.sum(axis=1, keepdims=True)
@@ -343,7 +362,7 @@ def test_the_mean_of_the_unbiased_values_is_the_exact_one(rankings):
             (((share - exposure).mean(axis=0) @ members) ** 2).sum(),
         ),
     ]
-    draws = list(itertools.product(range(len(rankings)), repeat=2))
+    draws = list(itertools.product(range(len(rankings)), repeat=size))
     rows = [
         (f"q{i}", sample, doc, rank, float(rankings[which][1]["abc".index(doc)]))
         for i, draw in enumerate(draws)

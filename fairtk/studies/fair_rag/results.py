@@ -455,7 +455,8 @@ def _credit_prose(maker: str, n_rows: int) -> tuple[str, ...]:
     return (
         f"Credit of a document in a prompt: {how}. exposure: the same measure if each document "
         "of a prompt had an equal share; value: of credit. AE_D and CreditGap of sampled rankings "
-        "are unbiased estimates, which do not depend on the number of samples, and may be below 0. "
+        "are unbiased estimates, which do not depend on the number of samples, and may be below 0; "
+        "a query needs two rankings with positive credit for them. "
         "low and high: 95 % t interval of the difference, or of the value where exposure has none, "
         f"not corrected for {n_rows} comparisons. undefined: share of the rankings "
         "without positive credit, which are left out; below 0: share of the documents whose "
