@@ -559,10 +559,7 @@ class _Sent:
             try:
                 self._workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
             except (OSError, KeyError):  # as long as the client tries, it gives what it knew
-                raise WorkerError(
-                    f"the Dask scheduler at {self.place} is gone; what was done is kept in "
-                    "save_dir, so run it again with another"
-                ) from None
+                raise self._gone() from None
             if self._workers:
                 self._some = now
             elif now > self._some + _PATIENCE:
@@ -572,6 +569,12 @@ class _Sent:
                     line += " (the last ones ended over a task; memory may not suffice)"
                 print(line, file=sys.stderr, flush=True)
         return self._workers
+
+    def _gone(self) -> WorkerError:
+        return WorkerError(
+            f"the Dask scheduler at {self.place} is gone; what was done is kept in save_dir, so "
+            "run it again with another"
+        )
 
     def _there(self, key: str) -> tuple[str, Any]:
         """Return a stage's name on the cluster, and where its bytes are."""
@@ -601,6 +604,8 @@ class _Sent:
                 raise CancelledError
             try:
                 return self.client.scatter(data, hash=False, broadcast=broadcast)
+            except (RuntimeError, AttributeError):  # Dask's, once its client is closed
+                raise self._gone() from None
             except OSError as error:  # it was to go to a worker that has just died
                 if attempt == ATTEMPTS - 1:
                     raise WorkerError(f"the Dask cluster takes no data ({error})") from error

@@ -100,7 +100,6 @@ cutoff = 5
 candidates = 9
 seed = 3
 folds = 2
-level = 0.9
 ndcg = "TREC"
 [bm25]
 k1 = 0.9
