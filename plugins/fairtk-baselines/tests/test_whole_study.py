@@ -131,7 +131,8 @@ def test_every_system_ranks_for_every_topic(whole, data):
             assert any(line.startswith(f"{attribute},{system},") for line in table)
     rankings = pd.read_parquet(folder / "rankings.parquet")
     assert set(rankings.columns) == {
-        *("attribute", "system", "variation", "setting", "qid", "docno", "score", "rank")
+        *("attribute", "target", "system", "variation", "setting"),
+        *("qid", "docno", "score", "rank"),
     }
     documents = {document["docno"] for document in data.documents()}
     sizes = defaultdict(dict)
