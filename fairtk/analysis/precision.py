@@ -315,8 +315,8 @@ class Precision:
             samples do not differ, as if one in N + 1 did by all that values can), ``bias``
             (plain minus unbiased estimate: what sampling adds to EE_D and EE_L that are not
             "unbiased"; NaN for one sample), ``needed`` (the smallest number N of samples with
-            |bias(N)| + z error(N) within the wished half-width, bias(N) = bias n_samples / N; NaN
-            where `error` or `bias` is).
+            ``abs(bias(N)) + z * error(N) <= half_width``, where ``bias(N) = bias * n_samples / N``;
+            NaN where `error` or `bias` is).
         means: ``measure``, ``value`` (mean over the queries that have one), ``error`` and
             ``half_width`` (of this mean, for these queries), ``bias``, ``needed`` (samples of each
             query for the wished half-width of the mean, bias included), ``n`` (queries).
