@@ -30,7 +30,7 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser):
     """Add the options of tests/campaign; pytest reads them from this file alone."""
     campaign = parser.getgroup("campaign", "mutated files and frames (tests/campaign)")
-    campaign.addoption("--campaign-cases", type=int, default=3000, help="cases of each family")
+    campaign.addoption("--campaign-cases", type=int, default=150, help="cases of each family")
     campaign.addoption("--campaign-seed", type=int, default=0, help="the first seed")
     campaign.addoption("--campaign-case", metavar="FAMILY:SEED", help="repeat one case")
 
