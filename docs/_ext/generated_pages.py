@@ -1,10 +1,10 @@
 """Pages that are written from what fairtk and its plugins declare, before Sphinx reads the sources.
 
-``measures/`` has one page per measure of the registry, ``api/`` one per room, ``tutorials/`` the
-tutorials as notebooks, ``references.bib`` all bibliographies. Git ignores all of them.
+``measures/`` has one page per measure of the registry, ``api/`` one per package of ``api.txt``,
+``tutorials/`` the tutorials as notebooks, ``references.bib`` all bibliographies. Git ignores all
+of them.
 """
 
-import ast
 import base64
 import importlib
 import inspect
@@ -103,55 +103,64 @@ def _link(name, names):
 
 
 def api_pages():
-    """Yield the name and the text of each room's page, then of their list."""
+    """Yield the name and the text of each package's page, then of their list."""
     modules = {plugin.module for plugin in loaded()}
-    rooms = {
-        r: text for r, text in ROOMS.items() if r.partition(".")[0] == "fairtk" or r in modules
+    packages = {
+        p: text for p, text in ROOMS.items() if p.partition(".")[0] == "fairtk" or p in modules
     }
-    for room, summary in rooms.items():
-        if room == "fairtk":
-            yield room, _top_page(summary)
+    public = public_names()
+    for package in public:
+        summary = inspect.getdoc(importlib.import_module(package)).partition("\n\n")[0]
+        packages.setdefault(package, " ".join(summary.split()))
+    for package, summary in packages.items():
+        if package == "fairtk":
+            yield package, _top_page(summary)
             continue
-        yield room, _room_page(room)
-    lines = ["# API by room", "", "Import from the front doors that are listed here; what lies "
-             "behind them may move.", "", "| room | what is in it |", "| --- | --- |"]  # fmt: skip
-    lines += [f"| [{room}]({room}.md) | {summary} |" for room, summary in rooms.items()]
-    lines += ["", "```{toctree}", ":hidden:", "", *rooms, "```", ""]
+        yield package, _package_page(package, public.get(package))
+    lines = ["# API by package", "", "Import the names that are listed here; others may move.", ""]
+    lines += ["| package | contents |", "| --- | --- |"]
+    lines += [f"| [{package}]({package}.md) | {text} |" for package, text in packages.items()]
+    lines += ["", "```{toctree}", ":hidden:", "", *packages, "```", ""]
     yield "index", "\n".join(lines)
 
 
-def _room_page(room):
-    module = importlib.import_module(room)
+def public_names():
+    """Return the names that each API page shows, by package: those of ``api.txt`` with such a page.
+
+    A name that is to be renamed is shown under its present name.
+    """
+    names = {}
+    for line in (DOCS / "api.txt").read_text(encoding="utf-8").splitlines():
+        if line and not line.startswith("#"):
+            name, decision, page, *_ = [*re.split(r"  +", line), ""]
+            package, _, short = name.rpartition(".")
+            if page.startswith(("api/", "measures/")) and not decision.startswith("new"):
+                names.setdefault(package, []).append(short)
+    return names
+
+
+def _package_page(package, names):
+    module = importlib.import_module(package)
     lines = [
-        f"# {room}",
+        f"# {package}",
         "",
         "```{eval-rst}",
-        f".. automodule:: {room}",
+        f".. automodule:: {package}",
         "   :no-members:",
         "",
     ]
     measures = []
-    for name in sorted(_for_users(module), key=str.lower):
+    for name in sorted(names or getattr(module, "__all__", ()), key=str.lower):
         value = getattr(module, name)
         if isinstance(value, FairMeasure):
             measures.append(name)
         elif not inspect.ismodule(value):
-            lines += [f".. {_directive(value)}:: {room}.{name}", ""]
+            lines += [f".. {_directive(value)}:: {package}.{name}", ""]
     lines += ["```", ""]
     if measures:
         pages = ", ".join(f"[{name}](../measures/{name}.md)" for name in measures)
-        lines += [f"Measures, each with a page of its own: {pages}.", ""]
+        lines += [f"Measures, one page per measure: {pages}.", ""]
     return "\n".join(lines)
-
-
-def _for_users(module):
-    """Return the names of a room's front door: those of its stub, but for what other rooms use."""
-    stub = Path(module.__file__).with_suffix(".pyi")
-    if not stub.exists():
-        return getattr(module, "__all__", ())
-    text = stub.read_text(encoding="utf-8").partition("# What other rooms use")[0]
-    imports = [node for node in ast.parse(text).body if isinstance(node, ast.ImportFrom)]
-    return [alias.name for node in imports for alias in node.names]
 
 
 def _directive(value):

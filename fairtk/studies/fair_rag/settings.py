@@ -184,10 +184,10 @@ class RagSettings:
             ``"own"``: those that the generator's gains give.
         label_utility: ``"paper"``: gains in the utility of EU; ``"code"``: as the published code,
             which labels LaMP-3 by accuracy.
-        grades: ``"binary"`` labels, or places among the query's distinct ``"gain"``s.
+        grades: ``"binary"`` labels, or ``"gain"``: places among the query's distinct gains.
         min_useful: queries with fewer useful documents are left out.
-        eu_over: whose best ranking EU is divided by: one ``"retriever"``'s or all of the
-            ``"generator"``.
+        eu_over: the rankings whose best one EU is divided by: those of one ``"retriever"``, or
+            all of the ``"generator"``.
         eu_deterministic: whether the deterministic ranking is among them.
         truncation: how a prompt is cut that is longer than the generator reads:
             ``"keep-question"`` (entries share what the question leaves), or ``"published"``: each
