@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -113,19 +112,17 @@ class _File:
         self.path = folder / name
         self.part = folder / f".{name}{_PART}"
         self.lines = self.size = 0
-        self.digest = hashlib.sha256()
         self.stream: BinaryIO = self.part.open("wb")
 
     def add(self, line: bytes) -> None:
         """Write a line."""
         self.stream.write(line)
-        self.digest.update(line)
         self.lines, self.size = self.lines + 1, self.size + len(line)
 
     def about(self, number: int, rate: float) -> dict[str, Any]:
         """Return what the manifest says of the file."""
         facts = {"name": self.name, "round": number, "model": self.model, "rate": rate}
-        return {**facts, "lines": self.lines, "bytes": self.size, "sha256": self.digest.hexdigest()}
+        return {**facts, "lines": self.lines, "bytes": self.size}
 
 
 class PromptWriter:
@@ -256,9 +253,7 @@ class PromptWriter:
         about = {
             "name": llm.name,
             "parameters": llm.parameters(),
-            "url": getattr(llm, "path", "/v1/chat/completions"),
-            "base_url": llm.base_url,
-            "api_key_env": llm.api_key_env,
+            "url": llm.path,
             "prices": None if any(map(math.isnan, pair)) else pair,
         }
         about = json.loads(json.dumps(about))  # as it will be read
@@ -347,8 +342,6 @@ class _Model(TypedDict):
     name: str
     parameters: dict[str, Any]
     url: str
-    base_url: str | list[str] | None
-    api_key_env: str | None
     prices: tuple[float, float] | None  # of a million prompt and completion tokens
 
 
@@ -358,7 +351,6 @@ class _About(TypedDict):
     model: int  # its place among the models
     rate: float
     lines: int
-    sha256: str
 
 
 class _Manifest(TypedDict):

@@ -44,28 +44,6 @@ from fairtk.llm.store import AnswerStore, Database
 _SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
 _STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
 
-OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-"""One setting under two names: servers know the one, the other or both."""
-
-
-def other_forms(
-    parameters: Mapping[str, Any], refusals: Iterable[Sequence[str]]
-) -> Iterator[dict[str, Any]]:
-    """Yield other parameters of the same call, under which its answer may be kept.
-
-    They have the limit under its other name, or lack what a server had refused: fairtk 0.2 left
-    that out by itself, and knew the answer by what it sent at last.
-    """
-    for refused in (*((name,) for name in OTHER_NAME), *refusals):
-        form = dict(parameters)
-        for name in refused:
-            if name not in OTHER_NAME:
-                form |= {name: None} if name in form else {}
-            elif (limit := form.pop(name, None)) is not None and OTHER_NAME[name] not in refused:
-                form[OTHER_NAME[name]] = limit
-        if form != parameters:
-            yield form
-
 
 class Collector(Protocol):
     """Takes the calls that are not recorded, in place of the models."""
@@ -106,7 +84,7 @@ class Ledger:
     Raises:
         ParameterError: a limit is negative or no number.
         OfflineError: `offline`, and there is no such file.
-        FormatError: the file cannot be opened, is of a newer format, or is damaged, and nothing of
+        FormatError: the file cannot be opened, is of another format, or is damaged, and nothing of
             it can be saved; or the prices cannot be read.
     """
 
@@ -330,7 +308,7 @@ class Recorded(ChatModel):
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return how many calls are to be paid for, their tokens and price, without any call."""
         calls = dict(zip(self._keys(chats), chats, strict=True))
-        answers = self._recorded(calls)
+        answers = self.ledger.recorded(calls)
         asked = [chat for key, chat in calls.items() if key not in answers]
         return estimate(self.llm, asked, len(answers), self.ledger.prices)
 
@@ -348,7 +326,7 @@ class Recorded(ChatModel):
         for place, key in enumerate(self._keys(asked)):
             places.setdefault(key, []).append(place)
         calls = {key: asked[same[0]] for key, same in places.items()}
-        answers, waited = self._recorded(calls), 0.0
+        answers, waited = self.ledger.recorded(calls), 0.0
         while True:
             for key, answer in answers.items():
                 del calls[key]
@@ -397,20 +375,8 @@ class Recorded(ChatModel):
                 waited += self._wait(waited, calls)
             answers = self.ledger.recorded(calls)
 
-    def _keys(self, chats: Iterable[Chat], form: Mapping[str, Any] | None = None) -> list[str]:
-        parameters = self.parameters() if form is None else form
-        return call_keys(self.name, parameters, chats, self.llm.reads_facts)
-
-    def _recorded(self, calls: Mapping[str, Chat]) -> dict[str, Completion]:
-        """Return recorded answers by key, those too that are kept under other parameters."""
-        answers = self.ledger.recorded(calls)
-        if len(answers) == len(calls):
-            return answers
-        for form in other_forms(self.parameters(), self.ledger.store.refusals(self.name)):
-            left = {key: chat for key, chat in calls.items() if key not in answers}
-            keys = dict(zip(self._keys(left.values(), form), left, strict=True))
-            answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
-        return answers
+    def _keys(self, chats: Iterable[Chat]) -> list[str]:
+        return call_keys(self.name, self.parameters(), chats, self.llm.reads_facts)
 
     def _made(
         self, calls: Mapping[str, Chat], batched: dict[str, str]
