@@ -295,19 +295,21 @@ def test_a_file_of_something_else_is_an_error(fairtk, tmp_path):
 def test_a_budget_holds_for_prompts_in_files(fairtk, tmp_path):
     folder = folder_of(tmp_path / "data", 3, short)
     path = tmp_path / "study.toml"
-    path.write_text(
-        f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 2\n"
-        "alphas = [4]\nmin_useful = 1\noutput = 'out'\n"
-    )
     prices = tmp_path / "prices.tsv"
     prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
-    for number in (1, 2):
-        done = fairtk(
-            *("prompts", "write", path, "-o", "prompts", "--max-cost", 1, "--prices", prices)
+    limits = ("--max-cost", 1, "--prices", prices)
+    with serving(rag_rule) as server:
+        path.write_text(
+            f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 2\n"
+            f"alphas = [4]\nmin_useful = 1\noutput = 'out'\n"
+            f"[options.'openai:toy']\nbase_url = '{server.url}'\n"
         )
-        assert f"Round {number}: " in done.stdout and "at most about 0." in done.stdout
-        assert "wait for answers" in failed(fairtk("rag", path), 1)  # no server is asked
-        _, _, answers = answer_files(Path("prompts"), number, rag_rule)
-        read = fairtk("prompts", "read", "prompts", answers)
-        assert "Answers: taken " in read.stdout and "0 are out" in read.stdout
-    assert fairtk("rag", path, "--offline").exit_code == 0
+        for number in (1, 2):
+            done = fairtk("prompts", "write", path, "-o", "prompts", *limits)
+            assert f"Round {number}: " in done.stdout and "at most about 0." in done.stdout
+            assert "wait for answers" in failed(fairtk("rag", path), 1)
+            _, _, answers = answer_files(Path("prompts"), number, rag_rule)
+            read = fairtk("prompts", "read", "prompts", answers)
+            assert "Answers: taken " in read.stdout and "0 are out" in read.stdout
+        assert fairtk("rag", path, "--offline").exit_code == 0
+        assert server.requests == []
