@@ -363,38 +363,6 @@ def test_files_of_an_earlier_round_say_nothing_of_a_later_one(tmp_path):
     world.ledger.close()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"ledger": None},
-        {"models": {}},
-        {"models": [{}]},
-        {"files": 1},
-        {"files": [{}]},
-        {"files": [{"name": "../batch-0001.jsonl"}]},
-        {"files": [{"model": 7}]},
-        {"files": [{"model": -1}]},
-        {"files": [{"lines": "1"}]},
-        {"models": [{"prices": [1.0]}]},
-    ],
-)
-def test_a_manifest_that_was_changed(world, change):
-    """Of a file or model only what is named is changed; of an empty one nothing is left."""
-    world.write(["a"])
-    path = world.folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    for name, value in change.items():
-        if value and isinstance(value, list) and value[0]:
-            value = [manifest[name][0] | value[0]]
-        manifest[name] = value
-    path.write_text(json.dumps(manifest))
-    for use in (world.batches.status, batch_files.ledger_of):
-        with pytest.raises(FormatError, match="manifest.json: this manifest is not as it was"):
-            use(world.folder)
-    with pytest.raises(FormatError, match="manifest.json: this manifest is not as it was"):
-        world.write(["a"])
-
-
 def test_an_answer_that_was_of_no_use_is_asked_for_again(tmp_path):
     world = World(tmp_path)
     world.write(["a"])
