@@ -45,6 +45,21 @@ _SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask
 _STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
 
 
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+def _with_renamed_limit(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the parameters with the limit under its other name, or `None` without a limit.
+
+    Where a server refuses `max_tokens`, a warning says that `max_completion_tokens` is sent. A user
+    who then renames the setting does not pay for the recorded answers again.
+    """
+    for name, other in (_LIMITS, _LIMITS[::-1]):
+        if name in parameters:
+            return {other if key == name else key: value for key, value in parameters.items()}
+    return None
+
+
 class Collector(Protocol):
     """Takes the calls that are not recorded, in place of the models."""
 
@@ -308,7 +323,7 @@ class Recorded(ChatModel):
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return how many calls are to be paid for, their tokens and price, without any call."""
         calls = dict(zip(self._keys(chats), chats, strict=True))
-        answers = self.ledger.recorded(calls)
+        answers = self._recorded(calls)
         asked = [chat for key, chat in calls.items() if key not in answers]
         return estimate(self.llm, asked, len(answers), self.ledger.prices)
 
@@ -326,7 +341,7 @@ class Recorded(ChatModel):
         for place, key in enumerate(self._keys(asked)):
             places.setdefault(key, []).append(place)
         calls = {key: asked[same[0]] for key, same in places.items()}
-        answers, waited = self.ledger.recorded(calls), 0.0
+        answers, waited = self._recorded(calls), 0.0
         while True:
             for key, answer in answers.items():
                 del calls[key]
@@ -375,8 +390,21 @@ class Recorded(ChatModel):
                 waited += self._wait(waited, calls)
             answers = self.ledger.recorded(calls)
 
-    def _keys(self, chats: Iterable[Chat]) -> list[str]:
-        return call_keys(self.name, self.parameters(), chats, self.llm.reads_facts)
+    def _keys(
+        self, chats: Iterable[Chat], parameters: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        parameters = self.parameters() if parameters is None else parameters
+        return call_keys(self.name, parameters, chats, self.llm.reads_facts)
+
+    def _recorded(self, calls: Mapping[str, Chat]) -> dict[str, Completion]:
+        """Return recorded answers by key, also those of the same limit under its other name."""
+        answers = self.ledger.recorded(calls)
+        renamed = _with_renamed_limit(self.parameters())
+        if renamed is not None and len(answers) < len(calls):
+            missing = {key: chat for key, chat in calls.items() if key not in answers}
+            keys = dict(zip(self._keys(missing.values(), renamed), missing, strict=True))
+            answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
+        return answers
 
     def _made(
         self, calls: Mapping[str, Chat], batched: dict[str, str]

@@ -441,8 +441,8 @@ class FairQR(FairTransformer):
         unlabeled: what becomes of documents without groups; see `fairtk.Groups.memberships`.
         split: whether a document of several groups is divided among them.
         failed: ``"missing"``, or ``"keep"``: a query whose call failed keeps the list it has.
-        retries: how often the model is asked again for a query, all iterations together, after an
-            answer that adds no word which the index knows, such as a stop word; 2.
+        retries: how often a refinement of a query is requested again, over all iterations, after
+            answers that add no word that the index knows, e.g. only stop words.
 
     Raises:
         ParameterError: a setting is out of its range.
