@@ -15,7 +15,6 @@ import click
 from fairtk.cli.options import (
     LEDGER,
     SERVER,
-    all_of,
     format_option,
     paying_options,
 )
@@ -33,12 +32,6 @@ ledger_option = click.option(
     metavar="FILE",
     help="The study's ledger, if it is elsewhere than when DIR was made.",
 )
-server_options = all_of(
-    click.option("--base-url", help="The server, if not the one of the study's model."),
-    click.option(
-        "--api-key-env", metavar="VARIABLE", help="The environment variable with its key."
-    ),
-)
 
 
 @click.group("prompts")
@@ -51,8 +44,6 @@ def command() -> None:
     \b
     Examples:
       fairtk prompts write study.toml -o prompts
-      fairtk prompts submit prompts
-      fairtk prompts fetch prompts
       vllm run-batch -i prompts/batch-0001.jsonl -o answers.jsonl --model my/model
       fairtk prompts read prompts answers.jsonl
       fairtk rag study.toml --offline
@@ -183,42 +174,6 @@ def status(folder: str, ledger: str | None, form: str) -> None:
             _say_next(batches, folder)
 
 
-@command.command("submit")
-@folder_argument
-@server_options
-@ledger_option
-@format_option
-def submit(folder: str, ledger: str | None, form: str, **more: Any) -> None:
-    """Give the files in DIR to OpenAI's batch API.
-
-    Ids are kept in the study's ledger. What was submitted is not submitted again.
-    """
-    with _batches(folder, ledger) as batches:
-        echo_frame(form, batches.submit(folder, _server(more)))
-
-
-@command.command("poll")
-@folder_argument
-@server_options
-@ledger_option
-@format_option
-def poll(folder: str, ledger: str | None, form: str, **more: Any) -> None:
-    """Ask the server how the files in DIR stand."""
-    with _batches(folder, ledger) as batches:
-        echo_frame(form, batches.poll(folder, _server(more)))
-
-
-@command.command("fetch")
-@folder_argument
-@server_options
-@ledger_option
-def fetch(folder: str, ledger: str | None, **more: Any) -> None:
-    """Download the answers that the server has, once, and take them as `read` does."""
-    with _batches(folder, ledger) as batches:
-        _say_read(batches.fetch(folder, _server(more)))
-        _say_next(batches, folder)
-
-
 @command.command("drop")
 @folder_argument
 @ledger_option
@@ -241,11 +196,6 @@ def _batches(folder: str, ledger: str | None) -> Iterator[Batches]:
         raise InputError(f"{path}: the ledger of {folder} is not there; name it with --ledger")
     with Ledger(path) as opened:
         yield Batches(opened)
-
-
-def _server(options: dict[str, Any]) -> dict[str, Any]:
-    chosen = {name: options[name] for name in SERVER if options[name] is not None}
-    return {**chosen, **({"api_key_env": None} if chosen.get("api_key_env") == "" else {})}
 
 
 def _study(source: str) -> tuple[list[str], str]:

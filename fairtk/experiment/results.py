@@ -27,7 +27,6 @@ from fairtk.errors import (
 )
 from fairtk.experiment import formats, saved
 from fairtk.experiment.values import (
-    REASON,
     UNDEFINED,
     Evaluation,
     SystemRows,
@@ -98,8 +97,8 @@ class Results:
         systems: the systems' names.
         measures: the measures, as `fairtk.measures.parse` reads them, e.g. ``"E(nDCG@5)"``.
         per_query: ``system``, ``qid``, ``measure``, ``value``; a row per query with labels.
-        undefined: ``system``, ``qid``, ``measure``, ``reason``: why values are NaN; no reason (NaN)
-            where a measure gave none, or results of an earlier version.
+        undefined: ``system``, ``qid``, ``measure``, ``reason``: why values are NaN; the reason is
+            NaN if the measure gave none.
         failures: ``system``, ``qid``, ``error``: the queries that failed.
         baseline: the system that `compare` compares with; None: none was named.
         config: what was run, as JSON values.
@@ -114,19 +113,16 @@ class Results:
         notes: Callable[[str], pd.DataFrame],
         per_query: pd.DataFrame,
         means: pd.DataFrame,
+        undefined: pd.DataFrame,
         failures: pd.DataFrame,
         config: Mapping[str, Any],
         environment: Mapping[str, Any],
         baseline: str | None = None,
         credits: Mapping[str, pd.DataFrame] | None = None,
-        undefined: pd.DataFrame | None = None,
     ) -> None:
         self.systems: list[str] = [str(name) for name in means.index]
         self.measures: list[str] = list(evaluation.texts)
         self.per_query = per_query
-        if undefined is None:
-            lost = per_query[per_query["value"].isna()]
-            undefined = lost.assign(**{REASON: None})[UNDEFINED].astype("str")
         self.undefined = undefined.reset_index(drop=True)
         self.failures = failures
         self.baseline = baseline

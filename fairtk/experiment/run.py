@@ -37,7 +37,14 @@ from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results, as_texts
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
 from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
-from fairtk.experiment.values import COLUMNS, Evaluation, noted, stored_notes, stored_rows
+from fairtk.experiment.values import (
+    COLUMNS,
+    UNDEFINED,
+    Evaluation,
+    noted,
+    stored_notes,
+    stored_rows,
+)
 from fairtk.frames import QID, as_strings, require, takes_tables
 from fairtk.io import Table, aligned_lines, html_text
 from fairtk.llm import DeferredError, collecting
@@ -302,7 +309,7 @@ def _results(
     rows = stored_rows(engine.store, cells, frame_rows)
     values = pd.DataFrame(columns=COLUMNS)
     means: dict[str, dict[str, float]] = {}
-    undefined = None
+    undefined = pd.DataFrame(columns=UNDEFINED, dtype="str")
     if evaluation.measures:
         tree = engine.tree
         content = {

@@ -182,23 +182,6 @@ TABLES = {
 }
 
 
-def _begin(database: sqlite3.Connection) -> None:
-    """Make the tables that are not there; those of earlier versions get what they lack."""
-    there = dict(database.execute("SELECT name, sql FROM sqlite_master"))
-    for name, table in TABLES.items():
-        if there.get(name) == table:
-            continue
-        rows = []
-        if name in there:
-            earlier = database.execute(f"SELECT * FROM {name}")
-            columns = [column for column, *_ in earlier.description]
-            rows = [dict(zip(columns, row, strict=True)) for row in earlier]
-            database.execute(f"DROP TABLE {name}")
-        database.execute(table)
-        columns = [column for _, column, *_ in database.execute(f"PRAGMA table_info({name})")]
-        _insert(database, name, [[row.get(column) for column in columns[:-1]] for row in rows])
-
-
 def _insert(
     database: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]], more: str = ""
 ) -> None:
@@ -217,7 +200,7 @@ def _damaged(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
             yield row
 
 
-_KIND = Kind("store of the experiment", STORE_MARK, TABLES, _begin)
+_KIND = Kind("store of the experiment", STORE_MARK, TABLES)
 
 
 _SEEN = "ON CONFLICT (name, chain) DO UPDATE SET seen = excluded.seen, checksum = excluded.checksum"
@@ -233,9 +216,9 @@ def _digest(*data: bytes) -> bytes:
 
 
 def _is_whole(frame: int, digest: bytes, data: bytes) -> bool:
-    """Return whether a frame is what was stored; fairtk 0.2 did not sum its number."""
+    """Return whether a frame is what was stored."""
     # a damaged cell may hold something else than bytes
-    return isinstance(data, bytes) and digest in (_digest(data, str(frame).encode()), _digest(data))
+    return isinstance(data, bytes) and digest == _digest(data, str(frame).encode())
 
 
 @contextlib.contextmanager

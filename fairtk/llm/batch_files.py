@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import re
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, NotRequired, TypedDict
+from typing import Any, BinaryIO
 
-from fairtk.errors import FormatError, InputError, ParameterError, advice
+from fairtk.errors import FormatError, InputError, ParameterError
 from fairtk.io import atomic_text, locked, process_host, put_in_place, read_json
 from fairtk.llm.budget import (
     BATCH_TABLES,
@@ -113,19 +111,17 @@ class _File:
         self.path = folder / name
         self.part = folder / f".{name}{_PART}"
         self.lines = self.size = 0
-        self.digest = hashlib.sha256()
         self.stream: BinaryIO = self.part.open("wb")
 
     def add(self, line: bytes) -> None:
         """Write a line."""
         self.stream.write(line)
-        self.digest.update(line)
         self.lines, self.size = self.lines + 1, self.size + len(line)
 
     def about(self, number: int, rate: float) -> dict[str, Any]:
         """Return what the manifest says of the file."""
         facts = {"name": self.name, "round": number, "model": self.model, "rate": rate}
-        return {**facts, "lines": self.lines, "bytes": self.size, "sha256": self.digest.hexdigest()}
+        return {**facts, "lines": self.lines, "bytes": self.size}
 
 
 class PromptWriter:
@@ -256,9 +252,7 @@ class PromptWriter:
         about = {
             "name": llm.name,
             "parameters": llm.parameters(),
-            "url": getattr(llm, "path", "/v1/chat/completions"),
-            "base_url": llm.base_url,
-            "api_key_env": llm.api_key_env,
+            "url": llm.path,
             "prices": None if any(map(math.isnan, pair)) else pair,
         }
         about = json.loads(json.dumps(about))  # as it will be read
@@ -325,12 +319,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(path)
     if not isinstance(manifest, dict) or not {"batch", "models", "files"} <= manifest.keys():
         raise FormatError("this is no manifest of a batch of prompts", path)
-    if manifest.get("format") == _FORMAT and not _is_whole(manifest):
-        raise FormatError(
-            "this manifest is not as it was written: put it back, or move it away, give its "
-            f"prompts up ({advice('drop', 'fairtk prompts drop --ledger FILE')}) and write anew",
-            path,
-        )
     if manifest.get("format") != _FORMAT:
         raise FormatError(
             f"this batch is of format {manifest.get('format')!r}; this version of fairtk knows "
@@ -338,49 +326,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             path,
         )
     return manifest
-
-
-_NAME = re.compile(r"batch-\d+\.jsonl")
-
-
-class _Model(TypedDict):
-    name: str
-    parameters: dict[str, Any]
-    url: str
-    base_url: str | list[str] | None
-    api_key_env: str | None
-    prices: tuple[float, float] | None  # of a million prompt and completion tokens
-
-
-class _About(TypedDict):
-    name: str
-    round: int
-    model: int  # its place among the models
-    rate: float
-    lines: int
-    sha256: str
-
-
-class _Manifest(TypedDict):
-    """What is read of a batch's manifest."""
-
-    batch: str
-    ledger: str
-    command: NotRequired[str]
-    models: list[_Model]
-    files: list[_About]
-
-
-def _is_whole(manifest: Mapping[str, Any]) -> bool:
-    """Return whether a manifest has all that is read of it, each of its kind."""
-    import msgspec
-
-    try:
-        whole = msgspec.convert(manifest, _Manifest)
-    except (msgspec.ValidationError, RecursionError):
-        return False
-    places = range(len(whole["models"]))
-    return all(_NAME.fullmatch(f["name"]) and f["model"] in places for f in whole["files"])
 
 
 def ledger_of(folder: Place) -> Path:

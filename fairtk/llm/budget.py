@@ -280,24 +280,13 @@ BATCH_TABLES = (
     line TEXT NOT NULL,
     PRIMARY KEY (batch, line)
 ) WITHOUT ROWID""",
-    # files that a server has: `job` is its id for the batch, `step` how far submitting came
-    """CREATE TABLE IF NOT EXISTS submissions (
-    batch TEXT NOT NULL,
-    file TEXT NOT NULL,
-    step TEXT NOT NULL,
-    upload TEXT NOT NULL,
-    job TEXT NOT NULL,
-    status TEXT NOT NULL,
-    told TEXT NOT NULL,
-    PRIMARY KEY (batch, file)
-)""",
 )
 """What a ledger has beside its own tables as soon as prompts are written to files."""
 
 
 def has_batches(database: sqlite3.Connection) -> bool:
     """Return whether prompts were ever written to files."""
-    tables = "SELECT 1 FROM sqlite_master WHERE name = 'submissions'"
+    tables = "SELECT 1 FROM sqlite_master WHERE name = 'settled'"
     return database.execute(tables).fetchone() is not None
 
 

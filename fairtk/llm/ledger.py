@@ -44,27 +44,20 @@ from fairtk.llm.store import AnswerStore, Database
 _SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
 _STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
 
-OTHER_NAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-"""One setting under two names: servers know the one, the other or both."""
+
+_LIMITS = ("max_tokens", "max_completion_tokens")
 
 
-def other_forms(
-    parameters: Mapping[str, Any], refusals: Iterable[Sequence[str]]
-) -> Iterator[dict[str, Any]]:
-    """Yield other parameters of the same call, under which its answer may be kept.
+def _with_renamed_limit(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the parameters with the limit under its other name, or `None` without a limit.
 
-    They have the limit under its other name, or lack what a server had refused: fairtk 0.2 left
-    that out by itself, and knew the answer by what it sent at last.
+    Where a server refuses `max_tokens`, a warning says that `max_completion_tokens` is sent. A user
+    who then renames the setting does not pay for the recorded answers again.
     """
-    for refused in (*((name,) for name in OTHER_NAME), *refusals):
-        form = dict(parameters)
-        for name in refused:
-            if name not in OTHER_NAME:
-                form |= {name: None} if name in form else {}
-            elif (limit := form.pop(name, None)) is not None and OTHER_NAME[name] not in refused:
-                form[OTHER_NAME[name]] = limit
-        if form != parameters:
-            yield form
+    for name, other in (_LIMITS, _LIMITS[::-1]):
+        if name in parameters:
+            return {other if key == name else key: value for key, value in parameters.items()}
+    return None
 
 
 class Collector(Protocol):
@@ -106,7 +99,7 @@ class Ledger:
     Raises:
         ParameterError: a limit is negative or no number.
         OfflineError: `offline`, and there is no such file.
-        FormatError: the file cannot be opened, is of a newer format, or is damaged, and nothing of
+        FormatError: the file cannot be opened, is of another format, or is damaged, and nothing of
             it can be saved; or the prices cannot be read.
     """
 
@@ -397,18 +390,19 @@ class Recorded(ChatModel):
                 waited += self._wait(waited, calls)
             answers = self.ledger.recorded(calls)
 
-    def _keys(self, chats: Iterable[Chat], form: Mapping[str, Any] | None = None) -> list[str]:
-        parameters = self.parameters() if form is None else form
+    def _keys(
+        self, chats: Iterable[Chat], parameters: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        parameters = self.parameters() if parameters is None else parameters
         return call_keys(self.name, parameters, chats, self.llm.reads_facts)
 
     def _recorded(self, calls: Mapping[str, Chat]) -> dict[str, Completion]:
-        """Return recorded answers by key, those too that are kept under other parameters."""
+        """Return recorded answers by key, also those of the same limit under its other name."""
         answers = self.ledger.recorded(calls)
-        if len(answers) == len(calls):
-            return answers
-        for form in other_forms(self.parameters(), self.ledger.store.refusals(self.name)):
-            left = {key: chat for key, chat in calls.items() if key not in answers}
-            keys = dict(zip(self._keys(left.values(), form), left, strict=True))
+        renamed = _with_renamed_limit(self.parameters())
+        if renamed is not None and len(answers) < len(calls):
+            missing = {key: chat for key, chat in calls.items() if key not in answers}
+            keys = dict(zip(self._keys(missing.values(), renamed), missing, strict=True))
             answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
         return answers
 

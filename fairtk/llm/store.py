@@ -97,8 +97,7 @@ def _line(row: Row) -> bytes:
 
 
 FORMAT = 3
-"""Version of the tables. A newer one is refused, 2 (fairtk 0.2) is taken over as it is; of any
-other the answers are taken over."""
+"""Version of the tables; another one is refused."""
 
 LEDGER_MARK, STORE_MARK = 0x46544B4C, 0x46544B53
 """``FTKL``, ``FTKS``: in a file's header, so that one which lost its tables is not a new one."""
@@ -155,13 +154,11 @@ class Kind:
         name: for messages.
         mark: its application id.
         tables: the statements that make the tables, by name.
-        begin: brings a file that has not the mark into this form, in a transaction.
     """
 
     name: str = "ledger"
     mark: int = LEDGER_MARK
     tables: Mapping[str, str] = field(default_factory=dict)
-    begin: Callable[[sqlite3.Connection], None] = lambda _: None
 
 
 class Database:
@@ -178,7 +175,7 @@ class Database:
         offline: whether a file that may only be read will do.
 
     Raises:
-        FormatError: the file cannot be opened, is of a newer format, or is damaged, and nothing of
+        FormatError: the file cannot be opened, is of another format, or is damaged, and nothing of
             it can be saved; later, on use: it cannot be read or written.
     """
 
@@ -343,8 +340,11 @@ class Database:
                   "were taken from there")  # fmt: skip
 
     def _begin(self, database: sqlite3.Connection) -> None:
-        """Bring an empty database, an older format, or a ledger that becomes a store, in form."""
-        self.kind.begin(database)
+        """Make the tables of a new file, or of a ledger that becomes a store."""
+        existing = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        for name, table in self.kind.tables.items():
+            if name not in existing:
+                database.execute(table)
         in_store = not self.kind.tables and _pragma(database, "application_id") == STORE_MARK
         _mark(database, STORE_MARK if in_store else self.kind.mark)
 
@@ -355,20 +355,15 @@ class Database:
             tables = dict(schema)
             mark, version = (_pragma(database, n) for n in ("application_id", "user_version"))
             due = {**TABLES, **(self.kind.tables if mark == STORE_MARK else {})}
-            # a store of fairtk 0.2 has a ledger's mark, and its tables in other words
-            begun = not self.kind.tables.keys().isdisjoint(tables)
-            names = [*due, *(self.kind.tables if begun else ())]
-            lost = next((name for name in names if name not in tables), "")
+            lost = next((name for name in due if name not in tables), "")
             if mark not in (LEDGER_MARK, STORE_MARK) and lost:
                 return f"not a {self.kind.name}" if tables else "empty"
-            if version > FORMAT:
+            if version != FORMAT:
                 raise FormatError(
-                    f"the {self.kind.name} is of format {version}, which is newer than this "
-                    f"version of fairtk knows ({FORMAT}): use the version that wrote it",
+                    f"the {self.kind.name} has format {version}, expected {FORMAT}: use the "
+                    "version of fairtk that wrote it, or move it away to begin a new one",
                     self.path,
                 )
-            if version < FORMAT - 1:
-                return f"of version {version}, not {FORMAT}"
             if lost:
                 return f"without its table {lost!r}"
             checks = (f"PRAGMA integrity_check({name})" for name in TABLES)
@@ -515,7 +510,6 @@ class AnswerStore:
 
     def __init__(self, file: str | PathLike[str] | Database) -> None:
         self.file = file if isinstance(file, Database) else Database(real_path(file))
-        self._refusals: dict[str, list[tuple[str, ...]]] = {}
 
     @property
     def path(self) -> Path:
@@ -580,18 +574,6 @@ class AnswerStore:
         if not self.file.read_only:
             change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
             self.file.write(lambda database: database.execute(change, (key,)))
-
-    def refusals(self, model: str) -> list[tuple[str, ...]]:
-        """Return which parameters a model's server had refused, as rows of fairtk 0.2 say."""
-        if model not in self._refusals:  # no more of them come
-            rows = self.file.read(
-                "SELECT DISTINCT parameters FROM answers WHERE model = ? "
-                "AND instr(parameters, '\"refused\": ')",
-                (model,),
-            )
-            lists = [tuple(json.loads(row[0]).get("refused", ())) for row in rows]
-            self._refusals[model] = list(dict.fromkeys(lists))
-        return self._refusals[model]
 
     def has(self, model: str) -> bool:
         """Return whether there is an answer of a model."""

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import batch_server
+import batch_answers
 import pandas as pd
 import pytest
 import qr_world
-from batch_server import answered, serving_batches
+from batch_answers import answered
 from chat_server import KEY, serving
 from test_cli_rag import folder_of, short
 
@@ -160,7 +160,7 @@ def test_a_folder_whose_command_is_not_to_be_read(fairtk, tmp_path, text):
 VLLM = """#!{python}
 import json, sys
 sys.path[:0] = {path!r}
-from batch_server import answered, serving_batches
+from batch_answers import answered
 options = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))
 assert sys.argv[1] == "run-batch" and options.pop("--model") == "my/model", sys.argv
 with open(options.pop("-i")) as lines, open(options.pop("-o"), "w") as file:
@@ -179,7 +179,7 @@ def tools(folder):
     """Write a stand-in of vLLM and one of SLURM, and the command of this checkout."""
     folder.mkdir()
     own = f'#!/bin/sh\nexec {sys.executable} -m fairtk "$@"\n'
-    vllm = VLLM.format(python=sys.executable, path=[str(Path(batch_server.__file__).parent)])
+    vllm = VLLM.format(python=sys.executable, path=[str(Path(batch_answers.__file__).parent)])
     for name, text in {"vllm": vllm, "sbatch": SBATCH, "fairtk": own}.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
@@ -243,7 +243,7 @@ def test_studies_that_are_none(fairtk, tmp_path):
 
 
 def test_folders_that_are_none(fairtk, tmp_path):
-    for name in ("status", "submit", "poll", "fetch", "drop"):
+    for name in ("status", "drop"):
         assert "no batch of prompts" in failed(fairtk("prompts", name, tmp_path))
     with Ledger(tmp_path / "a.sqlite") as ledger:
         llm = ledger.wrap(OpenAICompatible("toy", base_url="http://127.0.0.1:1/v1"))
@@ -292,30 +292,24 @@ def test_a_file_of_something_else_is_an_error(fairtk, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_study_is_submitted_and_fetched(fairtk, tmp_path):
+def test_a_budget_holds_for_prompts_in_files(fairtk, tmp_path):
     folder = folder_of(tmp_path / "data", 3, short)
     path = tmp_path / "study.toml"
-    with serving_batches(rag_rule) as server:
+    prices = tmp_path / "prices.tsv"
+    prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
+    limits = ("--max-cost", 1, "--prices", prices)
+    with serving(rag_rule) as server:
         path.write_text(
             f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 2\n"
             f"alphas = [4]\nmin_useful = 1\noutput = 'out'\n"
             f"[options.'openai:toy']\nbase_url = '{server.url}'\n"
         )
-        prices = tmp_path / "prices.tsv"
-        prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
-        limits = ("--max-cost", 1, "--prices", prices)
         for number in (1, 2):
             done = fairtk("prompts", "write", path, "-o", "prompts", *limits)
-            assert f"Round {number}: " in done.stdout, done.output
-            assert "at most about 0." in done.stdout
-            assert fairtk("prompts", "submit", "prompts").exit_code == 0
-            assert "would be paid for twice" in failed(fairtk("prompts", "submit", "prompts"))
-            # nobody asks online for what is out
+            assert f"Round {number}: " in done.stdout and "at most about 0." in done.stdout
             assert "wait for answers" in failed(fairtk("rag", path), 1)
-            polled = fairtk("prompts", "poll", "prompts", "--format", "json")
-            assert json.loads(polled.stdout)[-1]["status"] == "completed"
-            fetched = fairtk("prompts", "fetch", "prompts")
-            assert "Answers: taken " in fetched.stdout and "0 are out" in fetched.stdout
+            _, _, answers = answer_files(Path("prompts"), number, rag_rule)
+            read = fairtk("prompts", "read", "prompts", answers)
+            assert "Answers: taken " in read.stdout and "0 are out" in read.stdout
         assert fairtk("rag", path, "--offline").exit_code == 0
-        assert len(server.paid) == len(set(server.paid))
-        assert not any("chat" in place for _, place in server.requests)
+        assert server.requests == []

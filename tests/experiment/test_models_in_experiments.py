@@ -4,7 +4,7 @@ import json
 import warnings
 
 import pytest
-from batch_server import answered
+from batch_answers import answered
 from chat_server import KEY, error, serving
 from experiment_stages import Retriever, world
 

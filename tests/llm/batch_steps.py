@@ -1,22 +1,19 @@
 """A batch from writing to answers, in processes that are killed at a point: run as a script.
 
-``batch_steps.py FOLDER URL POINTS`` kills one process at each of so many points, spread over all
-that are passed, and lets another go on; it prints what the ledgers have then, as JSON. Where URL is
-``files``, no server is asked: answers lie in files, which are read.
+``batch_steps.py FOLDER POINTS`` kills one process at each of so many points, spread over all that
+are passed, and lets another go on. It prints the contents of the ledgers as JSON.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import signal
 import sys
 from pathlib import Path
 
-from batch_server import answered
+from batch_answers import answered
 
-from fairtk.errors import InputError
 from fairtk.llm import Batches, Ledger, OpenAICompatible, batch_files, batches, questions
 from fairtk.llm.store import Database
 
@@ -24,22 +21,14 @@ PROMPTS = 12
 NOBODY = "http://127.0.0.1:9/v1"  # never asked
 
 
-def go(folder, url):
-    """Do what is left of a batch."""
+def go(folder):
+    """Do the remaining steps of a batch."""
     with Ledger(folder / "answers.sqlite") as ledger:
-        llm = ledger.wrap(OpenAICompatible("toy", base_url=url.replace("files", NOBODY)))
+        llm = ledger.wrap(OpenAICompatible("toy", base_url=NOBODY))
         own = Batches(ledger)
         texts = [f"{folder.name}, prompt {number}" for number in range(PROMPTS)]
         own.write(lambda: llm.complete(questions(texts)), folder / "prompts")
-        if url == "files":
-            own.read(folder / "prompts", answers_of(folder))
-            return
-        try:
-            own.submit(folder / "prompts")
-        except InputError as error:
-            assert "nothing is left to submit" in str(error)
-        own.poll(folder / "prompts")
-        own.fetch(folder / "prompts")
+        own.read(folder / "prompts", answers_of(folder))
 
 
 def answers_of(folder):
@@ -54,8 +43,6 @@ def answers_of(folder):
 
 def watched(point):
     """Count what is passed; end this process at a point. Return the counter."""
-    import openai
-
     passed = [0]
 
     def step():
@@ -76,7 +63,6 @@ def watched(point):
 
     around(Database, "write")
     around(os, "replace")
-    around(openai.DefaultHttpxClient.__base__, "send")
     around(batch_files._File, "add")
     return passed
 
@@ -103,16 +89,14 @@ def state_of(folder):
         return {"answers": len(ledger), "paid": paid[0], "out": out[0], "files": files}
 
 
-def main(place, url, points):
+def main(place, points):
     batch_files.MOST_LINES = batches._TOGETHER = 5  # several files, several commits
-    batches.TIMEOUT = 600.0  # no call is made once more
 
     def count():
         passed = watched(0)
-        go(whole, url)
+        go(whole)
         (place / "steps").write_text(str(passed[0]))
 
-    importlib.import_module("openai")  # once, for all processes
     whole = place / "whole"
     whole.mkdir()
     assert in_a_process(count) == 0
@@ -125,14 +109,14 @@ def main(place, url, points):
 
         def killed(folder=folder, point=point):
             watched(point)
-            go(folder, url)
+            go(folder)
 
         ended = in_a_process(killed)
         assert os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGKILL, ended
-        assert in_a_process(lambda folder=folder: go(folder, url)) == 0, point
+        assert in_a_process(lambda folder=folder: go(folder)) == 0, point
         states[folder.name] = state_of(folder)
     print(json.dumps(states))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))

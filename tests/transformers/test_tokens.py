@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from test_fair_qr import Search, answering, fair_qr, topics
 
-from fairtk.errors import DataWarning
+from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import KeywordRefiner
 from fairtk.transformers import CollectionBM25
 from fairtk.transformers.candidates import dropped_words, index_tokens
@@ -59,6 +59,23 @@ def test_a_query_is_not_asked_for_ever():
     trace = system.trace
     assert trace["iteration"].tolist() == [0, 1, 1, 1]
     assert trace["note"].iloc[-1] == "the index sees no new keywords"
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_retries_limit_how_often_the_model_is_asked_again(retries):
+    model = answering("ships she", "ships she her", "never")
+    system = fair_qr(model, retriever=Stopping(), retries=retries)
+    with pytest.warns(DataWarning, match="'she'"):
+        system(topics(("1", "ships")))
+    assert system.trace["iteration"].tolist() == [0, 1, 1][: retries + 2]
+    assert system.trace["note"].iloc[-1] == "the index sees no new keywords"
+
+
+def test_only_another_number_of_retries_is_a_setting():
+    assert fair_qr(retries=2) == fair_qr() != fair_qr(retries=0)
+    assert "retries" not in fair_qr().settings()
+    with pytest.raises(ParameterError, match="retries"):
+        fair_qr(retries=-1)
 
 
 def test_words_of_the_original_query_are_no_news():

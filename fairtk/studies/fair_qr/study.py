@@ -91,8 +91,6 @@ _AFTER_THE_LOOP = (
     "qrels",
 )
 """Settings that do not change which calls are made, or only how many of them."""
-_EARLIER = "fairtk.studies.kept.StudyStage"
-"""What stores of fairtk 0.2 call the class of a study's systems."""
 _AT_MOST = (
     "Calls at most: every topic refined as often as allowed. Tokens and price are rough: answers "
     "as long as allowed, prompts as long as the first ones. "
@@ -264,14 +262,6 @@ class Study:
                 for study, cell, alias in self._all_cells():
                     if not study.pending(cell, store).empty:
                         distinct.setdefault(study.key(cell), (study, cell, alias))
-                [(earlier,)] = store.select(
-                    "SELECT count(*) FROM chains WHERE instr(stages, ?)", (_EARLIER,)
-                )
-            if earlier and distinct:
-                progress(
-                    f"The store has results of {earlier} systems by fairtk 0.2, which kept no "
-                    "notes of queries: systems are run again; recorded answers are not asked again"
-                )
             # nothing waits for a model
             left = sorted(distinct.values(), key=lambda one: one[1].refines)
             for study in (self, *self.sides.values()):

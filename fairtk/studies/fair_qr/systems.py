@@ -260,7 +260,9 @@ def _refining(
             raise NotFoundError("setting of FairQR", option, _FAIR_QR)
     # Defaults are spelt out, so that a setting that is varied to its default is no cell of its
     # own. k stays when depth is varied: what is returned is not what is measured on the way.
-    base = {option: value for option, value in _FAIR_QR.items() if value is not None}
+    # The default of retries is left out, so that earlier results are found.
+    defaults = {option: value for option, value in _FAIR_QR.items() if option != "retries"}
+    base = {option: value for option, value in defaults.items() if value is not None}
     base |= {"depth": settings.cutoff, **settings.fair_qr}
     if name == BY_EXPOSURE:  # k and pool are other things there: what it chooses from
         deep = {"k": max(DEEP, settings.cutoff), "pool": "union"}

@@ -206,8 +206,7 @@ class Outcome:
 
 _STEP = 1e-12  # a smaller fall of the divergence is none
 _UNSEEN = "the index sees no new keywords: asked again"
-AGAIN = 2
-"""How often a query's refinement that the index does not see is asked for again."""
+RETRIES = 2
 
 
 class Loop:
@@ -340,7 +339,7 @@ class Loop:
         if tokens is None or Counter(tokens(step.query)) != Counter(tokens(step.before)):
             return False
         query.keywords = step.query
-        if sum(s.note == _UNSEEN for s in query.steps) == AGAIN:
+        if sum(s.note == _UNSEEN for s in query.steps) == self._system.retries:
             query.stop("the index sees no new keywords")
             return False
         step.note = _UNSEEN
@@ -442,6 +441,8 @@ class FairQR(FairTransformer):
         unlabeled: what becomes of documents without groups; see `fairtk.Groups.memberships`.
         split: whether a document of several groups is divided among them.
         failed: ``"missing"``, or ``"keep"``: a query whose call failed keeps the list it has.
+        retries: how often a refinement of a query is requested again, over all iterations, after
+            answers that add no word that the index knows, e.g. only stop words.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -454,7 +455,7 @@ class FairQR(FairTransformer):
         *("retriever", "groups", "target", "llm", "depth", "k", "threshold", "max_iterations"),
         *("temperature", "choose", "divergence", "smoothing", "pool", "rerank", "reranker"),
         *("weight", "floor"),
-        *("prompt", "qrels", "browsing", "unlabeled", "split", "failed"),
+        *("prompt", "qrels", "browsing", "unlabeled", "split", "failed", "retries"),
     )
 
     def __init__(
@@ -482,6 +483,7 @@ class FairQR(FairTransformer):
         unlabeled: str = "drop",
         split: bool = True,
         failed: str = "missing",
+        retries: int = RETRIES,
     ) -> None:
         super().__init__()
         where = "FairQR"
@@ -533,6 +535,7 @@ class FairQR(FairTransformer):
         self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, where)
         self.split = bool(split)
         self.failed = checks.choice("failed", failed, ("missing", "keep"), where)
+        self.retries = checks.whole("retries", retries, where, least=0)
         again = bool(self.rerank) and (reranker is None or qrels is not None)
         meter = Meter(
             *(self.groups, self.target, self.depth, self.browsing, self.divergence),
@@ -549,6 +552,13 @@ class FairQR(FairTransformer):
                 DataWarning,
                 stacklevel=2,
             )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings by name, without `retries` at its default: keys stay as they are."""
+        settings = super().settings()
+        if self.retries == RETRIES:
+            del settings["retries"]
+        return settings
 
     @property
     def trace(self) -> pd.DataFrame:
@@ -622,8 +632,7 @@ class FairQR(FairTransformer):
         """Return the calls, tokens and price that queries take at most, without any call.
 
         Every query is counted with `max_iterations` refinements, and nothing as recorded: which
-        groups will be asked for is not known before. Not counted: up to two refinements of a query
-        that the index does not see, and that are asked for again.
+        groups will be asked for is not known before. `retries` are not counted.
 
         Args:
             topics: queries (Q).

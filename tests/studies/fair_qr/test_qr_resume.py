@@ -234,26 +234,6 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
         assert after.total["recorded"] == len(qr_world.paid(tmp_path / "ledger.sqlite"))
 
 
-def test_results_of_fairtk_0_2_are_made_again_and_that_is_said(gender, tmp_path):
-    """Their systems have another class and no notes; answers lie in the ledger, as before."""
-    own = qr_world.study(gender, tmp_path, KeywordRefiner(terms=1), systems=("fair-qr",))
-    lines = []
-    first = own.run(lines.append)
-    assert lines == ["1/2 gender: bm25", "2/2 gender: fair-qr"]
-    paid = qr_world.paid(tmp_path / "ledger.sqlite")
-    assert qr_world.rows_of(
-        tmp_path,
-        "UPDATE chains SET key = 'of 0.2 ' || chain, stages = replace(stages, 'fairtk.StudySystem',"
-        " 'fairtk.studies.kept.StudyStage') RETURNING 1",
-    )
-    again = own.run(lines.append)
-    assert lines[2].startswith("The store has results of 2 systems by fairtk 0.2, which kept no")
-    assert lines[3:] == lines[:2] and qr_world.paid(tmp_path / "ledger.sqlite") == paid
-    pd.testing.assert_frame_equal(again.table, first.table)
-    own.run(lines.append)
-    assert len(lines) == 5  # nothing is left
-
-
 def test_the_status_counts_what_is_there(gender, tmp_path, index):
     def rule(prompt, count):
         lost = original(prompt) in gender.topics["query"].tolist()[:2]
