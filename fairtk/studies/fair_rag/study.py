@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +26,6 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    advice,
     listed,
 )
 from fairtk.experiment import Experiment, Results, plan
@@ -295,25 +293,14 @@ class RagStudy:
         for retriever in self.retrievers.values():
             retriever(document)
 
-    def plan(self, speed: float | None = None) -> StudyPlan:
+    def plan(self) -> StudyPlan:
         """Return what the study takes, without a prompt being answered.
 
         One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
         distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
         oracle's at most), and one of credit: the prompts that it asks beyond these.
-        `StudyPlan.total` has the ``prompts`` that are still to be answered, about, and the
-        ``hours`` they take.
-
-        Args:
-            speed: prompts per second; None: unknown.
-
-        Raises:
-            ParameterError: the speed is not above 0.
+        `StudyPlan.total` has the approximate number of ``prompts`` still to be answered.
         """
-        if speed is not None and not speed > 0:
-            raise ParameterError(
-                f"the study: speed (prompts per second) must be above 0; found {speed}"
-            )
         rows: list[tuple[Any, ...]] = []
         for task in self.tasks:
             topics = task.topics[: self.settings.limit]
@@ -338,14 +325,11 @@ class RagStudy:
         share = counts["missing"] / counts["queries"].clip(lower=1)
         keys = zip(work[TASK], work[GENERATOR], work[RETRIEVER], strict=True)
         prompts = float(sum(n * share[key] for n, key in zip(work["prompts"], keys, strict=True)))
-        hours = math.nan if speed is None else prompts / speed / 3600
-        unknown = f"unknown; give {advice('plan(speed=): prompts a second', '--speed')}"
         note = (
-            f"\nAbout {prompts:,.0f} prompts are still to be answered. Hours: "
-            f"{unknown if speed is None else f'about {hours:.1f}'}. Equal prompts "
-            "of all systems count once; the oracle's are counted at most."
+            f"\nAbout {prompts:,.0f} prompts are still to be answered. Equal prompts of all "
+            "systems count once; the oracle's are counted at most."
         )
-        return StudyPlan(work, {"prompts": prompts, "hours": hours}, note)
+        return StudyPlan(work, {"prompts": prompts}, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,
