@@ -180,7 +180,6 @@ def command(
                 "AE_D, AE_R: the same of credit, how much answers depend on documents. CreditGap: "
                 "squared distance of credit and exposure. Table credit: with intervals."
             )
-        click.echo("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in results.seconds.items()))
         click.echo(f"Tables and figures: {place}")
         if pages:
             asked = [str(study.folder)]

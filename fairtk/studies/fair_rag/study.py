@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from os import PathLike
@@ -78,23 +76,6 @@ from fairtk.studies.fair_rag.tables import (
 )
 from fairtk.studies.frame import StudyPlan, hearing, names_repeat
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
-
-
-class StageClock:
-    """Seconds of each stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the block's time to a stage."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            took = time.perf_counter() - began
-            self.seconds[name] = self.seconds.get(name, 0.0) + took
 
 
 class RagStudy:
@@ -198,14 +179,13 @@ class RagStudy:
         facts: list[dict[str, Any]] = []
         notes: list[str] = []
         labels: dict[tuple[str, str], Labeled] = {}
-        clock = StageClock()
         self.check()
         for task in self.tasks:
             for name in self.generators:
                 generator = self.generator(task, name)
                 say(f"{task.name}, {name}: labels")
                 try:
-                    with hearing() as of_labels, clock.stage("labels"):
+                    with hearing() as of_labels:
                         labeled = self.labeled(task, generator)
                 except DeferredError:
                     deferred.append(f"{task.name}, {name}: labels")
@@ -221,10 +201,10 @@ class RagStudy:
                     say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
                     group = (task, retriever, generator, labeled.qrels)
                     try:
-                        with hearing() as heard, clock.stage("rankings, answers, measures"):
+                        with hearing() as heard:
                             results = self.experiment(*group)
                             own, drawn = self._values(task, results)
-                        with hearing() as of_credit, clock.stage("credit"):
+                        with hearing() as of_credit:
                             frames = self.credit(*group, results)
                     except DeferredError:
                         deferred.append(f"{task.name}, {name}: {retriever}")
@@ -273,7 +253,6 @@ class RagStudy:
             collections=pd.DataFrame(facts),
             agreement=label_agreement(labels),
             notes=notes,
-            seconds=clock.seconds,
             settings=self.settings,
             licenses=sorted({task.license for task in self.tasks}),
         )

@@ -263,7 +263,7 @@ def test_nothing_is_trained_on_what_it_is_tested_on(data, tmp_path):
 def test_more_folds_than_topics(data, tmp_path):
     qr_toys.FITTED.clear()
     with qr_world.installed(("toy-memory", "memory", True)):
-        few = data.first(3)
+        few = qr_world.first_topics(data, 3)
         given = (few, tmp_path, KeywordRefiner())
         qr_world.study(*given, systems=("toy-memory",)).run()  # four by default
         with pytest.raises(ParameterError, match="3 topics cannot be split into 9 folds; .* 3"):
