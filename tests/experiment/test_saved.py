@@ -259,7 +259,7 @@ VALUES = st.sampled_from([None, 1, "x", [], [1], {"a": 1}, {"a": []}, 1.5, True]
 def damages(draw):
     """Return a name, and what damages a folder of an earlier version."""
     table = draw(st.sampled_from([*OLDER, "rankings/000.parquet"]))
-    text = draw(st.sampled_from(["config.json", "environment.json", "sections.json"]))
+    text = draw(st.sampled_from(["config.json", "environment.json"]))
     kind = draw(st.sampled_from(["drop", "retype", "double", "folder", "gone", "deep", "json"]))
     number, value = draw(st.integers(0, 9)), draw(VALUES)
     inner = draw(st.booleans())
@@ -309,7 +309,6 @@ def test_damaged_results_of_earlier_versions_end_in_our_errors(folder, tmp_path,
         warnings.simplefilter("ignore")
         try:
             everything(place)
-            fairtk.report.load_sections(place)
         except FairtkError as error:
             assert str(place) in str(error) and "\n" not in str(error)
             return
