@@ -18,7 +18,6 @@ from . import testing as testing
 from . import transformers as transformers
 from . import utilities as utilities
 from .analysis import off_policy_utility as off_policy_utility
-from .analysis.conformance import conformance as conformance
 from .analysis.doctor import doctor as doctor
 from .analysis.frontier import frontier as frontier
 from .analysis.precision import precision as precision

@@ -80,10 +80,10 @@ study = fair_rag.RagStudy([task], {"BM25": BM25Scorer()}, {"tiny-t5": tiny}, OUT
 # alphas and systems are answered once), and how long that is at so many prompts per second.
 
 # %%
-plan = study.plan(speed=100)
+plan = study.plan()
 print(plan.rows.to_string(index=False))
-prompts, hours = plan.total["prompts"], plan.total["hours"]
-print(f"prompts to answer: about {prompts:.0f}, {hours * 60:.1f} minutes at 100 a second")
+prompts = plan.total["prompts"]
+print(f"prompts to answer: about {prompts:.0f}, {prompts / 100 / 60:.1f} minutes at 100 a second")
 
 # %% [markdown]
 # ## Labels

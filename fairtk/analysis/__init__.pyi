@@ -1,4 +1,3 @@
-from .conformance import Conformity as Conformity
 from .findings import LEVELS as LEVELS
 from .findings import Diagnosis as Diagnosis
 from .findings import Finding as Finding

@@ -26,7 +26,6 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.exposure import (
-    METHODS,
     SURE,
     draw_rankings,
     log_step_probabilities,
@@ -52,8 +51,6 @@ from fairtk.frames import (
 )
 from fairtk.measures import EU, ExpectedUtility, Judged
 
-COMPARED = 20
-"""Rankings up to this number are compared with what the sampler draws."""
 DRAWN = 64
 """How many rankings of each query say how likely a policy's own rankings are."""
 QUERIES = 100
@@ -131,9 +128,7 @@ class ScoredCandidates:
         rows = slice(self.start[query], self.start[query + 1])
         return log_weights(self.score[rows], np.asarray(alphas, dtype=np.float64))
 
-    def drawn(
-        self, alpha: float, n_samples: int, cutoff: int, seed: int, method: str, last: int
-    ) -> list[IntArray]:
+    def drawn(self, alpha: float, n_samples: int, cutoff: int, last: int) -> list[IntArray]:
         """Return what `FairSampler` draws for each of the queries 0 to last - 1, as places.
 
         One array for each, of shape (n_samples, depth).
@@ -141,7 +136,7 @@ class ScoredCandidates:
         start = self.start[: last + 1]
         keys = self.run.qids[self.run.ranking_query[:last]].tolist()
         gaps = score_gaps(self.score[: start[-1]], start, alpha)
-        draws = draw_rankings(gaps, start, keys, n_samples, cutoff, seed, method)
+        draws = draw_rankings(gaps, start, keys, n_samples, cutoff, 0, "independent")
         depth = np.minimum(np.diff(start), cutoff)
         parts = np.split(draws.row, np.cumsum(depth * n_samples)[:-1])
         return [
@@ -231,42 +226,6 @@ def _generated(
     return Generated(ranked.ranking_sample[order], value[order], top, start)
 
 
-def refuse_other_draws(
-    rankings: Generated,
-    candidates: ScoredCandidates,
-    alpha: float,
-    cutoff: int,
-    seed: int,
-    where: str,
-) -> None:
-    """Raise unless the rankings are those that `FairSampler` draws, by one of its methods.
-
-    Raises:
-        InputError: names the first query and sample that differ from those of the last method.
-    """
-    compared = rankings.sample < COMPARED
-    if not compared.any():
-        return
-    n_samples = int(rankings.sample[compared].max()) + 1
-    for method in METHODS:
-        drawn = candidates.drawn(alpha, n_samples, cutoff, seed, method, len(rankings.top))
-        differs = [
-            (drawn[number][rankings.sample[own][compared[own]]] != top[compared[own]]).any(axis=1)
-            for number, top in enumerate(rankings.top)
-            for own in [slice(rankings.start[number], rankings.start[number + 1])]
-        ]
-        other = np.flatnonzero(np.concatenate(differs))
-        if len(other) == 0:
-            return
-    at = int(np.flatnonzero(compared)[other[0]])
-    number = int(np.searchsorted(rankings.start, at, side="right")) - 1
-    raise InputError(
-        f"{where}: the ranking of qid {str(candidates.run.qids[number])!r}, sample "
-        f"{rankings.sample[at]}, is not the one that FairSampler(alpha={alpha}, seed={seed}) draws "
-        "from these scores: it is of another seed (say which: seed=...), alpha or run"
-    )
-
-
 def refuse_other_policy(
     rankings: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, where: str
 ) -> None:
@@ -280,7 +239,7 @@ def refuse_other_policy(
     looked_at = np.flatnonzero([len(top) > 0 for top in rankings.top])[:QUERIES].tolist()
     if not looked_at:
         return
-    drawn = candidates.drawn(alpha, DRAWN, cutoff, 0, "independent", looked_at[-1] + 1)
+    drawn = candidates.drawn(alpha, DRAWN, cutoff, looked_at[-1] + 1)
     away = variance = 0.0
     for number in looked_at:
         own = rankings.top[number][:DRAWN]
@@ -440,7 +399,6 @@ def off_policy_utility(
     cutoff: int = 5,
     estimator: str = "self-normalized",
     *,
-    seed: int | None = None,
     least_effective: float = LEAST_EFFECTIVE,
 ) -> OffPolicyUtility:
     """Estimate EU at any alpha of `FairSampler` from answers generated at some alphas.
@@ -458,13 +416,12 @@ def off_policy_utility(
         utility: as in ``EU(utility=...)``, or such a measure.
         cutoff: how many documents the generator read.
         estimator: ``"self-normalized"`` or ``"plain"``.
-        seed: the samplers' seed: the first 20 rankings of a query are compared with its draws.
-            None: the rankings must be as likely, on average, as draws of their alpha are.
         least_effective: queries with a smaller effective sample size are warned about.
 
     Raises:
-        InputError: answers are of another seed, alpha or run, or of rankings that the policy
-            cannot draw; something is missing.
+        InputError: answers are of another alpha or run (the rankings must be as likely, on
+            average, as draws of their alpha are), or of rankings that the policy cannot draw;
+            something is missing.
     """
     if estimator not in ESTIMATORS:
         raise NotFoundError("estimator", estimator, ESTIMATORS)
@@ -481,14 +438,9 @@ def off_policy_utility(
     named = {f"{WHERE} (answers[{alpha}])": frame for alpha, frame in sources.items()}
     generations = read_generated(named, candidates, labels, measure, cutoff)
     each = list(zip(named, sources, generations, strict=True))
-    if seed is not None:
-        seed = checks.whole("seed", seed, WHERE, None)
-        for where, alpha, rankings in each:
-            refuse_other_draws(rankings, candidates, alpha, cutoff, seed, where)
     table = _estimates(generations, candidates, list(sources), exponents, estimator, measure.bounds)
-    if seed is None:
-        for where, alpha, rankings in each:
-            refuse_other_policy(rankings, candidates, alpha, cutoff, where)
+    for where, alpha, rankings in each:
+        refuse_other_policy(rankings, candidates, alpha, cutoff, where)
     per_query = _per_query(table, candidates, labels, exponents, measure.worst)
     means = _means(per_query, exponents, least_effective)
     _warn(per_query, least_effective)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import click
 from fairtk.cli.options import printing_options, samples_option
 from fairtk.cli.output import TABLE, echo, echo_frame, said_command, wrapped_lines
 from fairtk.errors import MissingExtraError
-from fairtk.plugins import on_terminal
 
 FOLDER = Path("fairtk-demo")
 
@@ -44,7 +41,7 @@ def command(samples: int, queries: int | None, write: bool, form: str, output: s
         "all queries take about half a minute on two cores, most of it for answers.",
         err=True,
     )
-    results = study.run(n_samples=samples, queries=queries, progress=DemoProgress())
+    results = study.run(n_samples=samples, queries=queries)
     table = study.table_of(results)
     if write:
         _write(results)
@@ -73,35 +70,3 @@ def _write(results: Any) -> None:
         click.echo(f"No figure and no page: {error}", err=True)
         return
     click.echo(f"Figure: {FOLDER / 'demo.svg'}\nPage: {FOLDER / 'demo.html'}", err=True)
-
-
-class DemoProgress:
-    """Shows how far each stage is, on stderr: a bar on a terminal, plain lines otherwise."""
-
-    PAUSE = 5.0
-    """Seconds between two plain lines of a stage."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
-        self.stage = ""
-        self.bar: Any = None
-        self.done = 0
-        self.line_time = 0.0
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        """Note that ``done`` of ``total`` parts of a stage are finished."""
-        from tqdm import tqdm
-
-        fresh = stage != self.stage
-        if fresh:
-            self.stage, self.done = stage, 0
-        if on_terminal(sys.stderr):
-            if fresh:
-                self.bar = tqdm(total=total, desc=f"{stage:<10}")
-            self.bar.update(done - self.done)
-            if done >= total:
-                self.bar.close()
-        elif fresh or done >= total > self.done or self.clock() - self.line_time > self.PAUSE:
-            click.echo(f"{stage}: {done}/{total}", err=True)
-            self.line_time = self.clock()
-        self.done = done

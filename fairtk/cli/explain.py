@@ -58,8 +58,8 @@ def command(
     """Break AWRF or EE_L of RUN down: which groups, ranks and queries cost how much.
 
     The cost is 1 - AWRF, or EE_L itself, and each table adds up to it. EE_L without groups is by
-    documents; their costs are summed by --groups, if given. What the parts are, and what they are
-    not, says `fairtk docs explain`. `fairtk.explain` does the same in Python.
+    documents; their costs are summed by --groups, if given. The cookbook page on `explain`
+    describes the parts and their limits. `fairtk.explain` does the same in Python.
 
     \b
     Examples:

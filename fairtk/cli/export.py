@@ -9,7 +9,7 @@ import click
 from fairtk.cli.options import measures_option
 from fairtk.cli.output import echo
 
-FORMS = ("parquet", "trec", "every-eval-ever")
+FORMS = ("parquet", "trec")
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -24,8 +24,8 @@ def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.argument("source", metavar="STORE|STUDY")
 @click.option("-o", "--output", required=True, metavar="DIR", help="A new or an empty folder.")
 @click.option("--format", "form", type=click.Choice(FORMS), default=FORMS[0], show_default=True,
-              help="Tables and JSON of saved results; run files, each with its ir_metadata, and "
-              "qrels; or a record of Every Eval Ever for each system.")  # fmt: skip
+              help="Tables and JSON of saved results; or run files, each with its ir_metadata, "
+              "and qrels.")  # fmt: skip
 @click.option("--setting", metavar="NAME", help="Of a study with results of several settings.")
 @click.option("--qrels", metavar="FILE|DATASET", help="Labels, for the folder of a store.")
 @click.option("--gold", metavar="FILE", help="Gold answers, if the qrels have none.")

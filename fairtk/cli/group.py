@@ -105,7 +105,6 @@ COMMANDS = {
     "explain": "Say which group, rank or query costs how much of AWRF or EE_L.",
     "sensitivity": "Say whether the order of runs holds under other choices.",
     "frontier": "Sweep alpha over runs: exact curves, areas, equal utility.",
-    "conformance": "Compare fairtk's numbers with the published definitions.",
     "groups": "Inspect groups of documents, and how much of a run they know.",
     "providers": "Say what providers get over all queries: shares, Gini, merit.",
     "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
@@ -116,7 +115,6 @@ COMMANDS = {
     "measures": "List measures, string utilities and browsing models.",
     "datasets": "List the data sets that fairtk adds to ir_datasets.",
     "cite": "Print BibTeX of what measures, data and systems rest on.",
-    "docs": "Open the page on a measure, a transformer or a topic.",
     "plugins": "List plugins, what each gave, and what is wrong with it.",
 }
 """The built-in commands; each is the attribute ``command`` of a module of this package."""

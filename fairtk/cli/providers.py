@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import FILE, cutoff_option, printing_options
+from fairtk.cli.options import FILE, cutoff_option, plot_option, printing_options
 from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
 from fairtk.plugins import to_stderr
 
@@ -23,9 +23,7 @@ _MOST_ROWS = 20
 @click.option("--top", type=float, default=0.1, show_default=True,
               help="The share of providers whose part is shown as top.")  # fmt: skip
 @click.option("--seed", type=int, default=42, show_default=True, help="Of the bootstrap.")
-@click.option(
-    "--plot", type=click.Path(dir_okay=False), help="Draw Lorenz curves (.svg, .pdf, .png)."
-)
+@plot_option("The Lorenz curves")
 @printing_options
 def command(
     qrels: str,

@@ -101,8 +101,8 @@ def command(
       gender = ["relevance", "uniform"]  # shares by group, or a file with group and weight;
                                          # the default is relevance+population where there is
                                          # a background (gender, regions), else relevance
-      [[retriever]]                      # several, the first BM25: kind = bm25, vector or
-      kind = "bm25"                      # module:factory; a name, threads, other settings
+      [[retriever]]                      # several, the first BM25: kind = bm25 or vector;
+      kind = "bm25"                      # a name, threads, other settings
       [llm]                              # or several [[llm]], each with a name
       backend = "openai"                 # or another kind of --llm
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...

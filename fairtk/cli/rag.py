@@ -55,7 +55,6 @@ from fairtk.cli.output import echo_frame, said_command, say_beginning
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
               help="Save rankings and answers for reports.")  # fmt: skip
 @paying_options
-@click.option("--speed", type=float, help="Prompts per second, for the hours of --dry-run.")
 @format_option
 def command(
     source: str,
@@ -74,7 +73,6 @@ def command(
     dry_run: bool,
     status: bool,
     rankings: bool,
-    speed: float | None,
     form: str,
     **more: Any,
 ) -> None:
@@ -117,7 +115,7 @@ def command(
     \b
     Examples:
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10
-      fairtk rag study.toml --dry-run --speed 200
+      fairtk rag study.toml --dry-run
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10 --credit shapley
       fairtk rag my/lamp4 --task 4 --generator openai:gpt-4o --max-calls 5000
     """  # noqa: D301 - click reads the backslash
@@ -131,9 +129,6 @@ def command(
         write_figures,
     )
 
-    if speed is not None and not dry_run:
-        text = "--speed is for the hours that --dry-run says, which was not given"
-        raise click.UsageError(text, click.get_current_context())
     configuration = RagConfiguration.of(source)
     configuration = configuration.changed(
         {
@@ -156,7 +151,7 @@ def command(
         echo_frame(form, RagStudy.of(configuration).status())
         return
     if dry_run:
-        plan = RagStudy.of(configuration).plan(speed)
+        plan = RagStudy.of(configuration).plan()
         echo_frame(form, plan.rows)
         if form == "table":
             click.echo(plan.note)
@@ -185,7 +180,6 @@ def command(
                 "AE_D, AE_R: the same of credit, how much answers depend on documents. CreditGap: "
                 "squared distance of credit and exposure. Table credit: with intervals."
             )
-        click.echo("seconds: " + ", ".join(f"{k} {v:.1f}" for k, v in results.seconds.items()))
         click.echo(f"Tables and figures: {place}")
         if pages:
             asked = [str(study.folder)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -35,7 +35,7 @@ from fairtk.frames import (
 )
 from fairtk.groups import Groups, attention_matrix
 from fairtk.io import new_figure, open_axes, read_qrels, read_run, write_figure
-from fairtk.measures import EE_R, ExpectedUtility, FairMeasure, Judged, expected_credit
+from fairtk.measures import EE_R, ExpectedUtility, Judged, expected_credit
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|: 0 is in proportion, 2 the most",
@@ -286,14 +286,11 @@ class QueryGain:
         comparison: rows ``difference`` (largest less smallest gain) and ``ratio`` (smallest by
             largest; NaN unless that is above 0), as in `fairtk.ByGroup`; paired bootstrap over
             queries. A difference of noise alone is above 0, too.
-        correlation: a row per measure: Pearson's correlation with gain over ``queries`` and, with
-            three groups or more, over means of ``groups``, with their intervals.
         undefined: queries of groups that are left out, as the utility is undefined there.
     """
 
     table: pd.DataFrame
     comparison: pd.DataFrame
-    correlation: pd.DataFrame
     undefined: int
 
 
@@ -304,8 +301,6 @@ def query_gain(
     groups: Groups | pd.DataFrame,
     utility: ExpectedUtility,
     *,
-    measures: Sequence[FairMeasure] = (),
-    credit: pd.DataFrame | None = None,
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 42,
@@ -323,9 +318,6 @@ def query_gain(
         groups: of queries: groups whose docnos are qids, or a frame (``qid``, ``group``). A query
             of several groups counts in each, whatever its weight.
         utility: ``EU(utility="rougeL")``; an error is turned around.
-        measures: whose values gain is correlated with, of `run`: exposure, utility; those that read
-            credit, of `credit`.
-        credit: the frame C of `run`.
         resamples: bootstrap samples of the queries, at least 2.
         confidence: of the intervals, in (0, 1).
         seed: of the bootstrap.
@@ -389,41 +381,13 @@ def query_gain(
     most, least = gains.max(axis=1), gains.min(axis=1)
     above = most > _ROUNDING * np.abs(np.stack(both)[:, there]).max()  # gains may cancel out
     ratio = np.divide(least, most, out=np.full(len(most), np.nan), where=above)
-    rows = []
-    for measure in measures:
-        frame = credit if CREDIT in measure.RUN_COLUMNS else run
-        if frame is None:
-            raise InputError(f"{where}: {measure!r} reads credit; give credit=")
-        value = measure.score_all(Judged.of(qrels, frame, where))[there]
-        over = _correlations(np.where(np.isnan(value), 0.0, weight), gain, np.nan_to_num(value))
-        row = [repr(measure), over[0], *percentiles(over[1:], confidence)]
-        of_means = np.full(len(weight), np.nan)
-        if len(levels) > 2 and not np.isnan(value).any():
-            centers = means(value)
-            alike = np.ones((1, len(levels)))
-            both_means = zip(gains, centers, strict=True)
-            of_means = np.array([_correlations(alike, g, v)[0] for g, v in both_means])
-        rows.append([*row, of_means[0], *percentiles(of_means[1:], confidence)])
-    columns = ["measure", "queries", "low", "high", "groups", "groups_low", "groups_high"]
     pairs = (("difference", most - least), ("ratio", ratio))
     ends = [(name, v[0], *percentiles(v[1:], confidence)) for name, v in pairs]
     return QueryGain(
         table,
         pd.DataFrame(ends, columns=["name", "value", "low", "high"]),
-        pd.DataFrame(rows, columns=columns),
         undefined,
     )
-
-
-def _correlations(weight: FloatArray, x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return Pearson's correlation of x and y by row of weights; NaN without spread."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = weight / weight.sum(axis=1, keepdims=True)
-        a, b = x - (share @ x)[:, None], y - (share @ y)[:, None]
-        square = (share * a * a).sum(axis=1), (share * b * b).sum(axis=1)
-        flat = (square[0] < 1e-24) | (square[1] < 1e-24)
-        value = (share * a * b).sum(axis=1) / np.sqrt(square[0] * square[1])
-    return np.where(flat, np.nan, value)
 
 
 def drawn_weights(n: int, resamples: int, seed: int) -> FloatArray:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
@@ -20,7 +19,7 @@ from pyterrier._ops import RankCutoff
 
 from fairtk import checks
 from fairtk.demo import load, model_folder
-from fairtk.experiment import Experiment, Listener, Results, telling
+from fairtk.experiment import Experiment, Results
 from fairtk.frames import LABEL, QID
 from fairtk.measures import EE_D, EE_R, EU, E, written
 from fairtk.transformers import BM25Scorer, FairSampler, FlanT5
@@ -42,9 +41,7 @@ TOLERANCE = 0.01
 """A loss of accuracy that `summary` takes for none."""
 
 
-def run(
-    n_samples: int = SAMPLES, queries: int | None = None, progress: Listener | None = None
-) -> Results:
+def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
     """Run the study.
 
     As in the paper, only queries with a useful profile entry count: without one, EE_R is
@@ -54,7 +51,6 @@ def run(
         n_samples: rankings per query and alpha, at least 2, which the unbiased EE_D needs; each is
             answered from, which takes almost all of the time.
         queries: how many queries, at least 1; None for all.
-        progress: told how the work goes; None for silence.
 
     Returns:
         Results of the systems ``alpha 0`` to ``alpha 8`` and ``deterministic``, in this order, by
@@ -69,9 +65,7 @@ def run(
     candidates, qrels = prepare(queries)
     generate = generator()
     systems = {name: policy >> generate for name, policy in policies(n_samples).items()}
-    with telling(_named(progress, {"stages": "rankings", "answers": "answers"})):
-        results: Results = Experiment(systems, candidates, qrels, MEASURES, baseline=DETERMINISTIC)
-    return results
+    return Experiment(systems, candidates, qrels, MEASURES, baseline=DETERMINISTIC)
 
 
 def table_of(results: Results) -> pd.DataFrame:
@@ -145,16 +139,6 @@ def summary(table: pd.DataFrame) -> str:
         f"{fairest:g} ({enough.loc[fairest, utility]:.2f} at EE_D@5 "
         f"{enough.loc[fairest, disparity]:.2f})."
     )
-
-
-def _named(progress: Listener | None, names: Mapping[str, str]) -> Listener:
-    """Return a listener that tells some stages of the engine, under other names."""
-
-    def tell(stage: str, done: int, total: int) -> None:
-        if progress is not None and stage in names:
-            progress(names[stage], done, total)
-
-    return tell
 
 
 def shell(command: str, folder: str | PathLike[str], lines: int | None = None) -> int:

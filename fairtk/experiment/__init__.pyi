@@ -1,4 +1,3 @@
-from .engine import telling as telling
 from .executors import DaskExecutor as DaskExecutor
 from .executors import ProcessExecutor as ProcessExecutor
 from .executors import SerialExecutor as SerialExecutor
@@ -22,7 +21,6 @@ from .tuning import tune as tune
 # What other rooms use, and users need not:
 # isort: split
 from .engine import Engine as Engine
-from .engine import Listener as Listener
 from .engine import Topics as Topics
 from .executors import Executor as Executor
 from .executors import Session as Session

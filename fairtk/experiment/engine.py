@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -238,22 +237,6 @@ def generate(
         tell(len(batch.prompts))
 
 
-Listener = Callable[[str, int, int], None]
-"""Called with a stage's name, how much of it is done, and how much there is."""
-
-_listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
-
-
-@contextlib.contextmanager
-def telling(listener: Listener) -> Iterator[None]:
-    """Tell a listener how experiments within the block go on, instead of drawing bars."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
-
-
 MINUTE = 60.0
 """Seconds between two lines of what is done where there is no terminal."""
 
@@ -278,15 +261,15 @@ def _each_minute(line: Callable[[], str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how much more is done; it moves a bar, or tells a listener.
+    """Give a function that is told how much more is done; it moves a bar on a terminal.
 
-    Without both, where there is no terminal, a line says each minute what is done and about how
-    long the rest takes. Prompts that a server has answered count before their batch is done; its
+    Without a terminal, a line reports each minute how much is done and about how long the rest
+    takes. Prompts that a server has answered count before their batch is done; its
     tokens a second are said.
     """
     from tqdm import tqdm
 
-    listener, begin = _listener.get(), time.monotonic()
+    begin = time.monotonic()
     settled = answered = tokens = 0  # answered: those of the batch that is under way
 
     def done() -> int:
@@ -303,19 +286,13 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
         return ", ".join(filter(None, parts))
 
     # disable=None: on a terminal only
-    disable: Any = True if listener else None
-    lines: Any = contextlib.nullcontext()
-    if listener is None and not on_terminal(sys.stderr):
-        lines = _each_minute(line)
     with (
-        lines,
-        tqdm(total=total, desc=what, unit=unit, delay=2, disable=disable, leave=False) as bar,
+        contextlib.nullcontext() if on_terminal(sys.stderr) else _each_minute(line),
+        tqdm(total=total, desc=what, unit=unit, delay=2, disable=None, leave=False) as bar,
     ):
 
         def move() -> None:
             bar.update(done() - bar.n)
-            if listener is not None:
-                listener(what, done(), total)
 
         def add(number: int) -> None:
             nonlocal settled, answered

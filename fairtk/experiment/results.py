@@ -511,51 +511,6 @@ class Results:
         self._check(system)
         return formats.ir_metadata(self, system, more)
 
-    def to_every_eval_ever(
-        self, system: str, organization: str = "not stated", relationship: str = "other"
-    ) -> dict[str, Any]:
-        """Return a system's means as a record of Every Eval Ever, version 0.2.1 of its schema.
-
-        Args:
-            system: the system.
-            organization: who measured.
-            relationship: of who measured to the system: ``"first_party"``, ``"third_party"``,
-                ``"collaborative"`` or ``"other"``.
-
-        Returns:
-            JSON values; ``json.dump`` writes them. A mean without any defined value is left out.
-
-        Raises:
-            NotFoundError: there is no such system, or no such relationship.
-        """
-        self._check(system)
-        return formats.every_eval_ever(self, system, organization, relationship)
-
-    def log_to_mlflow(
-        self,
-        experiment: str = "fairtk",
-        *,
-        tracking_uri: str | PathLike[str] | None = None,
-        name: str | None = None,
-    ) -> str:
-        """Log the results to MLflow: one run with all files of `save`, and one below it per system
-        with its means as metrics, and settings as parameters.
-
-        Args:
-            experiment: MLflow's; made if it is not there.
-            tracking_uri: a folder, which becomes a file store, or the address of another store;
-                None: what MLflow has been set to.
-            name: of the run.
-
-        Returns:
-            The id of the run. Names of metrics have only letters that MLflow takes (``EE_D_5``);
-            tags ``fairtk.measure.NAME`` have the measures in full.
-
-        Raises:
-            MissingExtraError: mlflow is not installed.
-        """
-        return formats.log_to_mlflow(self, experiment, tracking_uri, name)
-
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Results:
         """Return the results that `save` wrote.

@@ -31,7 +31,6 @@ from fairtk.errors import (
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
-from fairtk.experiment.formats import write_every_eval_ever
 from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.results import Results, as_texts
@@ -597,7 +596,7 @@ def results_folder(folder: str | PathLike[str], setting: str | None = None) -> P
     )
 
 
-EXPORTS = ("parquet", "trec", "every-eval-ever")
+EXPORTS = ("parquet", "trec")
 
 
 @takes_tables
@@ -617,8 +616,7 @@ def export(
         source: a ``save_dir``, a study's folder, or one of `Results.save`.
         folder: new, or empty. The results of a study are in folders below, one for each attribute
             or model, with the study's own tables and ``study.json`` beside them.
-        form: ``"parquet"`` (what `Results.save` writes), ``"trec"`` (`Results.to_trec`) or
-            ``"every-eval-ever"`` (a file per system).
+        form: ``"parquet"`` (what `Results.save` writes) or ``"trec"`` (`Results.to_trec`).
         qrels: labels, for a store; see `open_results`.
         measures: measures, for a store.
         gold: gold answers, if the qrels have none.
@@ -642,10 +640,8 @@ def export(
         results = open_results(place, qrels, measures, gold=gold)
         if form == "parquet":
             results.save(own)
-        elif form == "trec":
-            results.to_trec(own)
         else:
-            write_every_eval_ever(results, own)
+            results.to_trec(own)
     for file in _of_study(Path(source), setting) if form == "parquet" else ():
         shutil.copyfile(file, target / file.name)
     return targets

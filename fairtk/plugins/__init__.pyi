@@ -21,13 +21,7 @@ from .registry import UtilitySpec as UtilitySpec
 # What other rooms use, and users need not:
 # isort: split
 from .host import is_command_line as is_command_line
-from .references import BUILD as BUILD
-from .references import FOLDER as FOLDER
 from .references import SITE as SITE
-from .references import address as address
-from .references import known_topics as known_topics
-from .references import local_site as local_site
-from .references import page_for as page_for
 from .registry import GROUPS as GROUPS
 from .registry import ModelSpec as ModelSpec
 from .registry import as_divergence as as_divergence

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 from collections.abc import Iterable
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
-from fairtk.errors import InputError, NotFoundError
+from fairtk.errors import NotFoundError
 from fairtk.plugins import registry
 from fairtk.plugins.host import loaded
 
@@ -104,9 +103,6 @@ def entries() -> dict[str, str]:
 _ADDRESSES = dict(line.split(", ", 1) for line in metadata("fairtk").get_all("Project-URL") or ())
 SITE = _ADDRESSES.get("Documentation", "")
 """The site, as the installed distribution says it (``release.toml`` of the source)."""
-FOLDER = "FAIRTK_DOCS"
-"""The environment variable that names the folder of a built site."""
-BUILD = "build the site (`python -m sphinx -b html docs docs/_build/html` in the source)"
 
 ROOMS = {
     "fairtk": "What most programs need: measures, transformers, experiments.",
@@ -147,106 +143,3 @@ def help_address(kind: type) -> str | None:
     """Return the address of a class's entry in the API reference; None: it has none."""
     page = entry_of(kind.__module__, kind.__name__)
     return page and SITE + page
-
-
-def local_site() -> Path | None:
-    """Return the folder of a built site on this machine: `FOLDER`'s, or the checkout's.
-
-    Raises:
-        InputError: `FOLDER` names one that has no site.
-    """
-    named = os.environ.get(FOLDER)
-    folder = Path(named or Path(__file__).parents[2] / "docs" / "_build" / "html")
-    if (folder / "index.html").is_file():
-        return folder.resolve()
-    if named:
-        raise InputError(f"{FOLDER} names {named!r}, which has no index.html: {BUILD}, or unset it")
-    return None
-
-
-def address(page: str) -> str:
-    """Return where a page is: the file of a built site, otherwise the address on the network.
-
-    Args:
-        page: as in `fairtk.plugins.references`, e.g. ``"measures/EE_D.html"``.
-    """
-    folder = local_site()
-    name, mark, anchor = page.partition("#")
-    return f"{(folder / name).as_uri()}{mark}{anchor}" if folder else SITE + page
-
-
-PAGES = {
-    "start": ("index.html", "install, first number, first pipeline"),
-    "install": ("install.html", "what works on which system"),
-    "first-number": ("first_number.html", "your own run files, in two minutes"),
-    "first-pipeline": ("first_pipeline.html", "a fair pipeline, in five minutes"),
-    "measures": ("measures/index.html", "every measure: formula, range, what it does not say"),
-    "tutorials": ("tutorials/index.html", "executed notebooks"),
-    "cookbook": ("cookbook/index.html", "one recipe per task"),
-    "concepts": ("concepts/index.html", "exposure, groups, limits, randomness, trust"),
-    "frames": ("concepts/frames.html", "which columns a frame has"),
-    "exposure": ("concepts/exposure.html", "who sees what, and machine users"),
-    "groups": ("concepts/groups.html", "memberships, and what they are compared with"),
-    "credit": (
-        "concepts/credit.html",
-        "whose documents an answer rests on, and what that does not say",
-    ),
-    "limits": ("concepts/limits.html", "what fairness numbers cannot say"),
-    "randomness": ("concepts/randomness.html", "seeds, samples, what they change"),
-    "identical": ("concepts/identical.html", "what is byte-identical, and what is not"),
-    "certain": ("concepts/certain.html", "what to do about samples, queries and choices"),
-    "trust": ("concepts/trust.html", "how the numbers were checked"),
-    "run-files": ("cookbook/run_files.html", "tests, intervals, LaTeX"),
-    "check-data": ("cookbook/check_data.html", "before you believe a number"),
-    "own-retriever": ("cookbook/own_retriever.html", "pyserini, ColBERT, BEIR, MS MARCO"),
-    "reading": ("concepts/reading.html", "what EE_D = 0.3 means: fixed, uniform, oracle"),
-    "explain": ("cookbook/explain.html", "which group, rank or query costs how much"),
-    "own-groups": ("cookbook/groups.html", "your own groups and targets"),
-    "pyterrier-rag": ("cookbook/pyterrier_rag.html", "inside its pipelines"),
-    "lamp": ("cookbook/lamp.html", "each user's own documents"),
-    "trec-fair": ("cookbook/trec_fair.html", "the track's files"),
-    "production": ("cookbook/production.html", "calibrated sampling in a service"),
-    "clusters": ("cookbook/clusters.html", "Dask and SLURM"),
-    "servers": ("cookbook/servers.html", "a model behind a server, with a budget"),
-    "batches": ("cookbook/batches.html", "prompts out, answers in: batch APIs, vLLM, SLURM"),
-    "open-results": ("cookbook/open_results.html", "Parquet and JSON for other tools"),
-    "caches": ("cookbook/caches.html", "stores and caches"),
-    "reproduce": ("reproduce/index.html", "the two papers' studies at full size"),
-    "plugins": ("plugin_guide.html", "hooks, contracts, a template"),
-    "cli": ("cli.html", "commands, options, exit codes, completion"),
-    "api": ("api/index.html", "classes and functions by room"),
-    "faq": ("faq.html", "questions of new users"),
-    "comparison": ("comparison.html", "beside other tools"),
-    "cite": ("citing.html", "what to cite"),
-}
-"""The hand-written pages: file, and what is on it."""
-
-
-def known_topics() -> dict[str, tuple[str, str]]:
-    """Return page and summary by topic: pages, measures, transformers and rooms."""
-    topics = dict(PAGES)
-    for measure in registry.measures.entries():
-        about = f"the measure {measure.value.PRETTY_NAME}"
-        topics[measure.name] = (f"measures/{measure.name}.html", about)
-    for transformer in registry.transformers.entries():
-        module, _, name = transformer.value.target.partition(":")
-        page = entry_of(module, name)
-        if page:
-            topics[transformer.name] = (page, transformer.value.summary)
-    modules = {plugin.module for plugin in loaded()}
-    for room in (r for r in ROOMS if r.partition(".")[0] == "fairtk" or r in modules):
-        topics.setdefault(room, (f"api/{room}.html", ROOMS[room]))
-    return topics
-
-
-def page_for(topic: str) -> str:
-    """Return the page of a topic, whatever its case.
-
-    Raises:
-        NotFoundError: there is none; the nearest is suggested.
-    """
-    topics = known_topics()
-    folded = {name.lower(): page for name, (page, _) in topics.items()}
-    if topic.lower() not in folded:
-        raise NotFoundError("topic", topic, topics)
-    return folded[topic.lower()]

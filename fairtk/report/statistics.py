@@ -146,23 +146,6 @@ def sign_flip_means(
     return low, high
 
 
-def sign_flips(differences: FloatArray, resamples: int, seed: int) -> float:
-    """Return the two-sided p-value of the randomization test (Fisher's, by signs).
-
-    Under the null hypothesis each difference could as well have the other sign. The p-value is the
-    share of sign vectors whose mean is at least as far from 0 as the observed one: exact for up to
-    20 differences, else of drawn vectors and the identity, (1 + hits) / (1 + resamples), which is
-    never 0 (Phipson and Smyth 2010).
-
-    Args:
-        differences: shape (n,).
-        resamples: the number of vectors that are drawn.
-        seed: of the draws.
-    """
-    low, high = sign_flip_means(differences, resamples, seed)
-    return float(((low <= 0) & (high >= 0)).mean())
-
-
 TESTS = ("t", "wilcoxon", "randomization")
 """The names of the paired tests."""
 MEAN, PSEUDOMEDIAN = "mean", "pseudomedian"

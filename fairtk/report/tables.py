@@ -39,20 +39,15 @@ def compares_queries(label: str) -> bool:
     return label.startswith("ByGroup(") and "by='query'" in label
 
 
-def bias_text(results: Results, labels: Mapping[str, str] | None = None) -> str:
-    """Return the sampling bias of plain EE_D and EE_L, for captions of tables with intervals.
-
-    Args:
-        results: the results.
-        labels: names for systems; `None` for their own.
-    """
+def bias_text(results: Results) -> str:
+    """Return the sampling bias of plain EE_D and EE_L, for captions of tables with intervals."""
     texts, names = [], short_names(results.measures)
     for measure, rows in results.sampling_bias().groupby("measure", sort=False):
         if rows["bias"].isna().all():
             texts.append(f"{names[measure]}: it cannot be estimated from one sample per query")
             continue
         parts = ", ".join(
-            f"{(labels or {}).get(system, system)} {bias:+.4f}"
+            f"{system} {bias:+.4f}"
             for system, bias in zip(rows["system"], rows["bias"], strict=True)
         )
         texts.append(f"{names[measure]}: {parts}")

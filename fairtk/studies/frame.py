@@ -294,10 +294,7 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n")
 
 
-TIMES = (
-    *("model seconds", "own seconds", "alone seconds", "latency", "training seconds"),
-    "seconds",
-)
+TIMES = ("model seconds", "own seconds", "training seconds", "seconds")
 """Columns of the studies' frames and tables that differ from run to run; all others come again."""
 TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
 """Where in a study's folder, or in that of its settings, tables and figures lie."""

@@ -1,10 +1,7 @@
 import json
-import re
 import shutil
 
 import pytest
-
-from fairtk.cli.demo import DemoProgress
 
 
 @pytest.mark.slow
@@ -20,7 +17,6 @@ def test_the_whole_study(fairtk, tmp_path, monkeypatch):
     assert [line.split()[0] for line in lines[2:8]] == ["0", "1", "2", "4", "8", "deterministic"]
     assert all(0 <= float(cell) <= 1 for line in lines[2:8] for cell in line.split()[1:])
     assert "EE_D@5" in lines[-1]
-    assert re.search(r"answers: (\d+)/\1\n", result.stderr)
     first = result.stderr.splitlines()[0]
     assert "3 rankings of at most 2 queries" in first and "about half a minute" in first
     assert "<svg" in (tmp_path / "fairtk-demo" / "demo.svg").read_text()
@@ -39,15 +35,3 @@ def test_settings_out_of_range(fairtk):
         result = fairtk("demo", *words)
         assert result.exit_code == 2
         assert "Invalid value for '" in result.stderr and words[0] in result.stderr
-
-
-def test_plain_lines_of_progress(capsys):
-    now = 0.0
-    progress = DemoProgress(clock=lambda: now)
-    calls = [(0, "a", 0), (1, "a", 1), (7, "a", 2), (8, "a", 4), (8, "a", 4), (9, "b", 0)]
-    for now, stage, done in [*calls, (10, "b", 4)]:  # noqa: B007 - the clock reads it
-        progress(stage, done, 4)
-    # the first and the last of a stage, and what comes more than five seconds after the last line
-    assert capsys.readouterr().err.split("\n")[:-1] == [
-        "a: 0/4", "a: 2/4", "a: 4/4", "b: 0/4", "b: 4/4"
-    ]  # fmt: skip

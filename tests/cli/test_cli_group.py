@@ -270,7 +270,7 @@ class TestListings:
     @pytest.mark.parametrize(
         "words",
         [["measures"], ["measures", "EE_D"], ["measures", "RBP"], ["datasets"], ["plugins"],
-         ["docs", "EE_D"], ["docs", "--list"], ["cite", "AWRF"]],
+         ["cite", "AWRF"]],
     )  # fmt: skip
     def test_into_a_file_in_any_format(self, fairtk, folder, words):
         printed = fairtk(*words).stdout

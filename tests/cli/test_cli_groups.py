@@ -249,7 +249,6 @@ class TestGroups:
         (["groups", "gender.tsv", "--target", "-"], "half.tsv"),
         (["doctor", "-", "t1.tsv", "--groups", "gender.tsv"], "qrels.txt"),
         (["doctor", "qrels.txt", "-", "--groups", "gender.tsv"], "t1.tsv"),
-        (["conformance", "qrels.txt", "-"], "t1.tsv"),
         (["explain", "qrels.txt", "-", "-m", "EE_L@2"], "t1.tsv"),
         (["explain", "-", "t1.tsv", "-m", "EE_L@2"], "qrels.txt"),
         (["frontier", "-", "t1.tsv"], "qrels.txt"),

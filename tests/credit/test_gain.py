@@ -71,29 +71,6 @@ def test_an_error_is_turned_around():
     assert gain.table["gain"].tolist() == [1.0, 1.0]
 
 
-def test_correlations_with_other_measures():
-    credit = pd.DataFrame(
-        {
-            "qid": [q for q in QIDS for _ in "ab"],
-            "sample": 0,
-            "docno": ["d", "e"] * 4,
-            "credit": [1, 0, 1, 1, 1, 0, 1, 1],
-        }
-    )
-    three = GROUPS.assign(group=["x", "y", "z", "z"])
-    # gains 1 0 1 0; AE_D 1, 1/2, 1, 1/2: in proportion; EU with documents: 1 1 1 0
-    gain = query_gain(
-        QRELS, answers("pqr?"), bare("?q??"), three, EM, measures=[AE_D, EM], credit=credit
-    )
-    table = gain.correlation.set_index("measure")
-    assert table.loc["AE_D", "queries"] == pytest.approx(1)
-    assert table.loc["AE_D", ["low", "high"]].tolist() == pytest.approx([1, 1])
-    assert table.loc["AE_D", "groups"] == pytest.approx(1)
-    # deviations of gain: ±1/2; of EU: 1/4, 1/4, 1/4, -3/4
-    expected = np.corrcoef([1, 0, 1, 0], [1, 1, 1, 0])[0, 1]
-    assert table.loc["EU(utility='em')", "queries"] == pytest.approx(expected)
-
-
 def test_without_documents_is_a_system_of_one_word():
     """A generator alone answers from questions; with groups of queries in one experiment."""
 
@@ -125,7 +102,6 @@ def test_without_documents_is_a_system_of_one_word():
         ({"without": bare("pqrs")[:3]}, InputError, "without has no answer for qid '4'"),
         ({"groups": GROUPS.assign(qid=list("wxyz"))}, InputError, "none of the 4 queries"),
         ({"utility": AE_D}, ParameterError, "utility must be EU"),
-        ({"measures": [AE_D]}, InputError, "give credit="),
         ({"confidence": 1}, ParameterError, "confidence"),
     ],
 )

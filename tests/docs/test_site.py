@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from fairtk.plugins import registry
-from fairtk.plugins.references import known_topics
+from fairtk.plugins.references import entry_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 SITE = Path(os.environ.get("FAIRTK_SITE", "docs/_build/html")).resolve()
@@ -80,11 +80,11 @@ def test_links_lead_somewhere(pages):
     assert broken == []
 
 
-def test_topics_are_there(pages):
-    for topic, (place, _) in known_topics().items():
-        name, _, anchor = place.partition("#")
-        assert SITE / name in pages, topic
-        assert not anchor or anchor in pages[SITE / name].anchors, topic
+def test_transformers_are_in_the_api_reference(pages):
+    for entry in registry.transformers.entries():
+        module, _, name = entry.value.target.partition(":")
+        page, _, anchor = (entry_of(module, name) or "").partition("#")
+        assert anchor in pages[SITE / page].anchors, entry.name
 
 
 def test_every_measure_has_a_page():

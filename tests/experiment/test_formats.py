@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -17,9 +16,9 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, EE_R, FairSampler
 from fairtk.credit import Citations
-from fairtk.errors import DataWarning, InputError, MissingExtraError, NotFoundError, StoreError
+from fairtk.errors import DataWarning, InputError, NotFoundError, StoreError
 from fairtk.experiment import export, open_results, results_schema
-from fairtk.experiment.formats import fitting
+from fairtk.experiment.formats import file_names
 from fairtk.io import read_qrels, read_run
 from fairtk.transformers import FairTransformer
 
@@ -375,44 +374,6 @@ def test_ir_metadata_says_what_is_known(simple):
         simple.to_ir_metadata("fare")
 
 
-RECORD = json.loads(
-    (Path(__file__).parents[1] / "golden" / "every_eval_ever.json").read_text(encoding="utf-8")
-)
-
-
-def test_records_of_every_eval_ever(simple, tmp_path, world):
-    record = simple.to_every_eval_ever("fair", "we", "first_party")
-    validator = jsonschema.Draft7Validator(RECORD["schema"])
-    validator.validate(record)
-    by_name = {one["evaluation_name"]: one for one in record["evaluation_results"]}
-    disparity = by_name["EE_D@3"]
-    assert disparity["metric_config"]["lower_is_better"] is True
-    assert disparity["score_details"]["score"] == simple.means.loc["fair", "EE_D@3"]
-    assert [disparity["metric_config"][f"{end}_score"] for end in ("min", "max")] == [0, 1]
-    values = simple.per_query.query("system == 'fair' and measure == 'EE_D@3'")["value"]
-    spread = disparity["score_details"]["uncertainty"]
-    assert spread["standard_error"]["value"] == pytest.approx(values.std() / math.sqrt(2))
-    counts = {"n": "1", "undefined": "1", "failed": "0"}
-    assert by_name["EE_R@3"]["score_details"]["details"] == counts
-    topics, qrels = world
-    with pytest.warns(fairtk.errors.UndefinedWarning):
-        none = fairtk.Experiment(
-            {"one": Retriever(4)}, topics[3:], qrels[qrels["qid"] == "q4"], [EE_R @ 3, EE_D @ 3]
-        )
-    with pytest.warns(DataWarning, match="EE_R@3 of system 'one' is undefined for every query"):
-        record = none.to_every_eval_ever("one")
-    assert [one["evaluation_name"] for one in record["evaluation_results"]] == ["EE_D@3"]
-    validator.validate(json.loads(json.dumps(record, allow_nan=False)))
-    with pytest.raises(fairtk.errors.ParameterError, match="relationship must be one of"):
-        none.to_every_eval_ever("one", relationship="friend")
-
-
-def test_names_that_fit_differ():
-    names = fitting(["a b", "a/b", "A-B", "***", "é"], r"[^\w.+-]+", "-")
+def test_file_names_differ():
+    names = file_names(["a b", "a/b", "A-B", "***", "é"])
     assert list(names.values()) == ["a-b", "a-b-2", "A-B-3", "unnamed", "é"]
-
-
-def test_without_mlflow_the_extra_is_named(simple, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "mlflow.tracking", None)
-    with pytest.raises(MissingExtraError, match="log_to_mlflow needs the package 'mlflow'.*mlflow"):
-        simple.log_to_mlflow(tracking_uri="anywhere")

@@ -18,7 +18,7 @@ HOSTILE = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.
 
 def test_a_figure_is_an_image_in_which_nothing_runs():
     """Browsers run no scripts in images, and load nothing that these name."""
-    head, _, data = picture(HOSTILE, "figure-1").partition(",")
+    head, _, data = picture(HOSTILE).partition(",")
     assert head == "data:image/svg+xml;base64"
     assert base64.b64decode(data).decode() == HOSTILE
 
@@ -35,4 +35,4 @@ def test_equal_figures_are_equal_texts_without_a_date():
 
     assert svg_text(drawn()) == svg_text(drawn())
     assert "<dc:date>" not in svg_text(drawn())
-    assert picture(drawn(), "f") == picture(drawn(), "f")
+    assert picture(drawn()) == picture(drawn())

@@ -265,7 +265,7 @@ def iteration_table(results: StudyResults) -> Table:
 
 
 def cost_table(results: StudyResults) -> Table:
-    """Return what a query costs: calls, tokens, price and latency."""
+    """Return what a query costs: calls, tokens, price and seconds."""
     frame = results.costs
     frame = frame[frame["variation"] == ""]
     rows = []
@@ -275,18 +275,17 @@ def cost_table(results: StudyResults) -> Table:
                 *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
                 *(_number(row[name], 1) for name in ("prompt_tokens", "completion_tokens")),
                 _number(row["price"], 6),
-                *(f"{row[n]:.3f}" for n in TIMES[:4]),
+                *(f"{row[n]:.3f}" for n in TIMES[:2]),
                 f"{row['training seconds']:.1f}",
             ]
         )
     caption = (
         "Per query. Model seconds: waits for the model one after another, as recorded when the "
         "answers were made; own seconds: retrieval, reranking, exposure, of all queries side by "
-        "side; alone: the same of one query by itself, as measured; latency: model and alone, what "
-        f"one query takes. Training seconds: all folds together; indexes, too. {UNKNOWN}: unknown."
+        f"side. Training seconds: all folds together; indexes, too. {UNKNOWN}: unknown."
     )
     heads = ["attribute", "system", "calls", "prompt tokens", "answer tokens", "price"]
-    heads += ["model s", "own s", "alone s", "latency s", "training s"]
+    heads += ["model s", "own s", "training s"]
     return Table(heads, rows, caption)
 
 

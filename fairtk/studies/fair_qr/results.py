@@ -163,9 +163,8 @@ class StudyResults:
     def costs(self) -> pd.DataFrame:
         """What a query costs, per cell: ``calls``, ``prompt_tokens``, ``completion_tokens``,
         ``price`` (NaN: unknown), ``model seconds`` (waits one after another, as recorded), ``own
-        seconds`` (retrieval and all else, queries side by side), ``alone seconds`` (the same of one
-        query by itself, as measured), ``latency`` (``model`` and ``alone``), ``training seconds``
-        (per study, indexing included).
+        seconds`` (retrieval and all else, queries side by side), ``training seconds`` (per study,
+        indexing included).
         """
         model = {
             id(system): None if cell.kind == RANDOM else self.models[cell]

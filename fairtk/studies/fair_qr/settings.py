@@ -267,20 +267,6 @@ class StudyData:
             "collection": self.collection,
         }
 
-    def first(self, count: int) -> StudyData:
-        """Return the study of the first topics alone."""
-        topics = self.topics.head(count)
-        return StudyData(
-            topics,
-            self.qrels[self.qrels[QID].isin(topics[QID])],
-            self.attributes,
-            self.documents,
-            self.texts,
-            self.collection,
-            self.name,
-            self.targets,
-        )
-
 
 def from_trec_fair(
     source: Any,

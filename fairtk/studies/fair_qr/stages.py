@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 import warnings
@@ -17,7 +16,7 @@ import pandas as pd
 
 from fairtk.errors import FairtkError, FairtkWarning, InputError, advice, listed
 from fairtk.experiment import Choice, Store, Topics, Tree, Tuner, unpack
-from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, Run, as_strings, require
+from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, as_strings, require
 from fairtk.studies.fair_qr.systems import Cell
 from fairtk.studies.fair_qr.values import PRODUCT, measures
 from fairtk.studies.frame import plain
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 RUN = [QID, DOCNO, SCORE, RANK]
 CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
 """What tuning notes of a fold; ``calls`` are answers newly recorded."""
-_ALONE = 3  # topics that are timed one by one
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 _VARYING = re.compile(r"'[^']*'|\d+")
 
@@ -37,10 +35,9 @@ _VARYING = re.compile(r"'[^']*'|\d+")
 class StudySystem(FairTransformer):
     """A system of the study for one attribute: Q -> R, with a note of each query.
 
-    A note has ``seconds`` and ``waited`` (of them for the model) of the query, ``alone`` (what a
-    query takes by itself beside the model; None: not measured), ``training`` (seconds of training,
-    indexing or choosing settings, at the query before which it was done), ``chosen`` (by tuning,
-    likewise), ``warnings`` and the rows of the ``trace``.
+    A note has ``seconds`` and ``waited`` (of them for the model) of the query, ``training``
+    (seconds of training, indexing or choosing settings, at the query before which it was done),
+    ``chosen`` (by tuning, likewise), ``warnings`` and the rows of the ``trace``.
 
     A system that is trained or tuned is made anew for each fold of the topics, on those of the
     other folds; it is held until a topic of another fold comes.
@@ -199,7 +196,7 @@ class StudySystem(FairTransformer):
         begin = time.perf_counter()
         if not isinstance(self._system, FairQR):
             run = self._system.transform(topics)
-            note = {"seconds": (time.perf_counter() - begin) / count, "waited": 0.0, "alone": None}
+            note = {"seconds": (time.perf_counter() - begin) / count, "waited": 0.0}
             return run, pd.DataFrame(columns=[QID]), None, note
         outcome = self._system.refine(topics)
         # counts are integers only where no other query of the same call lacks one
@@ -208,29 +205,8 @@ class StudySystem(FairTransformer):
         note = {
             "seconds": (time.perf_counter() - begin) / count,
             "waited": outcome.waited / count,
-            "alone": None,
         }
-        if not self.cell.grid and not self.cell.variation:
-            note["alone"] = self._alone(topics, trace)
         return outcome.run, trace, outcome.missing, note
-
-    def _alone(self, topics: pd.DataFrame, trace: pd.DataFrame) -> float | None:
-        """Return how long a query takes by itself, without waits; None: none was answered.
-
-        Side by side, queries share retrievals. A few that were answered are done again one by
-        one, with the recorded answers: what a user who asks one query waits for beside the model.
-        """
-        refined = trace[trace["iteration"] > 0]
-        answered = set(refined[QID]) - set(refined.loc[refined[QUERY] == "", QID])
-        sample = topics[topics[QID].isin(answered)].head(_ALONE)
-        seconds = 0.0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # said before
-            for place in range(len(sample)):
-                begin = time.perf_counter()
-                waited = self._system.refine(sample.iloc[[place]]).waited
-                seconds += time.perf_counter() - begin - waited
-        return seconds / len(sample) if len(sample) else None
 
 
 @contextmanager
@@ -289,13 +265,6 @@ class SystemResults:
     def warnings(self) -> list[str]:
         """What was warned of; see `gathered`."""
         return gathered(((q,), text) for q, note in self.notes.items() for text in note["warnings"])
-
-    @property
-    def alone(self) -> float:
-        """Seconds that one query takes by itself, without waits; NaN: not measured."""
-        measured = [note.get("alone") for note in self.notes.values()]
-        seconds = [value for value in measured if value is not None]
-        return sum(seconds) / len(seconds) if seconds else math.nan
 
     def total(self, name: str) -> float:
         """Return the sum of a number over all notes."""

@@ -7,7 +7,6 @@ as ``fair-qr [gpt-4o]`` and ``fair-qr [vector, gpt-4o]``.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import itertools
 import json
@@ -22,14 +21,11 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
-    FairtkError,
-    IdentityError,
-    InputError,
     MissingPluginError,
     NotFoundError,
     ParameterError,
 )
-from fairtk.experiment import combinations, describe_stage
+from fairtk.experiment import combinations
 from fairtk.frames import QID, QUERY, digest, words
 from fairtk.llm import (
     REFINEMENT,
@@ -462,20 +458,15 @@ def make_retriever(
 
     Args:
         name: its name.
-        table: ``kind``: ``"bm25"`` (PISA, with its settings), ``"vector"`` (vector search over the
-            collection, of the plugin fairtk-baselines, with its settings) or ``"module:factory"``:
-            an importable function that is called with the table's other keys, and with
-            ``documents`` (gives all documents) and ``folder`` where it has parameters of these
-            names, and returns a transformer Q -> R.
+        table: ``kind``: ``"bm25"`` (PISA) or ``"vector"`` (vector search over the collection, of
+            the plugin fairtk-baselines), and its settings.
         data: what the study is about.
         folder: the study's.
         settings: the study's.
 
     Raises:
         NotFoundError: there is no such kind or setting.
-        ParameterError: a setting is out of its range, or it is no transformer.
-        InputError: the factory failed.
-        IdentityError: what it made cannot be told from another.
+        ParameterError: a setting is out of its range.
     """
     options = {key: value for key, value in table.items() if key not in ("name", "kind")}
     kind = str(table.get("kind", "bm25"))
@@ -487,9 +478,7 @@ def make_retriever(
         return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
     if kind == "vector":
         return _vector_search(options, data, folder, settings)
-    if ":" not in kind:
-        raise NotFoundError("kind of [[retriever]] (another is named module:factory)", kind, KINDS)
-    return _from_factory(name, kind, options, data, folder)
+    raise NotFoundError("kind of [[retriever]]", kind, KINDS)
 
 
 def _vector_search(
@@ -513,36 +502,6 @@ def _vector_search(
         options={key: value for key, value in options.items() if key != "num_results"},
     )
     return registry.study_systems.load("vector-search")(setting)
-
-
-def _from_factory(
-    name: str, place: str, options: dict[str, Any], data: StudyData, folder: Path
-) -> Any:
-    module, _, attribute = place.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module), attribute)
-        parameters = inspect.signature(factory).parameters
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise InputError(
-            f"the retriever {name!r}: {place!r} cannot be imported ({type(error).__name__}: "
-            f"{error}); kind must be module:factory of an installed module"
-        ) from error
-    there = {"documents": data.documents, "folder": folder / "retrievers" / file_name(name)}
-    arguments = {key: value for key, value in there.items() if key in parameters} | options
-    try:
-        made = factory(**arguments)
-    except Exception as error:
-        what = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
-        raise InputError(f"the retriever {name!r}: {place} failed: {what}") from error
-    if not hasattr(made, "transform"):
-        raise ParameterError(
-            f"the retriever {name!r}: {place} must return a transformer Q -> R; found {made!r:.80}"
-        )
-    try:
-        describe_stage(made)
-    except IdentityError as error:
-        raise IdentityError(f"the retriever {name!r}: {error}") from error
-    return made
 
 
 DEFAULT_KIND = "keyword"

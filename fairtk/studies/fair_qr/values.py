@@ -356,13 +356,12 @@ def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd
     queries = len(system.notes)
     waited = float(np.nansum(seconds)) / traced
     own = (system.total("seconds") - system.total("waited")) / queries
-    alone = own if math.isnan(system.alone) else system.alone
     # without a call nothing was paid, but what calls cost is not known
     priced = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if priced else math.nan
     numbers = [len(calls), float(asked.sum()), float(told.sum()), paid]
-    rest = [waited, own, alone, waited + alone, system.total("training")]
-    return pd.DataFrame([[*(number / traced for number in numbers), *rest]], columns=_COSTS)
+    times = [waited, own, system.total("training")]
+    return pd.DataFrame([[*(number / traced for number in numbers), *times]], columns=_COSTS)
 
 
 def _known(count: float) -> float | None:

@@ -8,7 +8,6 @@ from .labels import label_agreement as label_agreement
 from .labels import statistics as statistics
 from .labels import utility_labels as utility_labels
 from .results import RagResults as RagResults
-from .results import model_sections as model_sections
 from .results import save_model_sections as save_model_sections
 from .results import saved_settings as saved_settings
 from .results import write_figures as write_figures
@@ -20,7 +19,6 @@ from .settings import make_retriever as make_retriever
 from .settings import read_tasks as read_tasks
 from .study import RagStudy as RagStudy
 from .study import credit_values as credit_values
-from .tables import baselines as baselines
 from .tables import beside_paper as beside_paper
 from .tables import credit_table as credit_table
 from .tables import fairness_intervals as fairness_intervals

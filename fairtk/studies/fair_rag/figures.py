@@ -65,7 +65,6 @@ def plot_trade_off(
     x: str = EE_D,
     y: str = NORMALIZED_EU,
     by: str = RETRIEVER,
-    points: bool = False,
     straight: bool = False,
 ) -> Any:
     """Draw the means of two measures, a line per retriever (or generator) from alpha to alpha.
@@ -80,7 +79,6 @@ def plot_trade_off(
         x: the measure of the horizontal axis.
         y: the measure of the vertical axis.
         by: what the lines are: ``"retriever"`` or ``"generator"``; the other gives panels.
-        points: whether each query under each policy is a dot, too.
         straight: whether a dotted straight line joins the uniform policy (alpha 0) and the
             deterministic run, where both were run: the means of mixtures of the two.
 
@@ -103,11 +101,6 @@ def plot_trade_off(
     figure, every = _panels(len(panels), "plot_trade_off")
     for axes, (names, panel) in zip(every, panels.items(), strict=False):
         looks = {line: series(lines.index(line)) for line in panel}
-        for line, wide in panel.items() if points else ():
-            axes.plot(
-                *(wide[x], wide[y], looks[line].marker),
-                **{"color": looks[line].color, "markersize": 2.5, "alpha": 0.3, "mew": 0},
-            )
         every_line = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
         draw_trade_off(axes, every_line, _axis(x), _axis(y))
         for line, wide in panel.items() if straight else ():

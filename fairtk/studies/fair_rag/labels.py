@@ -67,11 +67,6 @@ class UtilityLabels:
         labels = documents[[QID, DOCNO, LABEL]].reset_index(drop=True)
         return labels.assign(**{GOLD_ANSWER: labels[QID].map(golds)})
 
-    def filtered(self, min_useful: int = 2) -> list[str]:
-        """Return the labeled queries that `qrels` leaves out."""
-        useful = self._useful
-        return [str(qid) for qid in useful.index[useful < min_useful]]
-
     @property
     def _useful(self) -> pd.Series:
         return (self.documents[LABEL] > 0).groupby(self.documents[QID], sort=False).sum()

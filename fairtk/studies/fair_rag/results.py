@@ -83,7 +83,6 @@ class RagResults:
         collections: per task and generator where the labels are from, queries looked at and left
             out, the statistics of Tables 13 to 15, agreement with published labels.
         notes: what could not be done, and what to do.
-        seconds: of each stage.
         settings: how it was done.
         licenses: of the data.
         environment: with which versions.
@@ -94,7 +93,6 @@ class RagResults:
     sizes: pd.DataFrame
     collections: pd.DataFrame
     notes: list[str]
-    seconds: Mapping[str, float]
     settings: RagSettings
     licenses: list[str]
     environment: Mapping[str, Any] = field(default_factory=environment)
@@ -125,9 +123,7 @@ class RagResults:
         agreement = {} if self.agreement.empty else {"label_agreement": self.agreement}
         return {
             "means": self.means,
-            "fairness_intervals": fairness_intervals(
-                self.values, cutoff=cutoff, sizes=self.sizes, seed=self.settings.seed
-            ),
+            "fairness_intervals": fairness_intervals(self.values, cutoff=cutoff, sizes=self.sizes),
             "trade_offs": trade_offs(self.values, seed=self.settings.seed),
             "collections": self._collections(),
             "uniform_end": uniform_end(self.values, self.sizes, cutoff=cutoff),
@@ -183,7 +179,6 @@ class RagResults:
             "format": FORMAT,
             "settings": self.settings.as_json(),
             "notes": self.notes,
-            "seconds": dict(self.seconds),
             "licenses": self.licenses,
             "collections": self.collections.to_dict("records"),
             "agreement": self.agreement.to_dict("records"),
@@ -227,7 +222,6 @@ class RagResults:
             sizes=read_parquet(place / "sizes.parquet")[0],
             collections=pd.DataFrame(facts["collections"]),
             notes=facts["notes"],
-            seconds=facts["seconds"],
             settings=RagSettings(**{**chosen, "alphas": tuple(chosen["alphas"])}),
             licenses=facts["licenses"],
             environment=facts["environment"],
@@ -308,16 +302,6 @@ def _write_requests(results: RagResults, folder: Path) -> None:
         title = f"{', '.join(model)}, {alpha}\n{figure.get_suptitle()}"
         figure.suptitle(title, fontsize=9)
         write_pictures(figure, folder, f"requests_{model[0]}", "svg", "pdf")
-
-
-def model_sections(results: RagResults, model: tuple[str, str, str]) -> list[Section]:
-    """Return what a report of one model has beyond its means: the paper's tables and figures.
-
-    Args:
-        results: the study's.
-        model: task, retriever, generator.
-    """
-    return list(_sections(results, model, results.tables()))
 
 
 def save_model_sections(results: RagResults, folder: str | PathLike[str]) -> list[Path]:

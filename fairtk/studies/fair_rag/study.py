@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from os import PathLike
@@ -27,7 +24,6 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    advice,
     listed,
 )
 from fairtk.experiment import Experiment, Results, plan
@@ -80,23 +76,6 @@ from fairtk.studies.fair_rag.tables import (
 )
 from fairtk.studies.frame import StudyPlan, hearing, names_repeat
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
-
-
-class StageClock:
-    """Seconds of each stage."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Count the block's time to a stage."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            took = time.perf_counter() - began
-            self.seconds[name] = self.seconds.get(name, 0.0) + took
 
 
 class RagStudy:
@@ -200,14 +179,13 @@ class RagStudy:
         facts: list[dict[str, Any]] = []
         notes: list[str] = []
         labels: dict[tuple[str, str], Labeled] = {}
-        clock = StageClock()
         self.check()
         for task in self.tasks:
             for name in self.generators:
                 generator = self.generator(task, name)
                 say(f"{task.name}, {name}: labels")
                 try:
-                    with hearing() as of_labels, clock.stage("labels"):
+                    with hearing() as of_labels:
                         labeled = self.labeled(task, generator)
                 except DeferredError:
                     deferred.append(f"{task.name}, {name}: labels")
@@ -223,10 +201,10 @@ class RagStudy:
                     say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
                     group = (task, retriever, generator, labeled.qrels)
                     try:
-                        with hearing() as heard, clock.stage("rankings, answers, measures"):
+                        with hearing() as heard:
                             results = self.experiment(*group)
                             own, drawn = self._values(task, results)
-                        with hearing() as of_credit, clock.stage("credit"):
+                        with hearing() as of_credit:
                             frames = self.credit(*group, results)
                     except DeferredError:
                         deferred.append(f"{task.name}, {name}: {retriever}")
@@ -275,7 +253,6 @@ class RagStudy:
             collections=pd.DataFrame(facts),
             agreement=label_agreement(labels),
             notes=notes,
-            seconds=clock.seconds,
             settings=self.settings,
             licenses=sorted({task.license for task in self.tasks}),
         )
@@ -295,25 +272,14 @@ class RagStudy:
         for retriever in self.retrievers.values():
             retriever(document)
 
-    def plan(self, speed: float | None = None) -> StudyPlan:
+    def plan(self) -> StudyPlan:
         """Return what the study takes, without a prompt being answered.
 
         One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
         distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
         oracle's at most), and one of credit: the prompts that it asks beyond these.
-        `StudyPlan.total` has the ``prompts`` that are still to be answered, about, and the
-        ``hours`` they take.
-
-        Args:
-            speed: prompts per second; None: unknown.
-
-        Raises:
-            ParameterError: the speed is not above 0.
+        `StudyPlan.total` has the approximate number of ``prompts`` still to be answered.
         """
-        if speed is not None and not speed > 0:
-            raise ParameterError(
-                f"the study: speed (prompts per second) must be above 0; found {speed}"
-            )
         rows: list[tuple[Any, ...]] = []
         for task in self.tasks:
             topics = task.topics[: self.settings.limit]
@@ -338,14 +304,11 @@ class RagStudy:
         share = counts["missing"] / counts["queries"].clip(lower=1)
         keys = zip(work[TASK], work[GENERATOR], work[RETRIEVER], strict=True)
         prompts = float(sum(n * share[key] for n, key in zip(work["prompts"], keys, strict=True)))
-        hours = math.nan if speed is None else prompts / speed / 3600
-        unknown = f"unknown; give {advice('plan(speed=): prompts a second', '--speed')}"
         note = (
-            f"\nAbout {prompts:,.0f} prompts are still to be answered. Hours: "
-            f"{unknown if speed is None else f'about {hours:.1f}'}. Equal prompts "
-            "of all systems count once; the oracle's are counted at most."
+            f"\nAbout {prompts:,.0f} prompts are still to be answered. Equal prompts of all "
+            "systems count once; the oracle's are counted at most."
         )
-        return StudyPlan(work, {"prompts": prompts, "hours": hours}, note)
+        return StudyPlan(work, {"prompts": prompts}, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,

@@ -26,7 +26,7 @@ import functools
 import warnings
 from collections.abc import Iterator
 from importlib import resources
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from numbers import Real
 from typing import Any
 
@@ -38,7 +38,6 @@ from fairtk.errors import (
     DuplicateError,
     InputError,
     NotFoundError,
-    ParameterError,
     UndefinedWarning,
     listed,
 )
@@ -189,80 +188,41 @@ def fairness_intervals(
     *,
     cutoff: int,
     sizes: pd.DataFrame | None = None,
-    edges: tuple[float, ...] = EDGES,
-    closed: bool = False,
-    test: str = "t",
-    correction: str | None = "holm",
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 42,
 ) -> pd.DataFrame:
     """Return, per model and interval of EE-D, how utility differs from the deterministic run's.
 
     A point is a query under one sampled policy. ``value`` is what the paper prints: the mean of
     the interval's points minus the mean of the deterministic run over all its queries. The queries
     of an interval differ from those; so each query's mean in the interval is paired with its own
-    deterministic value, too, and tested: one pair per query, since a query's points hang together.
+    deterministic value, too, and tested (t-test, Holm's correction over the intervals of a model):
+    one pair per query, since the points of a query depend on each other.
 
     Args:
         values: a frame of values (see `points`) with EE_D and normalized EU.
         cutoff: k of the rankings.
         sizes: a frame of sizes; None: what is out of reach is not marked.
-        edges: of the intervals, rising; each holds its lower end.
-        closed: whether the last interval holds its upper end: the paper's Table 12 prints
-            ``[0.8, 1.0]``, the others ``[0.8, 1.0)``.
-        test: see `fairtk.statistics.paired_test`.
-        correction: of the p-values of a model, for the number of its intervals.
-        confidence: of the intervals of the paired difference.
-        resamples: of tests that draw.
-        seed: of these draws.
 
     Returns:
         One row per model and interval: ``baseline``, ``mean``, ``value``; ``points``, ``queries``;
-        ``at the end`` (points at exactly the last edge: in the interval if `closed`, else left out
-        of it); ``paired``, ``low``, ``high``, ``p``, ``p_corrected``; ``reachable`` (queries whose
-        most even exposure, k/n, lies below the interval's upper end); ``note``; ``paper`` and
-        ``from paper`` (the printed difference, and ours minus it); ``table``.
+        ``at the end`` (points of exactly 1, which no interval holds; the paper's Table 12 prints
+        ``[0.8, 1.0]``, the others ``[0.8, 1.0)``); ``paired``, ``low``, ``high``, ``p``,
+        ``p_corrected``; ``reachable`` (queries whose most even exposure, k/n, lies below the
+        interval's upper end); ``note``; ``paper`` and ``from paper`` (the printed difference, and
+        ours minus it); ``table``.
 
     Raises:
-        ParameterError: `edges` do not rise.
         NotFoundError: there are no values of EE_D or normalized EU.
         InputError: a policy is unknown, or nothing to compare with.
     """
     where = "fairness_intervals"
-    if len(edges) < 2 or not (np.diff(edges) > 0).all():
-        raise ParameterError(f"{where}: edges must rise; found {edges!r}")
-    edges = tuple(np.round(edges, _DIGITS).tolist())  # as EE-D: each holds its lower end
-    drawing = {"test": test, "confidence": confidence, "resamples": resamples, "seed": seed}
     parts = []
     for model, wide in models(values, where):
         needed(wide, (EE_D, NORMALIZED_EU), where)
         floors = _floors(sizes, model, cutoff)
-        parts.append(_intervals(model, wide, floors, edges, closed, drawing, correction))
+        parts.append(_intervals(model, wide, floors))
     table = pd.concat(parts, ignore_index=True)
     table[TABLE] = table[TASK].map(FAIRNESS_TABLES).fillna(0).astype(int)
-    # the paper's headings, whatever `closed` is here
-    return beside_paper(table, table[INTERVAL].str.replace("]", ")"))
-
-
-def baselines(values: pd.DataFrame) -> pd.DataFrame:
-    """Return each model's mean utility of the deterministic run, beside the paper's.
-
-    Args:
-        values: a frame of values with normalized EU.
-
-    Returns:
-        ``task``, ``retriever``, ``generator``, ``value``, ``queries``, ``table``, ``paper``,
-        ``from paper``.
-    """
-    rows = []
-    for model, wide in models(values, "baselines"):
-        needed(wide, (NORMALIZED_EU,), "baselines")
-        fixed = _deterministic(wide, model)
-        rows.append([*model, fixed.mean(), len(fixed)])
-    table = pd.DataFrame(rows, columns=[*MODEL, VALUE, "queries"])
-    table[TABLE] = table[TASK].map(FAIRNESS_TABLES).fillna(0).astype(int)
-    return beside_paper(table, pd.Series(BASELINE, index=table.index))
+    return beside_paper(table, table[INTERVAL])
 
 
 def _deterministic(wide: pd.DataFrame, model: tuple[Any, ...]) -> pd.Series:
@@ -286,32 +246,20 @@ def _floors(sizes: pd.DataFrame | None, model: tuple[Any, ...], cutoff: int) -> 
 
 
 def _intervals(
-    model: tuple[Any, ...],
-    wide: pd.DataFrame,
-    floors: FloatArray | None,
-    edges: tuple[float, ...],
-    closed: bool,
-    drawing: dict[str, Any],
-    correction: str | None,
+    model: tuple[Any, ...], wide: pd.DataFrame, floors: FloatArray | None
 ) -> pd.DataFrame:
     fixed = _deterministic(wide, model)
     is_sampled = sampled(wide.index.get_level_values(ALPHA).to_series()).to_numpy()
     points = wide[is_sampled].dropna(subset=[EE_D, NORMALIZED_EU])
     disparity = np.round(points[EE_D].to_numpy(), _DIGITS)
-    place: IntArray = np.searchsorted(np.asarray(edges), disparity, side="right") - 1
-    # with one digit, as the paper prints them, where that is the edge
-    names = [max(f"{edge:.1f}", f"{edge:.9g}", key=len) for edge in edges]
-    last, at_end = len(edges) - 2, disparity == edges[-1]
-    place[at_end] = last if closed else last + 1
+    place: IntArray = np.searchsorted(np.asarray(EDGES), disparity, side="right") - 1
     rows = []
-    for number, high in enumerate(edges[1:]):
-        end = "]" if closed and number == last else ")"
+    for number, (start, end) in enumerate(pairwise(EDGES)):
         own = points[NORMALIZED_EU][place == number]
         per_query = own.groupby(level=QID).mean()
         both = per_query.index.intersection(fixed.index)
-        tested = paired_test(per_query[both], fixed[both], **drawing)
-        # a floor of exactly the upper end is out of reach unless the end belongs to the interval
-        within = None if floors is None else (floors < high) | ((floors == high) & (end == "]"))
+        tested = paired_test(per_query[both], fixed[both])
+        within = None if floors is None else floors < end
         note = tested.note
         if within is not None and len(within) and not within.any():
             note = OUT_OF_REACH
@@ -320,13 +268,13 @@ def _intervals(
         rows.append(
             {
                 **dict(zip(MODEL, model, strict=True)),
-                INTERVAL: f"[{names[number]}, {names[number + 1]}{end}",
+                INTERVAL: f"[{start}, {end})",
                 BASELINE: fixed.mean(),
                 "mean": own.mean(),
                 VALUE: own.mean() - fixed.mean(),
                 "points": len(own),
                 "queries": len(per_query),
-                "at the end": int(at_end.sum()) if number == last else 0,
+                "at the end": int((disparity == end).sum()) if end == EDGES[-1] else 0,
                 "paired": tested.difference,
                 "low": tested.low,
                 "high": tested.high,
@@ -336,7 +284,7 @@ def _intervals(
             }
         )
     table = pd.DataFrame(rows)
-    table.insert(table.columns.get_loc("p") + 1, "p_corrected", correct(table["p"], correction))
+    table.insert(table.columns.get_loc("p") + 1, "p_corrected", correct(table["p"], "holm"))
     return table
 
 
@@ -344,25 +292,16 @@ TRADE_OFFS = {3: (EE_D, EE_R), 4: (EE_R, NORMALIZED_EU), 5: (EE_D, NORMALIZED_EU
 """What the paper's tables set against what: x and y."""
 
 
-def trade_offs(
-    values: pd.DataFrame,
-    *,
-    deterministic: bool = False,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 42,
-) -> pd.DataFrame:
+def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -> pd.DataFrame:
     """Return slopes and areas of quality and utility against exposure, for each model.
 
     The paper says neither whether lines are fitted to queries or means, nor how areas are closed:
-    `fairtk.statistics.curve_values` has both kinds of both, areas over [0, 1].
+    `fairtk.statistics.curve_values` has both kinds of both, areas over [0, 1]. The deterministic
+    run is no point of the curves, as the paper gathers "the four repeated runs".
 
     Args:
         values: a frame of values (see `points`); trade-offs without their measures are left out.
-        deterministic: whether the deterministic run is a point of the curves. The paper gathers
-            "the four repeated runs", and reads it off their right end.
-        confidence: of the bootstrap intervals over queries.
-        resamples: of the bootstrap.
+        resamples: of the bootstrap over queries.
         seed: of the bootstrap.
 
     Returns:
@@ -373,8 +312,7 @@ def trade_offs(
     """
     rows = []
     for model, wide in models(values, "trade_offs"):
-        if not deterministic:
-            wide = wide[wide.index.get_level_values(ALPHA) != DETERMINISTIC]
+        wide = wide[wide.index.get_level_values(ALPHA) != DETERMINISTIC]
         for table, (x, y) in TRADE_OFFS.items():
             if not {x, y} <= set(wide.columns):
                 continue
@@ -382,9 +320,7 @@ def trade_offs(
             if defined.empty:
                 continue
             first, second = (_by_query(defined[name]) for name in (x, y))
-            curves = curve_values(
-                first, second, confidence=confidence, resamples=resamples, seed=seed
-            )
+            curves = curve_values(first, second, resamples=resamples, seed=seed)
             covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
             for name in CURVES:
                 one = curves[name]
@@ -572,13 +508,13 @@ def normalized_utility(
     *,
     over: str = "retriever",
     deterministic: bool = False,
-    nothing: float = 1.0,
 ) -> pd.DataFrame:
     """Return each query's expected utility over the best utility of a single ranking.
 
     *Towards Fair RAG*, Eqs. 25 and 26: EU_q / u_max, where u_max is the largest utility of any
     sampled ranking of the query, the oracle's among them. That is a maximum over rankings, not over
-    means; it depends on how many were drawn.
+    means; it depends on how many were drawn. Where u_max is 0 the value is 1, as in the published
+    code.
 
     Args:
         utilities: ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``sample`` and
@@ -589,7 +525,6 @@ def normalized_utility(
             3.3.3 says).
         deterministic: whether the deterministic run counts, too. In the published code it does
             not, so that its value can exceed 1.
-        nothing: the value where u_max is 0: 1 in the published code; NaN says undefined.
 
     Returns:
         ``task``, ``retriever``, ``generator``, ``alpha``, ``qid``, ``EU`` (the mean), ``best``
@@ -619,7 +554,7 @@ def normalized_utility(
     table[BEST] = best.where(~lacking)
     # the published code: 1 wherever the best is 0, whatever the mean
     ratio = table[EU] / table[BEST].where(table[BEST] != 0)
-    table[VALUE] = ratio.where(table[BEST] != 0, nothing).where(~lacking)
+    table[VALUE] = ratio.where(table[BEST] != 0, 1.0).where(~lacking)
     if lacking.any():
         qids = list(dict.fromkeys(table.loc[lacking, QID]))
         warnings.warn(

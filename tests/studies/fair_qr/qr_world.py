@@ -8,6 +8,7 @@ more often; four about women. Regions take turns.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import random
 import re
@@ -227,3 +228,8 @@ def sums(folder):
 def differences(one, two):
     """Return where two results of `sums` differ."""
     return sorted(key for key in one.keys() | two.keys() if one.get(key) != two.get(key))
+
+
+def first_topics(data, count):
+    """Return the data of the first topics only."""
+    return dataclasses.replace(data, topics=data.topics.head(count))

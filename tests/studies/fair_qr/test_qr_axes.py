@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
-import types
 
-import pandas as pd
 import pyterrier as pt
 import pytest
 import qr_world
@@ -14,7 +11,7 @@ from click.testing import CliRunner
 
 from fairtk import identified
 from fairtk.cli.group import cli
-from fairtk.errors import FairtkError, IdentityError, InputError, NotFoundError, ParameterError
+from fairtk.errors import FairtkError, NotFoundError, ParameterError
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import QrConfiguration, Study
 from fairtk.studies.fair_qr.report import comparison
@@ -76,43 +73,22 @@ def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, 
 
 
 @pytest.mark.slow
-def test_a_configuration_with_both(wiki, tmp_path, monkeypatch):
-    module = types.ModuleType("my_retrievers")
-
-    class Backwards(pt.Transformer):
-        def __init__(self, documents, count):
-            self.docnos = [d["docno"] for d in documents()][::-1][:count]
-
-        def fairtk_identity(self):
-            return {}
-
-        def transform(self, inp):
-            rows = [(q, t, d, -i, i) for q, t in zip(inp["qid"], inp["query"], strict=True)
-                    for i, d in enumerate(self.docnos)]  # fmt: skip
-            return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank"])
-
-    def make(documents, count=30):
-        from fairtk import identified
-
-        return identified(Backwards(documents, count), "backwards")
-
-    module.make = make
-    monkeypatch.setitem(sys.modules, "my_retrievers", module)
+def test_a_configuration_with_both(wiki, tmp_path):
     config = tmp_path / "study.toml"
     config.write_text(
         f'folder = "{wiki}"\nattributes = ["gender*geography"]\nsystems = ["fair-qr"]\n'
         "cutoff = 5\ncandidates = 10\n"
         '[[retriever]]\nkind = "bm25"\nthreads = 2\n'
-        '[[retriever]]\nname = "backwards"\nkind = "my_retrievers:make"\ncount = 40\n'
+        '[[retriever]]\nname = "flat"\nkind = "bm25"\nb = 0.1\n'
         '[[llm]]\nname = "three"\n[[llm]]\nname = "one"\nterms = 1\n',
         encoding="utf-8",
     )
     options = ["qr", str(config), "-o", str(tmp_path / "out"), "--no-variations", "--no-tuning"]
     plan = CliRunner().invoke(cli, [*options, "--dry-run"])
-    assert plan.exit_code == 0 and "fair-qr [backwards, one]" in plan.output, plan.output
+    assert plan.exit_code == 0 and "fair-qr [flat, one]" in plan.output, plan.output
     done = CliRunner().invoke(cli, options, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    for name in ("backwards", "fair-qr [one]", "fair-qr [backwards]", "fair-qr [backwards, one]"):
+    for name in ("flat", "fair-qr [one]", "fair-qr [flat]", "fair-qr [flat, one]"):
         assert name in done.output
     assert "gender*geography" in done.output.replace(" ", "")
 
@@ -142,11 +118,6 @@ def test_names_of_models_and_retrievers():
     [
         ({"kind": "bm26"}, NotFoundError, "kind of .*'bm26'; did you mean 'bm25'"),
         ({"kb": 1}, NotFoundError, "setting of the retriever 'r' 'kb'"),
-        ({"kind": "no_such_module:make"}, InputError, "'no_such_module:make' cannot be imported"),
-        ({"kind": "json:nothing"}, InputError, "cannot be imported"),
-        ({"kind": "json:loads", "s": "{"}, InputError, "json:loads failed: JSONDecodeError"),
-        ({"kind": "json:loads", "s": "1"}, ParameterError, "must return a transformer Q -> R"),
-        ({"kind": "test_qr_axes:Broken"}, IdentityError, "the retriever 'r': .* no content ident"),
     ],
 )
 def test_retrievers_that_cannot_be_made(gender, tmp_path, given, error, message):

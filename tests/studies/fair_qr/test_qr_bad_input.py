@@ -373,8 +373,8 @@ def test_a_system_that_finds_nothing(gender, tmp_path):
 def test_training_needs_two_topics(gender, tmp_path):
     with qr_world.installed(("toy", "memory", True)):
         with pytest.raises(InputError, match="'toy' for 'gender': training and testing on diff"):
-            run(gender.first(1), tmp_path, systems=("toy",))
-        results = run(gender.first(1), tmp_path / "one", systems=("fair-qr",))
+            run(qr_world.first_topics(gender, 1), tmp_path, systems=("toy",))
+        results = run(qr_world.first_topics(gender, 1), tmp_path / "one", systems=("fair-qr",))
     assert np.isnan(results.table["AWRF low"]).all()  # one topic has no interval, and no test
     assert np.isnan(results.table["AWRF p"]).all()
 

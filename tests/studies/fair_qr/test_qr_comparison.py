@@ -263,7 +263,7 @@ def test_nothing_is_trained_on_what_it_is_tested_on(data, tmp_path):
 def test_more_folds_than_topics(data, tmp_path):
     qr_toys.FITTED.clear()
     with qr_world.installed(("toy-memory", "memory", True)):
-        few = data.first(3)
+        few = qr_world.first_topics(data, 3)
         given = (few, tmp_path, KeywordRefiner())
         qr_world.study(*given, systems=("toy-memory",)).run()  # four by default
         with pytest.raises(ParameterError, match="3 topics cannot be split into 9 folds; .* 3"):
@@ -339,9 +339,7 @@ def test_costs_with_tokens_prices_and_seconds(gender, tmp_path, client):
     assert row["price"] == pytest.approx(calls / 8 * (10 * 3 + 5 * 10) / 1e6)
     waits = traces.loc[traces["system"] == "fair-qr", "seconds"]
     assert row["model seconds"] == pytest.approx(waits.sum() / 8) and waits.sum() > 0
-    assert row["latency"] == pytest.approx(row["model seconds"] + row["alone seconds"])
     system = next(system for cell, system in results.systems.items() if cell.system == "fair-qr")
-    assert row["alone seconds"] == system.alone > 0  # measured as such
     spent = [system.total(name) for name in ("seconds", "waited")]
     assert row["own seconds"] == (spent[0] - spent[1]) / 8 > 0
     assert costs.loc["bm25", "training seconds"] > 0  # its index

@@ -67,7 +67,6 @@ def test_a_configuration_with_targets(wiki, tmp_path):
     )
     single = from_trec_fair(wiki, ["gender"], targets={"gender": "uniform"})
     assert list(single.attributes) == ["gender", "gender (uniform)"]
-    assert single.first(1).target_of("gender (uniform)") == "uniform"
 
 
 def test_the_default_without_a_background(wiki):

@@ -137,7 +137,7 @@ def test_every_system_is_tuned_unless_told_otherwise():
 
 def test_tuning_needs_other_topics(gender, tmp_path):
     one = qr_world.study(
-        gender.first(1),
+        qr_world.first_topics(gender, 1),
         tmp_path,
         KeywordRefiner(),
         tuning={"bm25": {"b": [0.4]}},

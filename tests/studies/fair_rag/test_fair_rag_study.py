@@ -1,7 +1,6 @@
 """The study of Towards Fair RAG on the packaged collection and model."""
 
 import json
-import math
 import sqlite3
 from contextlib import closing
 
@@ -42,7 +41,7 @@ def study(folder, settings=SMALL, dataset=None, **engine):
 def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rag")
     own = study(folder)
-    before = own.plan(10), own.status()
+    before = own.plan(), own.status()
     results = own.run()
     return own, before, results, results.save(folder)
 
@@ -78,11 +77,8 @@ def test_the_plan_before_the_run(done, tmp_path):
     docs = len(own.labeled(own.tasks[0], generator()(2, 5)).own.documents)
     assert before.rows["prompts"].iloc[0] == 3 + docs
     assert status["done"].sum() == 0 and before.total["prompts"] == before.rows["prompts"].sum()
-    assert before.total["hours"] == pytest.approx(before.total["prompts"] / 10 / 3600)
     empty = tmp_path / "nothing"
-    assert math.isnan(study(empty).plan().total["hours"]) and not empty.exists()
-    with pytest.raises(ParameterError, match="speed"):
-        own.plan(0)
+    assert study(empty).plan().total["prompts"] > 0 and not empty.exists()
 
 
 def test_the_tables_are_the_papers(done):

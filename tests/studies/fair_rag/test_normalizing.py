@@ -80,7 +80,6 @@ def test_the_maximum_is_over_one_retriever_or_all_with_the_generator():
 def test_nothing_to_divide_by():
     runs = frame({1: [0.0, 0.0], "oracle": [0.0]})
     assert value(normalized_utility(runs), 1) == 1.0
-    assert math.isnan(value(normalized_utility(runs, nothing=math.nan), 1))
 
 
 def test_a_query_without_the_oracle_is_undefined():

@@ -32,12 +32,6 @@ def test_slopes_and_areas():
     assert ((found["low"] <= found["value"]) & (found["value"] <= found["high"])).all()
 
 
-def test_the_deterministic_run_is_an_option():
-    without, within = (trade_offs(study(), deterministic=d, **QUICK) for d in (False, True))
-    assert (within["covered"] > without["covered"]).all()
-    assert (within["value"] != without["value"]).any()
-
-
 def test_beside_the_paper():
     table = trade_offs(study(), **QUICK)
     row = table[(table["table"] == 3) & (table["generator"] == "flan-t5-base")].set_index(

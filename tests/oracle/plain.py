@@ -1,10 +1,8 @@
-"""The published definitions, one query at a time, with nothing but Python.
+"""The published definitions in plain Python, for one query at a time.
 
-Nothing here comes from the rest of fairtk: each function is written from the text of a paper or the
-published code, so that the two can disagree. Where published code ends with an error, so do these.
+Nothing is imported from fairtk: each function is written from the text of a paper or from published
+code. Where the published code fails with an error, so does the function.
 """
-
-from __future__ import annotations
 
 import math
 from collections import Counter
@@ -19,29 +17,25 @@ class Query:
     """One query.
 
     Attributes:
-        labels: label of each judged document.
-        rankings: its rankings, the best document first.
-        groups: share of each level, by document.
-        target: mass of each level.
-        tied: whether two documents of a ranking have the same score.
-        credit: of each document in the answers to its rankings, the first one shown first.
+        labels: the label of each judged document.
+        rankings: the rankings, the best document first.
+        groups: the share of each level, by document.
+        target: the mass of each level.
+        credit: the credit of each document, one dict per ranking, in rank order.
     """
 
     labels: dict[str, float]
     rankings: list[list[str]]
     groups: dict[str, dict[str, float]] = field(default_factory=dict)
     target: dict[str, float] = field(default_factory=dict)
-    tied: bool = False
     credit: list[dict[str, float]] = field(default_factory=list)
 
     @property
     def useful(self) -> set[str]:
-        """The documents with a label above 0."""
         return {docno for docno, label in self.labels.items() if label > 0}
 
     @property
     def documents(self) -> set[str]:
-        """All documents, judged or retrieved."""
         return set(self.labels) | {docno for ranking in self.rankings for docno in ranking}
 
 
