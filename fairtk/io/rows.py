@@ -316,8 +316,7 @@ def _read_plain(file: Source, columns: list[str], types: Mapping[str, Type]) -> 
     frame = file.parsed(
         marks, 0, sep=r"\s+", names=columns, dtype=dtype, encoding="utf-8-sig", **exact
     )
-    # where a piece is "True" alone, pandas reads 1
-    if frame is None or marks.wrong or marks.words:
+    if frame is None or marks.wrong:
         return None
     if columns[-1] not in types and bool((frame[columns[-1]] == "").any()):
         return None  # a line with fewer fields is filled up with ""
