@@ -345,7 +345,8 @@ def _read_lines(file: Source, layouts: Sequence[Sequence[str]], types: Mapping[s
                 _check(column, text, types[column], file.path, number)
         records.append(fields)
         lines.append(number)
-    frame = pd.DataFrame(records, columns=columns, dtype="str")
+    # a file of blank lines, or of a byte order mark alone, has the first layout
+    frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
     return Rows(frame, file.path, lines.__getitem__, errors=file.errors)
 
 
