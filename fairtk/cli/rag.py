@@ -84,7 +84,7 @@ def command(
     done is kept there in experiment.sqlite: run the same command again to go on after a stop.
 
     FOLDER has LaMP's files (dev_questions.json and dev_outputs.json; with several tasks, in
-    LaMP_1 to LaMP_7), or the published label archives; DATASET is an id such as lamp/4/dev.
+    LaMP_1 to LaMP_7), or the published utility labels; DATASET is an id such as lamp/4/dev.
     CONFIG is a TOML file; all keys but the first are optional, and options given here win:
 
     \b

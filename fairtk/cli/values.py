@@ -14,7 +14,7 @@ from fairtk.analysis import EvaluatedRuns, RunValues
 from fairtk.cli.output import table_lines
 from fairtk.errors import printable
 from fairtk.io import Table, number_text
-from fairtk.measures import full_names, short_names, written
+from fairtk.measures import short_names, written
 from fairtk.report import baseline_table
 from fairtk.report.tables import bias_text
 
@@ -130,11 +130,10 @@ def _means(runs: list[RunValues], measure: Any) -> list[str]:
 
 
 def _remarks(values: EvaluatedRuns) -> str:
-    """Return which measures are better when lower, and what short names leave out."""
+    """Return which measures are better when lower."""
     names = headings(values)
     lower = [name for m, name in names.items() if getattr(m, "better", "higher") == "lower"]
-    full = full_names([written(m) for m in values.measures if m not in values.written])
-    return " ".join(filter(None, [f"Lower is better: {', '.join(lower)}." if lower else "", full]))
+    return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 
 def _with_caption(lines: list[str], caption: str) -> str:

@@ -29,14 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairtk.errors import DownloadError, FormatError
-from fairtk.io import (
-    HALF_CHARACTER,
-    JSON_ENTRY,
-    has_half_character,
-    locked,
-    put_in_place,
-    read_json,
-)
+from fairtk.io import JSON_ENTRY, locked, put_in_place, read_json
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Dataset id -> file name -> ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
@@ -314,8 +307,8 @@ def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
     before the first element is given; one element at a time is in memory.
 
     Raises:
-        FormatError: it is no JSON array, which names line and element, or an element is longer
-            than `JSON_ENTRY` bytes.
+        FormatError: it is not a JSON array, or an element is longer than `JSON_ENTRY` bytes; names
+            the line.
     """
     import msgspec
 
@@ -331,7 +324,9 @@ def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
     try:
         elements = msgspec.json.decode(memoryview(content)[first:], type=list[msgspec.Raw])
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _explained(path, content, str(error)) from None
+        place = re.search(r"\(byte (\d+)\)", str(error))
+        line = line_of(path, first + int(place[1])) if place else None
+        raise FormatError(f"expected a JSON array: {error}", path, line) from None
     for number, raw in enumerate(elements):
         piece = np.frombuffer(raw, np.uint8)
         start = piece.ctypes.data - whole.ctypes.data
@@ -341,7 +336,8 @@ def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
         try:
             value = msgspec.json.decode(raw)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
-            raise _explained(path, content, f"element {number}: {error}") from None
+            reason = f"element {number} is not valid JSON: {error}"
+            raise FormatError(reason, path, line_of(path, start)) from None
         yield Element(number, start, start + len(piece), value)
 
 
@@ -350,52 +346,3 @@ def line_of(path: str | PathLike[str], place: int) -> int:
     with open(path, "rb") as stream:
         blocks = iter(lambda: stream.read(min(1 << 20, place - stream.tell())), b"")
         return 1 + sum(block.count(b"\n") for block in blocks)
-
-
-def _explained(path: str | PathLike[str], content: mmap | bytes, reason: str) -> FormatError:
-    """Return why a file is no JSON array: looked for element by element, once it is known."""
-    try:
-        text = content[:].decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return FormatError(f"the file is not UTF-8 text ({error.reason})", path)
-    decoder, at, number = json.JSONDecoder(), 0, 0
-
-    def skip(place: int) -> int:
-        blanks = re.compile(r"[ \t\n\r]*").match(text, place)
-        return blanks.end() if blanks else place
-
-    def fails(message: str, place: int) -> FormatError:
-        return FormatError(message, path, 1 + text.count("\n", 0, place))
-
-    def there(place: int) -> str:
-        return repr(text[place : place + 30]) if place < len(text) else "the end of the file"
-
-    at = skip(0)
-    if text[at : at + 1] != "[":
-        return fails(f"expected a JSON array ('['); found {there(at)}", at)
-    at = skip(at + 1)
-    while text[at : at + 1] != "]" or number:
-        if at == len(text):
-            return fails(f"the file ends where element {number} should start; it is incomplete", at)
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except RecursionError:
-            return fails(f"element {number} is nested too deep", at)
-        except json.JSONDecodeError as error:
-            cut = error.msg.startswith("Unterminated string") or error.pos >= len(text.rstrip())
-            inside = "; the file ends inside it" if cut else ""
-            return fails(f"element {number} is not valid JSON: {error.msg}{inside}", error.pos)
-        except ValueError:
-            return fails(f"element {number} has a number with thousands of digits", at)
-        if has_half_character(text[at:end], value):
-            return fails(f"element {number} is not valid JSON: {HALF_CHARACTER}", at)
-        at = skip(end)
-        if text[at : at + 1] == "]":
-            break
-        if text[at : at + 1] != ",":
-            return fails(f"expected ',' or ']' behind element {number}; found {there(at)}", at)
-        at, number = skip(at + 1), number + 1
-    at = skip(at + 1)
-    if at < len(text):
-        return fails(f"expected the end of the file behind the array; found {there(at)}", at)
-    return FormatError(f"the file is not valid JSON: {reason}", path)

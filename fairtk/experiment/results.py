@@ -44,7 +44,7 @@ from fairtk.io import (
     rounded_text,
     texts,
 )
-from fairtk.measures import Judged, full_names, parse, short_names, written
+from fairtk.measures import Judged, parse, short_names, written
 from fairtk.plugins import cite_results
 from fairtk.report import (
     CORRECTIONS,
@@ -463,8 +463,7 @@ class Results:
             long = self.counts[["system", "measure", "mean", "n"]]
             long["measure"] = long["measure"].map(short_names(self.measures))
             lines = aligned_lines(as_texts(long), numbers=(2, 3))
-        for text in (table.caption, table.note):
-            lines += textwrap.wrap(text, _WIDEST, break_long_words=False)
+        lines += textwrap.wrap(table.caption, _WIDEST, break_long_words=False)
         return "\n".join(lines)
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -527,8 +526,7 @@ class Results:
 
     def _table(self) -> Table:
         means = self.means.rename(columns=short_names(self.measures))
-        table = as_texts(means.reset_index(), " ".join(self._remarks()))
-        return table._replace(note=full_names(self.measures))
+        return as_texts(means.reset_index(), " ".join(self._remarks()))
 
     def _remarks(self) -> list[str]:
         remarks = notes(self.counts, self.systems, len(self.failures) > 0)
@@ -585,7 +583,7 @@ class Results:
             rows = [[_letter(i), *row] for i, row in enumerate(rows)]
         text = " ".join([f"{caption[0]}.", *self._remarks()])
         heads = [*(["#"] if letters else []), "system", *heads]
-        return Table(heads, rows, text, full_names(self.measures))
+        return Table(heads, rows, text)
 
     def _signs(
         self,

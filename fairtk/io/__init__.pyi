@@ -21,7 +21,6 @@ from .qrels import add_answers as add_answers
 from .qrels import read_answers as read_answers
 from .qrels import read_gold_answers as read_gold_answers
 from .qrels import read_qrels as read_qrels
-from .qrels import read_rag_answers as read_rag_answers
 from .qrels import write_answers as write_answers
 from .qrels import write_qrels as write_qrels
 from .rows import Rows as Rows
@@ -64,11 +63,9 @@ from .interpreters import ENDED as ENDED
 from .interpreters import Interpreter as Interpreter
 from .interpreters import cores as cores
 from .lines import FOLLOWED as FOLLOWED
-from .lines import HALF_CHARACTER as HALF_CHARACTER
 from .lines import PIPED as PIPED
 from .lines import STDIN as STDIN
 from .lines import Flaw as Flaw
-from .lines import has_half_character as has_half_character
 from .lines import is_parquet_name as is_parquet_name
 from .qrels import Topic as Topic
 from .qrels import coded_qrels as coded_qrels

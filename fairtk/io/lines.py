@@ -308,23 +308,20 @@ class _Bounds:
         self.lines += chunk.count(b"\n")
 
 
-_WORDS = (b"rue", b"RUE", b"als", b"ALS")  # true and false, as pandas knows them
 _MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
 
 
 class Marks:
-    """Looks for byte order marks behind the start, lone carriage returns, and words of truth."""
+    """Looks for byte order marks behind the start, and lone carriage returns."""
 
     def __init__(self) -> None:
         self.wrong = False
-        self.words = False
         self._before = b""
         self._start = 1
 
     def __call__(self, chunk: bytes) -> None:
         """Look at one chunk."""
         whole = self._before + chunk
-        self.words |= any(part in whole for part in _WORDS)
         if b"\xef" in whole or b"\r" in whole:
             self.wrong |= _MARKS.search(whole, self._start) is not None
         self._before, self._start = whole[-3:], 0
@@ -440,14 +437,16 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
     """Return the value of a JSON text; file, and the line that it starts on, are for messages.
 
     Raises:
-        FormatError: it is no JSON, is nested too deep, has a number of thousands of digits, half a
-            character, or a key twice in one object.
+        FormatError: it is not JSON, is nested too deep, or has a number of thousands of digits, an
+            unpaired surrogate, or a duplicate key in an object.
     """
     try:
         value = json.loads(text.rstrip(_BLANK), object_pairs_hook=_object)
-        if not has_half_character(text, value):
-            return value
-        reason = HALF_CHARACTER
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        reason = "a string has an unpaired surrogate, \\ud800 to \\udfff"
     except json.JSONDecodeError as error:
         reason = f"{error.msg} at character {error.colno - 1}"
         line = None if line is None else line + error.lineno - 1
@@ -460,18 +459,7 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
     raise FormatError(f"this is not JSON that can be read ({reason})", path=path, line=line)
 
 
-HALF_CHARACTER = "a string is not Unicode text: it has half a character, \\ud800 to \\udfff alone"
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-
-
-def has_half_character(text: str, value: Any) -> bool:
-    """Return whether a string of a JSON value, read from a text, cannot be written as UTF-8."""
-    if _HALF.search(text):
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            return True
-    return False
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -29,19 +28,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, NotFoundError, listed, warn
+from fairtk.errors import FormatError, InputError, NotFoundError, listed
 from fairtk.frames import (
-    CREDIT,
     DOCNO,
     GOLD_ANSWER,
     LABEL,
     LIMIT,
-    NO_DOCUMENT,
     QANSWER,
     QID,
-    RANK,
     SAMPLE,
-    SCORE,
     Qrels,
     require,
     takes_tables,
@@ -54,7 +49,6 @@ from fairtk.io.lines import (
     Source,
     described,
     is_parquet_name,
-    json_objects,
     objects_of,
     parse_json,
     source,
@@ -189,124 +183,6 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
     rows = _keyed(path, "gold answers", GOLD_ANSWER)
     strings_or_lists(rows, GOLD_ANSWER)
     return uncoded(rows.frame[[QID, GOLD_ANSWER]])
-
-
-_TOPIC = ("topic_id", "narrative_id", "request_id")
-_SENTENCES = ("answer", "responses", "sentences")
-
-
-def read_rag_answers(path: str | PathLike[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read answers with citations as TREC's tracks have them: JSON lines, an object per topic.
-
-    RAG 2024 and 2025 cite by integers, places in ``references`` from 0; NeuCLIR by lists of
-    documents; RAGTIME by documents with a confidence from 0 to 100. A sentence's citations share
-    its worth of 1: alike, or by their confidence.
-
-    Args:
-        path: the file; may be packed (``.gz``).
-
-    Returns:
-        Answers: ``qid``, ``docno``, ``score``, ``rank``, ``qanswer`` (the sentences, joined), a row
-        per reference, or per cited document where there are no references, in order of citation;
-        an answer without any has one row with the docno ``@NONE``. And the frame C of
-        `fairtk.credit.Citations`: ``qid``, ``sample`` (0), ``docno``, ``rank``, ``credit``, NaN for
-        all documents where nothing is cited. Citations that the references lack give no credit,
-        and are warned of.
-
-    Raises:
-        FormatError: a line is no such object, or a topic stands twice; names the line.
-    """
-    documents: list[tuple[str, str, int, str, float]] = []
-    bare: list[tuple[str, str]] = []
-    lines: dict[str, int] = {}
-    beyond, first = 0, ""
-    for line, record in json_objects(path):
-        qid = _topic_of(record, path, line)
-        if lines.setdefault(qid, line) != line:
-            message = f"topic {qid!r} stands in line {lines[qid]}, too; one answer per topic"
-            raise FormatError(message, path=path, line=line)
-        texts, cited = _sentences_of(record, path, line)
-        names = record.get("references")
-        if names is None:
-            names = [name for shares in cited for name in shares if isinstance(name, str)]
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise FormatError("references must be a list of document ids", path=path, line=line)
-        place = {name: rank for rank, name in enumerate(dict.fromkeys(names))}
-        of_index = [place[name] for name in names]
-        credit = np.zeros(len(place))
-        for shares in cited:
-            ranks = {
-                name: place.get(name, -1)
-                if isinstance(name, str)
-                else (of_index[name] if 0 <= name < len(of_index) else -1)
-                for name in shares
-            }
-            lost = [name for name, rank in ranks.items() if rank < 0]
-            if lost:
-                beyond, first = beyond + len(lost), first or f"{lost[0]!r} of topic {qid!r}"
-            total = sum(value for name, value in shares.items() if ranks[name] >= 0)
-            for name, value in shares.items():
-                if ranks[name] >= 0 and total > 0:
-                    credit[ranks[name]] += value / total
-        answer = " ".join(texts)
-        if not place:
-            bare.append((qid, answer))
-        values = credit if credit.any() else np.full(len(place), np.nan)
-        documents += [(qid, name, rank, answer, values[rank]) for name, rank in place.items()]
-    if beyond:
-        warn(f"{path}: {beyond} citations are not among the references (first: {first})")
-    frame = pd.DataFrame(documents, columns=[QID, DOCNO, RANK, QANSWER, CREDIT])
-    frame = frame.astype({RANK: np.int64, CREDIT: np.float64})
-    answers = frame.assign(**{SCORE: -frame[RANK].astype(np.float64)})
-    if bare:
-        rows = [(qid, NO_DOCUMENT, 0, answer, math.nan, 0.0) for qid, answer in bare]
-        answers = pd.concat([answers, pd.DataFrame(rows, columns=answers.columns)])
-    answers = answers[[QID, DOCNO, SCORE, RANK, QANSWER]].reset_index(drop=True)
-    return answers, frame.assign(**{SAMPLE: np.int64(0)})[[QID, SAMPLE, DOCNO, RANK, CREDIT]]
-
-
-def _topic_of(record: Mapping[str, Any], path: str | PathLike[str], line: int) -> str:
-    meta = record.get("metadata")
-    for part in (meta if isinstance(meta, dict) else {}, record):
-        for name in _TOPIC:
-            value = part.get(name)
-            if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
-                return str(value)
-    raise FormatError(
-        f"an answer must name its topic: {' or '.join(_TOPIC)}, alone or in metadata",
-        path=path,
-        line=line,
-    )
-
-
-def _sentences_of(
-    record: Mapping[str, Any], path: str | PathLike[str], line: int
-) -> tuple[list[str], list[dict[Any, float]]]:
-    """Return the texts of an answer's sentences, and what each cites with what weight."""
-    sentences = next((record[name] for name in _SENTENCES if record.get(name) is not None), None)
-    if not isinstance(sentences, list):
-        names = " or ".join(_SENTENCES)
-        raise FormatError(f"an answer must be a list of sentences: {names}", path=path, line=line)
-    texts, cited = [], []
-    for number, sentence in enumerate(sentences, 1):
-        text = sentence.get("text") if isinstance(sentence, dict) else None
-        citations = sentence.get("citations") or [] if isinstance(sentence, dict) else []
-        shares = citations if isinstance(citations, dict) else None
-        if isinstance(citations, list) and all(type(name) in (int, str) for name in citations):
-            shares = dict.fromkeys(citations, 1.0)
-        is_valid = shares is not None and all(
-            type(value) in (int, float) and 0 <= value < math.inf for value in shares.values()
-        )
-        if not isinstance(text, str) or not is_valid or shares is None:
-            raise FormatError(
-                f"sentence {number} must have a text, and citations that are integers, document "
-                f"ids, or confidences from 0 by document id; found {sentence!r:.80}",
-                path=path,
-                line=line,
-            )
-        texts.append(text.strip())
-        cited.append(shares)
-    return texts, cited
 
 
 @takes_tables

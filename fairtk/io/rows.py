@@ -316,8 +316,7 @@ def _read_plain(file: Source, columns: list[str], types: Mapping[str, Type]) -> 
     frame = file.parsed(
         marks, 0, sep=r"\s+", names=columns, dtype=dtype, encoding="utf-8-sig", **exact
     )
-    # where a piece is "True" alone, pandas reads 1
-    if frame is None or marks.wrong or marks.words:
+    if frame is None or marks.wrong:
         return None
     if columns[-1] not in types and bool((frame[columns[-1]] == "").any()):
         return None  # a line with fewer fields is filled up with ""
@@ -346,7 +345,8 @@ def _read_lines(file: Source, layouts: Sequence[Sequence[str]], types: Mapping[s
                 _check(column, text, types[column], file.path, number)
         records.append(fields)
         lines.append(number)
-    frame = pd.DataFrame(records, columns=columns, dtype="str")
+    # a file of blank lines, or of a byte order mark alone, has the first layout
+    frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
     return Rows(frame, file.path, lines.__getitem__, errors=file.errors)
 
 

@@ -442,6 +442,7 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
     are missing. Where `columns` are the weights alone, all others have names, too.
     """
     rows.require(columns, what)
+    _check_note(rows)
     frame = rows.frame
     if WEIGHT in frame.columns and not pd.api.types.is_numeric_dtype(frame[WEIGHT].dtype):
         numbers = all_numbers(frame[WEIGHT])
@@ -456,6 +457,22 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
             wrong = np.array([not _is_name(value) for value in values], dtype=bool)
             rows.fail_at(wrong, f"{column} must be a string; found {{}}", column)
             rows.refuse_flaws(column)
+
+
+def _check_note(rows: Rows) -> None:
+    """Raise unless what the writer of groups noted has the types that `fairtk.Groups` takes."""
+    note = {"name": "", "levels": [], "unknown": None, **rows.note}
+    if not (
+        isinstance(note["name"], str)
+        and _is_strings(note["levels"])
+        and isinstance(note["unknown"], str | None)
+    ):
+        raise FormatError(
+            "the note must have a name, a list of levels and an unknown level (strings), found "
+            f"{rows.note!r:.200}",
+            rows.path,
+            rows.head and 1,
+        )
 
 
 def _holds_names(values: pd.Series) -> bool:

@@ -49,7 +49,6 @@ from .pages import default_text as default_text
 from .pages import page_of as page_of
 from .pages import plain_text as plain_text
 from .params import MeasureParam as MeasureParam
-from .params import full_names as full_names
 from .params import known_names as known_names
 from .provider import FairEvaluator as FairEvaluator
 from .provider import as_frame as as_frame

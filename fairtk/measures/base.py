@@ -58,7 +58,7 @@ from fairtk.frames import (
     warn_of_unmatched,
 )
 from fairtk.groups import Memberships, SparseRows, attention_matrix, group_exposure
-from fairtk.measures.params import NOT_GIVEN, Param, short_names
+from fairtk.measures.params import NOT_GIVEN, Param, short_name
 from fairtk.plugins import registry
 
 _REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
@@ -662,7 +662,7 @@ def undefined_warning(
         f"(with correction=, pt.Experiment says reject True){remedy}"
     )
     warning = UndefinedWarning(
-        f"{short_names([measure])[measure]} is undefined (NaN) for {len(qids)} of {total} queries: "
+        f"{short_name(measure)} is undefined (NaN) for {len(qids)} of {total} queries: "
         f"{reason}: {listed(qids)}. {others if left_out else advice(plain, others)}"
     )
     warning.about = measure, qids, reason

@@ -43,7 +43,7 @@ from fairtk.measures.contributions import (
     loss_contributions,
 )
 from fairtk.measures.ee import EE_L
-from fairtk.measures.params import full_names, parse, short_names
+from fairtk.measures.params import parse, short_name
 
 
 @dataclass(frozen=True)
@@ -471,9 +471,8 @@ def _drawn(explanation: Explanation) -> list[list[str]]:
 def _written(explanation: Explanation) -> str:
     """Return the tables of an explanation, each cut to its costliest rows."""
     n, every = int(explanation.defined.sum()), len(explanation.qids)
-    label = repr(explanation.measure)
     lines = [
-        short_names([label])[label],
+        short_name(repr(explanation.measure)),
         f"cost ({_cost_name(explanation)}): {explanation.total:.4f}, "
         f"mean of {n} of {every} queries",
     ]
@@ -487,8 +486,6 @@ def _written(explanation: Explanation) -> str:
     tables += [("By ranks", explanation.by_rank), ("By query", explanation.by_query)]
     for title, frame in tables:
         lines += ["", *_table(title, frame)]
-    if note := full_names([label]):
-        lines += ["", note]
     return "\n".join(lines)
 
 

@@ -56,27 +56,15 @@ def parse(text: Any) -> Any:
 
 
 def written(measure: Any) -> str:
-    """Return a measure as people write it and `parse` reads it: ``"E(nDCG@5)"``.
+    """Return a measure's label, as people write it and `parse` reads it: ``"E(nDCG@5)"``.
 
-    It is the measure's `repr` (``"E(measure='nDCG@5')"``, which ir_measures reads as well) wherever
-    the shorter form would be read as another measure.
+    Its `repr` (``"E(measure='nDCG@5')"``) has quotes within quotes and is what ir_measures reads.
     """
-    short, full = _short(measure), repr(measure)
-    if short == full:
-        return full
-    try:
-        return short if parse(short) == measure else full
-    except InputError:
-        return full
-
-
-def _short(measure: Any) -> str:
-    """Return the form without quotes in quotes, which double with each measure around them."""
     if measure.NAME == "E" and "measure" in measure.params:
-        return f"E({_short(measure['measure'])})"
+        return f"E({written(measure['measure'])})"
     if measure.NAME != "Product" or not {"left", "right"} <= measure.params.keys():
         return repr(measure)
-    left, right = map(_short, measure.factors)
+    left, right = map(written, measure.factors)
     # `*` and `@` bind alike: "A * B@5" is "(A * B)@5", which cuts A, too
     cuts_both = right.rpartition("@")[2].isdecimal() and not has_cutoff(measure["left"])
     if cuts_both or measure["right"].NAME == "Product":
@@ -85,34 +73,25 @@ def _short(measure: Any) -> str:
 
 
 def short_names(labels: Sequence[str]) -> dict[str, str]:
-    """Return what people read for each measure's label: ``"AWRF gender@20"``.
+    """Return the name that tables print for each measure's label: ``"AWRF gender@20"``.
 
-    Digests are left out, and so are names of parameters whose values speak for themselves. Two
-    labels that would read alike get ``" (1)"`` and ``" (2)"``. Data keep the labels themselves.
+    Digests are left out, and so are names of parameters whose values need no name. Labels that
+    would get the same short name keep the label. Data have labels only.
 
     Args:
-        labels: what `written` returns of measures; what is none is its own name.
+        labels: what `written` returns for measures; any other text is its own name.
     """
-    brief = {label: _brief_text(label) for label in labels}
-    count = Counter(brief.values())
-    seen: Counter[str] = Counter()
-    for label, name in brief.items():
-        seen[name] += 1
-        if count[name] > 1:
-            brief[label] = f"{name} ({seen[name]})"
-    return brief
+    names = {label: short_name(label) for label in labels}
+    count = Counter(names.values())
+    return {label: name if count[name] == 1 else label for label, name in names.items()}
 
 
-def full_names(labels: Sequence[str]) -> str:
-    """Return a note of what short names leave out: digests, and what tells two alike apart."""
-    names = short_names(labels)
-    alike = Counter(map(_brief_text, labels))
-    hidden = [
-        f"{name}: {label}"
-        for label, name in names.items()
-        if "#" in label or alike[_brief_text(label)] > 1
-    ]
-    return f"In full: {'; '.join(hidden)}." if hidden else ""
+def short_name(label: str) -> str:
+    """Return the short name of a single label; see `short_names`."""
+    try:
+        return _brief(ast.parse(label, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return label
 
 
 _DIGEST = re.compile(r"#[0-9a-f]{8}$")
@@ -120,13 +99,6 @@ _PLAIN = {"browsing", "estimator", "groups", "utility"}
 """Parameters whose values need no name."""
 _INNER = {"measure", "left", "right"}
 """Parameters that are measures."""
-
-
-def _brief_text(label: str) -> str:
-    try:
-        return _brief(ast.parse(label, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return label
 
 
 def _brief(node: ast.expr) -> str:
@@ -153,7 +125,7 @@ def _brief_call(name: str, call: ast.Call) -> str:
         text = _brief(keyword.value)
         value = _DIGEST.sub("", text)
         if keyword.arg in _INNER:
-            inner.append(_brief_text(text))
+            inner.append(short_name(text))
             continue
         groups = value if keyword.arg == "groups" else groups
         if keyword.arg in _PLAIN:
@@ -482,7 +454,7 @@ class MeasureParam(ObjectParam):
     """A parameter that is itself a measure, kept as its string form."""
 
     def __init__(self, desc: str) -> None:
-        super().__init__(parse, ir_measures.Measure, desc=desc, write=_short)
+        super().__init__(parse, ir_measures.Measure, desc=desc, write=written)
 
     def _remembered(self, value: Any, name: str, measure: str) -> str:
         check_params(value)

@@ -13,8 +13,9 @@ see one ranking per query at a time, with positive falling scores that repeat it
 them take a score of 0 for "not retrieved".
 
 pytrec_eval keeps an array as long as a query's largest label. It stops the process where that is
-negative (a query whose labels all are), or beyond 2^62; it gives zeros at 2^53, and takes seconds
-for a query at 100,000; what is no integer is a TypeError. `SafeTrecEval` stands in its place.
+negative (a query whose labels all are), or beyond 2^62; it gives zeros at 2^53, takes seconds for a
+query at 100,000, and raises a TypeError for a label that is not an integer. `SafeTrecEval` is used
+instead.
 """
 
 from __future__ import annotations
@@ -64,15 +65,13 @@ from fairtk.measures.base import ExactExposure, FairMeasure, Judged
 from fairtk.measures.truncation import Truncation, truncation_texts
 
 LARGEST_LABEL = 100_000
-"""The largest grade that nDCG takes; other measures ask only whether a label reaches ``rel``."""
-
-_FAST = 1000  # labels up to here cost nothing
+"""The largest label that pytrec_eval is given."""
 
 Labels = Mapping[str, Mapping[str, int]]
 
 
 class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
-    """pytrec_eval, with labels that have the same values and that it can hold."""
+    """pytrec_eval, with labels that it can hold."""
 
     NAME = "fairtk_trec_eval"
 
@@ -81,34 +80,28 @@ class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
         # hands over a set: of only the judged ones, in some processes, if a measure is judged_only
         asked = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
         labels = _whole(asked, QrelsConverter(qrels).as_dict_of_dict())
-        return super()._evaluator(asked, safe_labels(asked, labels))
+        return super()._evaluator(asked, safe_labels(labels))
 
 
-def safe_labels(measures: Iterable[Any], labels: Labels) -> Labels:
-    """Return labels that pytrec_eval can hold, for which the measures have the same values.
+def safe_labels(labels: Labels) -> Labels:
+    """Return labels that pytrec_eval can hold: zeros for a query whose labels are all negative.
 
-    Labels above `LARGEST_LABEL` are an `InputError` for nDCG.
+    A negative label next to others stays: trec_eval counts it as unjudged.
+
+    Raises:
+        InputError: a label is above `LARGEST_LABEL`.
     """
-    top = {qid: max(docs.values()) for qid, docs in labels.items() if docs}
-    odd = [qid for qid, label in top.items() if not 0 <= label <= _FAST]
-    if not odd:
-        return labels
-    asked = list(measures)
-    graded = [m for m in asked if m.NAME == "nDCG"]
-    rels = [rel for m in asked if isinstance(rel := m.params.get("rel", 1), int)]
-    ceiling = LARGEST_LABEL if graded else max([_FAST, *rels])
     result = dict(labels)
-    for qid in odd:
-        if top[qid] > LARGEST_LABEL and graded:
-            doc = next(d for d, label in labels[qid].items() if label == top[qid])
+    for qid, docs in labels.items():
+        top = max(docs.values(), default=0)
+        if top > LARGEST_LABEL:
+            docno = next(docno for docno, label in docs.items() if label == top)
             raise InputError(
-                f"{graded[0]!r} takes labels up to {LARGEST_LABEL:,}; found {top[qid]} for qid "
-                f"{qid!r}, docno {doc!r}: number the grades 0, 1, 2, ..."
+                f"labels must be at most {LARGEST_LABEL:,} for trec_eval's measures, got {top} for "
+                f"qid {qid!r}, docno {docno!r}; number the grades 0, 1, 2, ..."
             )
-        if top[qid] > ceiling:
-            result[qid] = {doc: min(label, ceiling) for doc, label in labels[qid].items()}
-        elif top[qid] < 0 and min(rels, default=1) > 0:
-            result[qid] = dict.fromkeys(labels[qid], 0)  # as little relevant as before
+        if top < 0:
+            result[qid] = dict.fromkeys(docs, 0)
     return result
 
 

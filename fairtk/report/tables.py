@@ -14,7 +14,7 @@ import pandas as pd
 from fairtk.errors import InputError
 from fairtk.frames import QID
 from fairtk.io import Table, number_text
-from fairtk.measures import bounds_of, full_names, known_names, parse, short_names
+from fairtk.measures import bounds_of, known_names, parse, short_names
 from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def mean_table(results: Results) -> Table:
         f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
         "queries (Student's t). Queries that failed or are missing count with the worst value."
     )
-    text = " ".join(filter(None, [caption, bias_text(results), full_names(results.measures)]))
+    text = " ".join(filter(None, [caption, bias_text(results)]))
     return Table(["system", *heads], rows, text)
 
 

@@ -196,7 +196,7 @@ class Configuration:
             FormatError: see `read`.
         """
         path = Path(source).expanduser()
-        if path.is_dir() or path.suffix == ".zip":
+        if path.is_dir():
             return cls({"folder": str(path)})
         if path.is_file():
             return cls.read(path)

@@ -292,8 +292,9 @@ class TestWrongInput:
             fairtk("evaluate", "qrels.txt", "plain.run", "-m", "P@1")
         )
 
-    def test_empty_qrels(self, folder, fairtk):
-        (folder / "qrels.txt").write_text("")
+    @pytest.mark.parametrize("text", ["", "\ufeff"])
+    def test_empty_qrels(self, folder, fairtk, text):
+        (folder / "qrels.txt").write_text(text, encoding="utf-8")
         assert "qrels.txt: these qrels have no rows" in error(
             fairtk("evaluate", "qrels.txt", "plain.run", "-m", "P@1")
         )

@@ -193,7 +193,7 @@ def test_no_server_at_all(server, tmp_path):
     ("body", "message"),
     [
         (b"<!DOCTYPE html><html>Page not found</html>", r"not JSON \(it starts with '<'\)"),
-        (CONTENT[:-1], r"expected ',' or '\]' behind element 399"),
+        (CONTENT[:-1], r"expected a JSON array"),
         (b"", r"not JSON"),
     ],
 )

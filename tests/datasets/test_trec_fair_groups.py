@@ -426,9 +426,9 @@ def test_a_record_without_an_attribute_that_others_have(folder):
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        ('"writer", "artist"', r'"writer", "\ud800"', "half a character"),
-        ('"FA"', r'"\uDFFF"', "half a character"),
-        ('"UNK": 1', r'"\udead": 1', "half a character"),
+        ('"writer", "artist"', r'"writer", "\ud800"', "surrogate"),
+        ('"FA"', r'"\uDFFF"', "surrogate"),
+        ('"UNK": 1', r'"\udead": 1', "surrogate"),
         ('"UNK": 1', '"UNK": ' + "1" * 5000, "thousands of digits"),
         ('"page_id": 7', '"page_id": ' + "7" * 5000, "thousands of digits"),
     ],

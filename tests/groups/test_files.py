@@ -7,6 +7,7 @@ import pytest
 
 from fairtk.errors import FormatError, InputError
 from fairtk.groups import UNKNOWN, Groups, Target
+from fairtk.io import read_groups
 
 FRAME = pd.DataFrame(
     {"docno": ["d1", "d2", "d2", "NA", "a,b"], "group": ["f", "f", "m", "NA", 'q"t']}
@@ -166,7 +167,7 @@ def test_other_formats_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("odd", "reason"),
-    [("\\u0000", "has the character U"), ("\\ud800", "it has half a character")],
+    [("\\u0000", "has the character U"), ("\\ud800", "surrogate")],
 )
 def test_names_in_json_that_no_file_could_hold_are_named_with_their_line(tmp_path, odd, reason):
     path = tmp_path / "gender.jsonl"
@@ -174,6 +175,18 @@ def test_names_in_json_that_no_file_could_hold_are_named_with_their_line(tmp_pat
     with pytest.raises(FormatError, match=reason) as caught:
         Groups.read(path)
     assert caught.value.line == 2
+
+
+@pytest.mark.parametrize(
+    "note", ['{"levels": 5}', '{"levels": ["x", 1]}', '{"unknown": ["x"]}', '{"name": 5}']
+)
+@pytest.mark.parametrize("read", [Groups.read, lambda path: Groups.of(read_groups(path))])
+def test_a_note_of_another_type_is_refused(tmp_path, note, read):
+    path = tmp_path / "gender.tsv.gz"
+    path.write_bytes(gzip.compress(f"# fairtk: {note}\ndocno\tgroup\nd\tx\n".encode()))
+    with pytest.raises(FormatError, match="gender.tsv.gz:1: ") as caught:
+        read(path)
+    assert caught.value.line == 1
 
 
 def test_a_target_by_query_without_rows_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from pandas.testing import assert_frame_equal
 
 from fairtk.errors import DataWarning, DuplicateError, FormatError, InputError, ParameterError
-from fairtk.io import read_run, write_run
+from fairtk.io import read_qrels, read_run, write_run
 
 SAMPLED = """\
 q1 0 d1 1 3.0 sys
@@ -97,11 +97,13 @@ class TestForms:
         assert column(run, "qid") == ["001"] * 6
         assert column(run, "docno") == ["NA", "null", "1e5", '"x', "#y", "None"]
 
-    def test_empty_file(self, file):
+    @pytest.mark.parametrize("text", ["", "\n", "\ufeff", "\ufeff\n"])
+    def test_empty_file(self, file, text):
         with pytest.warns(DataWarning, match="this run has no rows"):
-            run = read_run(file("\n"))
+            run = read_run(file(text))
         assert list(run.columns) == ["qid", "docno", "score", "rank"]  # no samples are known of
         assert run.empty
+        assert list(read_qrels(file(text)).columns) == ["qid", "docno", "label"]
 
 
 class TestOrder:

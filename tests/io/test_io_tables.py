@@ -9,14 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pandas.testing import assert_frame_equal
 
-from fairtk.errors import ColumnError, DataWarning, FormatError, InputError
+from fairtk.errors import ColumnError, FormatError, InputError
 from fairtk.io import (
     add_answers,
     read_answers,
     read_credit,
     read_gold_answers,
     read_qrels,
-    read_rag_answers,
     read_run,
     write_answers,
     write_credit,
@@ -316,77 +315,3 @@ class TestCredit:
             read_credit(tmp_path / "r.tsv")
         with pytest.raises(InputError, match="credit must be a finite number"):
             write_credit(CREDIT.assign(credit=float("inf")), tmp_path / "c.tsv")
-
-
-class TestRagAnswers:
-    """The three forms of citations, each as its track has it."""
-
-    def read(self, file, *records):
-        return read_rag_answers(file("\n".join(map(json.dumps, records)), "rag.jsonl"))
-
-    def test_integers_into_references(self, file):
-        rag24 = {
-            "run_id": "x",
-            "topic_id": "2024-1",
-            "references": ["d1", "d2", "d3"],
-            "answer": [
-                {"text": "One.", "citations": [0, 2]},
-                {"text": "Two.", "citations": [2]},
-                {"text": "Three.", "citations": []},
-            ],
-        }
-        rag25 = {
-            "metadata": {"run_id": "x", "narrative_id": 14},
-            "references": ["d4"],
-            "answer": [{"text": "Four.", "citations": None}],
-        }
-        answers, credit = self.read(file, rag24, rag25)
-        assert answers["qid"].tolist() == ["2024-1"] * 3 + ["14"]
-        assert answers["qanswer"].tolist() == ["One. Two. Three."] * 3 + ["Four."]
-        assert credit["docno"].tolist() == ["d1", "d2", "d3", "d4"]
-        assert credit["credit"][:3].tolist() == [0.5, 0, 1.5] and math.isnan(credit["credit"][3])
-
-    def test_documents_and_confidences(self, file):
-        neuclir = {"request_id": "300", "sentences": [{"text": "A.", "citations": ["u", "v"]}]}
-        ragtime = {
-            "metadata": {"topic_id": "7"},
-            "responses": [{"text": "B.", "citations": {"w": 75, "u": 25}}],
-        }
-        nothing = {"metadata": {"topic_id": "8"}, "responses": [{"text": "C."}]}
-        answers, credit = self.read(file, neuclir, ragtime, nothing)
-        assert credit[["qid", "docno", "credit"]].to_numpy().tolist() == [
-            *(["300", "u", 0.5], ["300", "v", 0.5]),
-            *(["7", "w", 0.75], ["7", "u", 0.25]),
-        ]
-        assert answers["docno"].tolist() == ["u", "v", "w", "u", "@NONE"]
-        assert answers["rank"].tolist() == [0, 1, 0, 1, 0]
-
-    def test_citations_beyond_the_references_are_counted(self, file):
-        record = {"topic_id": "1", "references": ["d"], "answer": []}
-        record["answer"] = [
-            {"text": "A.", "citations": [0, 5, -1]},
-            {"text": "", "citations": ["x"]},
-        ]
-        with pytest.warns(DataWarning, match="3 citations are not among .* 5 of topic '1'"):
-            _, credit = self.read(file, record)
-        assert credit["credit"].tolist() == [1.0]
-
-    @pytest.mark.parametrize(
-        ("record", "message"),
-        [
-            ({"answer": []}, "must name its topic"),
-            ({"topic_id": "1"}, "must be a list of sentences"),
-            ({"topic_id": "1", "answer": ["A."]}, "sentence 1 must have a text"),
-            ({"topic_id": "1", "answer": [{"text": "A", "citations": [0.5]}]}, "sentence 1 must"),
-            ({"topic_id": "1", "answer": [{"text": "A", "citations": {"d": -1}}]}, "sentence 1"),
-            ({"topic_id": "1", "answer": [], "references": [1]}, "list of document ids"),
-        ],
-    )
-    def test_what_is_none_names_the_line(self, file, record, message):
-        with pytest.raises(FormatError, match=f"rag.jsonl:1: .*{message}"):
-            self.read(file, record)
-
-    def test_a_topic_stands_once(self, file):
-        record = {"topic_id": "1", "answer": [{"text": "A."}]}
-        with pytest.raises(FormatError, match="rag.jsonl:2: topic '1' stands in line 1, too"):
-            self.read(file, record, record)

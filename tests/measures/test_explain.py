@@ -267,8 +267,7 @@ class TestWhatIsMissing:
         assert math.isnan(found.by_query["cost"].iloc[-1])
         assert found.by_query["costliest"].iloc[-1] == ""
         assert "mean of 2 of 3 queries" in str(found)
-        first, *_, last = str(found).splitlines()  # digests of groups stand in a note alone
-        assert first == "AWRF gender" and last == f"In full: {first}: {found.measure!r}."
+        assert str(found).splitlines()[0] == "AWRF gender"
         check_sums(found)
 
     def test_nothing_defined(self):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ir_measures import RR, nDCG
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.measures import EE_D, EE_R, E, full_names, parse, short_names, written
+from fairtk.measures import EE_D, EE_R, E, parse, short_names, written
 from fairtk.measures.params import DEEPEST
 
 PLAIN = st.sampled_from(
@@ -155,7 +155,6 @@ def test_short_names_leave_out_what_no_reader_needs():
     short = short_names(
         [
             f"AWRF({shared})@20",
-            f"nDCG@20 * AWRF({shared})@20",
             f"Product(left='nDCG@20',right=\"AWRF({shared})@20\")",
             "EE_D(browsing='RBP(p=0.8)',normalize=False)@5",
             "EU(utility='rougeL')",
@@ -167,8 +166,7 @@ def test_short_names_leave_out_what_no_reader_needs():
     )
     assert list(short.values()) == [
         "AWRF gender@20",
-        "nDCG@20 * AWRF gender@20 (1)",
-        "nDCG@20 * AWRF gender@20 (2)",
+        "nDCG@20 * AWRF gender@20",
         "EE_D RBP(p=0.8) normalize=False@5",
         "EU rougeL",
         "E(nDCG@5)",
@@ -178,10 +176,7 @@ def test_short_names_leave_out_what_no_reader_needs():
     ]
 
 
-def test_names_that_would_be_alike_are_told_apart_and_explained():
+def test_labels_with_the_same_short_name_stay_as_they_are():
     labels = [f"AWRF(groups='gender#{digest}')@5" for digest in ("00000001", "00000002")]
-    assert list(short_names(labels).values()) == ["AWRF gender@5 (1)", "AWRF gender@5 (2)"]
-    assert full_names(labels) == (
-        f"In full: AWRF gender@5 (1): {labels[0]}; AWRF gender@5 (2): {labels[1]}."
-    )
-    assert full_names(["EU(utility='rougeL')", "nDCG@5"]) == ""
+    assert short_names([*labels, "nDCG@5"]) == {name: name for name in [*labels, "nDCG@5"]}
+    assert short_names(labels[:1]) == {labels[0]: "AWRF gender@5"}

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import ir_datasets
-import numpy as np
 import pandas as pd
 from ir_datasets.formats import BaseScoredDocs, GenericScoredDoc, TrecQrel
 from ir_datasets.indices import Docstore
 
 from fairtk.datasets.fetching import Table, fetch
-from fairtk.datasets.lamp.files import OnBad, OutputsFile, QuestionsFile, find
+from fairtk.datasets.lamp.files import OutputsFile, QuestionsFile, find
 from fairtk.datasets.lamp.records import (
     DOC_TYPES,
     TASKS,
@@ -39,7 +38,7 @@ from fairtk.datasets.registration import (
 )
 from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, LABEL, QID, require
-from fairtk.io import Kind, Rows, atomic_text, read_table, write_table
+from fairtk.io import Kind, atomic_text, read_table, write_table
 
 
 class LampDocs(FileDocs):
@@ -167,29 +166,19 @@ class LampQrels(FileQrels):
         rows.unique([QID, DOCNO], "a profile entry is labeled twice")
         qids, pids = rows.frame[QID].tolist(), rows.frame[DOCNO].tolist()
         docnos = [f"{qid}/{pid}" for qid, pid in zip(qids, pids, strict=True)]
-        there = self._among(rows, qids, docnos)
-        labels = rows.frame[LABEL].tolist()
-        return [TrecQrel(qids[i], docnos[i], labels[i], "0") for i in np.flatnonzero(there)]
-
-    def _among(self, rows: Rows, qids: list[str], docnos: list[str]) -> Any:
-        """Return which labels are of entries that are there; others were left out, or an error."""
         questions = self._questions.questions()
-        docnos_there = {docno for question in questions.values() for docno in question.docnos}
-        there = np.array([docno in docnos_there for docno in docnos], dtype=bool)
-        left_out = self._questions.left_out_ids()
-        foreign = [
-            not present and docno not in left_out and qid not in left_out
-            for present, docno, qid in zip(there, docnos, qids, strict=True)
-        ]
-        if any(foreign):
-            row = foreign.index(True)
+        candidates = {docno for question in questions.values() for docno in question.docnos}
+        foreign = [row for row, docno in enumerate(docnos) if docno not in candidates]
+        if foreign:
+            row = foreign[0]
             rows.fail(
                 row,
                 f"qid {qids[row]!r}, docno {docnos[row]!r} is labeled, and not among the questions "
-                f"in {self._questions.path()} ({sum(foreign)} such labels): the two files are of "
+                f"in {self._questions.path()} ({len(foreign)} such labels): the two files are of "
                 "different splits or tasks",
             )
-        return there
+        labels = rows.frame[LABEL].tolist()
+        return [TrecQrel(*row, "0") for row in zip(qids, docnos, labels, strict=True)]
 
 
 SPLITS = ("dev", "train")
@@ -219,8 +208,8 @@ def build(dataset_id: str, sources: Table | None = None) -> Any:
     Files that lie already in the data folder of ir_datasets (``~/.ir_datasets`` or
     ``$IR_DATASETS_HOME``), as ``lamp/4/dev/dev_questions.json`` and ``dev_outputs.json``, are
     used as they are. The archives with utility labels have no address that a program may use: put
-    the files of ``lamp/4/dev/flan-t5-small`` into the folder of that name, or the archive of all
-    tasks into ``lamp/`` as ``flan-t5-small.zip`` or as the folder ``flan-t5-small``.
+    the files of ``lamp/4/dev/flan-t5-small`` into the folder of that name, or those of all tasks
+    into the folder ``lamp/flan-t5-small``.
 
     Args:
         dataset_id: one of `ids`.
@@ -254,12 +243,11 @@ def from_folder(
     *,
     golds: bool = True,
     use_date: bool = False,
-    on_bad: OnBad = "error",
 ) -> Any:
-    """Return the dataset in a local folder, or zip archive, with LaMP's official files.
+    """Return the dataset in a local folder with LaMP's official files.
 
     Args:
-        path: a folder or archive with ``{split}_questions.json`` and ``{split}_outputs.json``, in
+        path: a folder with ``{split}_questions.json`` and ``{split}_outputs.json``, in
             it or in its subfolder ``{split}``; or one with the utility labels of *Towards Fair
             RAG*: ``{task}_user_{split}_inputs.json``, ``..._outputs.json`` and
             ``{task}_relevance_mapping.tsv``, which become qrels with docno ``qid/pid``.
@@ -268,7 +256,6 @@ def from_folder(
         golds: whether there are gold outputs. Without them (LaMP's test split) the queries have no
             ``gold_answer``, rather than an empty one that would be scored.
         use_date: whether the retrieval text of a document ends in ``" date: "`` and its date.
-        on_bad: ``"skip"`` leaves out malformed entries, counted and named in a warning.
 
     Returns:
         An ``ir_datasets.Dataset`` with docs, queries, scoreddocs and, with labels, qrels; files
@@ -284,8 +271,8 @@ def from_folder(
     places = find(folder, task, split, golds)
     outputs = None
     if places.outputs is not None:
-        outputs = OutputsFile(partial(Path, places.outputs), task, on_bad)
-    questions = QuestionsFile(partial(Path, places.questions), task, use_date, on_bad, outputs)
+        outputs = OutputsFile(partial(Path, places.outputs), task)
+    questions = QuestionsFile(partial(Path, places.questions), task, use_date)
     labels = None if places.labels is None else partial(Path, places.labels)
     return _assemble(f"lamp/{task}/{split}:{folder}{dated}", questions, outputs, labels)
 
@@ -296,17 +283,16 @@ def _labeled(dataset_id: str, task: int, model: str) -> Any:
     def place(what: str) -> Path:
         home = Path(ir_datasets.util.home_path())
         own, shared = home / dataset_id, home / "lamp" / model
-        there = [p for p in (own, shared, shared.with_suffix(".zip")) if p.exists()]
-        if not there:
+        folder = own if own.exists() else shared
+        if not folder.exists():
             raise DownloadError(
-                f"{dataset_id} is not in {home}: take the archive of {model} from the folder data/ "
-                f"of https://github.com/kimdanny/Fair-RAG and put it there as {shared}.zip (or "
-                f"unpacked as {shared}), or load it from elsewhere with "
-                f"fairtk.datasets.lamp.from_folder(path, task={task})"
+                f"{dataset_id} is not in {home}: unpack the archive of {model} from the folder "
+                f"data/ of https://github.com/kimdanny/Fair-RAG to {shared}, or load it from "
+                f"elsewhere with fairtk.datasets.lamp.from_folder(path, task={task})"
             )
-        file: Path | None = getattr(find(there[0], task, "dev", golds=True), what)
+        file: Path | None = getattr(find(folder, task, "dev", golds=True), what)
         if file is None:
-            raise FormatError(f"expected {task}_relevance_mapping.tsv, the labels", there[0])
+            raise FormatError(f"expected {task}_relevance_mapping.tsv, the labels", folder)
         return file
 
     return _assemble(

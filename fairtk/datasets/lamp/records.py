@@ -215,13 +215,7 @@ def to_doc(task: int, qid: str, entry: Mapping[str, Any], use_date: bool = False
     return DOC_TYPES[task](doc_id=f"{qid}/{pid}", date=date, **{**values, "text": text})
 
 
-Bad = list[tuple[str, str]]
-"""Why entries are left out, each with its docno; ``""`` where another entry has that docno."""
-
-
-def profile_docs(
-    task: int, qid: str, profile: list[Any], use_date: bool = False, bad: Bad | None = None
-) -> list[Any]:
+def profile_docs(task: int, qid: str, profile: list[Any], use_date: bool = False) -> list[Any]:
     """Return the documents of a profile, in file order.
 
     Args:
@@ -229,28 +223,18 @@ def profile_docs(
         qid: the query whose profile it is.
         profile: its raw entries.
         use_date: as in `to_doc`.
-        bad: takes what is wrong, instead of raising it.
 
     Raises:
         FormatError: an entry is malformed, or has the id of another one.
     """
     docs: dict[str, Any] = {}
     for number, item in enumerate(profile):
-        docno = ""
-        try:
-            entry = object_of(item, f"query {qid!r}, profile entry number {number}")
-            docno = f"{qid}/{entry.get('id')}"
-            doc = to_doc(task, qid, entry, use_date)
-            if doc.doc_id in docs:
-                raise FormatError(
-                    f"query {qid!r} has profile entries with the same id: {doc.doc_id!r} (as "
-                    "qid/pid)"
-                )
-        except FormatError as error:
-            if bad is None:
-                raise
-            bad.append((str(error), "" if docno in docs else docno))
-            continue
+        entry = object_of(item, f"query {qid!r}, profile entry number {number}")
+        doc = to_doc(task, qid, entry, use_date)
+        if doc.doc_id in docs:
+            raise FormatError(
+                f"query {qid!r} has profile entries with the same id: {doc.doc_id!r} (as qid/pid)"
+            )
         docs[doc.doc_id] = doc
     return list(docs.values())
 

@@ -26,7 +26,8 @@ from fairtk.io import (
     open_axes,
     series,
 )
-from fairtk.measures import bounds_of, parse, short_names
+from fairtk.measures import bounds_of, parse
+from fairtk.measures.params import short_name
 from fairtk.report import mean_intervals
 from fairtk.studies.fair_rag.tables import (
     AE_D,
@@ -414,7 +415,7 @@ def correlation(
 
 
 def _axis(name: str) -> str:
-    return AXES.get(name) or short_names([name])[name]
+    return AXES.get(name) or short_name(name)
 
 
 def _bounds(name: str) -> tuple[float, float]:

@@ -122,8 +122,8 @@ def read_tasks(
     """Return the tasks in a folder, or of a dataset's id.
 
     Args:
-        source: an id such as ``lamp/4/dev``, or a folder (or zip) with LaMP's files; for several
-            tasks one with a folder ``LaMP_4`` each, or an archive of published labels.
+        source: an id such as ``lamp/4/dev``, or a folder with LaMP's files; for several tasks one
+            with a folder ``LaMP_4`` each, or a folder of published labels.
         numbers: the tasks, for a folder.
         split: in the names of a folder's files.
 
