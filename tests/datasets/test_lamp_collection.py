@@ -43,9 +43,9 @@ def test_what_is_written_is_read_as_the_same_collection(tmp_path):
 def test_bad_input(tmp_path):
     dataset = demo.load().dataset
     strange = pd.DataFrame({"qid": ["nobody"], "docno": ["nobody/1"], "label": [1]})
-    with pytest.raises(InputError, match=r"1 labeled queries are not in the dataset \('nobody'\)"):
+    with pytest.raises(InputError, match="'nobody'"):
         lamp.write_folder(dataset, strange, tmp_path)
     import ir_datasets
 
-    with pytest.raises(InputError, match="expected a LaMP dataset"):
+    with pytest.raises(InputError, match="LaMP"):
         lamp.task_of(ir_datasets.load("vaswani"))

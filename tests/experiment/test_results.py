@@ -67,7 +67,7 @@ def test_margins_are_tests_in_the_direction_of_the_measure(results):
     assert table[table["measure"] == "EE_R@3"]["p_equivalent"].isna().all()
     with pytest.raises(NotFoundError, match="measure"):
         results.compare(margin={"EE_D@5": 0.1})
-    with pytest.raises(ParameterError, match="margin must be"):
+    with pytest.raises(ParameterError, match="margin"):
         results.compare(margin=0)
 
 
@@ -101,12 +101,12 @@ def test_queries_needed_fall_with_the_samples(results):
 
 
 def test_compare_needs_a_known_baseline(results):
-    with pytest.raises(NotFoundError, match="unknown system 'fiar'; did you mean 'fair'"):
+    with pytest.raises(NotFoundError, match="'fiar'.*'fair'"):
         results.compare("fiar")
-    with pytest.raises(NotFoundError, match="did you mean 'wilcoxon'"):
+    with pytest.raises(NotFoundError, match="'wilcoxon'"):
         results.compare("fair", test="wilcox")
     none = fairtk.Experiment({"a": pd.DataFrame({"qid": ["q"]})}, pd.DataFrame({"qid": ["q"]}))
-    with pytest.raises(ParameterError, match="needs a baseline"):
+    with pytest.raises(ParameterError):
         none.compare()
 
 
@@ -130,7 +130,7 @@ def test_trade_off(results):
     axes = figure.axes[0]
     assert "EE_D@3 (lower is better)" in axes.get_xlabel()
     assert [label for _, label in axes.artists[0].labels] == results.systems
-    with pytest.raises(NotFoundError, match="did you mean 'EE_D@3'"):
+    with pytest.raises(NotFoundError, match="'EE_D@3'"):
         results.plot_trade_off("EE_D@5", "E(nDCG@3)")
 
 
@@ -149,12 +149,12 @@ def test_saved_and_loaded_they_are_the_same(results, tmp_path):
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["baseline"] == "a_b & <i>"
     (tmp_path / "out" / "values.parquet").unlink()
-    with pytest.raises(FormatError, match="values.parquet: .*missing"):
+    with pytest.raises(FormatError, match="values.parquet"):
         fairtk.Results.load(tmp_path / "out")
-    with pytest.raises(FormatError, match="no saved results here"):
+    with pytest.raises(FormatError):
         fairtk.Results.load(tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="cannot be written"):
+    with pytest.raises(StoreError):
         results.save(tmp_path / "file")
 
 
@@ -181,7 +181,7 @@ def test_saved_results_need_no_groups_until_they_are_measured_again(tmp_path):
     assert loaded.better(loaded.measures[0]) == "higher"
     loaded.save(tmp_path / "again")
     assert json.loads((tmp_path / "again" / "config.json").read_text()) == config
-    with pytest.raises(ParameterError, match="unknown groups 'side#00000000'"):
+    with pytest.raises(ParameterError, match="'side#00000000'"):
         _ = loaded.per_sample
 
 

@@ -162,7 +162,7 @@ def test_what_was_changed_is_refused(copy, damage):
 def test_a_ranking_is_checked_again_when_it_is_read(copy):
     results = open_results(copy)
     _swapped_rankings(copy)
-    with pytest.raises(FormatError, match=r"000.parquet.*not what was saved"):
+    with pytest.raises(FormatError, match="000.parquet"):
         results.rankings("one")
 
 

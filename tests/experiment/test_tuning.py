@@ -100,7 +100,7 @@ def test_what_is_trained_never_saw_the_fold_that_is_chosen_for():
     last = [(0, every - p, p) for p in parts]
     assert set(Memory.seen[:-3]) == pairs and len(Memory.seen) == 6 + 3
     assert Memory.seen[-3:] == last
-    with pytest.raises(ParameterError, match="three folds at least"):
+    with pytest.raises(ParameterError):
         fairtk.tune(lambda a: Memory(a), {"a": [0]}, TOPICS, QRELS, "RR", HALVES)
 
 

@@ -75,7 +75,7 @@ def test_columns_are_needed_when_they_are_read():
     found = Qrels(pd.DataFrame({"qid": ["q", "q"], "gold_answer": ["x", "x"]}), "EU")
     assert found.query.tolist() == [0, 0]
     for read in ("doc", "docnos", "labels"):
-        with pytest.raises(ColumnError, match=r"EU \(qrels\) needs the columns"):
+        with pytest.raises(ColumnError, match="EU"):
             getattr(found, read)
 
 

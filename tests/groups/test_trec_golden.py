@@ -45,7 +45,7 @@ def test_awrf(world, case):
     groups, _ = groups_of(world, case["dims"])
     target = target_of(case, groups)
     if len(set(case["ranking"])) < len(case["ranking"]):  # marked: refused here
-        with pytest.raises(DuplicateError, match="occurs twice"):
+        with pytest.raises(DuplicateError):
             exposure_of(groups, run_of([case["ranking"]]))
         return
     exposure = exposure_of(groups, run_of([case["ranking"]]))

@@ -53,7 +53,7 @@ def test_equal_figures_give_equal_files(tmp_path, kind):
 
 def test_what_cannot_be_written(tmp_path):
     figure = drawing.new_figure((2, 2), "a test")
-    with pytest.raises(ParameterError, match=r"ends with \.svg, \.pdf or \.png; found 'a.bmp'"):
+    with pytest.raises(ParameterError, match="'a.bmp'"):
         drawing.write_figure(figure, tmp_path / "a.bmp")
     with pytest.raises(InputError, match="missing"):
         drawing.write_figure(figure, tmp_path / "missing" / "a.svg")
@@ -61,7 +61,7 @@ def test_what_cannot_be_written(tmp_path):
 
 def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"a test needs the package 'matplotlib'"):
+    with pytest.raises(MissingExtraError, match="'matplotlib'"):
         drawing.new_figure((2, 2), "a test")
 
 

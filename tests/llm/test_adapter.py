@@ -81,11 +81,11 @@ def test_a_whole_backend_is_used_as_it_is():
 
 def test_what_is_no_backend():
     for nothing in ("google/flan-t5-small", None, HuggingFaceSeq2Seq):
-        with pytest.raises(ParameterError, match="backend must be .*FlanT5"):
+        with pytest.raises(ParameterError, match="backend"):
             as_backend(nothing)
-    with pytest.raises(InputError, match="'short' must return one answer per prompt: got 1"):
+    with pytest.raises(InputError, match="'short'"):
         CallableBackend(lambda prompts: prompts[:1], name="short").generate(["a", "b"])
-    with pytest.raises(InputError, match="must return a list .* found the text 'xy'"):
+    with pytest.raises(InputError, match="found the.*'xy'"):
         CallableBackend(lambda prompts: "xy", name="text").generate(["a", "b"])
-    with pytest.raises(InputError, match="must return strings .*found None"):
+    with pytest.raises(InputError, match="found None"):
         CallableBackend(lambda prompts: [None], name="none").generate(["a"])

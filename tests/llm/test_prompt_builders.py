@@ -55,22 +55,22 @@ def test_builders_are_equal_by_options_and_print_them():
 
 
 def test_wrong_names_and_options():
-    with pytest.raises(NotFoundError, match="unknown prompt 'lamp4'; did you mean 'lamp-4'"):
+    with pytest.raises(NotFoundError, match="prompt 'lamp4'.*'lamp-4'"):
         prompts.get("lamp4")
-    with pytest.raises(ParameterError, match="no option 'trunkate'; did you mean 'truncate'"):
+    with pytest.raises(ParameterError, match="'trunkate'.*'truncate'"):
         prompts.get("lamp-4", trunkate="fair-rag")
-    with pytest.raises(ParameterError, match="'keep-question' or 'fair-rag'; found 'head'"):
+    with pytest.raises(ParameterError, match="'keep-question'.*'fair-rag'.*'head'"):
         prompts.get("lamp-4", truncate="head")
-    with pytest.raises(ParameterError, match="'template' needs the option 'template'"):
+    with pytest.raises(ParameterError, match="'template'.*'template'"):
         prompts.get("template")
-    with pytest.raises(ParameterError, match="prompt must be a name"):
+    with pytest.raises(ParameterError, match="prompt"):
         prompts.as_builder(7)
 
 
 def test_missing_field_and_missing_marker():
-    with pytest.raises(InputError, match="'lamp-2' needs the document field 'tag'; found: .'text'"):
+    with pytest.raises(InputError, match="'lamp-2'.*'tag'.*'text'"):
         prompts.get("lamp-2")("Q", [{"text": "D"}], None)
-    with pytest.raises(InputError, match="'lamp-1' puts titles before the words"):
+    with pytest.raises(InputError, match="'lamp-1'"):
         prompts.get("lamp-1")("Which one?", [{"title": "T"}], None)
 
 

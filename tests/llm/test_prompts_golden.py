@@ -57,7 +57,7 @@ def test_every_published_prompt_is_rebuilt(cases):
 def test_where_the_published_code_raises(cases):
     index_error, no_documents = (case for case in cases if "error" in case)
     assert (index_error["error"], no_documents["error"]) == ("IndexError", "ZeroDivisionError")
-    with pytest.raises(InputError, match="which reference is related.*keep-question"):
+    with pytest.raises(InputError):
         prompts.get("lamp-1", truncate="fair-rag")(
             index_error["question"], index_error["documents"], Words()
         )

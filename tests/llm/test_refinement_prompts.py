@@ -48,7 +48,7 @@ def test_answers():
 
 
 def test_errors():
-    with pytest.raises(ParameterError, match="max_keywords must be at least 1"):
+    with pytest.raises(ParameterError, match="max_keywords"):
         prompts.get("refine", max_keywords=0)
-    with pytest.raises(ParameterError, match="give it to QueryRefiner or FairQR"):
+    with pytest.raises(ParameterError, match="QueryRefiner"):
         prompts.as_builder(prompts.get("refine"))

@@ -114,7 +114,7 @@ def test_documents_are_dropped_from_the_bottom_when_shares_become_too_short():
 
 
 def test_a_window_that_does_not_hold_the_own_words_is_an_error():
-    with pytest.raises(InputError, match="own words of the prompt 'rag' take .* model takes 3"):
+    with pytest.raises(InputError, match="prompt 'rag'"):
         prompts.get("rag")("what?", [], Halves(4))
 
 
@@ -123,5 +123,5 @@ def test_no_tokenizer_or_no_window_means_no_cut():
     whole = prompts.get("rag")("what?", documents, None)
     assert "long " * 2000 in whole
     assert prompts.get("rag")("what?", documents, Halves(10**30)) == whole
-    with pytest.raises(InputError, match="truncate='fair-rag'.*max_prompt_tokens"):
+    with pytest.raises(InputError, match="'fair-rag'"):
         prompts.get("lamp-7", truncate="fair-rag")("what?", documents, None)

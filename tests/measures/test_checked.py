@@ -70,7 +70,7 @@ def test_all_queries_at_once(given, message):
 
 
 def test_the_end_of_the_program_is_not_the_measures_to_call():
-    with pytest.raises(MeasureError, match=r"qid 'q1' calls sys.exit\('bye'\)"):
+    with pytest.raises(MeasureError, match="qid 'q1'.*'bye'"):
         calc(measure(lambda qid: sys.exit("bye")))
     with pytest.raises(MeasureError, match=r"measure Odd .*calls sys.exit\(None\)"):
         calc(measure(lambda qid: sys.exit()) * (nDCG_TREC @ 5))

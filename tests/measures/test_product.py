@@ -27,7 +27,7 @@ def test_the_cutoff_goes_to_the_factors_that_have_none():
     # Python reads a @ 2 * b @ 1 as ((a @ 2) * b) @ 1
     assert nDCG @ 2 * EE_R @ 1 == Product(left="nDCG@2", right="EE_R@1")
     assert (nDCG * EE_R) @ 1 == Product(left="nDCG@1", right="EE_R@1")
-    with pytest.raises(ParameterError, match="both factors have a cutoff"):
+    with pytest.raises(ParameterError):
         (nDCG @ 2 * (EE_R @ 1)) @ 5
 
 
@@ -41,7 +41,7 @@ def test_forms():
 
 
 def test_directions_must_agree():
-    with pytest.raises(ParameterError, match="has no direction"):
+    with pytest.raises(ParameterError):
         nDCG @ 2 * (EE_D @ 1)
     with pytest.raises(TypeError):
         2 * EE_R

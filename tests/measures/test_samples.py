@@ -152,7 +152,7 @@ def test_rows_with_samples_that_do_not_overlap():
         refuse_samples(measures, Run(as_frame(run, "score", "run"), "run", either=True))
 
     rows = list(theirs(CUT)[["query_id", "doc_id", "score", "sample"]].itertuples(index=False))
-    with pytest.raises(InputError, match="the column 'sample'"):
+    with pytest.raises(InputError, match="column 'sample'"):
         refuse([AP], rows)
     docs = [ScoredDoc("q", "a", 1.0), ScoredDoc("r", "a", 1.0), ScoredDoc("q", "b", 0.5)]
     refuse([AP], docs)

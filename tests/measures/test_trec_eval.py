@@ -85,5 +85,5 @@ def test_rows_of_labels_keep_their_iteration_and_stand_once():
     rows = [ir_measures.Qrel("q", "a", 1, "x"), ir_measures.Qrel("q", "b", 0, "x")]
     run = [ir_measures.ScoredDoc("q", d, s) for d, s in (("b", 2.0), ("a", 1.0))]
     assert ir_measures.calc_aggregate([AP], rows, run) == {AP: 0.5}  # a at the second rank
-    with pytest.raises(InputError, match="docno 'a' twice for qid 'q'"):
+    with pytest.raises(InputError, match="docno 'a'.*qid 'q'"):
         ir_measures.calc_aggregate([AP], [*rows, rows[0]], run)

@@ -80,7 +80,7 @@ def test_it_is_the_mean_over_pairs_of_samples(seed, n_samples, browsing, grouped
 def test_one_sample_is_an_error_and_no_sample_is_a_policy():
     run = pd.concat([run_of([["a", "b"], ["b", "c"]]), run_of([["a", "b"]], "r")])
     qrels = pd.concat([QRELS, QRELS.assign(query_id="r")])
-    with pytest.raises(InputError, match="qid 'r' has one sample .* estimator='plain'"):
+    with pytest.raises(InputError, match="qid 'r'.*'plain'"):
         value(EE_D(estimator="unbiased") @ 2, run, qrels)
     fixed = run_of([["a", "b"]]).drop(columns="sample")
     assert value(EE_D(estimator="unbiased") @ 2, fixed) == 1.0
@@ -96,9 +96,9 @@ def test_a_query_that_the_run_lacks_gets_the_worst_value():
 def test_strings_and_what_does_not_go_together():
     measure = EE_D(estimator="unbiased") @ 5
     assert ir_measures.parse_measure(repr(measure)) == measure
-    with pytest.raises(ParameterError, match="EE_R has no parameter 'estimator'"):
+    with pytest.raises(ParameterError, match="EE_R.*'estimator'"):
         EE_R(estimator="unbiased")
-    with pytest.raises(ParameterError, match="goes with variant='paper'"):
+    with pytest.raises(ParameterError, match="'paper'"):
         EE_D(estimator="unbiased", variant="fair-rag") @ 5
     with pytest.raises(ParameterError, match="estimator"):
         EE_D(estimator="jackknife")

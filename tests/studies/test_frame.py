@@ -66,7 +66,7 @@ def test_kinds_of_values(read, kind, right, wrong):
     for value in right:
         assert read(f"key = {value}", {"key": kind, "other": kind}).keys() == {"key"}
     for value in wrong:
-        with pytest.raises(FormatError, match="'key' must be .*; found"):
+        with pytest.raises(FormatError, match="'key'"):
             read(f"key = {value}", {"key": kind})
 
 

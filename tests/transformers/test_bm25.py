@@ -173,27 +173,27 @@ def test_empty_frames_have_the_output_columns():
 def test_missing_texts_are_named(bad):
     run = frame([("q1", "a", ["a"]), ("q2", "a", ["a", "b"])]).astype(object)
     run.loc[2, "text"] = bad
-    with pytest.raises(InputError, match=r"the text of qid 'q2', docno 'd001' must be a string"):
+    with pytest.raises(InputError, match="qid 'q2'.*docno 'd001'"):
         BM25Scorer()(run)
 
 
 def test_bad_queries_are_named():
     run = frame([("q1", "a", ["a", "b"])])
-    with pytest.raises(InputError, match=r"qid 'q1' must have one query .* found 'c' at docno"):
+    with pytest.raises(InputError, match="qid 'q1'.*'c'"):
         BM25Scorer()(run.assign(query=["a", "c"]))
-    with pytest.raises(InputError, match=r"query of qid 'q1', docno 'd001' must be a string"):
+    with pytest.raises(InputError, match="qid 'q1'.*docno 'd001'"):
         BM25Scorer()(run.assign(query=["a", None]))
 
 
 def test_bad_frames():
     run = frame([("q", "a", ["a", "b"])])
-    with pytest.raises(TransformerInputError, match=r"BM25Scorer needs .*missing: \['text'\]"):
+    with pytest.raises(TransformerInputError, match="BM25Scorer.*'text'"):
         BM25Scorer()(run.drop(columns="text"))
-    with pytest.raises(ColumnError, match="BM25Scorer takes one ranking per query"):
+    with pytest.raises(ColumnError, match="BM25Scorer"):
         BM25Scorer()(run.assign(sample=0))
     with pytest.raises(DuplicateError, match="docno 'd000'"):
         BM25Scorer()(run.assign(docno="d000"))
-    with pytest.raises(InputError, match="qid is missing"):
+    with pytest.raises(InputError):
         BM25Scorer()(run.assign(qid=["q", None]))
 
 

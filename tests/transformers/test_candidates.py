@@ -107,7 +107,7 @@ def test_queries_without_candidates_are_named(dataset):
     with pytest.warns(DataWarning, match=both):
         out = Candidates(dataset)(topics("x", "31", "5", "y"))
     assert set(out["qid"]) == {"31"} and len(out) == 3
-    with pytest.warns(DataWarning, match=r"does not have qids '031'; 1 of 1 .*look like '31'"):
+    with pytest.warns(DataWarning, match="'031'.*1 of 1.*'31'"):
         assert len(Candidates(dataset)(topics("031"))) == 0
 
 
@@ -141,18 +141,18 @@ def test_a_pipeline_scores_inside_each_profile(dataset):
 
 
 def test_bad_topics(dataset):
-    with pytest.raises(DuplicateError, match=r"qid '31' occurs twice .* one row per query"):
+    with pytest.raises(DuplicateError, match="qid '31'"):
         Candidates(dataset)(topics("31", "312", "31"))
-    with pytest.raises(TransformerInputError, match=r"Candidates needs the columns \['qid'\]"):
+    with pytest.raises(TransformerInputError, match="Candidates.*'qid'"):
         Candidates(dataset)(pd.DataFrame({"query": ["x"]}))
 
 
 def test_bad_datasets():
-    with pytest.raises(NotFoundError, match="did you mean 'lamp/4/dev'"):
+    with pytest.raises(NotFoundError, match="'lamp/4/dev'"):
         Candidates("lamp/4/def")
-    with pytest.raises(InputError, match="has no scoreddocs"):
+    with pytest.raises(InputError):
         Candidates("antique/test")
-    with pytest.raises(InputError, match="needs a dataset id"):
+    with pytest.raises(InputError):
         Candidates(None)
 
 
@@ -201,5 +201,5 @@ def test_any_dataset_with_scoreddocs():
 
 def test_a_candidate_that_is_no_document():
     source = ir_datasets.Dataset(Docs(), Queries(), Scored(("d1", 1.0), ("gone", 3.0)))
-    with pytest.raises(InputError, match="not among the docs: 'gone'"):
+    with pytest.raises(InputError, match="'gone'"):
         Candidates(source)(topics("q"))

@@ -131,13 +131,13 @@ def test_settings_out_of_range(settings, message):
 
 def test_broken_runs():
     exact = PlackettLuceExposure()
-    with pytest.raises(InputError, match=r"PlackettLuceExposure.*'q1', docno 'b' is nan"):
+    with pytest.raises(InputError, match="'q1'.*docno 'b'"):
         exact(RUN.assign(score=[4, np.nan, 2, 1, 3, 2, 1]))
     with pytest.raises(DuplicateError, match="twice"):
         exact(pd.concat([RUN, RUN.head(1)]))
-    with pytest.raises(ColumnError, match="missing: .'score'"):
+    with pytest.raises(ColumnError, match="'score'"):
         exact(RUN.drop(columns="score"))
-    with pytest.raises(ColumnError, match="sampled already"):
+    with pytest.raises(ColumnError):
         exact(RUN.assign(sample=0))
 
 

@@ -115,26 +115,24 @@ def test_input_is_left_alone():
 
 
 def test_broken_labels():
-    with pytest.raises(
-        InputError, match=r"OracleSampler \(qrels\) needs a DataFrame; found a dict"
-    ):
+    with pytest.raises(InputError, match="OracleSampler"):
         OracleSampler({})
-    with pytest.raises(ColumnError, match=r"OracleSampler \(qrels\) .*missing: \['label'\]"):
+    with pytest.raises(ColumnError, match="'label'"):
         OracleSampler(QRELS.drop(columns="label"))
-    with pytest.raises(InputError, match="label of qid 'q1', docno 'b' is nan"):
+    with pytest.raises(InputError, match="qid 'q1'.*docno 'b'"):
         OracleSampler(QRELS.assign(label=[math.nan, 1, 1, 1, 1]))
-    with pytest.raises(InputError, match="label of qid 'q1', docno 'b' is 'high'"):
+    with pytest.raises(InputError, match="qid 'q1'.*docno 'b'.*'high'"):
         OracleSampler(QRELS.assign(label="high"))
-    with pytest.raises(DuplicateError, match="docno 'b' twice for qid 'q1'"):
+    with pytest.raises(DuplicateError, match="docno 'b'.*qid 'q1'"):
         OracleSampler(pd.concat([QRELS, QRELS.head(1)]))
 
 
 def test_broken_settings_and_runs():
-    with pytest.raises(ParameterError, match="OracleSampler: n_samples must be"):
+    with pytest.raises(ParameterError, match="OracleSampler: n_samples"):
         OracleSampler(QRELS, n_samples=0)
-    with pytest.raises(ParameterError, match="OracleSampler: cutoff must be"):
+    with pytest.raises(ParameterError, match="OracleSampler: cutoff"):
         OracleSampler(QRELS, cutoff=-1)
-    with pytest.raises(ColumnError, match="OracleSampler takes one ranking"):
+    with pytest.raises(ColumnError, match="OracleSampler"):
         OracleSampler(QRELS)(RUN.assign(sample=0))
-    with pytest.raises(InputError, match="OracleSampler: the score of qid 'q1', docno 'a'"):
+    with pytest.raises(InputError, match="qid 'q1'.*docno 'a'"):
         OracleSampler(QRELS)(RUN.assign(score=math.nan))

@@ -99,7 +99,7 @@ def test_a_reader_that_returns_one_row_per_query(joint):
 @BOTH
 def test_a_reader_with_two_answers_for_a_ranking(joint):
     twice = pt.apply.generic(lambda inp: inp[["qid"]].assign(qanswer="x"))
-    with pytest.raises(InputError, match="several answers for the qid"):
+    with pytest.raises(InputError):
         PerSample(twice, joint=joint)(SAMPLED)
 
 
@@ -165,31 +165,31 @@ def test_equality():
 
 
 def test_errors():
-    with pytest.raises(ParameterError, match="PerSample needs a PyTerrier transformer"):
+    with pytest.raises(ParameterError, match="PerSample"):
         PerSample(lambda inp: inp)
-    with pytest.raises(ColumnError, match="'sample' must be an integer from 0; found float64"):
+    with pytest.raises(ColumnError, match="'sample'.*found float64"):
         PerSample(Reverse())(SAMPLED.assign(sample=0.5))
     mixed = pd.concat([SAMPLED, RUN])
-    with pytest.raises(InputError, match="PerSample: sampled .*'sample' is missing for qid '1'"):
+    with pytest.raises(InputError, match="'sample'.*qid '1'"):
         PerSample(Reverse())(mixed)
-    with pytest.raises(ColumnError, match="PerSample needs the columns"):
+    with pytest.raises(ColumnError, match="PerSample"):
         PerSample(Reverse())(SAMPLED.drop(columns="qid"))
 
 
 @BOTH
 def test_what_the_transformer_returns_is_checked(joint):
     without_qid = pt.apply.generic(lambda inp: inp.drop(columns="qid"))
-    with pytest.raises(ColumnError, match=r"the output of .* in PerSample .*\['qid'\]"):
+    with pytest.raises(ColumnError, match="'qid'"):
         PerSample(without_qid, joint=joint)(SAMPLED)
     other_qid = pt.apply.generic(lambda inp: inp.assign(qid="new"))
-    with pytest.raises(InputError, match="returned the qid 'new', which is not in its input"):
+    with pytest.raises(InputError, match="qid 'new'"):
         PerSample(other_qid, joint=joint)(SAMPLED)
-    with pytest.raises(InputError, match="a column 'sample' already"):
+    with pytest.raises(InputError, match="column 'sample'"):
         PerSample(FairSampler(n_samples=2), joint=joint)(SAMPLED)
 
 
 def test_samples_below_zero_are_refused():
-    with pytest.raises(ColumnError, match="must be an integer from 0; found -1"):
+    with pytest.raises(ColumnError, match="found -1"):
         PerSample(Reverse())(SAMPLED.assign(sample=SAMPLED["sample"] - 1))
 
 
@@ -197,8 +197,8 @@ def test_what_stands_twice_in_a_sample_is_refused():
     run = pd.DataFrame(
         {"qid": "1", "sample": 0, "docno": ["a", "b"], "score": [2.0, 1.0], "rank": [0, 0]}
     )
-    with pytest.raises(DuplicateError, match="PerSample: rank 0 occurs twice"):
+    with pytest.raises(DuplicateError, match="rank 0"):
         PerSample(pt.Transformer.identity())(run)
-    with pytest.raises(InputError, match="PerSample: docno 'b.ud800' "):
+    with pytest.raises(InputError, match="docno 'b.ud800'"):
         docno = pd.Series(["a", "b\ud800"], dtype=object)
         PerSample(pt.Transformer.identity())(run.assign(rank=[0, 1], docno=docno))

@@ -114,8 +114,8 @@ def test_its_failed_calls_are_no_answers(tmp_path, capsys):
 
     run = sampled()
     with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
-        with pytest.raises(NoAnswerError, match="qid '2': .*calls to the backend 'toy' failed"):
+        with pytest.raises(NoAnswerError, match="qid '2'.*'toy'"):
             Generator(backend(server))(run)
-        with pytest.raises(NoAnswerError, match="qid '2': .*the call failed .ERROR::other"):
+        with pytest.raises(NoAnswerError, match="qid '2'"):
             Generator(ledger.wrap(backend(server)))(run)
         assert len(ledger) == len(set(run[run["qid"] == "1"].groupby("sample")["docno"].agg(tuple)))

@@ -78,16 +78,16 @@ def test_groups_by_query():
     by_qid = QueryRefiner(KeywordRefiner(TERMS, 1), group={"1": "m", "2": "f"})(frame)
     column = QueryRefiner(KeywordRefiner(TERMS, 1))(frame.assign(group=["m", "f"]))
     assert by_qid["query"].tolist() == column["query"].tolist() == ["space he", "chess she"]
-    with pytest.raises(InputError, match="qid '2' needs a text as 'group'; found None"):
+    with pytest.raises(InputError, match="qid '2'.*'group'.*found None"):
         QueryRefiner(KeywordRefiner(TERMS), group={"1": "m"})(frame)
-    with pytest.raises(ColumnError, match="missing: .'group'"):
+    with pytest.raises(ColumnError, match="'group'"):
         QueryRefiner(KeywordRefiner(TERMS))(frame)
 
 
 def test_what_cannot_be_read_is_missing_and_named():
     model = scripted({"a": "women, space", "b": "I'm sorry, I can't.", "c": "", "d": "x " * 10_000})
     frame = topics(*zip("1234", "abcd", strict=True))
-    with pytest.warns(DataWarning, match="3 of 4 queries .*'2: the model refused.*'3: .*empty"):
+    with pytest.warns(DataWarning, match="3 of 4"):
         out = QueryRefiner(model, group="f")(frame)
     assert out[["qid", "query", "query_0"]].values.tolist() == [["1", "women space", "a"]]
     with pytest.warns(DataWarning, match="1 of 1"):
@@ -97,19 +97,19 @@ def test_what_cannot_be_read_is_missing_and_named():
 
 def test_bad_input():
     refiner = QueryRefiner(KeywordRefiner(TERMS), group="f")
-    with pytest.raises(DuplicateError, match="qid '1' occurs twice"):
+    with pytest.raises(DuplicateError, match="qid '1'"):
         refiner(topics(("1", "a"), ("1", "b")))
-    with pytest.raises(ColumnError, match="has the column 'docno'"):
+    with pytest.raises(ColumnError, match="column 'docno'"):
         refiner(topics(("1", "a"), docno=["d"]))
-    with pytest.raises(InputError, match="qid '1' needs a text as 'query'; found None"):
+    with pytest.raises(InputError, match="qid '1'.*'query'.*found None"):
         refiner(topics(("1", None)))
-    with pytest.raises(InputError, match="no terms for the group 'x'"):
+    with pytest.raises(InputError, match="group 'x'"):
         QueryRefiner(KeywordRefiner(TERMS), group="x")(topics(("1", "a")))
-    with pytest.raises(ParameterError, match="prompt must be a refinement prompt"):
+    with pytest.raises(ParameterError, match="prompt"):
         QueryRefiner(KeywordRefiner(TERMS), group="f", prompt="rag")
-    with pytest.raises(ParameterError, match="group must be a name"):
+    with pytest.raises(ParameterError, match="group"):
         QueryRefiner(KeywordRefiner(TERMS), group=3)
-    with pytest.raises(ParameterError, match="backend must be"):
+    with pytest.raises(ParameterError, match="backend"):
         QueryRefiner(3, group="f")
 
 

@@ -230,7 +230,7 @@ def test_print_and_equality():
     spread = FairSampler(method="stratified")
     assert repr(spread).endswith("seed=42, method='stratified')")
     assert spread != FairSampler() and FairSampler(method="independent") == FairSampler()
-    with pytest.raises(InputError, match="unknown method of FairSampler 'sobol'"):
+    with pytest.raises(InputError, match="'sobol'"):
         FairSampler(method="sobol")
     assert FairSampler(alpha=2) == FairSampler(alpha=2.0)
     assert hash(FairSampler(alpha=2)) == hash(FairSampler(alpha=2.0))
@@ -269,30 +269,30 @@ def test_numpy_numbers_are_numbers():
 
 
 def test_missing_column():
-    with pytest.raises(ColumnError, match=r"FairSampler needs .*missing: \['score'\]"):
+    with pytest.raises(ColumnError, match="FairSampler.*'score'"):
         FairSampler()(make_run([1.0]).drop(columns="score"))
 
 
 def test_sampled_run():
     sampled = FairSampler(n_samples=2)(make_run([1.0, 2.0]))
-    with pytest.raises(ColumnError, match="FairSampler takes one ranking .* sampled already"):
+    with pytest.raises(ColumnError, match="FairSampler"):
         FairSampler()(sampled)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_score_that_is_not_finite(bad):
-    with pytest.raises(InputError, match="FairSampler: the score of qid 'q1', docno 'd1'"):
+    with pytest.raises(InputError, match="qid 'q1'.*docno 'd1'"):
         FairSampler()(make_run([1.0, bad, 0.0]))
 
 
 def test_duplicate_document():
     run = pd.concat([make_run([2.0, 1.0]), make_run([0.5])])
-    with pytest.raises(DuplicateError, match="FairSampler: .*qid 'q1', docno 'd0'"):
+    with pytest.raises(DuplicateError, match="qid 'q1'.*docno 'd0'"):
         FairSampler()(run)
 
 
 def test_ranks_against_scores():
-    with pytest.raises(InputError, match="FairSampler: ranks disagree with scores"):
+    with pytest.raises(InputError, match="FairSampler"):
         FairSampler()(make_run([1.0, 2.0]).assign(rank=[0, 1]))
 
 

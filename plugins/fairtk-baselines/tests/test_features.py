@@ -177,7 +177,7 @@ def test_bad_rows_are_named(change, error, named):
 
 
 def test_vectors_that_are_not_finite():
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError):
         Features(FixedEncoder()).transform(run([("1", "1 0", "a", 1.0, "nan 0")]))
 
 

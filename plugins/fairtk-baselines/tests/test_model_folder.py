@@ -58,5 +58,5 @@ def test_only_data_files_in_the_folder_are_read(tmp_path):
     save(tmp_path, 1)
     assert TOYS.place(tmp_path, "toy-1.txt").read_text() == "1"
     for name in ("toy-/../../x.txt", "other.txt", 3, None):
-        with pytest.raises(FormatError, match="no name like"):
+        with pytest.raises(FormatError):
             TOYS.place(tmp_path, name)

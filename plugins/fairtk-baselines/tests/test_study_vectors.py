@@ -100,7 +100,7 @@ class TestWithoutColumns(TransformerContract):
 def test_without_columns_that_are_not_there():
     assert list(WithoutColumns("a", "none")(pd.DataFrame({"a": [1], "b": [2]})).columns) == ["b"]
     for wrong in ((), (["text"],)):
-        with pytest.raises(InputError, match="names of columns"):
+        with pytest.raises(InputError):
             WithoutColumns(*wrong)
 
 

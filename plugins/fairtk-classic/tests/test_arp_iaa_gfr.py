@@ -33,10 +33,10 @@ def test_arp_by_hand():
 
 
 def test_arp_undefined():
-    with pytest.warns(UndefinedWarning, match="in no mixed pair"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(arp("pxp", levels=["p", "x", "y"]))
     assert arp("pxp", levels=["p", "x", "y"], empty="skip") == pytest.approx(0)
-    with pytest.warns(UndefinedWarning, match="fewer than two groups"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(arp("ppp", levels=["p", "x"], empty="skip"))
 
 
@@ -64,9 +64,9 @@ def test_iaa_reads_all_rankings():
 
 
 def test_iaa_undefined():
-    with pytest.warns(UndefinedWarning, match="no relevant document"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(value(IAA, ["a"], {"a": 0}))
-    with pytest.raises(ParameterError, match="needs a cutoff"):
+    with pytest.raises(ParameterError):
         value(IAA(browsing="MU"), ["a"])
 
 
@@ -145,15 +145,15 @@ def test_gfr_of_unknown_groups_is_even():
 
 def test_gfr_undefined_and_wrong():
     ask = GFR(groups=MADE, target=EVEN)
-    with pytest.warns(UndefinedWarning, match="no relevant document in the labels"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(value(ask, ["a"], {"a": 0}))
-    with pytest.raises(InputError, match="docno 'b' is 2, above max_label=1"):
+    with pytest.raises(InputError, match="docno 'b'.*max_label=1"):
         value(ask, ["a"], {"a": 1, "b": 2})
-    with pytest.raises(ParameterError, match="similarity must be one of 'JSD', .*found 'KL'"):
+    with pytest.raises(ParameterError, match="similarity.*'JSD'.*'KL'"):
         GFR(similarity="KL")
-    with pytest.raises(ParameterError, match="one for each of .'toy'.; found .'JSD', 'NMD'."):
+    with pytest.raises(ParameterError, match="'toy'.*found ..*'JSD'.*'NMD'"):
         GFR(groups=MADE, similarity="JSD,NMD")
-    with pytest.raises(ParameterError, match="fewer than two known levels"):
+    with pytest.raises(ParameterError):
         GFR(groups=groups({"a": "x"}))
-    with pytest.raises(ParameterError, match="needs a target"):
+    with pytest.raises(ParameterError):
         value(GFR(groups=MADE), ["a"])

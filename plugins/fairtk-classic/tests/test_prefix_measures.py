@@ -93,11 +93,11 @@ def test_documents_without_a_group_are_left_out(measure):
 
 @pytest.mark.parametrize("measure", [rND, rKL, rRD])
 def test_undefined(measure):
-    with pytest.warns(UndefinedWarning, match="fewer than step=10 documents.*'q'"):
+    with pytest.warns(UndefinedWarning, match="step=10.*'q'"):
         assert np.isnan(of(measure, "pxx"))
-    with pytest.warns(UndefinedWarning, match="one group, or a single prefix"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(of(measure, "xxxxxx", step=2))  # 0 / 0, not a flattering 0
-    with pytest.warns(UndefinedWarning, match="one group, or a single prefix"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(of(measure, "pxx", step=3))
     with pytest.warns(match="none of the documents|known for under half"):
         assert np.isnan(of(measure, "...", step=2))
@@ -114,13 +114,13 @@ def test_one_group_alone_has_a_value_against_a_target():
 
 
 def test_rrd_is_for_a_minority():
-    with pytest.warns(UndefinedWarning, match="more than half"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(of(rRD, "pppxxp", step=2))
 
 
 def test_rrd_counts_documents():
     made = groups({"a": {"p": 0.5, "x": 0.5}, "b": "x", "c": "x"})
-    with pytest.raises(InputError, match="docno 'a' belongs to 'p' in part"):
+    with pytest.raises(InputError, match="docno 'a'.*'p'"):
         value(rRD(groups=made, protected="p", step=2), ["a", "b", "c"])
 
 
@@ -155,10 +155,10 @@ def test_fair_of_protected_documents_alone_is_one():
 
 
 def test_fair_undefined():
-    with pytest.warns(UndefinedWarning, match="0 or 1 for 'p'"):
+    with pytest.warns(UndefinedWarning, match="'p'"):
         assert np.isnan(of(FAIR_prefix, "xxx"))  # the catalog has no protected document
     made = groups({"a": "p", "b": "x"})
-    with pytest.raises(ParameterError, match="p or target, not both"):
+    with pytest.raises(ParameterError):
         FAIR_prefix(groups=made, p=0.5, target=target({"p": 0.5, "x": 0.5}, made))
 
 
@@ -171,14 +171,14 @@ def test_binomial_cdf_is_the_sum():
 @pytest.mark.parametrize("measure", [rND, rKL, rRD, FAIR_prefix])
 def test_the_level_is_named(measure):
     made = groups({"a": "p", "b": "x"})
-    with pytest.raises(ParameterError, match="has no level 'z' to protect; it has 'p', 'x'"):
+    with pytest.raises(ParameterError, match="'z'.*'p'.*'x'"):
         measure(groups=made, protected="z")
-    with pytest.raises(ParameterError, match="protected=.*with one of 'p', 'x'"):
+    with pytest.raises(ParameterError, match="'p'.*'x'"):
         value(measure(groups=made), ["a", "b"])
-    with pytest.raises(ParameterError, match="needs groups"):
+    with pytest.raises(ParameterError):
         value(measure(), ["a", "b"])
 
 
 def test_step():
-    with pytest.raises(ParameterError, match="step must be at least 2"):
+    with pytest.raises(ParameterError, match="step"):
         rND(step=1)

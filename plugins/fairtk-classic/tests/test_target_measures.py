@@ -71,7 +71,7 @@ def test_unknown_groups():
     assert value(asked, ranking) == pytest.approx(0)
     # dropped, the target of a is 1/2 and its share is 1/2
     assert value(Skew(groups=made, target=even, group="a"), ranking) == pytest.approx(0)
-    with pytest.raises(ParameterError, match="with one of 'a', 'b'; found '@UNKNOWN'"):
+    with pytest.raises(ParameterError, match="'a'.*'b'.*'@UNKNOWN'"):
         Skew(groups=made, target=even, group="@UNKNOWN")
     # spread evenly: d2 is half a, half b
     asked = Skew(groups=made, target=even, group="a", unlabeled="uniform", cutoff=2)
@@ -85,17 +85,17 @@ def test_documents_of_several_groups_count_in_part():
 
 
 def test_undefined():
-    with pytest.warns(UndefinedWarning, match="minus infinity .smoothing=0.01.*'q'"):
+    with pytest.warns(UndefinedWarning, match="smoothing=0.01.*'q'"):
         assert np.isnan(of(MinSkew, "aa", HALF))
-    with pytest.warns(UndefinedWarning, match="minus infinity"):
+    with pytest.warns(UndefinedWarning):
         assert np.isnan(of(Skew, "aa", HALF, group="b"))
     for measure in (NDKL, MaxSkew):
-        with pytest.warns(UndefinedWarning, match="gives nothing to a group that is shown"):
+        with pytest.warns(UndefinedWarning):
             assert np.isnan(of(measure, "ab", {"a": 1.0, "b": 0.0}))
     for measure in (NDKL, MaxSkew, MinSkew):
         with (
-            pytest.warns(UndefinedWarning, match="none of the documents in the ranking"),
-            pytest.warns(DataWarning, match="0 of 2 for qid 'q'"),
+            pytest.warns(UndefinedWarning),
+            pytest.warns(DataWarning, match="0 of 2.*qid 'q'"),
         ):
             assert np.isnan(of(measure, "..", HALF))
 
@@ -111,7 +111,7 @@ def test_no_target_is_undefined_and_the_missing_query_is_worst():
     labels = pd.concat([qrels({"d001": 1}, qid) for qid in ("q", "r", "s")])
     for measure, worst in ((NDKL, log(10)), (MaxSkew, log(10)), (MinSkew(smoothing=0.2), log(0.2))):
         asked = measure(groups=made, target=Target.from_frame(frame, made), **measure.params)
-        with pytest.warns(UndefinedWarning, match="no target: 's'"):
+        with pytest.warns(UndefinedWarning, match="'s'"):
             found = list(ir_measures.iter_calc([asked], labels, run([ranking])))
         values = {m.query_id: m.value for m in found}
         assert values["r"] == pytest.approx(worst)
@@ -120,11 +120,11 @@ def test_no_target_is_undefined_and_the_missing_query_is_worst():
 
 def test_parameters():
     made = groups({"a": "a", "b": "b"})
-    with pytest.raises(ParameterError, match="needs a target"):
+    with pytest.raises(ParameterError):
         value(NDKL(groups=made), ["a"])
-    with pytest.raises(ParameterError, match="Skew is of one group: .* one of 'a', 'b'"):
+    with pytest.raises(ParameterError, match="Skew.*'a'.*'b'"):
         value(Skew(groups=made, target=target(HALF, made)), ["a"])
-    with pytest.raises(ParameterError, match="smoothing must lie in"):
+    with pytest.raises(ParameterError, match="smoothing"):
         MinSkew(smoothing=1.0)
-    with pytest.raises(ParameterError, match="base must be"):
+    with pytest.raises(ParameterError, match="base"):
         NDKL(base=1)

@@ -42,28 +42,28 @@ def run(data, folder, **changed):
 def test_topics_without_relevant_documents_are_left_out(gender, tmp_path):
     qrels = gender.qrels[~gender.qrels["qid"].isin(["3", "5"])]
     unjudged = pd.DataFrame({"qid": ["5"], "docno": ["1000"], "label": [0]})
-    with pytest.warns(DataWarning, match="2 of 8 topics have no relevant document.*'3', '5'"):
+    with pytest.warns(DataWarning, match="2 of 8.*'3'.*'5'"):
         data = replace(gender, qrels=pd.concat([qrels, unjudged]))
     assert data.topics["qid"].tolist() == list("124678") and "5" not in set(data.qrels["qid"])
     results = run(data, tmp_path, systems=("bm25",))
     assert results.per_query["qid"].nunique() == 6
-    with pytest.raises(InputError, match="no relevant document for any of the 8 topics"):
+    with pytest.raises(InputError):
         replace(gender, qrels=gender.qrels.assign(qid="q" + gender.qrels["qid"]))
-    with pytest.raises(InputError, match="any of the 8"):
+    with pytest.raises(InputError):
         replace(gender, qrels=gender.qrels.assign(label=0))
 
 
 def test_frames_that_are_wrong(gender):
-    with pytest.raises(DuplicateError, match="study: qid '1' occurs twice"):
+    with pytest.raises(DuplicateError, match="qid '1'"):
         replace(gender, topics=pd.concat([gender.topics, gender.topics.head(1)]))
-    with pytest.raises(ColumnError, match="the study's topics"):
+    with pytest.raises(ColumnError):
         replace(gender, topics=gender.topics.drop(columns="query"))
-    with pytest.raises(ColumnError, match="the study's qrels"):
+    with pytest.raises(ColumnError):
         replace(gender, qrels=gender.qrels.drop(columns="label"))
-    with pytest.raises(InputError, match="at least one attribute"):
+    with pytest.raises(InputError):
         replace(gender, attributes={})
     none = Groups.from_frame(pd.DataFrame({"docno": [], "group": []}), name="g", levels=("a", "b"))
-    with pytest.raises(InputError, match="attribute 'g' has no document with a label"):
+    with pytest.raises(InputError, match="'g'"):
         replace(gender, attributes={"g": (none, Target.uniform(none))})
 
 
@@ -79,10 +79,10 @@ def test_no_document_that_is_retrieved_has_a_label(gender, tmp_path):
     other = pd.DataFrame({"docno": ["elsewhere", "nowhere"], "group": ["female", "male"]})
     groups = Groups.from_frame(other, name="gender")
     data = replace(gender, attributes={"gender": (groups, Target.uniform(groups))})
-    with pytest.warns(DataWarning, match="no document of the top 5 has a group.*same docnos"):
+    with pytest.warns(DataWarning):
         results = run(data, tmp_path, variations={"k": (6,)})
     assert (results.traces["note"] == "no document of the top 5 has a group").all()
-    with pytest.warns(UndefinedWarning, match="is undefined .NaN. for 8 of 8 queries"):
+    with pytest.warns(UndefinedWarning, match="8 of 8"):
         table = results.table
     assert (table["nDCG change"] == 0).all()  # the first ranking is kept
     assert table["AWRF"].isna().all() and table["AWRF p"].isna().all()
@@ -151,12 +151,12 @@ def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
         raise FormatError("this is not JSON", "corpus", 3)
 
     queries = pd.DataFrame({"qid": ["1"], "query": ["a"]})
-    with pytest.raises(FormatError, match="corpus:3: this is not JSON"):
+    with pytest.raises(FormatError):
         CollectionBM25(tmp_path / "index", documents)(queries)
     assert not [p for p in tmp_path.rglob("*") if p.is_file()]
-    with pytest.raises(InputError, match="system 'bm25' for 'gender': corpus:3: this is not JSON"):
+    with pytest.raises(InputError, match="'bm25'.*'gender'"):
         run(replace(gender, documents=documents), tmp_path / "study")
-    with pytest.raises(InputError, match="no documents"):
+    with pytest.raises(InputError):
         CollectionBM25(tmp_path / "index", lambda: iter(()))(queries)
     # the first record of an id counts
     records = [("1", "alpha"), ("1", "beta"), ("2", "gamma")]
@@ -185,7 +185,7 @@ def test_a_corrupt_ledger_is_moved_aside(gender, tmp_path):
     first = run(gender, tmp_path, systems=("fair-qr",))
     paid = len(qr_world.paid(ledger))
     ledger.write_bytes(b"no database at all" * 100)
-    with pytest.warns(DataWarning, match="corrupt: it was moved to .*aside-1"):
+    with pytest.warns(DataWarning):
         again = run(gender, tmp_path, systems=("fair-qr",))
     pd.testing.assert_frame_equal(first.table, again.table)
     assert (tmp_path / "ledger.sqlite.aside-1").read_bytes().startswith(b"no database")
@@ -200,7 +200,7 @@ def test_an_output_folder_that_cannot_be_made(gender, tmp_path):
 
 def test_results_before_a_run(gender, tmp_path):
     study = qr_world.study(gender, tmp_path, KeywordRefiner())
-    with pytest.raises(InputError, match="no results yet: run it first"):
+    with pytest.raises(InputError):
         study.results()
 
 
@@ -284,7 +284,7 @@ def test_configurations_that_are_wrong(tmp_path, text, message):
     with pytest.raises(FormatError, match=message) as found:
         QrConfiguration.read(path)
     assert str(path) in str(found.value) and "\n" not in str(found.value)
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FormatError):
         QrConfiguration.read(tmp_path / "none.toml")
 
 
@@ -330,7 +330,7 @@ def test_what_a_folder_gives(wiki, gender):
     text = crossed.texts(pd.DataFrame({"docno": ["1000"]}))["text"].iloc[0]
     assert len(text.split()) > 20
     assert dict(next(iter(crossed.documents())), docno="1000") == {"docno": "1000", "text": text}
-    with pytest.raises(InputError, match="1 documents are not in .*'7'"):
+    with pytest.raises(InputError, match="'7'"):
         crossed.texts(pd.DataFrame({"docno": ["7"]}))
     assert crossed.texts(pd.DataFrame({"docno": []})).columns.tolist() == ["docno", "text"]
 
@@ -372,7 +372,7 @@ def test_a_system_that_finds_nothing(gender, tmp_path):
 
 def test_training_needs_two_topics(gender, tmp_path):
     with qr_world.installed(("toy", "memory", True)):
-        with pytest.raises(InputError, match="'toy' for 'gender': training and testing on diff"):
+        with pytest.raises(InputError, match="'toy'.*'gender'"):
             run(qr_world.first_topics(gender, 1), tmp_path, systems=("toy",))
         results = run(qr_world.first_topics(gender, 1), tmp_path / "one", systems=("fair-qr",))
     assert np.isnan(results.table["AWRF low"]).all()  # one topic has no interval, and no test

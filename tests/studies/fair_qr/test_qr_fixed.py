@@ -29,7 +29,7 @@ def test_forms_of_a_target(gender, tmp_path):
     assert made(official).digest() == official.digest()
     alone = Target.from_qrels(gender.qrels, groups)
     assert made("relevance").digest() == alone.digest() != official.digest()
-    with pytest.raises(InputError, match="the target of 'gender': .*lack.*'robot'"):
+    with pytest.raises(InputError, match="'gender'.*'robot'"):
         made({"robot": 1.0})
     with pytest.raises(InputError, match="'relevance', 'relevance.population', 'uniform'"):
         made("unifrom")
@@ -73,18 +73,18 @@ def test_the_default_without_a_background(wiki):
     data = from_trec_fair(wiki, ["occ"], targets={"occ": "relevance"})
     assert list(data.attributes) == ["occ"] and data.target_of("occ") == "relevance"
     assert data.target_text == "Target: relevance."
-    with pytest.raises(ParameterError, match="'occ' has no background"):
+    with pytest.raises(ParameterError, match="'occ'"):
         from_trec_fair(wiki, ["occ"], targets={"occ": "relevance+population"})
 
 
 def test_targets_that_are_refused(wiki, tmp_path):
     path = tmp_path / "study.toml"
-    with pytest.raises(InputError, match="lack.*'robot'"):  # before anything is done
+    with pytest.raises(InputError, match="'robot'"):  # before anything is done
         from_trec_fair(wiki, ["gender"], targets={"gender": {"female": 0.5, "robot": 0.5}})
-    with pytest.raises(NotFoundError, match=r"attribute of \[targets\] 'gendre'; did you mean"):
+    with pytest.raises(NotFoundError, match="'gendre'"):
         from_trec_fair(wiki, ["gender"], targets={"gendre": "uniform"})
-    with pytest.raises(ParameterError, match="two targets of 'gender' have the name 'shares'"):
+    with pytest.raises(ParameterError, match="'gender'.*'shares'"):
         from_trec_fair(wiki, ["gender"], targets={"gender": [{"female": 1}, {"male": 1}]})
     path.write_text(f'folder = "{wiki}"\n[target]\ngender = "uniform"\n', encoding="utf-8")
-    with pytest.raises(FormatError, match="unknown key 'target'; did you mean 'targets'"):
+    with pytest.raises(FormatError, match="'target'.*'targets'"):
         QrConfiguration.read(path)

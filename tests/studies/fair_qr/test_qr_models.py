@@ -42,7 +42,7 @@ def test_a_study_with_a_server_that_refuses_max_tokens_then_temperature(gender, 
 
     with serving(strict) as server:
         model = client(server, concurrency=1)
-        with pytest.raises(LLMError, match="refuses temperature .* with temperature=None, or"):
+        with pytest.raises(LLMError, match="temperature=None"):
             qr_world.study(gender, tmp_path / "strict", model, **ONLY).run()
         assert len(server.requests) == 2  # each refusal is asked for once
         server.requests.clear()
@@ -105,8 +105,8 @@ def test_prompts_by_name_with_options_and_of_plugins(gender, tmp_path, client):
         assert len(keys) == 3
     finally:
         plugins.unregister(plugin)
-    with pytest.raises(ParameterError, match="has no option 'max_keyword'; did you mean"):
+    with pytest.raises(ParameterError, match="'max_keyword'"):
         wrong = {"prompt": {"name": "refine", "max_keyword": 3}}
         qr_world.study(gender, tmp_path, KeywordRefiner(), fair_qr=wrong, **ONLY)
-    with pytest.raises(ParameterError, match="prompt needs the name of a prompt"):
+    with pytest.raises(ParameterError, match="prompt"):
         qr_world.study(gender, tmp_path, KeywordRefiner(), fair_qr={"prompt": {}}, **ONLY)

@@ -241,7 +241,7 @@ def test_threads_change_no_result(tmp_path):
     runs = [CollectionBM25(tmp_path / str(n), lambda: docs, threads=n)(queries) for n in (1, 3)]
     pd.testing.assert_frame_equal(*runs)
     assert set(runs[0]["qid"]) == {"1"}  # the first record of an id counts
-    with pytest.raises(ParameterError, match="threads must be"):
+    with pytest.raises(ParameterError, match="threads"):
         CollectionBM25(tmp_path, lambda: docs, threads=0)
 
 
@@ -304,11 +304,11 @@ def test_plots_of_what_was_not_done_are_refused(gender, tmp_path):
     from fairtk.studies.fair_qr.report import plot_iterations, plot_variation
 
     results = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("bm25",)).run()
-    with pytest.raises(InputError, match="did not vary 'depth'"):
+    with pytest.raises(InputError, match="'depth'"):
         plot_variation(results, "depth")
-    with pytest.raises(InputError, match="no trace"):
+    with pytest.raises(InputError):
         plot_iterations(results)
-    with pytest.raises(NotFoundError, match="unknown system 'fair-qr'"):
+    with pytest.raises(NotFoundError, match="'fair-qr'"):
         results.changes("gender")
-    with pytest.raises(NotFoundError, match="unknown attribute 'gendr'; did you mean 'gender'"):
+    with pytest.raises(NotFoundError, match="'gendr'.*'gender'"):
         results.changes("gendr", "bm25")

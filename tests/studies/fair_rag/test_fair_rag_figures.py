@@ -156,13 +156,13 @@ def test_undefined_values_are_left_out(values):
 
 
 def test_bad_input(values):
-    with pytest.raises(ParameterError, match="by must be 'retriever' or 'generator'"):
+    with pytest.raises(ParameterError, match="by.*'retriever'.*'generator'"):
         plot_trade_off(values, by="task")
     with pytest.raises(NotFoundError, match="nDCG"):
         plot_trade_off(values, "EE_D", "nDCG")
     with pytest.raises(ColumnError, match="plot_spread"):
         plot_spread(values.drop(columns="alpha"))
-    with pytest.raises(InputError, match="draws one query; found 2"):
+    with pytest.raises(InputError, match="found 2"):
         run = sampled_run()
         plot_requests(pd.concat([run, run.assign(qid="r")]), cutoff=4)
     with pytest.raises(ColumnError, match="sample"):

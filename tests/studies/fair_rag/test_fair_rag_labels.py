@@ -85,9 +85,9 @@ def test_an_error_is_turned_around():
     # LaMP-3: ratings; 5 - 4 = 1 off is 4 - 1 = 3, no number is 4 off, so 0
     score = Score("mae", upper_bound=4)
     assert score(pd.Series(["4", "no"]), pd.Series(["5", "5"])).tolist() == [3.0, 0.0]
-    with pytest.raises(ParameterError, match="needs upper_bound"):
+    with pytest.raises(ParameterError, match="upper_bound"):
         Score("mae")
-    with pytest.raises(ParameterError, match="takes no upper_bound"):
+    with pytest.raises(ParameterError, match="upper_bound"):
         Score("accuracy", 4)
 
 
@@ -103,7 +103,7 @@ def test_gains_as_grades_are_places_among_the_distinct_gains():
 
 
 def test_a_query_without_gold_answer_is_named():
-    with pytest.raises(InputError, match=r"1 of 3 queries \('2'\)"):
+    with pytest.raises(InputError, match="1 of 3.*'2'"):
         utility_labels(
             topics(), candidates(topics()), golds().query("qid != '2'"), Generator(colors), "em"
         )

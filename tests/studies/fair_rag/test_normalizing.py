@@ -84,16 +84,16 @@ def test_nothing_to_divide_by():
 
 def test_a_query_without_the_oracle_is_undefined():
     runs = pd.concat([frame({1: [0.2], "oracle": [0.4]}), frame({1: [0.2]}, qid="q2")])
-    with pytest.warns(UndefinedWarning, match=r"the oracle for 1 queries \('q2'\)"):
+    with pytest.warns(UndefinedWarning, match="'q2'"):
         found = normalized_utility(runs)
     assert value(found, 1) == 0.5 and math.isnan(value(found, 1, "q2"))
 
 
 def test_bad_input():
     runs = frame({1: [0.2], "oracle": [0.4]})
-    with pytest.raises(ParameterError, match="over must be one of"):
+    with pytest.raises(ParameterError, match="over"):
         normalized_utility(runs, over="task")
     with pytest.raises(ColumnError, match="sample"):
         normalized_utility(runs.drop(columns="sample"))
-    with pytest.raises(InputError, match="alpha must be a number, .* found 'none'"):
+    with pytest.raises(InputError, match="alpha.*'none'"):
         normalized_utility(runs.replace({"alpha": {"oracle": "none"}}))
