@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 from failing import failing
@@ -30,8 +28,6 @@ from fairtk.llm import (
 from fairtk.llm.refinement import Refinement, RefinementPrompt
 from fairtk.testing import BackendContract, ChatModelContract, ToyTokenizer
 from fairtk.testing.models import QUESTIONS
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "llm"))
 
 SMALL = {"max_new_tokens": 4, "device": "cpu"}
 TEMPLATE = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }} {% endfor %}answer"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pyterrier as pt
@@ -23,16 +20,8 @@ pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module")
-def tiny_models():
-    path = Path(__file__).parents[1] / "llm" / "tiny_models.py"
-    spec = importlib.util.spec_from_file_location("tiny_models", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def t5_folder(tiny_models, tmp_path_factory):
+def t5_folder(tmp_path_factory):
+    import tiny_models
     import torch
 
     threads = torch.get_num_threads()
