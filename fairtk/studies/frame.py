@@ -115,11 +115,29 @@ def read_config(path: Path, kinds: Kinds) -> dict[str, Any]:
         raise FormatError("tables and lists of the configuration nest too deep", path) from None
     except ValueError as error:  # of text, of TOML, or of an integer of thousands of digits
         raise FormatError(f"the configuration is not TOML ({error})", path) from None
+    if _nests_too_deep(values):
+        raise FormatError("tables and lists of the configuration nest too deep", path)
     adapter = pydantic.TypeAdapter[dict[str, Any]](_typed("Keys", kinds))
     try:
         return adapter.validate_python(values, context=path.parent)
     except pydantic.ValidationError as error:
         raise FormatError(_first_of(error, kinds), path) from None
+
+
+_DEEPEST = 50
+
+
+def _nests_too_deep(values: dict[str, Any]) -> bool:
+    """Return whether tables and lists nest deeper than what is done with settings allows."""
+    level: list[Any] = [values]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)
 
 
 def _typed(name: str, kinds: Kinds) -> Any:

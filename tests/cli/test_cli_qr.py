@@ -317,6 +317,8 @@ def test_wrong_input_is_one_line(fairtk, wiki, tmp_path, words, message):
         ("systems = 'bm25'\n", "", "'systems' must be a list of names"),
         (ONLY, "[fair-qr]\ntreshold = 1", "unknown setting of FairQR 'treshold'"),
         (ONLY, "[llm]\nbackend = 'opnai'", "unknown backend of [llm] 'opnai'"),
+        (ONLY, "[llm]\nbackend = [4]", "backend of [llm] must be a string, got [4]"),
+        (ONLY, f"[llm]\nextra_body{'.a' * 600} = 1", ".toml: tables and lists"),
         (ONLY, "[ledger]\nmax_calls = 'x'", "'max_calls' must be an integer"),
         (ONLY, "[options.bm25]\nk1 = 1", "belong into [bm25]"),
         (ONLY, "[bm25]\nk1 = 'x'", "k1 must be a finite number of at least 0; found 'x'"),

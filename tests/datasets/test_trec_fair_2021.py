@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from importlib.metadata import requires
 
 import ir_datasets
 import pytest
@@ -13,6 +14,7 @@ from ir_datasets.datasets.trec_fair import (
     FairTrecQrels,
     FairTrecQueries,
 )
+from packaging.requirements import Requirement
 
 from fairtk import AWRF
 from fairtk.datasets import trec_fair
@@ -126,3 +128,15 @@ def test_other_data_and_broken_lines(dataset, tmp_path):
     (tmp_path / "metadata.jsonl").write_text('{"page_id": 1}\n', encoding="utf-8")
     with pytest.raises(FormatError, match="metadata.jsonl"):
         trec_fair.geography_2021(dataset)
+
+
+def test_the_version_of_ir_datasets_that_is_recommended_is_one_that_fairtk_allows(
+    dataset, monkeypatch
+):
+    monkeypatch.setattr(dataset.docs_handler(), "_mlc", None)
+    with pytest.raises(InputError) as caught:
+        trec_fair.geography_2021(dataset)
+    words = str(caught.value).split()
+    version = words[words.index("ir_datasets", words.index("install")) + 1]
+    [needed] = [r for r in map(Requirement, requires("fairtk")) if r.name == "ir_datasets"]
+    assert needed.specifier.contains(version)

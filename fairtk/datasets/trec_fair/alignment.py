@@ -373,7 +373,7 @@ def _places(dataset: Any) -> Iterator[tuple[str, list[str]]]:
     if metadata is None:
         raise InputError(
             "this version of ir_datasets keeps the metadata of TREC Fair Ranking 2021 elsewhere: "
-            "install ir_datasets 0.5"
+            "install ir_datasets 0.6.3"
         )
     with metadata.stream() as stream:
         for number, line in enumerate(stream, 1):

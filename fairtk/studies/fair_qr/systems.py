@@ -510,7 +510,10 @@ DEFAULT_KIND = "keyword"
 
 def kind_of_settings(settings: Mapping[str, Any]) -> ModelSpec:
     """Return the kind of model that settings are for; see `make_model`."""
-    return kind_of_model(settings.get("backend", DEFAULT_KIND), REFINEMENT, "backend of [llm]")
+    backend = settings.get("backend", DEFAULT_KIND)
+    if not isinstance(backend, str):
+        raise ParameterError(f"backend of [llm] must be a string, got {backend!r:.80}")
+    return kind_of_model(backend, REFINEMENT, "backend of [llm]")
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:

@@ -109,6 +109,7 @@ def test_a_file_says_all(tmp_path):
         ("folder = [", "not TOML"),
         ("folder = 'a'\nseed = " + "9" * 5000, "not TOML .*4300 digits"),
         ("folder = 'a'\nalphas = " + "[" * 5000 + "]" * 5000, "nest too deep"),
+        ("folder = 'a'\noptions" + ".a" * 600 + " = 1", "nest too deep"),
         ("folder = 'a'\nalphas = " + "{a=" * 5000 + "1" + "}" * 5000, "nest too deep"),
     ],
 )
