@@ -11,14 +11,24 @@ true mean difference is 0.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import pandas as pd
 
+from fairtk.credit.amortized import drawn_weights, percentiles
 from fairtk.statistics import curve_values, paired_test
+from fairtk.studies.fair_rag.figures import correlation
 
 SIZES = (10, 30, 100)
+INTERVALS = {
+    "t": "mean: Student's t (also the t-test)",
+    "randomization": "mean: inverted randomization test",
+    "percentile": "mean: percentile bootstrap (`frontier` and `fairtk.credit` alone)",
+    "wilcoxon": "pseudomedian: Wilcoxon",
+}
 Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 
 
@@ -66,10 +76,23 @@ def tests(runs: int, resamples: int) -> Iterator[tuple[str, str, int, float, flo
                 yield test, name, n, coverage, float((~defined).mean()), float(rejected)
 
 
+def bootstrap(runs: int, resamples: int) -> Iterator[tuple[str, str, int, float, float, float]]:
+    """Yield the same of percentile intervals of means, which have no test."""
+    for name, (law, mean) in LAWS.items():
+        for n in SIZES:
+            rows = law(np.random.default_rng(n), (runs, n))
+            low, high = percentiles(drawn_weights(n, resamples, seed=n) @ rows.T / n, 0.95)
+            defined = low < high  # where no query differs, there is no interval
+            inside = (low <= mean) & (mean <= high)
+            coverage, none = float(inside[defined].mean()), float((~defined).mean())
+            yield "percentile", name, n, coverage, none, math.nan
+
+
 def curves(runs: int, resamples: int) -> Iterator[tuple[str, int, float, float]]:
     """Yield statistic, queries, coverage and share without an interval, of trade-off curves.
 
-    Four policies; each query has its own level of quality, and noise at each policy.
+    Four policies; each query has its own level of quality, and noise at each policy. The ratio is
+    of the mean heights at the first and the last policy, the correlation that of all points.
     """
     x_mean = np.array([0.2, 0.4, 0.6, 0.9])
     y_mean = np.array([0.3, 0.5, 0.6, 0.65])
@@ -79,18 +102,34 @@ def curves(runs: int, resamples: int) -> Iterator[tuple[str, int, float, float]]
         x = np.clip(x_mean + rng.normal(0, 0.05, (n, 4)), 0, 1)
         return x, y_mean + level + 0.1 * (rng.exponential(1, (n, 4)) - 1)
 
-    truth = {k: v.value for k, v in curve_values(*draw(np.random.default_rng(0), 200_000),
-                                                 resamples=2).items()}  # fmt: skip
+    def intervals(
+        x: np.ndarray, y: np.ndarray, resamples: int, seed: int
+    ) -> dict[str, tuple[float, float, float]]:
+        """Return each statistic with the ends of its interval."""
+        found = curve_values(x, y, resamples=resamples, seed=seed)
+        result = {name: (v.value, v.low, v.high) for name, v in found.items()}
+        weight = drawn_weights(len(x), resamples, seed)
+        low, high = percentiles(weight @ y[:, 0] / (weight @ y[:, 3]), 0.95)
+        result["ratio of means"] = float(y[:, 0].mean() / y[:, 3].mean()), float(low), float(high)
+        qids = pd.Index(np.repeat(np.arange(len(x)), 4), name="qid")
+        wide = pd.DataFrame({"x": x.ravel(), "y": y.ravel()}, qids)
+        result["correlation"] = correlation(wide, "x", "y", resamples, seed)
+        return result
+
+    truth = {k: v[0] for k, v in intervals(*draw(np.random.default_rng(0), 200_000), 2, 0).items()}
     for n in SIZES:
         rng = np.random.default_rng(n)
-        found = [
-            curve_values(*draw(rng, n), resamples=resamples, seed=seed) for seed in range(runs)
-        ]
+        found = [intervals(*draw(rng, n), resamples, seed) for seed in range(runs)]
         for name, value in truth.items():
-            ends = np.array([[f[name].low, f[name].high] for f in found])
+            ends = np.array([f[name][1:] for f in found])
             defined = ~np.isnan(ends[:, 0])
             inside = (ends[:, 0] <= value) & (value <= ends[:, 1])
             yield name, n, float(inside[defined].mean()), float((~defined).mean())
+
+
+def decimals(value: float, digits: int) -> str:
+    """Return a number without the 0 in front of the point; empty for NaN."""
+    return "" if math.isnan(value) else f"{value:.{digits}f}".removeprefix("0")
 
 
 def main() -> None:
@@ -100,25 +139,25 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=500, help="runs of curves")
     parser.add_argument("--resamples", type=int, default=1999)
     options = parser.parse_args()
-    print("| interval | law | n = 10 | n = 30 | n = 100 | none | rejects at n = 100 |")
+    print("| interval | law | n = 10 | n = 30 | n = 100 | without an interval | ", end="")
+    print("rejects a true mean of 0, n = 100 |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
-    cells: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for test, law, _, coverage, none, rejected in tests(options.runs, options.resamples):
-        cells.setdefault((test, law), []).append((coverage, none, rejected))
-    for test in ("t", "randomization", "wilcoxon"):
-        for law, (_, mean) in LAWS.items():
-            row = cells[test, law]
-            covered = " | ".join(f"{c:.3f}" for c, _, _ in row)
-            missing = ", ".join(f"{n:.2f}" for _, n, _ in row)
-            rejects = f"{row[-1][2]:.3f}" if mean == 0 else ""
-            print(f"| {test} | {law} | {covered} | {missing} | {rejects} |")
-    of_curves: dict[str, list[tuple[float, float]]] = {}
+    rows: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for test, law, _, *cells in itertools.chain(
+        tests(options.runs, options.resamples), bootstrap(options.runs, options.resamples)
+    ):
+        rejected = cells.pop() if LAWS[law][1] == 0 else math.nan
+        rows.setdefault((INTERVALS[test], law), []).append((*cells[:2], rejected))
     for name, _, coverage, none in curves(options.curves, options.resamples):
-        of_curves.setdefault(name, []).append((coverage, none))
-    for name, row in of_curves.items():
-        covered = " | ".join(f"{c:.3f}" for c, _ in row)
-        missing = ", ".join(f"{n:.2f}" for _, n in row)
-        print(f"| percentile bootstrap, {name} | curves | {covered} | {missing} | |")
+        key = (f"percentile bootstrap: {name}", "curves")
+        rows.setdefault(key, []).append((coverage, none, math.nan))
+    first = [*INTERVALS.values()]
+    for (interval, law), row in sorted(
+        rows.items(), key=lambda item: first.index(item[0][0]) if item[0][0] in first else 9
+    ):
+        covered = " | ".join(decimals(c, 3) for c, _, _ in row)
+        missing = ", ".join(decimals(n, 2) for _, n, _ in row)
+        print(f"| {interval} | {law} | {covered} | {missing} | {decimals(row[-1][2], 3)} |")
 
 
 if __name__ == "__main__":

@@ -38,3 +38,9 @@ class Tables(HTMLParser):
     @property
     def said(self):
         return " ".join(" ".join(self.words).split())
+
+
+def after(text, start, words, within=900):
+    """Return whether words follow a caption's start, each time it occurs."""
+    parts = text.split(start)[1:]
+    return bool(parts) and all(words in part[:within] for part in parts)

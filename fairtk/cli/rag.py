@@ -177,8 +177,10 @@ def command(
         )
         if results.has_credit:
             click.echo(
-                "AE_D, AE_R: the same of credit, how much answers depend on documents. CreditGap: "
-                "squared distance of credit and exposure. Table credit: with intervals."
+                "AE_D, AE_R: disparity and relevance of credit, how much answers depend on "
+                "documents. CreditGap: squared distance of credit and exposure. AE_D and CreditGap "
+                "are unbiased estimates. AE_D has another scale than EE_D: table credit compares "
+                "it with AE_D of exposure, with intervals."
             )
         click.echo(f"Tables and figures: {place}")
         if pages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import click
 
@@ -75,7 +75,7 @@ def command(
     for place, file in zip(places, files, strict=True):
         results = open_results(place, qrels, measures, gold=gold)
         pages = {
-            name: "" if other == file else quote(Path(other).name)
+            unquote(name): "" if other == file else quote(Path(other).name)
             for name, other in zip(names, files, strict=True)
         }
         write = functools.partial(

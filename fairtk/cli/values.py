@@ -77,7 +77,8 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     settings = comparison.settings
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, comparison.baseline, **options, digits=digits)
-    caption = [table.caption, bias_text(comparison), _remarks(comparison.evaluation)]
+    bias = bias_text(comparison.sampling_bias(), heads)
+    caption = [table.caption, bias, _remarks(comparison.evaluation), comparison.evaluation.note]
     if settings["queries"] == "common":
         caption.append("Queries: those that all runs have results for.")
     if settings["margin"] is not None:

@@ -432,9 +432,11 @@ class Engine:
             )
         if not self.durable:
             return Asker(f"model {number}", name, {"number": number})
-        told = node.stage.description or {}
-        by_hand = "identified" in told  # what the user calls the stage stands for its model, too
-        identity = told if by_hand else describe(backend, f"{node.stage.name}.backend")
+        stage = node.stage.description or {}
+        if "identified" in stage:  # the user's name of the stage is that of its model, too
+            identity: Any = {"model of": stage}  # another key than the stage's own
+        else:
+            identity = describe(backend, f"{node.stage.name}.backend")
         key = key_of(identity)
         local = isinstance(backend, HuggingFaceBackend)
         return Asker(key, name, {"identity": key, "threads": self.threads}, local=local)

@@ -49,6 +49,7 @@ from fairtk.report.tables import (
     measured,
     overview,
     tables_by_measure,
+    target_text,
     tested,
     unsaid,
     warned,
@@ -208,12 +209,15 @@ def page_text(
         if compared is not None:
             others = compared[compared["system"] != first].rename(columns={"n": "queries"})
         details = drill_down(results, cutoff)
-        figures = list(_figures(results))
+        bias = results.sampling_bias()
+        figures = list(_figures(results, bias))
     measures = measured(results, compared, first)
+    names = short_names(results.measures)
+    remarks = " ".join(filter(None, [results.note, bias_text(bias, names)]))
     caption, comparisons = "", list[tuple[str, Table]]()
     if others is not None:
         table = baseline_table(others, first, test, how)
-        table = table._replace(caption=f"{table.caption} {bias_text(results)}".strip())
+        table = table._replace(caption=f"{table.caption} {remarks}".strip())
         caption, comparisons = tables_by_measure(table)
     messages = warned(results, details.systems)
     for warning in caught:
@@ -241,10 +245,10 @@ def page_text(
         js=parts["page.js"],
         overview=overview(results, details.systems),
         measures=measures,
-        tested=tested(first, test, how) if several else "",
+        tested=f"{tested(first, test, how)} {target_text(results)}".strip() if several else "",
         unsaid=unsaid(results, details.systems),
         warnings=_in_short(dict.fromkeys(messages), results.measures),
-        means=mean_table(results) if results.measures else None,
+        means=mean_table(results, remarks) if results.measures else None,
         compared=caption,
         comparisons=comparisons,
         pages=dict(pages),
@@ -277,9 +281,13 @@ def _policy(css: str, js: str) -> str:
     )
 
 
-def _figures(results: Results) -> Iterator[dict[str, str]]:
+def _figures(results: Results, bias: pd.DataFrame) -> Iterator[dict[str, str]]:
     """Yield figures of one measure, of cost if there is one, and each other: ``address``, ``name``,
     ``title`` and ``caption``.
+
+    Args:
+        results: the results.
+        bias: of `fairtk.Results.sampling_bias`.
     """
     measures, names = results.measures, short_names(results.measures)
     if len(measures) < 2:
@@ -297,6 +305,8 @@ def _figures(results: Results) -> Iterator[dict[str, str]]:
             "better): a point per system, lines are 95% intervals over queries. "
             f"{across}, {up} of {points}."
         )
+        remarks = [target_text(results), bias_text(bias[bias["measure"].isin([x, y])], names)]
+        caption = " ".join(filter(None, [caption, *remarks]))
         name = f"figure-{i + 1}"
         yield {
             "address": picture(results.plot_trade_off(x, y)),

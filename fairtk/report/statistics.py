@@ -250,8 +250,13 @@ def paired_test(
         p = float(((ends[0] <= 0) & (ends[1] >= 0)).mean())
         low, high = _inverted(*ends, 1 - confidence)
     if math.isnan(low):
-        left = f"{n - n_zeros} differences other than 0" if n_zeros else f"{n} differences"
-        note = f"{left} are too few for a bounded interval at {confidence:.4g}"
+        if name == "wilcoxon" and n_zeros:
+            few = f"{n - n_zeros} differences other than 0"
+        elif name == "randomization" and n > _EXACT:
+            few = f"{resamples} resamples"
+        else:
+            few = f"{n} differences"
+        note = f"{few} are too few for a bounded interval at {confidence:.4g}"
     effect = cohens_dz(differences)
     return PairedTest(name, n, mean, estimate, estimand, low, high, p, effect, n_zeros, note)
 

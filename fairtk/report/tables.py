@@ -39,10 +39,15 @@ def compares_queries(label: str) -> bool:
     return label.startswith("ByGroup(") and "by='query'" in label
 
 
-def bias_text(results: Results) -> str:
-    """Return the sampling bias of plain EE_D and EE_L, for captions of tables with intervals."""
-    texts, names = [], short_names(results.measures)
-    for measure, rows in results.sampling_bias().groupby("measure", sort=False):
+def bias_text(bias: pd.DataFrame, names: Mapping[str, str]) -> str:
+    """Return the sampling bias of plain EE_D and EE_L, for captions next to intervals.
+
+    Args:
+        bias: of `fairtk.Results.sampling_bias`, or the rows of some measures.
+        names: short names of the measures.
+    """
+    texts = []
+    for measure, rows in bias.groupby("measure", sort=False):
         if rows["bias"].isna().all():
             texts.append(f"{names[measure]}: it cannot be estimated from one sample per query")
             continue
@@ -59,8 +64,19 @@ def bias_text(results: Results) -> str:
     )
 
 
-def mean_table(results: Results) -> Table:
-    """Return the means, a row per system, each with its interval over the queries."""
+def target_text(results: Results) -> str:
+    """Return the target of a study's groups in a sentence, or ``""``."""
+    target = results.config.get("target")
+    return f"Target: {target}." if target else ""
+
+
+def mean_table(results: Results, remarks: str = "") -> Table:
+    """Return the means, a row per system, each with its interval over the queries.
+
+    Args:
+        results: the results.
+        remarks: for the caption: the note of the results, sampling bias.
+    """
     columns = []
     for measure in results.measures:
         values = results.per_query[results.per_query["measure"] == measure]
@@ -82,7 +98,7 @@ def mean_table(results: Results) -> Table:
         f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
         "queries (Student's t). Queries that failed or are missing count with the worst value."
     )
-    text = " ".join(filter(None, [caption, bias_text(results)]))
+    text = " ".join(filter(None, [caption, remarks]))
     return Table(["system", *heads], rows, text)
 
 

@@ -208,3 +208,9 @@ def test_margins_levels_and_plans(runs, fairtk):
 def test_wrong_margins(runs, fairtk, options, words):
     result = fairtk(*WORDS, *options)
     assert result.exit_code == 2 and words in result.stderr
+
+
+def test_the_caption_reports_rankings_that_are_cut_off(runs, fairtk):
+    (runs / "cut.run").write_text("".join(f"q{i} Q0 a 0 9 t\n" for i in range(9)))
+    shown = fairtk("compare", "qrels.txt", "x.run", "cut.run", "-m", "EE_D@3")
+    assert "9 queries of cut" in shown.stdout and "9 queries of cut" in shown.stderr

@@ -56,6 +56,21 @@ def test_each_prompt_is_paid_for_once_and_kept_in_the_stores_ledger(tmp_path, ex
         assert found.answers(name)["qanswer"].str.startswith("an answer of").all()
 
 
+def test_a_generator_that_is_a_function_is_stored_under_its_users_name(tmp_path):
+    calls = []
+
+    def answer(prompts):
+        calls.extend(prompts)
+        return ["yes"] * len(prompts)
+
+    generator = Generator(answer, prompt="rag", cutoff=2)
+    systems = {"mine": Retriever() % 2 >> fairtk.identified(generator, "mine, v1")}
+    for _ in range(2):
+        results = fairtk.Experiment(systems, TOPICS, save_dir=tmp_path)
+        assert results.answers("mine")["qanswer"].tolist() == ["yes"] * len(TOPICS)
+    assert len(calls) == len(set(calls)) == len(TOPICS)
+
+
 def test_a_users_ledger_keeps_its_answers_and_nothing_is_stored_twice(tmp_path):
     with serving(lambda prompt, count: "yes") as server, Ledger(tmp_path / "mine") as ledger:
         llm = ledger.wrap(model(server))

@@ -163,6 +163,10 @@ def test_five_differences_have_no_bounded_interval(test, n):
     # zeros do not count
     zeros = paired_test([0, 0, 1, 2, 3, 4, 5], np.zeros(7), "wilcoxon")
     assert math.isnan(zeros.low) and zeros.note.startswith("5 differences other than 0")
+    # they count in a randomization test, whose drawn vectors may be too few, too
+    assert paired_test([0, 1, 2, 3], np.zeros(4), "randomization").note.startswith("4 differences")
+    drawn = paired_test(np.arange(30), np.zeros(30), "randomization", resamples=9)
+    assert math.isnan(drawn.low) and drawn.note.startswith("9 resamples")
 
 
 def test_wilcoxon_interval_by_hand():

@@ -316,7 +316,8 @@ def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table
 
 
 def _uncorrected(rows: list[list[str]]) -> str:
-    return f"not corrected for {len(rows)} comparisons"
+    n = len(rows)
+    return f"not corrected for {n} comparisons" if n > 1 else "of one comparison"
 
 
 def _with_target(results: StudyResults, attribute: str) -> str:

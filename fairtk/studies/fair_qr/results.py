@@ -218,6 +218,7 @@ class StudyResults:
             "data": self.data.name,
             "attribute": attribute,
             "target": target,
+            "note": f"Target: {target}.",
             "model": repr(self.llm),
             "warnings": self.warned(attribute),
             "correction": self.settings.correction,
@@ -343,10 +344,8 @@ class StudyResults:
                 runs, self.data.topics, self.data.qrels, asked, self.store
             )
             lost = {cell.label: self._lost(cell) for cell in here}
-            for varied in (
-                False,
-                True,
-            ):  # all systems are one family; other settings are not tested
+            # all systems are one family; other settings are not tested
+            for varied in (False, True):
                 cells = {c.label: c for c in here if bool(c.variation) == varied}
                 if cells:
                     rows = per_query[per_query["system"].isin([base.label, *cells])]

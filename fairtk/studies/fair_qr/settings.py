@@ -23,7 +23,7 @@ from fairtk.errors import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
 from fairtk.groups import Groups, Target
-from fairtk.io import labels_of
+from fairtk.io import labels_of, stem
 from fairtk.report import CORRECTIONS
 from fairtk.studies.frame import (
     NAMES,
@@ -84,7 +84,7 @@ def further_targets(
         seen: list[str] = []
         for target in one_or_several if several else [one_or_several]:
             name = target_name(target)
-            if name in seen:
+            if name in seen or (name in TARGETS and target != name):
                 raise ParameterError(
                     f"[targets]: two targets of {attribute!r} have the name {name!r}; rename the "
                     "file, or leave one out"
@@ -104,7 +104,7 @@ def target_name(target: Any) -> str:
     if isinstance(target, Mapping):
         return SHARES
     text = str(target)
-    return text if text in TARGETS else Path(text).name.partition(".")[0]
+    return text if text in TARGETS else stem(text)
 
 
 def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) -> Target:
@@ -139,7 +139,7 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
             return Target.population(target, groups)
         except InputError as error:
             raise InputError(f"the target of {name!r}: {error}") from error
-    if isinstance(target, str) and Path(target).exists():
+    if isinstance(target, str | PathLike) and Path(target).exists():
         return Target.read(target, groups)
     raise InputError(
         f"the target of {name!r} must be one of {list(TARGETS)}, shares by group, or a file that "

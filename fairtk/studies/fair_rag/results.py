@@ -377,7 +377,7 @@ def _sections(
     for x, y, title in TRADE_OFFS.values():
         yield Section(
             title.capitalize(),
-            _bias_prose(_of(values, model), results.settings.n_samples) if x == EE_D else (),
+            _bias_prose(results, model) if x == EE_D else (),
             figure=plot_trade_off(beside, x, y, straight=(x, y) == (EE_D, EE_R)),
             alternative=trade_off_words(beside, x, y, title),
         )
@@ -413,18 +413,20 @@ def _sections(
     )
 
 
-def _bias_prose(values: pd.DataFrame, n_samples: int) -> tuple[str, ...]:
-    """Return what sampling adds to the means of EE_D, whose intervals do not hold it."""
+def _bias_prose(results: RagResults, model: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what sampling adds to a model's means of EE_D, whose intervals do not hold it."""
+    n_samples, cutoff = results.settings.n_samples, results.settings.cutoff
     if n_samples < 2:
         return ("From one sample per query the sampling bias of EE_D cannot be estimated.",)
-    disparity = values[(values[MEASURE] == EE_D) & ~values[ALPHA].isin([DETERMINISTIC, ORACLE])]
-    means = disparity.groupby(ALPHA)[VALUE].mean()
-    bias = ", ".join(
-        f"alpha {alpha:g} {(1 - mean) / (n_samples - 1):+.4f}" for alpha, mean in means.items()
-    )
+    values = _of(results.values, model)
+    values = values[(values[MEASURE] == EE_D) & ~values[ALPHA].isin([DETERMINISTIC, ORACLE])]
+    sizes = _of(results.sizes, (model[0], model[2]), [TASK, GENERATOR]).set_index(QID)[DOCUMENTS]
+    single = values[QID].map(sizes).clip(upper=cutoff) / cutoff  # EE_D of a single ranking
+    means = ((single - values[VALUE]) / (n_samples - 1)).groupby(values[ALPHA]).mean()
+    bias = ", ".join(f"alpha {alpha:g} {mean:+.4f}" for alpha, mean in means.items())
     return (
         f"EE_D is the plain estimate from {n_samples} samples. Intervals do not hold its sampling "
-        f"bias (plain minus unbiased estimate, (1 - EE_D) / (N - 1)): {bias}.",
+        f"bias (plain minus unbiased estimate): {bias}.",
     )
 
 

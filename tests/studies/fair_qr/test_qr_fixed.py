@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,11 @@ def test_targets_that_are_refused(wiki, tmp_path):
         from_trec_fair(wiki, ["gender"], targets={"gendre": "uniform"})
     with pytest.raises(ParameterError, match="'gender'.*'shares'"):
         from_trec_fair(wiki, ["gender"], targets={"gender": [{"female": 1}, {"male": 1}]})
+    for word in ("relevance", "relevance+population"):  # names of other targets
+        file = tmp_path / f"{word}.tsv"
+        file.write_text("group\tweight\nfemale\t1\n", encoding="utf-8")
+        with pytest.raises(ParameterError, match=re.escape(f"the name '{word}'")):
+            from_trec_fair(wiki, ["gender"], targets={"gender": str(file)})
     path.write_text(f'folder = "{wiki}"\n[target]\ngender = "uniform"\n', encoding="utf-8")
     with pytest.raises(FormatError, match="'target'.*'targets'"):
         QrConfiguration.read(path)

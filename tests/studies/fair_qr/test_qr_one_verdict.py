@@ -7,7 +7,7 @@ import re
 import pandas as pd
 import pytest
 import qr_world
-from html_tables import Tables
+from html_tables import Tables, after
 
 from fairtk.experiment import open_results
 from fairtk.llm import KeywordRefiner
@@ -90,3 +90,7 @@ def test_no_comparison_has_two_verdicts(study, attribute):
     assert "Intervals are not corrected for" in page.said
     [varied] = [t for t in page.tables if t and t[0][:2] == ["setting", "value"]]
     assert not any(cell.endswith(("+", "-")) for row in varied[1:] for cell in row)
+
+    # sentences, tables and figures that compare systems name the target
+    for start in ("p-values are of", "Means over the queries", "Differences from bm25", "a point"):
+        assert after(page.said, start, f"Target: {results.data.target_of(attribute)}.")

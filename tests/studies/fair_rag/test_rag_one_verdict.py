@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from html_tables import Tables
+from html_tables import Tables, after
 
 from fairtk import BM25Scorer, demo
 from fairtk.errors import FormatError
@@ -60,7 +60,11 @@ def test_no_comparison_has_two_verdicts(study):
                 shown = 0.0 if row[column].startswith("<") else float(row[column])
                 assert shown == pytest.approx(expected[measure, row[0]], abs=6e-5)
     assert "Intervals are not corrected for" in page.said
-    assert "Sampling bias, which intervals do not hold" in page.said
+    for start in ("Means over the queries", "p corrected: holm", "a point per system"):
+        assert after(page.said, start, "Sampling bias, which intervals do not hold")
+    bias = saved.sampling_bias().set_index(["measure", "system"])["bias"]
+    shown = [f"{s} {bias['EE_D@5', s]:+.4f}" for s in ("alpha 0", "alpha 8")]
+    assert f"bias (plain minus unbiased estimate): {', '.join(shown)}." in page.said
     assert "normalized EU" in page.said and "The runs cover" not in page.said
     assert "the rest an area is extrapolated" in page.said
 
