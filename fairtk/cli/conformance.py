@@ -15,7 +15,7 @@ from fairtk.plugins import to_stderr
 _WIDTH = 98
 
 
-@click.command("conformance")
+@click.command("conformance", short_help="Compare fairtk's numbers with the published definitions.")
 @click.argument("qrels", type=FILE, required=False)
 @click.argument("run", type=FILE, required=False)
 @click.option("--groups", type=FILE, help="Groups of documents, for the definitions by group.")

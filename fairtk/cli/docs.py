@@ -12,7 +12,7 @@ from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 from fairtk.plugins import on_terminal
 
 
-@click.command("docs")
+@click.command("docs", short_help="Open the page on a measure, a transformer or a topic.")
 @click.argument("topic", required=False)
 @click.option("--list", "everything", is_flag=True, help="List all topics and their pages.")
 @click.option("--no-open", is_flag=True, help="Print the address only.")

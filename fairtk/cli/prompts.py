@@ -41,7 +41,7 @@ server_options = all_of(
 )
 
 
-@click.group("prompts")
+@click.group("prompts", short_help="Write a study's prompts for batch APIs, and read answers.")
 def command() -> None:
     """Write a study's prompts to files, for a batch API or a cluster, and read the answers.
 
