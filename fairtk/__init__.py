@@ -1,18 +1,17 @@
 """fairtk: who gets seen, by people or by a language model, and what that costs or gains.
 
 Importing fairtk loads the plugins, makes their measures known to ir_measures and their data sets
-to ir_datasets. Transformers and everything heavy are imported on first use; by the command line,
-everything is.
+to ir_datasets. Transformers and everything heavy are imported on first use. The console script
+loads the plugins when a command runs.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import lazy_loader
-
-from fairtk.plugins import is_command_line
 
 __version__ = "0.3.0"
 _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
@@ -30,7 +29,7 @@ def __getattr__(name: str) -> Any:
         ) from None
 
 
-if not is_command_line():  # which does it when a command runs, not for its help
+if not getattr(sys.modules.get("fairtk_command"), "is_running", False):
     from fairtk.builtin import connect
 
     connect()

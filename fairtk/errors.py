@@ -109,11 +109,7 @@ class MissingPluginError(InputError):
 
 
 class PluginError(FairtkError):
-    """A plugin breaks a rule of the plugin system: a misspelled hook, a name taken twice."""
-
-
-class BrokenPluginError(FairtkError):
-    """A plugin does not work; it is left out with a `PluginWarning`, so nobody sees this error."""
+    """A plugin breaks a rule, such as a misspelled hook or a name that is taken."""
 
 
 class MeasureError(FairtkError, ValueError):

@@ -289,5 +289,6 @@ shutil.rmtree(folder)
 # * `FAIRTK_PLUGINS=fairtk-top-share` loads that plugin alone, an empty value none;
 #   `FAIRTK_STRICT_PLUGINS=1` makes every problem an error: use it in your tests.
 #
-# Utilities, prompts, browsing models, transformers, data sets and commands have hooks too: see
-# `fairtk.plugins`. `plugins/fairtk-hello` is a distribution to copy, with a README and tests.
+# Utilities, prompts, browsing models, transformers and data sets have hooks too: see
+# `fairtk.plugins`; a command is an entry point of its own. `plugins/fairtk-hello` is a distribution
+# to copy, with a README and tests.

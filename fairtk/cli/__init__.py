@@ -1,7 +1,6 @@
 """The command line: ``fairtk COMMAND``.
 
-Each command is a module of its own, imported when it is called. Plugins add commands with the hook
-``fairtk_commands(cli)``.
+Commands are the entry points of the group ``fairtk.commands``, one module per command.
 """
 
 from __future__ import annotations

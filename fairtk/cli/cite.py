@@ -13,7 +13,7 @@ _COLUMNS = ("key", "author", "title", "year")
 _BRACES = {ord(brace): None for brace in "{}"}  # of BibTeX, for capitals
 
 
-@click.command("cite")
+@click.command("cite", short_help="Print BibTeX of the sources of measures, data sets and systems.")
 @click.argument("names", nargs=-1, metavar="[MEASURE|DATASET|SYSTEM]...")
 @printing_options
 def command(names: tuple[str, ...], form: str, output: str | None) -> None:

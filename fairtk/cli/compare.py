@@ -19,7 +19,7 @@ from fairtk.errors import InputError, NotFoundError
 from fairtk.plugins import to_stderr
 
 
-@click.command("compare")
+@click.command("compare", short_help="Compare run files with a baseline: paired tests, intervals.")
 @measuring_options
 @click.option("--baseline", type=FILE_OR_NAME, metavar="RUN",
               help="What the others are compared with: a file, or the name that a run has in "

@@ -8,7 +8,7 @@ from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 
 
-@click.command("datasets")
+@click.command("datasets", short_help="List the data sets that fairtk adds to ir_datasets.")
 @printing_options
 def command(form: str, output: str | None) -> None:
     """List the data sets that fairtk and its plugins add to ir_datasets."""

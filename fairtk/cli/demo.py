@@ -15,7 +15,7 @@ from fairtk.errors import MissingExtraError
 FOLDER = Path("fairtk-demo")
 
 
-@click.command("demo")
+@click.command("demo", short_help="Run the whole pipeline on the packaged collection and model.")
 @samples_option("Sampled rankings per query and alpha.", default=10)
 @click.option("--queries", type=click.IntRange(min=1), help="Use the first so many queries only.")
 @click.option("--write/--no-write", default=True, show_default=True,

@@ -23,7 +23,7 @@ from fairtk.plugins import to_stderr
 _WIDTH = 98
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Find problems in a run, its labels and groups.")
 @click.argument("qrels", type=FILE)
 @run_argument
 @groups_option

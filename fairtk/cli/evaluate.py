@@ -11,7 +11,7 @@ from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.plugins import to_stderr
 
 
-@click.command("evaluate")
+@click.command("evaluate", short_help="Measure run files against qrels.")
 @measuring_options_without_qrels
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
 @printing_options

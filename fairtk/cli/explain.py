@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from fairtk.analysis import GivenGroups, as_labels, completed, parse_with
 from fairtk.cli.options import (
     FILE,
     groups_option,
@@ -24,7 +23,7 @@ from fairtk.plugins import to_stderr
 _PARTS = ("group", "attribute", "rank", "query")
 
 
-@click.command("explain")
+@click.command("explain", short_help="Break AWRF or EE_L down by group, rank and query.")
 @qrels_argument
 @run_argument
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
@@ -68,6 +67,7 @@ def command(
         --baseline bm25.run --plot explain.svg
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
     """  # noqa: D301 - click reads the backslash
+    from fairtk.analysis import GivenGroups, as_labels, completed, parse_with
     from fairtk.io import read_run
     from fairtk.measures import ExpectedExposureLoss
     from fairtk.measures.explain import explain

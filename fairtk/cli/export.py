@@ -20,7 +20,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.command("export")
+@click.command("export", short_help="Export results to Parquet and JSON, or to TREC files.")
 @click.argument("source", metavar="STORE|STUDY")
 @click.option("-o", "--output", required=True, metavar="DIR", help="A new or an empty folder.")
 @click.option("--format", "form", type=click.Choice(FORMS), default=FORMS[0], show_default=True,

@@ -24,7 +24,7 @@ from fairtk.errors import InputError
 from fairtk.plugins import to_stderr
 
 
-@click.command("frontier")
+@click.command("frontier", short_help="Sweep alpha over runs: exact curves, areas, equal utility.")
 @qrels_argument
 @runs_argument
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",

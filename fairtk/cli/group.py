@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import os
 import re
 import shlex
@@ -17,8 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from fairtk import __version__, plugins
-from fairtk.builtin import connect
+from fairtk import __version__
 from fairtk.cli.output import COMMAND
 from fairtk.errors import (
     WARNINGS,
@@ -33,6 +31,7 @@ from fairtk.errors import (
     warning_name,
 )
 from fairtk.plugins import on_terminal, to_stderr
+from fairtk.plugins.entry_points import COMMAND_GROUP, Plugin, installed_plugins
 
 FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
 
@@ -78,9 +77,6 @@ def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
 
     A line is like ``warning: undefined: ...``. Warnings for developers are shown with `debug` only.
     """
-    if sys.warnoptions and not strict:
-        yield
-        return
     lines: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -98,53 +94,39 @@ def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
         yield
 
 
-COMMANDS = {
-    "demo": "Run the whole pipeline on the packaged collection and model.",
-    "evaluate": "Measure run files against qrels.",
-    "compare": "Compare run files with a baseline: paired tests, intervals.",
-    "sample": "Draw fair rankings from the run of any retriever.",
-    "doctor": "Say what is wrong with a run, its labels and groups.",
-    "explain": "Say which group, rank or query costs how much of AWRF or EE_L.",
-    "sensitivity": "Say whether the order of runs holds under other choices.",
-    "frontier": "Sweep alpha over runs: exact curves, areas, equal utility.",
-    "groups": "Inspect groups of documents, and how much of a run they know.",
-    "providers": "Say what providers get over all queries: shares, Gini, merit.",
-    "qr": "Compare FAIR-QR with its baselines: tables, figures, costs.",
-    "rag": "Compare fair rankings by what a generator answers from them.",
-    "prompts": "Write a study's prompts for batch APIs, and read answers.",
-    "report": "Show results as one HTML page: words, tables, figures, queries.",
-    "export": "Write results for other tools: Parquet and JSON, TREC's files.",
-    "measures": "List measures, string utilities and browsing models.",
-    "datasets": "List the data sets that fairtk adds to ir_datasets.",
-    "cite": "Print BibTeX of what measures, data and systems rest on.",
-    "plugins": "List plugins, what each gave, and what is wrong with it.",
-}
-"""The built-in commands; each is the attribute ``command`` of a module of this package."""
-
 _DEBUG = "--debug"
+WRITTEN = ("output", "plot")
+"""The parameters that name a file to write."""
 _STRICT_HELP = "Warnings are errors (`fairtk --help` lists them)."
 
 
 class FairtkGroup(click.Group):
-    """A click group that imports its commands when they are called, and asks plugins for more."""
+    """A click group whose commands are entry points, imported when they are called or listed."""
 
-    _plugins_asked = False
+    @functools.cached_property
+    def entry_points(self) -> list[Plugin]:
+        """The entry points of commands; the second one of a name is rejected."""
+        points = installed_plugins(COMMAND_GROUP)
+        owners: dict[str, Plugin] = {}
+        for point in points:
+            owner = owners.setdefault(point.command, point)
+            if owner is not point:
+                point.reject(PluginError(f"{owner} has a command of the same name"))
+        return points
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the built-in commands, then those of plugins."""
-        self._ask_plugins()
-        return [*COMMANDS, *sorted(self.commands.keys() - COMMANDS.keys())]
+        """Return the names of the commands, sorted."""
+        points = [point.command for point in self.entry_points if not point.problem]
+        return sorted({*self.commands, *points})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, importing its module; None if there is no such command."""
-        command: click.Command | None
-        if cmd_name in COMMANDS:
-            command = importlib.import_module(f"fairtk.cli.{cmd_name}").command
-        else:
-            self._ask_plugins()
-            command = super().get_command(ctx, cmd_name)
+        """Return a command, importing its module; `None` if it is unknown or left out."""
+        command = super().get_command(ctx, cmd_name)
+        for point in self.entry_points if command is None else ():
+            if point.command == cmd_name and not point.problem:
+                command = _load(point)
         if command is not None and all(STRICT not in p.opts for p in command.params):
-            _prepare(command, cmd_name in COMMANDS)
+            _prepare(command)
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -161,20 +143,7 @@ class FairtkGroup(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             commands = self.list_commands(ctx)
             ctx.fail(f"unknown command {name!r}{suggestion(name, commands, limit=len(commands))}")
-        if name not in COMMANDS:  # it may have commands of its own
-            _begin()
         return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing the built-in ones."""
-        rows = []
-        for name in self.list_commands(ctx):
-            command = self.commands.get(name)
-            text = COMMANDS.get(name) or (command.get_short_help_str(80) if command else "")
-            if command is None or not command.hidden:
-                rows.append((name, text))
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of warnings."""
@@ -228,8 +197,8 @@ class FairtkGroup(click.Group):
             text = error.format_message().rstrip(".")
             click.echo(f"Error: {printable(text)} (see {where} --help)", err=True)
             code = error.exit_code
-        except (click.ClickException, Warning) as error:
-            failure = described(error, True) if isinstance(error, Warning) else error
+        except (click.ClickException, FairtkError, Warning) as error:
+            failure = error if isinstance(error, click.ClickException) else described(error, True)
             failure.show()
             code = failure.exit_code
         except click.Abort as error:
@@ -237,30 +206,6 @@ class FairtkGroup(click.Group):
             by_user = isinstance(error.__cause__, KeyboardInterrupt)
             code = INTERRUPTED if by_user else FAILED_WORK
         sys.exit(code if isinstance(code, int) else 0)
-
-    def _ask_plugins(self) -> None:
-        if self._plugins_asked:
-            return
-        self._plugins_asked = True
-        owners = dict.fromkeys(COMMANDS, "fairtk")
-        for plugin in plugins.HOST.with_commands():
-            # A group of its own shows what this plugin adds, and keeps it from replacing others.
-            group = click.Group()
-            try:
-                with to_stderr():
-                    plugin.implementation.fairtk_commands(group)
-                for name in group.commands:
-                    if name in owners:
-                        raise PluginError(
-                            f"the command {name!r} is given by two plugins, {owners[name]} and "
-                            f"{plugin}; uninstall one of them"
-                        )
-            except (Exception, SystemExit) as error:
-                plugins.HOST.reject(plugin, error)
-                continue
-            for name, command in group.commands.items():
-                owners[name] = str(plugin)
-                self.add_command(command, name)
 
 
 @click.group(
@@ -286,14 +231,27 @@ def main(args: list[str] | None = None) -> None:
     cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
 
 
-def _prepare(command: click.Command, built_in: bool) -> None:
+def _load(point: Plugin) -> click.Command | None:
+    """Import a command; one that does not work is left out."""
+    try:
+        with to_stderr():
+            command = point.point.load()
+        if not isinstance(command, click.Command):
+            raise PluginError(f"{point.module} must be a click command, got {command!r}")
+    except (Exception, SystemExit) as error:
+        point.reject(error)
+        return None
+    return command
+
+
+def _prepare(command: click.Command) -> None:
     """Give a command, and those below it, what all have."""
     # `main` takes it out of the arguments; here it is for the help
     option = click.Option([STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
     command.params.append(option)
     for below in command.commands.values() if isinstance(command, click.Group) else ():
-        _prepare(below, built_in)
-    if built_in and command.callback is not None:
+        _prepare(below)
+    if command.callback is not None:
         command.callback = _connected(command.callback)
 
 
@@ -302,17 +260,18 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(callback)
     def called(*args: Any, **options: Any) -> Any:
-        _refuse_overwriting(click.get_current_context())
+        context = click.get_current_context()
+        _refuse_overwriting(context)
         _begin()
         try:
             with on_command_line():
                 return callback(*args, **options)
         except InputError as error:
-            runs = options.get("runs") or [options.get("run")]
-            if options.get("qrels") and runs and runs[0] and not options.get("no_qrels"):
-                _refuse_swapped(options["qrels"], runs, error)
+            qrels, runs = _files(context, "qrels"), _files(context, "run", "runs")
             if options.get("no_qrels"):
-                _refuse_labels([options["qrels"], *options["runs"]], error)
+                _refuse_labels([*qrels, *runs], error)
+            elif qrels and runs:
+                _refuse_swapped(qrels[0], runs, error)
             raise
 
     return called
@@ -336,25 +295,40 @@ def _refuse_broken_text(words: Sequence[str]) -> None:
             )
 
 
-def _refuse_overwriting(context: click.Context) -> None:
-    """Raise if what a command writes is what it reads."""
+def _values(context: click.Context, param: click.Parameter) -> list[str]:
+    """Return the texts that a parameter was given."""
+    value = context.params.get(param.name or "")
+    return [v for v in (value if isinstance(value, tuple) else [value]) if isinstance(v, str)]
+
+
+def _files(context: click.Context, *names: str) -> list[str]:
+    """Return the input files that parameters of these names were given."""
     from fairtk.cli.options import InputFile
 
-    read: dict[str, str] = {}
-    for param in context.command.params:
-        if isinstance(param.type, InputFile) or isinstance(param, click.Argument):
-            paths = context.params.get(param.name or "")
-            for text in paths if isinstance(paths, tuple) else [paths]:
-                if isinstance(text, str) and os.path.exists(text):
-                    read[os.path.realpath(text)] = text
-    for param in context.command.params:
-        place = context.params.get(param.name or "")
-        writes = param.name == "output" or type(param.type) is click.Path
-        if writes and isinstance(place, str) and os.path.realpath(place) in read:
-            raise InputError(
-                f"{param.opts[-1]} {place} would overwrite {read[os.path.realpath(place)]}, which "
-                "the command reads; write to another file"
-            )
+    params = [p for p in context.command.params if isinstance(p.type, InputFile)]
+    return [file for p in params if p.name in names for file in _values(context, p)]
+
+
+def _refuse_overwriting(context: click.Context) -> None:
+    """Raise if a command would write to a file that it reads."""
+    from fairtk.cli.options import InputFile
+
+    written = [p for p in context.command.params if p.name in WRITTEN]
+    read = {
+        os.path.realpath(file): file
+        for p in context.command.params
+        if p not in written and (isinstance(p.type, InputFile) or isinstance(p, click.Argument))
+        for file in _values(context, p)
+        if os.path.exists(file)
+    }
+    for p in written:
+        for file in _values(context, p):
+            same = read.get(os.path.realpath(file))
+            if same is not None:
+                raise InputError(
+                    f"{p.opts[-1]} {file} would overwrite {same}, which the command reads; write "
+                    "to another file"
+                )
 
 
 def _refuse_swapped(qrels: str, runs: Sequence[str], error: InputError) -> None:
@@ -393,6 +367,8 @@ def _is_read(read: Callable[[str], Any], file: str) -> bool:
 
 
 def _begin() -> None:
+    from fairtk.builtin import connect
+
     connect()
     if on_terminal(sys.stderr):
         from fairtk.cli.output import reading_bar

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.analysis import GivenGroups
 from fairtk.cli.options import FILE, cutoff_option, printing_options, target_option
 from fairtk.cli.output import TABLE, echo, echo_frame, echo_rows, wrapped_lines
 
 if TYPE_CHECKING:
+    from fairtk.analysis import GivenGroups
     from fairtk.groups import Groups
 
 _MOST_ROWS = 40
 
 
-@click.command("groups")
+@click.command("groups", short_help="Inspect groups of documents, and how much of a run they know.")
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
 @click.option("--coverage", "run", type=FILE, help="Say how much of this run the groups know.")
@@ -51,6 +51,7 @@ def command(
       fairtk groups gender.tsv region.tsv --cross --target qrels --qrels qrels.txt
       fairtk groups gender.tsv --coverage bm25.run --cutoff 20
     """  # noqa: D301 - click reads the backslash
+    from fairtk.analysis import GivenGroups
     from fairtk.io import read_qrels, read_run
 
     _refuse_unused(run, cutoff, target, qrels)

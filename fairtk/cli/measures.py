@@ -11,19 +11,11 @@ import click
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 from fairtk.errors import InputError, NotFoundError, install_hint
-from fairtk.measures import (
-    FairMeasure,
-    default_text,
-    known_names,
-    page_of,
-    parse,
-    plain_text,
-)
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 
 
-@click.command("measures")
+@click.command("measures", short_help="List measures, string utilities and browsing models.")
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="List ir_measures' own measures, too.")
 @printing_options
@@ -82,6 +74,7 @@ def _rows(everything: bool) -> Iterator[list[str]]:
 
 def explain(name: str, form: str, output: str | None) -> None:
     """Print what a measure, utility or browsing model is, and its parameters."""
+    from fairtk.measures import FairMeasure, default_text, page_of, parse, plain_text
     from fairtk.plugins import registry
 
     if name in registry.utilities:
@@ -112,6 +105,7 @@ def explain(name: str, form: str, output: str | None) -> None:
 
 def _refuse_unknown(name: str) -> None:
     """Raise for a name of nothing that is listed; an expression is left to its parser."""
+    from fairtk.measures import known_names
     from fairtk.plugins import registry
 
     measures = known_names()

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from fairtk.llm import Ledger
 
 FORMATS = (TABLE, "csv", "json", "latex", "markdown")
+TESTS = ("t", "wilcoxon", "randomization")
+CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
+"""These are as in `fairtk.io` and `fairtk.report`, whose import would slow down ``--help``."""
 
 
 class InputFile(click.Path):
@@ -120,8 +123,6 @@ def draws_options(of: str, default: int) -> Decorator:
 
 def test_options(of: str) -> Decorator:
     """Return ``--test`` and ``--correction`` of comparisons with a baseline."""
-    from fairtk.report import CORRECTIONS, TESTS
-
     tests, corrections = click.Choice(TESTS), click.Choice(CORRECTIONS)
     text = f"Of the p-values of a measure, for the number of {of}."
     return all_of(

@@ -17,7 +17,6 @@ from typing import Any
 import click
 
 from fairtk.errors import printable
-from fairtk.io import Table
 from fairtk.plugins import on_terminal
 
 TABLE = "table"
@@ -119,7 +118,7 @@ def table_lines(
     width: int | None = None,
 ) -> list[str]:
     """Return the lines of a table, control characters escaped, wrapped to a width if given."""
-    from fairtk.io import aligned_lines
+    from fairtk.io import Table, aligned_lines
 
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     return aligned_lines(Table(list(columns), cells), numbers, width)

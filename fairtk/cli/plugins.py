@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import click
 
 from fairtk.cli.options import printing_options
 from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
 
 
-@click.command("plugins")
+@click.command("plugins", short_help="List plugins, what each gave, and what is wrong with it.")
 @printing_options
 def command(form: str, output: str | None) -> None:
     """List plugins: distribution, version, hooks, what each gave, and what is wrong with it."""
     from fairtk import plugins
+    from fairtk.cli.group import FairtkGroup
+    from fairtk.plugins.entry_points import COMMAND_GROUP
 
     entries = plugins.loaded()
     columns = ["distribution", "version", "hook", "gave", "problem"]
@@ -21,6 +25,16 @@ def command(form: str, output: str | None) -> None:
         for plugin in entries
         for hook in plugin.hooks or [""]
     ]
+    root = click.get_current_context().find_root()
+    group = cast(FairtkGroup, root.command)
+    commands: dict[tuple[str, str, str], list[str]] = {}
+    for point in group.entry_points:
+        group.get_command(root, point.command)  # notes what is wrong
+        key = (point.name, point.version, point.problem)
+        commands.setdefault(key, []).append(point.command)
+        entries.append(point)
+    for (name, version, problem), names in commands.items():
+        rows.append([name, version, COMMAND_GROUP, ", ".join(names), problem])
     if form != TABLE:
         echo_rows(form, columns, rows, output)
         return
@@ -28,5 +42,5 @@ def command(form: str, output: str | None) -> None:
     for previous, row in reversed(list(zip(rows, cells[1:], strict=False))):
         if row[:2] == previous[:2]:
             row[:2] = ["", ""]
-    problems = [f"\n{p} is left out: {p.problem}" for p in entries if p.problem]
+    problems = [f"\n{p.label} is left out: {p.problem}" for p in entries if p.problem]
     echo([*wrapped_lines(columns[:4], cells), *problems], output)

@@ -34,7 +34,7 @@ ledger_option = click.option(
 )
 
 
-@click.group("prompts")
+@click.group("prompts", short_help="Write a study's prompts for batch APIs, and read answers.")
 def command() -> None:
     """Write a study's prompts to files, for a batch API or a cluster, and read the answers.
 

@@ -13,7 +13,7 @@ from fairtk.plugins import to_stderr
 _MOST_ROWS = 20
 
 
-@click.command("providers")
+@click.command("providers", short_help="Show each provider's share over all queries and its merit.")
 @click.argument("qrels", type=FILE)
 @click.argument("run", type=FILE)
 @click.option("--providers", "owners", type=FILE, required=True,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 BASELINES = "fairtk-baselines"
 
 
-@click.command("qr")
+@click.command("qr", short_help="Compare FAIR-QR with its baselines: tables, figures, costs.")
 @click.argument("source", metavar="CONFIG|FOLDER|DATASET")
 @click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-qr-study]")
 @study_options

@@ -25,7 +25,7 @@ from fairtk.cli.options import (
 from fairtk.cli.output import echo_frame, said_command, say_beginning
 
 
-@click.command("rag")
+@click.command("rag", short_help="Compare fair rankings by what a generator answers from them.")
 @click.argument("source", metavar="FOLDER|DATASET|CONFIG")
 @click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-rag-study]")
 @click.option("-t", "--task", "tasks", type=int, multiple=True,

@@ -13,7 +13,7 @@ from fairtk.cli.output import STDOUT, echo_file, said_command
 from fairtk.errors import InputError
 
 
-@click.command("report")
+@click.command("report", short_help="Show results as one HTML page with tables and figures.")
 @click.argument("folder")
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",
               type=click.Path(dir_okay=False, allow_dash=True),

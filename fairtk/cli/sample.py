@@ -21,7 +21,7 @@ from fairtk.plugins import to_stderr
 _SCORES = "scores"
 
 
-@click.command("sample")
+@click.command("sample", short_help="Draw fair rankings from the run of any retriever.")
 @click.argument("run", type=FILE)
 @click.option("-o", "--output", metavar="FILE", required=True,
               type=click.Path(dir_okay=False, allow_dash=True),

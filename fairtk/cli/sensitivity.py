@@ -7,13 +7,17 @@ from typing import Any
 
 import click
 
-from fairtk.analysis import CHOICES
 from fairtk.cli.options import measuring_options, plot_option, printing_options
 from fairtk.cli.output import TABLE, echo, echo_frame
 from fairtk.plugins import to_stderr
 
+CHOICES = (
+    "browsing", "patience", "cutoff", "target", "unlabeled", "bounds", "base", "judgments",
+)  # fmt: skip
+"""`fairtk.analysis.CHOICES`, whose import would slow down ``fairtk --help``."""
 
-@click.command("sensitivity")
+
+@click.command("sensitivity", short_help="Check whether other choices change the order of runs.")
 @measuring_options
 @click.option("--vary", type=click.Choice(CHOICES), multiple=True,
               help="What is chosen otherwise. Repeatable.  [default: all]")  # fmt: skip

@@ -20,18 +20,17 @@ from .registry import UtilitySpec as UtilitySpec
 
 # What other rooms use, and users need not:
 # isort: split
-from .host import is_command_line as is_command_line
 from .references import SITE as SITE
 from .registry import GROUPS as GROUPS
 from .registry import ModelSpec as ModelSpec
 from .registry import as_divergence as as_divergence
 from .registry import as_position_model as as_position_model
 from .registry import load_target as load_target
-from .registry import on_terminal as on_terminal
 from .registry import parse_call as parse_call
 from .registry import read_browsing as read_browsing
 from .registry import refuse_other_than_text as refuse_other_than_text
 from .registry import refuse_unknown_options as refuse_unknown_options
 from .registry import register_groups as register_groups
 from .registry import register_target as register_target
-from .registry import to_stderr as to_stderr
+from .streams import on_terminal as on_terminal
+from .streams import to_stderr as to_stderr

@@ -11,7 +11,7 @@ from typing import Any
 
 import pluggy
 
-PROJECT = "fairtk"  # for pluggy, and the entry-point group
+PROJECT = "fairtk"  # for pluggy
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 
@@ -68,11 +68,3 @@ def fairtk_chat_models() -> Iterable[Any]:  # type: ignore[empty-body]
 @hookspec
 def fairtk_study_systems() -> Iterable[Any]:  # type: ignore[empty-body]
     """Return systems for ``fairtk qr``: ``[StudySystemSpec("mmr", "pkg:mmr", "then MMR")]``."""
-
-
-@hookspec
-def fairtk_commands(cli: Any) -> None:
-    """Add click commands to the ``fairtk`` command line: ``cli.add_command(my_command)``.
-
-    ``fairtk --help`` imports a plugin's module only if its text names this hook: keep it light.
-    """

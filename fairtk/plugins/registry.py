@@ -11,18 +11,15 @@ import ast
 import inspect
 import pkgutil
 import re
-import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 from fairtk.errors import (
-    BrokenPluginError,
     DuplicateError,
     InputError,
     NotFoundError,
@@ -30,6 +27,7 @@ from fairtk.errors import (
     PluginError,
     suggestion,
 )
+from fairtk.plugins.streams import to_stderr
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel
@@ -37,27 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Grid = Mapping[str, Sequence[Any]]
-
-_lock = threading.Lock()
-_before: list[TextIO] = []
-
-
-@contextmanager
-def to_stderr() -> Iterator[None]:
-    """Send what Python prints within to stderr; threads may enter and leave in any order."""
-    with _lock:
-        _before.append(sys.stdout)
-        sys.stdout = sys.stderr
-    try:
-        yield
-    finally:
-        with _lock:
-            sys.stdout = _before.pop()
-
-
-def on_terminal(stream: TextIO | None) -> bool:
-    """Return whether a person reads `stream`, e.g. ``sys.stderr``; it may be closed, hence None."""
-    return stream is not None and stream.isatty()
 
 
 def load_target(target: str) -> Any:
@@ -189,13 +166,13 @@ class Registry(Generic[T]):
         kind = value if self.classes else type(value)
         if not (isinstance(kind, type) and issubclass(kind, self.base_class)):
             rule = "a subclass" if self.classes else "an instance"
-            raise BrokenPluginError(
+            raise PluginError(
                 f"each {self.kind} must be {rule} of {self.base_class.__name__}; found {value!r}"
             )
         own = "__name__" if self.classes else "name"
         name = getattr(value, "NAME", "") or getattr(value, own, "")
         if not isinstance(name, str) or not name:
-            raise BrokenPluginError(f"the {self.kind} {value!r} has no name")
+            raise PluginError(f"the {self.kind} {value!r} has no name")
         taken = self._entries.setdefault(name, Registration(name, value, plugin, str(plugin)))
         if taken.plugin is not plugin:
             raise PluginError(
@@ -203,7 +180,7 @@ class Registry(Generic[T]):
                 "rename one"
             )
         if taken.value is not value:
-            raise BrokenPluginError(f"it gives the {self.kind} {name!r} twice")
+            raise PluginError(f"it gives the {self.kind} {name!r} twice")
         self.listener(name, value)
         return name
 

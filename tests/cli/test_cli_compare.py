@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import fairtk as package
-from fairtk.cli.group import COMMANDS
+from fairtk.cli.group import cli
 from fairtk.errors import WARNINGS
 
 QRELS = "".join(f"q{i} 0 {d} {int(d == 'abc'[i % 3])}\n" for i in range(9) for d in "abc")
@@ -128,6 +128,9 @@ def test_dataset_or_file(runs, fairtk):
     result = fairtk("evaluate", "antique/tset", "x.run", "-m", "RR")
     assert result.exit_code == 2
     assert "no such file, and no dataset has this id; did you mean 'antique/test'?" in result.stderr
+
+
+COMMANDS = [point.command for point in cli.entry_points if point.name == "fairtk"]
 
 
 class TestEveryCommand:

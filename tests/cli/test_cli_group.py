@@ -9,13 +9,15 @@ import click
 import pytest
 
 import fairtk as package
-from fairtk import hookimpl, plugins
-from fairtk.cli.group import COMMANDS, FairtkGroup, main
-from fairtk.cli.options import FORMATS
+from fairtk import analysis, report
+from fairtk.cli import options, sensitivity
+from fairtk.cli.group import FairtkGroup, cli, main
 from fairtk.cli.output import TABLE
 from fairtk.errors import DataWarning, InputError, ModelError
 from fairtk.io.renderings import RENDERED
 from fairtk.plugins import registry
+
+COMMANDS = [point.command for point in cli.entry_points if point.name == "fairtk"]
 
 
 def group_with(action):
@@ -119,12 +121,13 @@ def test_what_is_not_text_is_refused_by_its_name(fairtk, odd, words, name):
 
 
 class TestGroup:
-    def test_help_lists_all_commands_without_importing_them(self, fairtk):
+    def test_help_lists_all_commands(self, fairtk):
+        assert len(COMMANDS) > 10
         result = fairtk("--help")
         assert result.exit_code == 0
-        for name, text in COMMANDS.items():
+        for name in COMMANDS:
             assert f"  {name} " in result.stdout
-            assert text in result.stdout
+            assert cli.get_command(click.Context(cli), name).short_help in result.stdout
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_each_command_has_help(self, fairtk, name):
@@ -140,8 +143,11 @@ class TestGroup:
             name not in ("export", "report", "sample")
         )
 
-    def test_formats_are_those_that_can_be_written(self):
-        assert (*FORMATS,) == (TABLE, *RENDERED)
+    def test_choices_are_those_of_the_library(self):
+        assert (TABLE, *RENDERED) == options.FORMATS
+        assert options.TESTS == report.TESTS
+        assert options.CORRECTIONS == report.CORRECTIONS
+        assert sensitivity.CHOICES == analysis.CHOICES
 
     def test_mistyped_command(self, fairtk):
         result = fairtk("evalute")
@@ -169,71 +175,6 @@ class TestGroup:
             main(["plugins", "--format", "json"])
         assert caught.value.code == 0
         assert json.loads(capsys.readouterr().out)
-
-
-class Adding:
-    """A plugin that adds a command."""
-
-    def __init__(self, name):
-        self.name = name
-
-    @hookimpl
-    def fairtk_commands(self, cli):
-        @cli.command(self.name)
-        def command():
-            """Say hello."""
-            click.echo("hello")
-
-
-@pytest.fixture
-def with_plugin(monkeypatch):
-    added = []
-
-    def add(plugin, name):
-        plugins.register(plugin, name, "0.2")
-        added.append(plugin)
-
-    yield add
-    for plugin in added:
-        plugins.unregister(plugin)
-
-
-def fresh(*words):
-    @click.group(cls=FairtkGroup)
-    @click.option("--debug", is_flag=True)
-    def cli(debug):
-        pass
-
-    return click.testing.CliRunner().invoke(cli, words)
-
-
-class TestPluginCommands:
-    def test_a_plugin_adds_a_command(self, with_plugin):
-        with_plugin(Adding("hello"), "fairtk-hello-test")
-        assert fresh("hello").stdout == "hello\n"
-        assert "Say hello." in fresh("--help").stdout
-        assert "did you mean 'hello'" in fresh("helo").stderr
-
-    @pytest.mark.filterwarnings("default::fairtk.errors.PluginWarning")
-    def test_a_plugin_cannot_replace_a_command(self, with_plugin):
-        with_plugin(Adding("evaluate"), "fairtk-thief")
-        result = fresh("--help")
-        assert result.exit_code == 0
-        assert COMMANDS["evaluate"] in result.stdout
-        thief = next(p for p in plugins.loaded() if p.name == "fairtk-thief")
-        assert "given by two plugins, fairtk and fairtk-thief 0.2" in thief.problem
-
-    @pytest.mark.filterwarnings("default::fairtk.errors.PluginWarning")
-    def test_a_plugin_that_fails_leaves_the_others_alone(self, with_plugin):
-        class Failing:
-            @hookimpl
-            def fairtk_commands(self, cli):
-                raise RuntimeError("no luck")
-
-        with_plugin(Failing(), "fairtk-failing")
-        with_plugin(Adding("hello"), "fairtk-hello-test")
-        assert fresh("hello").stdout == "hello\n"
-        assert "RuntimeError: no luck" in fresh("plugins").stdout
 
 
 class TestListings:
@@ -331,19 +272,30 @@ class TestInstalledScript:
     @pytest.mark.parametrize(
         ("words", "ours"),
         [
-            (["--help"], []),
-            (["evaluate", "--help"], ["evaluate", "options"]),
-            (["cite", "--help"], ["cite", "options"]),
+            (["--help"], COMMANDS),
+            (["evaluate", "--help"], ["evaluate"]),
+            (["cite", "--help"], ["cite"]),
         ],
     )
     def test_help_loads_no_more_than_it_shows(self, words, ours):
-        command = [sys.executable, "-v", "-m", "fairtk", *words]
+        start = "from fairtk_command import main; main()"
+        command = [sys.executable, "-v", "-c", start, *words]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         loaded = re.findall(r"^import '([\w.]+)'", done.stderr, re.MULTILINE)
-        assert not {"numpy", "pandas", "scipy", "torch", "ir_measures", "pyterrier"} & {*loaded}
+        heavy = {"numpy", "pandas", "scipy", "torch", "ir_measures", "pyterrier", "pluggy"}
+        assert not heavy & {*loaded}
         late = [name[11:] for name in loaded if name.startswith("fairtk.cli.")]
-        assert sorted(late) == sorted([*ours, "group", "output"])
+        assert sorted(late) == sorted([*ours, "group", "options", "output"])
         assert "Usage: fairtk" in done.stdout
+
+    def test_a_program_of_this_name_has_the_measures(self):
+        code = (
+            "import sys; sys.argv = ['/usr/bin/fairtk', '--help']; import fairtk, ir_measures; "
+            "print(repr(ir_measures.parse_measure('EE_D@5')))"
+        )
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stdout == "EE_D@5\n"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 
 from fairtk.io import read_run, write_run
 from fairtk.io.lines import Watched
-from fairtk.plugins import is_command_line
 
 
 def test_while_a_command_waits_for_its_input(tmp_path):
@@ -48,26 +47,6 @@ def test_while_a_file_is_read(tmp_path, monkeypatch, name):
         with pytest.raises(KeyboardInterrupt):
             read_run(path)
         assert len(calls) == at
-
-
-@pytest.mark.parametrize(
-    ("argv", "original", "ours"),
-    [
-        (["/usr/bin/fairtk"], ["python", "/usr/bin/fairtk"], True),
-        (["fairtk.exe", "-m"], ["python", "fairtk.exe", "-m"], True),
-        (["-m"], ["python", "-m", "fairtk", "evaluate"], True),
-        (["fairtk/__main__.py"], ["python", "-m", "fairtk", "evaluate"], True),
-        (["-m"], ["python", "-m", "fairtk.demo"], False),
-        (["-m"], ["python", "-m"], False),
-        (["-c"], ["python", "-c", "import fairtk"], False),
-        (["/usr/bin/pytest", "fairtk"], ["python", "/usr/bin/pytest", "fairtk"], False),
-        ([], ["python"], False),
-    ],
-)
-def test_what_the_command_line_is(monkeypatch, argv, original, ours):
-    monkeypatch.setattr(sys, "argv", argv)
-    monkeypatch.setattr(sys, "orig_argv", original)
-    assert is_command_line() is ours
 
 
 def test_a_program_that_imports_fairtk_keeps_its_handler():

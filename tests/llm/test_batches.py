@@ -363,19 +363,13 @@ def test_files_of_an_earlier_round_say_nothing_of_a_later_one(tmp_path):
     world.ledger.close()
 
 
-def test_an_answer_that_was_of_no_use_is_asked_for_again(tmp_path):
-    world = World(tmp_path)
+def test_an_answer_of_no_use_is_not_requested_again_by_default(world):
     world.write(["a"])
-    record = answered(world.lines()[0])
-    record["response"]["body"] = completion(world.lines()[0]["body"], "half", "length")
+    [line] = world.lines()
+    record = answered(line)
+    record["response"]["body"] = completion(line["body"], "half", "length")
     world.read([record])
     assert world.write(["a"]).prompts == 0
-    world.ledger.close()
-    world = World(tmp_path, retry_unusable=True)
-    assert world.write(["a"]).prompts == 1
-    world.read([answered(world.lines("batch-0002.jsonl")[0])])
-    assert world.llm.complete(questions(["a"]))[0].text == answer_of("a")
-    world.ledger.close()
 
 
 def test_a_ledger_that_is_lost_has_its_batch_again(world):

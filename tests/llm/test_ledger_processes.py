@@ -52,7 +52,7 @@ def upper(prompt, count):
 # Starting ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("times", [12, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [12, pytest.param(200, marks=pytest.mark.nightly)])
 def test_four_processes_begin_one_ledger(tmp_path, times):
     context = multiprocessing.get_context("spawn")
     together, out = context.Barrier(PROCESSES), context.Queue()

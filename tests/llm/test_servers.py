@@ -208,15 +208,12 @@ def test_addresses():
         ("6m0s", 360.0),
         ("1h2m3.5s", 3723.5),
         ("20ms", 0.02),
-        ("1.5", 1.5),
         ("2000000010", 10.0),  # since 1970, at 2,000,000,000
         ("-3", 0.0),
         ("", None),
-        ("soon", None),
         ("1.2.3s", None),
         ("1s and more", None),
         ("nan", None),
-        ("inf", None),
     ],
 )
 def test_durations(text, seconds):

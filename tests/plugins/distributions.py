@@ -12,15 +12,21 @@ HELLO = ROOT / "plugins" / "fairtk-hello"
 BROKEN = Path(__file__).parent / "broken"
 
 
-def write(folder, name, code, version="1.0", entry=None):
-    """Put a distribution into a folder as pip would: the module and its metadata."""
+def write(folder, name, code, version="1.0", entry=None, command=None):
+    """Put a distribution into a folder as pip would: the module and its metadata.
+
+    It has hooks, or the command of this name: the attribute `command` of its module.
+    """
     module = name.replace("-", "_")
     folder.mkdir(exist_ok=True)
     (folder / f"{module}.py").write_text(code)
     info = folder / f"{module}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text(f"[fairtk]\n{name} = {entry or module}\n")
+    points = f"[fairtk]\n{name} = {entry or module}\n"
+    if command is not None:
+        points = f"[fairtk.commands]\n{command} = {module}:command\n"
+    (info / "entry_points.txt").write_text(points)
     return folder
 
 
@@ -66,11 +72,11 @@ def run(arguments, *folders, exits=0, interpreter=sys.executable, **variables):
     return done.stdout, done.stderr
 
 
-def python(script, *folders, **options):
-    """Run a piece of Python."""
-    return run(["-c", script], *folders, **options)
+def python(script, *folders, words=(), **options):
+    """Run a piece of Python with words as its arguments."""
+    return run(["-c", script, *words], *folders, **options)
 
 
 def fairtk(arguments, *folders, **options):
-    """Run the command line."""
-    return run(["-m", "fairtk", *arguments], *folders, **options)
+    """Run the command line, as the console script does."""
+    return python("from fairtk_command import main; main()", *folders, words=arguments, **options)

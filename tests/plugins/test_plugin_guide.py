@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from distributions import fairtk, write
 from failing import failing
 
 from fairtk import plugins
@@ -61,3 +62,11 @@ def test_the_prompt_and_the_backend(lab):
             return [lab.LastLine("other")]
 
     assert failing(Prompt) == failing(Backend) == {}
+
+
+def test_the_command(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    [module] = [block for block in blocks if "@click.command" in block]
+    folder = write(tmp_path, "lab-depth", module, command="depth")
+    (tmp_path / "run.txt").write_text("q1 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq2 Q0 a 1 1 t\n")
+    assert fairtk(["depth", str(tmp_path / "run.txt")], folder) == ("q1 2\nq2 1\n", "")

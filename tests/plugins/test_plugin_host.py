@@ -10,7 +10,8 @@ from test_measure_contract import Share, Waste
 from fairtk import EE_D, hookimpl, plugins
 from fairtk.errors import NotFoundError, ParameterError, PluginError, PluginWarning
 from fairtk.exposure.browsing import DCG, BrowsingModel
-from fairtk.plugins import registry
+from fairtk.plugins import entry_points, registry
+from fairtk.plugins.entry_points import RESTRICT, STRICT, Plugin
 from fairtk.plugins.host import ALL, PluginHost, _half_imported
 from fairtk.plugins.registry import (
     DatasetSpec,
@@ -53,10 +54,6 @@ class Generous:
     def fairtk_study_systems(self):
         return [StudySystemSpec("toy-s", "pkg:build", "a system")]
 
-    @hookimpl
-    def fairtk_commands(self, cli):
-        cli.append("command")
-
 
 class Twice(BrowsingModel):
     """Pays every rank the same attention."""
@@ -76,8 +73,8 @@ def EE_D_of_twice():  # noqa: N802
 @pytest.fixture
 def host(monkeypatch):
     """Return a host of its own, with registries of its own."""
-    monkeypatch.delenv(plugins.host.RESTRICT, raising=False)
-    monkeypatch.delenv(plugins.host.STRICT, raising=False)
+    monkeypatch.delenv(RESTRICT, raising=False)
+    monkeypatch.delenv(STRICT, raising=False)
     return PluginHost({hook: Registry(r.kind, r.base, r.classes) for hook, r in ALL.items()})
 
 
@@ -88,10 +85,7 @@ def empty(host):
 @pytest.fixture
 def unloaded(host, monkeypatch):
     """Return a host that finds no installed plugin."""
-    monkeypatch.setattr(plugins.host, "entry_points", lambda group: [])
-    with pytest.warns(PluginWarning):
-        host.load()
-    host.plugins.clear()
+    monkeypatch.setattr(plugins.host, "installed_plugins", lambda group: [])
     return host
 
 
@@ -319,7 +313,7 @@ def test_registered_twice(unloaded):
 
 
 def test_strict_leaves_nothing_behind_either(unloaded, monkeypatch):
-    monkeypatch.setenv(plugins.host.STRICT, "1")
+    monkeypatch.setenv(STRICT, "1")
     refused(unloaded, make(fairtk_mesures=lambda self: []), "fairtk_mesures")
     refused(unloaded, make(fairtk_measures=lambda self: 1 / 0), "ZeroDivisionError")
 
@@ -331,9 +325,10 @@ class Point:
     """An entry point, as importlib.metadata gives it."""
 
     def __init__(self, name, load, value="toy_module", version="1.0"):
-        self.dist = types.SimpleNamespace(name=name, version=version)
+        metadata = {"Name": name, "Version": version}
+        self.dist = type("Distribution", (), {"metadata": metadata})()
         self.name = self.value = value
-        self.load = load
+        self.load, self.group = load, "fairtk"
 
 
 def points(monkeypatch, *more):
@@ -341,7 +336,10 @@ def points(monkeypatch, *more):
     builtin = Point(
         "fairtk", lambda: make(fairtk_measures=lambda self: [Waste0()]), "fairtk.builtin"
     )
-    monkeypatch.setattr(plugins.host, "entry_points", lambda group: [*more, builtin])
+    installed = types.SimpleNamespace(
+        select=lambda group: [point for point in (*more, builtin) if point.group == group]
+    )
+    monkeypatch.setattr(entry_points, "entry_points", lambda: installed)
 
 
 class Waste0(Waste):
@@ -393,7 +391,7 @@ def test_strict_makes_a_broken_rule_an_error(host, monkeypatch, strict):
     rules = bad_and_good(monkeypatch)
     error = PluginWarning
     if strict == "variable":
-        monkeypatch.setenv(plugins.host.STRICT, "1")
+        monkeypatch.setenv(STRICT, "1")
         error = PluginError
     measures = host.registries["fairtk_measures"]
     for rule in rules:
@@ -414,9 +412,9 @@ def test_a_broken_one_is_a_warning(host, monkeypatch, error):
 
 
 def test_strict_raises_it(host, monkeypatch):
-    monkeypatch.setenv(plugins.host.STRICT, "1")
+    monkeypatch.setenv(STRICT, "1")
     points(monkeypatch, Point("bad", failing(ImportError("x"))))
-    with pytest.raises(PluginError, match="1.*0"):
+    with pytest.raises(PluginError, match="bad 1.0"):
         host.load()
 
 
@@ -431,14 +429,14 @@ def test_a_hook_that_looks_something_up(host, monkeypatch):
 
 
 def test_restriction(host, monkeypatch):
-    monkeypatch.setenv(plugins.host.RESTRICT, "Toy.One")
+    monkeypatch.setenv(RESTRICT, "Toy.One")
     points(monkeypatch, Point("toy_one", good(), "a"), Point("toy-two", failing(OSError()), "b"))
     host.load()
     assert [p.name for p in host.plugins] == ["fairtk", "toy_one"]
 
 
 def test_restriction_to_something_unknown(host, monkeypatch):
-    monkeypatch.setenv(plugins.host.RESTRICT, "toy-on")
+    monkeypatch.setenv(RESTRICT, "toy-on")
     points(monkeypatch, Point("toy-one", good(), "a"))
     with pytest.warns(PluginWarning, match="'toy-on'.*'toy-one'"):
         host.load()
@@ -446,8 +444,8 @@ def test_restriction_to_something_unknown(host, monkeypatch):
 
 
 def test_strict_restriction_to_something_unknown(host, monkeypatch):
-    monkeypatch.setenv(plugins.host.RESTRICT, "toy-on")
-    monkeypatch.setenv(plugins.host.STRICT, "1")
+    monkeypatch.setenv(RESTRICT, "toy-on")
+    monkeypatch.setenv(STRICT, "1")
     points(monkeypatch)
     with pytest.raises(PluginError, match="'toy-on'"):
         host.load()
@@ -459,11 +457,12 @@ def test_no_name_and_no_version(host, monkeypatch):
     assert {"nameless", "other"} <= {str(p).split()[0] for p in host.plugins}
 
 
-def test_a_rejected_command(unloaded):
-    known = unloaded.register(make(fairtk_measures=lambda self: []), "fairtk-toy", "1")
-    with pytest.warns(PluginWarning, match="'no such option'"):
-        unloaded.reject(known, KeyError("no such option"))
-    assert known.problem == "KeyError: 'no such option'"
+def test_a_rejected_plugin_knows_why(monkeypatch):
+    monkeypatch.delenv(STRICT, raising=False)
+    plugin = Plugin("fairtk-toy", "1", "toy")
+    with pytest.warns(PluginWarning, match="fairtk-toy 1 .*KeyError: 'no such option'"):
+        plugin.reject(KeyError("no such option"))
+    assert plugin.problem == "KeyError: 'no such option'"
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,6 @@ def fairtk_measures():
     print("giving")
     return [Odd()]
 """
-COMMANDS = """
-import sys
-from fairtk import hookimpl
-
-@hookimpl
-def fairtk_commands(cli):
-    sys.exit("no commands today")
-"""
 HOOK = """
 from fairtk import hookimpl
 
@@ -74,23 +66,16 @@ def test_a_measure_that_gives_no_number_is_named(tmp_path, words, value):
     assert "Error: measure Odd (plugin fairtk-odd 1.0), qid 'q1' " in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize(
-    ("code", "given", "why"),
-    [
-        (HOOK, ["datasets"], "it implements a hook in a wrong form"),
-        (COMMANDS, ["--help"], "SystemExit: no commands today"),
-    ],
-)
-def test_a_broken_hook_stops_nothing(tmp_path, words, code, given, why):
-    folder = plugin(tmp_path, code)
+def test_a_broken_hook_stops_nothing(tmp_path, words):
+    folder = plugin(tmp_path, HOOK)
     out, err = fairtk([*words, "RR"], folder)
     assert json.loads(out)[0]["mean"] == 1
     assert "Commands:" in fairtk(["--help"], folder)[0]
-    out, err = fairtk(given, folder)
+    out, err = fairtk(["datasets"], folder)
     assert out
     [line] = err.splitlines()
-    assert line.startswith(f"warning: plugin: plugin fairtk-odd 1.0 is left out: {why}")
-    out, err = fairtk([*given, "--strict"], folder, exits=1)
+    assert line.startswith("warning: plugin: plugin fairtk-odd 1.0 is left out")
+    out, err = fairtk(["datasets", "--strict"], folder, exits=1)
     assert "\nError: plugin: plugin fairtk-odd 1.0 is left out" in f"\n{err}"
 
 

@@ -77,6 +77,7 @@ def test_wheel_has_what_it_needs_and_no_more(built):
     if project == ".":
         for name in ("measures/pages/EE_D.md", "references.bib", "py.typed", "builtin.py"):
             assert f"fairtk/{name}" in names
+        assert "fairtk_command.py" in names
         [metadata] = (n for n in names if n.endswith(".dist-info/METADATA"))
         lines = zipfile.ZipFile(wheel).read(metadata).decode().splitlines()
         release = tomllib.loads((ROOT / "release.toml").read_text(encoding="utf-8"))

@@ -165,7 +165,7 @@ class TestRecipe:
         assert recipe["package"] == {"name": "fairtk", "version": fairtk.__version__}
         assert recipe["about"]["home"] == script.read()["repository"]
         assert recipe["about"]["summary"] == setup_cfg["metadata"]["description"]
-        assert recipe["build"]["entry_points"] == ["fairtk = fairtk.cli:main"]
+        assert recipe["build"]["entry_points"] == ["fairtk = fairtk_command:main"]
 
 
 class TestPaper:
