@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -68,14 +69,9 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_inline"
 myst_heading_anchors = 3
 suppress_warnings = ["mystnb.unknown_mime_type", "myst-nb.lexer"]
 
-# notebooks show a warning as one line, without the places of this machine
-_startup = HERE / "_build" / "ipython" / "profile_default" / "startup" / "warnings.py"
+_startup = HERE / "_build" / "ipython" / "profile_default" / "startup" / "start.py"
 _startup.parent.mkdir(parents=True, exist_ok=True)
-_startup.write_text(
-    "import warnings\n"
-    "warnings.filterwarnings('ignore', message='IProgress not found')\n"
-    "warnings.formatwarning = lambda text, kind, *_, **__: f'{kind.__name__}: {text}\\n'\n"
-)
+shutil.copy(HERE / "_ext" / "notebook_start.py", _startup)
 os.environ["IPYTHONDIR"] = str(_startup.parents[2])
 
 # recipes call `fairtk` by name: that of this Python

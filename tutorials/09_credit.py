@@ -23,7 +23,7 @@
 #
 #     python tutorials/09_credit.py
 #
-# `FAIRTK_TUTORIAL_FAST=1` takes a minute. Results go to the folder in `FAIRTK_TUTORIAL_OUT`.
+# `FAIRTK_TUTORIAL_FAST=1` takes a minute. Results go to the folder `OUT`.
 
 # %% tags=["remove-cell"]
 # On Colab, which lacks fairtk.
@@ -39,6 +39,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 import fairtk
@@ -49,8 +50,7 @@ from fairtk.measures import AE_D, AE_R, CreditGap
 from fairtk.studies import fair_rag
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
-OUT = Path(os.environ.get("FAIRTK_TUTORIAL_OUT") or tempfile.mkdtemp(prefix="fairtk-09-"))
-OUT.mkdir(parents=True, exist_ok=True)
+OUT = Path(tempfile.mkdtemp(prefix="fairtk-09-"))
 pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_colwidth", 40)
 
 data = demo.load()
@@ -71,8 +71,11 @@ rankings = (BM25Scorer() >> FairSampler(alpha=1, n_samples=3, cutoff=5))(three)
 # %%
 lists = Subsets("all")(rankings)
 answers = reader(lists)
+n_lists = lists.groupby("qid")["sample"].nunique().sum()
 distinct = len(set(reader.asked(lists).prompts))
-print(f"{lists.groupby('qid')['sample'].nunique().sum()} lists, {distinct} distinct prompts")
+print(f"{n_lists} lists, {distinct} distinct prompts")
+assert n_lists == 3 * 3 * 32  # queries, rankings, subsets of five documents
+assert distinct < n_lists
 shapley = from_answers(answers, "accuracy", data.qrels)
 one_out = from_answers(answers, "accuracy", data.qrels, method="one-out")
 both = shapley.assign(one_out=one_out["credit"]).rename(columns={"credit": "shapley"})
@@ -84,7 +87,9 @@ print(both.head(10).to_string(index=False, float_format="{:.3f}".format))
 # document there is a formula, and here are two documents that are alike, and a poor one:
 
 # %%
-print("the maximum game:", max_shapley([[0.9], [0.9], [0.3]]).round(3).tolist())
+maximum_game = max_shapley([[0.9], [0.9], [0.3]])
+print("the maximum game:", maximum_game.round(3).tolist())
+assert np.allclose(maximum_game, [0.4, 0.4, 0.1])
 
 # %% [markdown]
 # ## Citations
@@ -96,7 +101,9 @@ print("the maximum game:", max_shapley([[0.9], [0.9], [0.3]]).round(3).tolist())
 # %%
 cited = rankings[(rankings["qid"] == rankings["qid"].iloc[0]) & (rankings["sample"] == 0)]
 by_hand = cited.assign(qanswer="It is a comedy [1], and a romance [1, 2]. So say [2] and [5].")
-print(Citations("count")(by_hand)[["docno", "rank", "credit"]].to_string(index=False))
+counted = Citations("count")(by_hand)
+print(counted[["docno", "rank", "credit"]].to_string(index=False))
+assert counted["credit"].tolist() == [0.5, 1, 0, 0, 0.5]  # [1, 2] is half a citation of each
 
 # %% [markdown]
 # ## Measures
@@ -147,13 +154,13 @@ results = study.run(print)
 tables = results.tables()
 columns = ["alpha", "measure", "exposure", "value", "difference", "low", "high", "undefined"]
 print(tables["credit"][columns].to_string(index=False, float_format="{:.3f}".format))
+exposure = tables["credit"].set_index(["alpha", "measure"])["exposure"]
+assert np.isclose(exposure["deterministic", "AE_D"], 1 / 5)  # five documents, equal shares
 columns = ["alpha", "place", "value", "low", "high"]
 print(tables["credit_by_place"][columns].to_string(index=False, float_format="{:.3f}".format))
 
 # %%
-figure = fair_rag.plot_credit(results.values)
-figure.savefig(OUT / "09_credit.png", dpi=150)
-figure
+fair_rag.plot_credit(results.values)
 
 # %% [markdown]
 # ## What credit does not say

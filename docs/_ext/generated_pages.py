@@ -230,9 +230,11 @@ def generate(app, config):
 
 
 def _tutorial_list(notebooks):
-    lines = ["# Tutorials", "", "Each is a script that the tests run from start to end; the pages "
-             "here were executed with `FAIRTK_TUTORIAL_FAST=1`, which makes data small and numbers "
-             "rough.", "", "```{toctree}", ":maxdepth: 1", ""]  # fmt: skip
+    text = (
+        "Each page is made from a script in `tutorials/`, executed with `FAIRTK_TUTORIAL_FAST=1`: "
+        "data are small and numbers rough. A full run takes minutes."
+    )
+    lines = ["# Tutorials", "", text, "", "```{toctree}", ":maxdepth: 1", ""]
     return "\n".join([*lines, *(Path(name).stem for name in notebooks), "```", ""])
 
 

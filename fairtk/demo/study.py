@@ -141,10 +141,19 @@ def summary(table: pd.DataFrame) -> str:
     )
 
 
-def shell(command: str, folder: str | PathLike[str], lines: int | None = None) -> int:
-    """Show a command, run it in a folder, show what it prints, and return its exit code.
+def shell(
+    command: str, folder: str | PathLike[str], lines: int | None = None, check: bool = True
+) -> None:
+    """Print a command, run it in a folder, and print its output.
 
-    Of the output so many lines are shown; None: all.
+    Args:
+        command: the command, which starts with `fairtk`.
+        folder: the working directory.
+        lines: how many lines of the output to print; None for all.
+        check: whether a command that fails is an error.
+
+    Raises:
+        CalledProcessError: the command failed.
     """
     print(f"$ {command}")
     _, *arguments = shlex.split(command)
@@ -156,4 +165,5 @@ def shell(command: str, folder: str | PathLike[str], lines: int | None = None) -
         text=True,
     )
     print("\n".join(result.stdout.splitlines()[:lines]), "\n")
-    return result.returncode
+    if check:
+        result.check_returncode()

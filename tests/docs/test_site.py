@@ -133,6 +133,7 @@ def test_tutorials_have_outputs_and_can_be_downloaded():
     for path in found:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         assert any(cell.get("outputs") for cell in cells), path
+        assert "'image/png'" in str(cells), path  # a figure
         page = path.with_suffix(".html").read_text(encoding="utf-8")
         assert f'href="{path.name}"' in page
         assert re.search(rf'href="https://colab[^"]*/{path.name}"><img alt="Open in Colab"', page)

@@ -1,25 +1,13 @@
 """The parts of the LaMP study: labels by word overlap, sampling error, reasons for flat queries."""
 
-import importlib.util
-from pathlib import Path
-
+import lamp_folder
 import numpy as np
 import pandas as pd
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "examples" / "lamp_folder.py"
 
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("lamp_folder", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_words_leave_stop_words_and_single_letters_out(script):
-    assert script.words("It's THE king's plan: a 3-day B-side!") == {
+def test_words_leave_stop_words_and_single_letters_out():
+    assert lamp_folder.words("It's THE king's plan: a 3-day B-side!") == {
         "kings",
         "plan",
         "3",
@@ -28,7 +16,7 @@ def test_words_leave_stop_words_and_single_letters_out(script):
     }
 
 
-def test_labels_need_two_shared_words_or_all_of_one(script):
+def test_labels_need_two_shared_words_or_all_of_one():
     run = pd.DataFrame(
         {
             "qid": ["1", "1", "1", "2", "2"],
@@ -39,33 +27,33 @@ def test_labels_need_two_shared_words_or_all_of_one(script):
         }
     )
     answers = pd.DataFrame({"qid": ["1", "2"], "gold_answer": ["The red boat sails", "Moon"]})
-    labels = script.overlap_labels(run, answers, 4, ["text", "title"], 2)
+    labels = lamp_folder.overlap_labels(run, answers, 4, ["text", "title"], 2)
     # b repeats one word, c has the second in its title, d has all there is
     assert labels["label"].tolist() == [1, 0, 1, 1, 0]
     assert labels["gold_answer"].tolist() == ["The red boat sails"] * 3 + ["Moon"] * 2
 
 
-def test_the_target_of_task_1_is_the_title_of_the_right_reference(script):
+def test_the_target_of_task_1_is_the_title_of_the_right_reference():
     question = (
         'For an author who has written the paper with the title "X", which reference is related? '
         'Just answer with [1] or [2] without explanation. [1]: "Deep boats" [2]: "Shallow water"'
     )
-    assert script.target_words(1, question, "[2]") == {"shallow", "water"}
-    assert script.target_words(1, question, "[1]") == {"deep", "boats"}
+    assert lamp_folder.target_words(1, question, "[2]") == {"shallow", "water"}
+    assert lamp_folder.target_words(1, question, "[1]") == {"deep", "boats"}
 
 
-def test_the_jackknife_is_leaving_one_ranking_out(script):
+def test_the_jackknife_is_leaving_one_ranking_out():
     """Two documents of three are read; three rankings: {a, b}, {a, b}, {a, c}."""
     rows = [(0, "a", 0), (0, "b", 1), (1, "b", 0), (1, "a", 1), (2, "a", 0), (2, "c", 1)]
     frame = pd.DataFrame(rows, columns=["sample", "docno", "rank"]).assign(qid="q")
-    left_out = script.jackknife(frame, cutoff=2)
+    left_out = lamp_folder.jackknife(frame, cutoff=2)
     # without 0 or 1: e = (1, 1/2, 1/2), squared norm 1.5, by 2; without 2: e = (1, 1, 0), 2 by 2
     assert left_out.loc["q"].tolist() == pytest.approx([0.75, 0.75, 1.0])
     # sqrt((n - 1) * population variance) = sqrt(2 * (2 * (1/12)^2 + (1/6)^2) / 3) = 1/6
-    assert script.standard_error(left_out)["q"] == pytest.approx(1 / 6)
+    assert lamp_folder.standard_error(left_out)["q"] == pytest.approx(1 / 6)
 
 
-def test_the_jackknife_agrees_with_the_measure(script):
+def test_the_jackknife_agrees_with_the_measure():
     import ir_measures
 
     from fairtk import EE_D, FairSampler
@@ -75,7 +63,7 @@ def test_the_jackknife_agrees_with_the_measure(script):
     run = FairSampler(alpha=3, n_samples=8, cutoff=4)(run.assign(score=rng.normal(size=12)))
     names = {"qid": "query_id", "docno": "doc_id"}
     qrels = run[["qid", "docno"]].drop_duplicates().assign(relevance=0).rename(columns=names)
-    left_out = script.jackknife(run, cutoff=4)
+    left_out = lamp_folder.jackknife(run, cutoff=4)
     for sample in range(8):
         rest = run[run["sample"] != sample].rename(columns=names)
         for value in ir_measures.iter_calc([EE_D @ 4], qrels, rest):
@@ -91,5 +79,5 @@ def test_the_jackknife_agrees_with_the_measure(script):
         ([7, 6, 5, 4, 3, 2, 1], "within sampling error"),
     ],
 )
-def test_why_flat(script, scores, reason):
-    assert reason in script.why_flat(pd.Series(scores, dtype=float), 5)
+def test_why_flat(scores, reason):
+    assert reason in lamp_folder.why_flat(pd.Series(scores, dtype=float), 5)
