@@ -2,7 +2,7 @@
 
 A script to run manually; it prints the table of docs/concepts/certain.md. Five laws of per-query
 differences, 10, 30 and 100 queries, 95 % intervals. Coverage is over the samples that have an
-interval; "none" is the share without one. "rejects" is the share of p-values below .05 where the
+interval; a column has the share without one. "rejects" is the share of p-values below .05 where the
 true mean difference is 0.
 
     python benchmarks/bench_coverage.py [--runs 2000] [--curves 500]
