@@ -2,7 +2,7 @@
 
 A script to run manually; it prints the table of docs/concepts/certain.md. Five laws of per-query
 differences, 10, 30 and 100 queries, 95 % intervals. Coverage is over the samples that have an
-interval; "none" is the share without one. "rejects" is the share of p-values below .05 where the
+interval; a column has the share without one. "rejects" is the share of p-values below .05 where the
 true mean difference is 0.
 
     python benchmarks/bench_coverage.py [--runs 2000] [--curves 500]
@@ -106,8 +106,8 @@ def curves(runs: int, resamples: int) -> Iterator[tuple[str, int, float, float]]
         x: np.ndarray, y: np.ndarray, resamples: int, seed: int
     ) -> dict[str, tuple[float, float, float]]:
         """Return each statistic with the ends of its interval."""
-        found = curve_values(x, y, resamples=resamples, seed=seed)
-        result = {name: (v.value, v.low, v.high) for name, v in found.items()}
+        curves_of = curve_values(x, y, resamples=resamples, seed=seed)
+        result = {name: (v.value, v.low, v.high) for name, v in curves_of.items()}
         weight = drawn_weights(len(x), resamples, seed)
         low, high = percentiles(weight @ y[:, 0] / (weight @ y[:, 3]), 0.95)
         result["ratio of means"] = float(y[:, 0].mean() / y[:, 3].mean()), float(low), float(high)
@@ -119,9 +119,9 @@ def curves(runs: int, resamples: int) -> Iterator[tuple[str, int, float, float]]
     truth = {k: v[0] for k, v in intervals(*draw(np.random.default_rng(0), 200_000), 2, 0).items()}
     for n in SIZES:
         rng = np.random.default_rng(n)
-        found = [intervals(*draw(rng, n), resamples, seed) for seed in range(runs)]
+        values = [intervals(*draw(rng, n), resamples, seed) for seed in range(runs)]
         for name, value in truth.items():
-            ends = np.array([f[name][1:] for f in found])
+            ends = np.array([f[name][1:] for f in values])
             defined = ~np.isnan(ends[:, 0])
             inside = (ends[:, 0] <= value) & (value <= ends[:, 1])
             yield name, n, float(inside[defined].mean()), float((~defined).mean())

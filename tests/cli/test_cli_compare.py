@@ -215,5 +215,5 @@ def test_wrong_margins(runs, fairtk, options, words):
 
 def test_the_caption_reports_rankings_that_are_cut_off(runs, fairtk):
     (runs / "cut.run").write_text("".join(f"q{i} Q0 a 0 9 t\n" for i in range(9)))
-    shown = fairtk("compare", "qrels.txt", "x.run", "cut.run", "-m", "EE_D@3")
-    assert "9 queries of cut" in shown.stdout and "9 queries of cut" in shown.stderr
+    result = fairtk("compare", "qrels.txt", "x.run", "cut.run", "-m", "EE_D@3")
+    assert "9 queries of cut" in result.stdout and "9 queries of cut" in result.stderr

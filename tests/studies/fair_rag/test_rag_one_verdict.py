@@ -63,8 +63,8 @@ def test_no_comparison_has_two_verdicts(study):
     for start in ("Means over the queries", "p corrected: holm", "a point per system"):
         assert after(page.said, start, "Sampling bias, which intervals do not hold")
     bias = saved.sampling_bias().set_index(["measure", "system"])["bias"]
-    shown = [f"{s} {bias['EE_D@5', s]:+.4f}" for s in ("alpha 0", "alpha 8")]
-    assert f"bias (plain minus unbiased estimate): {', '.join(shown)}." in page.said
+    texts = [f"{s} {bias['EE_D@5', s]:+.4f}" for s in ("alpha 0", "alpha 8")]
+    assert f"bias (plain minus unbiased estimate): {', '.join(texts)}." in page.said
     assert "normalized EU" in page.said and "The runs cover" not in page.said
     assert "the rest an area is extrapolated" in page.said
 
