@@ -183,24 +183,11 @@ class Run:
                 f"{self._at(int(np.flatnonzero(missing)[0]))} and {int(missing.sum()) - 1} "
                 "other rows; take the two runs one by one"
             )
-        values = column.to_numpy()
-        if values.dtype == object and all(isinstance(v, int | np.integer) for v in values):
-            huge = [v for v in values if abs(int(v)) >= 2**62]
-            if huge:
-                bits = int(huge[0]).bit_length()
-                raise ColumnError(
-                    f"{where}: {SAMPLE!r} must be below 2^62; found one of {bits} bits"
-                )
-            values = values.astype(np.int64)
+        values = column.infer_objects().to_numpy()
         if values.dtype.kind not in "iu" and len(values):
             raise ColumnError(
                 f"{where}: {SAMPLE!r} must be an integer from 0; found {values.dtype} "
                 f"({column.iloc[0]!r}); convert it with .astype(int)"
-            )
-        if values.dtype.kind == "u" and len(values) and int(values.max()) >= 2**62:
-            raise ColumnError(
-                f"{where}: {SAMPLE!r} must be below 2^62; found one of "
-                f"{int(values.max()).bit_length()} bits"
             )
         result: IntArray = values.astype(np.int64)
         if len(result) and result.min() < 0:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
@@ -30,9 +30,6 @@ from fairtk.exposure import (
     target_exposure,
 )
 from fairtk.frames import BoolArray, FloatArray, IntArray, Run
-
-if TYPE_CHECKING:
-    pass
 
 
 class Distributions(Protocol):

@@ -253,10 +253,10 @@ def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.Buffer
         yield file.stream(longest)
 
 
-def text_lines(path: str | PathLike[str], longest: int = LINE) -> Iterator[tuple[int, str]]:
+def text_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
     """Yield the 1-based number and the text of each line of a file, as `Source.lines` does."""
     with source(path) as file:
-        yield from file.lines(longest)
+        yield from file.lines()
 
 
 class Watched(io.RawIOBase):

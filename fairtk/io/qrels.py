@@ -269,13 +269,10 @@ class Topic:
         return [str(page) for page in self.pages.tolist()]
 
 
-def read_topics(path: str | PathLike[str], labeled: bool = True) -> list[Topic]:
-    """Read topics with their relevant pages, in the order of the file, which has one of two forms.
-
-    Relevant pages must be there unless `labeled` is False.
-    """
+def read_topics(path: str | PathLike[str]) -> list[Topic]:
+    """Read topics with their relevant pages, in the order of the file, in one of two forms."""
     with source(path) as file:
-        return _topics(file, labeled)
+        return _topics(file, labeled=True)
 
 
 def _topics(file: Source, labeled: bool) -> list[Topic]:

@@ -28,9 +28,6 @@ from fairtk.exposure import MU, BrowsingModel
 from fairtk.measures.utilities import get as get_utility
 from fairtk.plugins import load_target, parse_call, read_browsing, registry
 
-DEEPEST = 20
-"""How many measures may stand in one another, the outermost included."""
-
 
 def parse(text: Any) -> Any:
     """Return the measure that a string names; a measure is returned as it is. No code is run.
@@ -179,8 +176,8 @@ class _Reader:
         """Return the measure."""
         try:
             return self._measure(ast.parse(self.text, mode="eval").body)
-        except (RecursionError, MemoryError):  # of `ast.parse`
-            raise ParameterError(_TOO_DEEP) from None
+        except (RecursionError, MemoryError):  # MemoryError is that of `ast.parse`
+            raise ParameterError("the measures are nested too deep") from None
         except SyntaxError as error:
             self.start = (error.offset or len(self.text) or 1) - 1  # it has 0 for the end
         except UnicodeEncodeError as error:
@@ -263,15 +260,8 @@ class _Reader:
         )
 
 
-_TOO_DEEP = f"measures may stand in one another at most {DEEPEST} deep"
-
-
 def _clipped(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}..."
-
-
-def _depth(measure: Any) -> int:
-    return 1 + max(map(_depth, _parts(measure)), default=0)
 
 
 def _parts(measure: Any) -> list[Any]:
@@ -458,8 +448,6 @@ class MeasureParam(ObjectParam):
 
     def _remembered(self, value: Any, name: str, measure: str) -> str:
         check_params(value)
-        if _depth(value) >= DEEPEST:
-            raise ParameterError(f"{measure}: {name}: {_TOO_DEEP}")
         ours = type(ir_measures.measures.registry.get(value.NAME)) is type(value)
         if ours and _parts(value):
             return self.write(value)  # its parts were read back when it was made

@@ -6,7 +6,7 @@ import pytest
 import fairtk
 from fairtk import AWRF, EE_D, EE_L, Groups, Target
 from fairtk.errors import InputError, ParameterError
-from fairtk.io import read_groups, read_qrels, read_run
+from fairtk.io import read_qrels, read_run
 
 MEASURE = "AWRF@2"
 
@@ -29,23 +29,16 @@ def files(tmp_path):
     return {name.partition(".")[0]: path for name, path in paths.items()}
 
 
-def test_groups_are_read_as_a_frame(files):
-    frame = read_groups(files["toy"])
-    assert frame["docno"].tolist() == ["a", "b", "c"] and frame["weight"].tolist() == [1, 2, 1]
+def test_a_frame_of_groups_has_the_name_that_it_notes(files):
+    frame = pd.read_csv(files["toy"], sep="\t")
+    frame.attrs["name"] = "toy"
     assert Groups.of(frame).key == Groups.read(files["toy"]).key == Groups.of(files["toy"]).key
-
-
-def test_what_the_writer_noted_of_groups_is_kept(tmp_path):
-    frame = pd.DataFrame({"docno": ["a"], "group": ["x"]})
-    groups = Groups.from_frame(frame, "other name", levels=["z", "x"])
-    groups.write(tmp_path / "toy.tsv")
-    assert Groups.of(read_groups(tmp_path / "toy.tsv")).key == groups.key
 
 
 def test_a_file_of_groups_without_a_column_is_named(tmp_path):
     (tmp_path / "toy.tsv").write_text("docno\tgroups\na\tx\n")
     with pytest.raises(InputError, match="toy.tsv.*'group'"):
-        read_groups(tmp_path / "toy.tsv")
+        Groups.read(tmp_path / "toy.tsv")
 
 
 @pytest.mark.parametrize("form", ["file", "frame", "object"])
@@ -54,7 +47,8 @@ def test_every_form_is_the_same(files, form):
         run, qrels, groups, target = (files[n] for n in ("fair", "qrels", "toy", "target"))
     else:
         run, qrels = read_run(files["fair"]), read_qrels(files["qrels"])
-        groups, target = read_groups(files["toy"]), pd.read_csv(files["target"], sep="\t")
+        groups, target = (pd.read_csv(files[name], sep="\t") for name in ("toy", "target"))
+        groups.attrs["name"] = "toy"
     if form == "object":
         groups = Groups.of(groups)
         target = Target.from_frame(target, groups)

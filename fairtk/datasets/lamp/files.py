@@ -119,15 +119,11 @@ class QuestionsFile:
         """Return the number of documents of all queries."""
         return sum(len(question.docnos) for question in self.questions().values())
 
-    def docs(self, qids: Iterable[str] | None = None) -> Iterator[Any]:
-        """Yield the documents of queries in the file (default: all), query by query."""
-        return itertools.chain.from_iterable(self.profiles(qids))
-
-    def profiles(self, qids: Iterable[str] | None = None) -> Iterator[list[Any]]:
-        """Yield the profile of each query in the file (default: all), as a list of documents."""
+    def profiles(self, qids: Iterable[str]) -> Iterator[list[Any]]:
+        """Yield the profile of each of some queries, as a list of documents."""
         questions = self.questions()
         with open(self.path(), "rb") as stream:
-            for qid in questions if qids is None else qids:
+            for qid in qids:
                 question = questions[qid]
                 stream.seek(question.start)
                 entry = json.loads(stream.read(question.end - question.start))
@@ -141,7 +137,8 @@ class QuestionsFile:
             return iter(())
         first = [0, *itertools.accumulate(len(q.docnos) for q in questions.values())]
         skipped = bisect_right(first, rows[0]) - 1
-        docs = self.docs(itertools.islice(questions, skipped, None))
+        profiles = self.profiles(itertools.islice(questions, skipped, None))
+        docs = itertools.chain.from_iterable(profiles)
         offset = first[skipped]
         return itertools.islice(docs, rows[0] - offset, rows[-1] - offset + 1, rows.step)
 

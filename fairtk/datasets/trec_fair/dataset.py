@@ -8,7 +8,6 @@ store is an SQLite file with each article packed by itself, made on first use.
 # No `from __future__ import annotations` here: PyTerrier's text_loader loads the fields whose
 # annotation is the class `str` itself, not a string that names it.
 
-import contextlib
 import json
 import os
 import sqlite3
@@ -273,12 +272,11 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         corpus = self._corpus()
         marks = {("corpus", stamp(corpus)), ("version", _VERSION)}
         place = cache_place(corpus, ".sqlite")
-        if place.is_file():
-            with contextlib.suppress(sqlite3.DatabaseError), closing(_connect(place)) as database:
-                about = set(database.execute("SELECT key, value FROM about"))
-                if marks <= about:
-                    return place
-        return None
+        if not place.is_file():
+            return None
+        with closing(_connect(place)) as database:
+            about = set(database.execute("SELECT key, value FROM about"))
+        return place if marks <= about else None
 
     def build(self) -> Path:
         """Return the path of the store, which is made unless it is there."""

@@ -13,7 +13,7 @@ the column of the pages that are kept.
 The file has 6.5 million records, 4 GB unpacked. What is kept of a record is some 100 bytes: page
 numbers and level numbers in arrays, with distinct lists of values (there are few) numbered. The
 Parquet file, of which single dimensions are read, belongs to one metadata file, known by size and
-time of change, and is made anew if that changes, or if it is broken: every page has a checksum.
+time of change, and is made again if that changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fairtk.datasets.trec_fair.dataset import stamp
 from fairtk.errors import FormatError, NotFoundError, warn
 from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import UNKNOWN, background
-from fairtk.io import JSON_ENTRY, atomic_write, decoded, opened, parse_json
+from fairtk.io import JSON_ENTRY, atomic_write, decoded, described, opened, parse_json
 
 Kind = Literal["list", "counts", "one"]
 
@@ -150,10 +150,6 @@ class Column:
     weight: FloatArray | None  # count of each entry, above 0; None: all are 1
 
 
-class WrongValueError(ValueError):
-    """A record holds something else than it should; the text is for users."""
-
-
 @dataclass
 class OneReader:
     """Values of which a page has one or none."""
@@ -162,14 +158,14 @@ class OneReader:
     levels: dict[str, int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Take the next record's value; what is wrong with it is a `WrongValueError`."""
+        """Take the next record's value; what is wrong with it is a `FormatError`."""
         if value is None:
             self.codes.append(NONE)
             return
         code = self.levels.get(value)
         if code is None:
             if type(value) is not str:
-                raise WrongValueError(f"a category must be a string; found {value!r}")
+                raise FormatError(f"a category must be a string; found {value!r}")
             code = self.levels[value] = len(self.levels)
         self.codes.append(code)
 
@@ -192,18 +188,16 @@ class ListsReader:
     lists: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Take the next record's value; what is wrong with it is a `WrongValueError`."""
+        """Take the next record's value; what is wrong with it is a `FormatError`."""
         value = [] if value is None else value
         if type(value) is not list:
-            raise WrongValueError(f"{self.dimension.key!r} must be a list; found {value!r}")
+            raise FormatError(f"{self.dimension.key!r} must be a list; found {value!r}")
         key = tuple(value)
         code = self.lists.get(key)
         if code is None:
             wrong = [v for v in key if type(v) is not str]
             if wrong:
-                raise WrongValueError(
-                    f"{self.dimension.key!r} must hold strings; found {wrong[0]!r}"
-                )
+                raise FormatError(f"{self.dimension.key!r} must hold strings; found {wrong[0]!r}")
             code = self.lists[key] = len(self.lists)
         self.codes.append(code)
 
@@ -236,14 +230,14 @@ class CountsReader:
     levels: dict[str, int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Take the next record's value; what is wrong with it is a `WrongValueError`."""
+        """Take the next record's value; what is wrong with it is a `FormatError`."""
         value = {} if value is None else value
         if type(value) is not dict:
-            raise WrongValueError(f"{self.dimension.key!r} must be an object; found {value!r}")
+            raise FormatError(f"{self.dimension.key!r} must be an object; found {value!r}")
         levels = self.levels
         for name, count in value.items():
             if type(count) is not int and type(count) is not float or not 0 <= count < 1e15:
-                raise WrongValueError(
+                raise FormatError(
                     f"{self.dimension.key!r}: the count of {name!r} must be 0 or above; found "
                     f"{count!r}"
                 )
@@ -316,7 +310,7 @@ class Pages:
 
 
 def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
-    """Return the pages of a metadata file, from the cache if there is a good one.
+    """Return the pages of a metadata file, from the cache if there is one of this file.
 
     Dimensions that the file lacks are left out. A `DataWarning` says of the dimensions (of none: of
     the quality) which records lack them, and how many pages have several records.
@@ -355,24 +349,20 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
     }
     table = arrow.table(columns).replace_schema_metadata({_NOTE: json.dumps(note)})
     with atomic_write(target) as temporary:
-        parquet.write_table(table, temporary, write_page_checksum=True)
+        parquet.write_table(table, temporary)
 
 
 def _read(path: Path, mark: str, names: list[str]) -> Pages | None:
-    """Return what a cache file holds, None if there is none, or none that can be used."""
+    """Return what a cache file holds; `None` if there is none, or it is of another state."""
     if not path.is_file():
         return None
-    import pyarrow as arrow
     from pyarrow import parquet
 
-    try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            note = json.loads(file.schema_arrow.metadata[_NOTE])
-            if note["version"] != _VERSION or note["source"] != mark:
-                return None
-            return _pages(file, note, [name for name in names if name in note["levels"]])
-    except (arrow.ArrowException, OSError, ValueError, KeyError, TypeError):
-        return None
+    with parquet.ParquetFile(path) as file:
+        note = json.loads(file.schema_arrow.metadata[_NOTE])
+        if note["version"] != _VERSION or note["source"] != mark:
+            return None
+        return _pages(file, note, [name for name in names if name in note["levels"]])
 
 
 def _pages(file: Any, note: dict[str, Any], carried: list[str]) -> Pages:
@@ -384,8 +374,6 @@ def _pages(file: Any, note: dict[str, Any], carried: list[str]) -> Pages:
         weight = None
         if _weight(name) in named:
             weight = _lists(file, _weight(name))[1]
-        if len(start) != len(ids) + 1 or (weight is not None and len(weight) != len(level)):
-            raise ValueError(name)
         columns[name] = Column(tuple(note["levels"][name]), start, level, weight)
     return Pages(ids, columns, _values(file, WORK), tuple(note["work"]), note["doubts"])
 
@@ -430,7 +418,7 @@ def read_pages(path: Path) -> Pages:
             record = json.loads(raw)
             page = record[_PAGE]
             if type(page) is not int or page < 0:
-                raise WrongValueError(f"'page_id' must be a whole number; found {page!r}")
+                raise FormatError(f"'page_id' must be a whole number; found {page!r}")
             if b"\\u" in raw:
                 parse_json(decoded(raw, path, number), path, number)  # refuses half characters
             for reader, key in pairs:
@@ -442,8 +430,10 @@ def read_pages(path: Path) -> Pages:
             ids.append(page)
             lines.append(number)
             contents.append(hash(raw if raw[-1:] == b"\n" else raw + b"\n"))
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
-            raise _explained(error, raw, path, number) from None
+        except FormatError as error:
+            raise FormatError(error.reason, path, number) from None
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+            raise _wrong_record(raw, path, number) from None
     numbers = np.frombuffer(ids, dtype=np.int64)
     pages, rows = np.unique(numbers, return_index=True)
     pairs.clear()
@@ -482,15 +472,11 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, raw
 
 
-def _explained(error: Exception, raw: bytes, path: Path, number: int) -> FormatError:
-    """Return the error of a line that could not be read."""
-    if isinstance(error, WrongValueError):
-        return FormatError(str(error), path, number)
-    if isinstance(error, FormatError):
-        return error  # of the file itself
+def _wrong_record(raw: bytes, path: Path, number: int) -> FormatError:
+    """Return the error of a line that is not a record of a page."""
     record = parse_json(decoded(raw, path, number), path, number)
-    if not isinstance(record, dict):
-        return FormatError(f"expected an object, found {type(record).__name__}", path, number)
-    if "page_id" not in record:
-        return FormatError(f"'page_id' is missing; found {sorted(record)[:8]}", path, number)
+    if not isinstance(record, dict) or "page_id" not in record:
+        return FormatError(
+            f"expected a page with 'page_id', found {described(record)}", path, number
+        )
     return FormatError(f"page {record['page_id']}: a value is of the wrong kind", path, number)
