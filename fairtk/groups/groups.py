@@ -57,6 +57,7 @@ from fairtk.io import (
 )
 
 _ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
+_NOTED = {"unknown", "levels", "normalize"}
 _OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
 
 
@@ -322,12 +323,13 @@ class Groups(ByContent):
     def of(cls, source: Any) -> Groups:
         """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
 
-        A frame is named by its ``attrs["name"]``, or ``group``.
+        A frame is named by its ``attrs["name"]`` (`fairtk.io.read_groups`), or ``group``.
         """
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):
-            return cls.from_frame(source, source.attrs.get("name", GROUP))
+            noted = {key: source.attrs[key] for key in source.attrs.keys() & _NOTED}
+            return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
         if isinstance(source, str | PathLike):
             return cls.read(source)
         raise InputError(f"groups are Groups, a DataFrame or a file; found {source!r:.80}")

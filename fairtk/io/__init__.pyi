@@ -30,6 +30,7 @@ from .runs import read_task_run as read_task_run
 from .runs import write_credit as write_credit
 from .runs import write_run as write_run
 from .runs import write_task_run as write_task_run
+from .tables import read_groups as read_groups
 from .tables import read_parquet as read_parquet
 from .tables import read_table as read_table
 from .tables import save_format as save_format

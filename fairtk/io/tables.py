@@ -29,6 +29,7 @@ from fairtk.errors import FormatError, InputError
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
+    GROUP,
     LABEL,
     QANSWER,
     QID,
@@ -37,6 +38,7 @@ from fairtk.frames import (
     SCORE,
     WEIGHT,
     takes_tables,
+    uncoded,
 )
 from fairtk.io.atomic import atomic_text, atomic_write
 from fairtk.io.lines import (
@@ -410,6 +412,27 @@ def stem(path: str | PathLike[str]) -> str:
     if path == PIPED:
         return "stdin"
     return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
+
+
+def read_groups(path: str | PathLike[str]) -> pd.DataFrame:
+    """Read the groups of documents, as `fairtk.Groups.read` does.
+
+    Args:
+        path: TSV, CSV, JSON lines or Parquet with named columns; may be gzipped.
+
+    Returns:
+        ``docno``, ``group`` (missing: unknown) and ``weight`` if the file has one. Its ``attrs``
+        have the attribute's ``name``, which is the file's, and what else its writer noted:
+        `fairtk.Groups.of` and all that takes groups read them.
+
+    Raises:
+        FormatError: a column is missing or a value is none; names file and line.
+    """
+    rows = read_table(path)
+    check_weights(rows, [DOCNO, GROUP], "a groups file")
+    frame = uncoded(rows.frame)
+    frame.attrs = {"name": stem(path), **rows.note}
+    return frame
 
 
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:
