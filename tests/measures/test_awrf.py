@@ -157,7 +157,7 @@ def test_names_and_files(gender, tmp_path):
 
 
 def test_bad_parameters(gender):
-    with pytest.raises(ParameterError, match="'by-gender'"):
+    with pytest.raises(ParameterError, match="by-gend"):
         AWRF(groups="by-gendr.tsv")
     with pytest.raises(ParameterError, match="base.*'e'"):
         AWRF(base=1)
