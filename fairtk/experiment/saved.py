@@ -223,9 +223,10 @@ class _SavedFolder:
         import msgspec
 
         self.folder = folder
-        if not (folder / CONFIG).exists():
-            raise FormatError("there are no saved results here: save them again", folder / CONFIG)
         path = folder / _MANIFEST
+        for file in (folder / CONFIG, path):
+            if not file.exists():
+                raise FormatError("this file of saved results is missing: save them again", file)
         try:
             manifest = msgspec.json.decode(path.read_bytes(), type=_Manifest)
         except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:

@@ -63,7 +63,7 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
     for words, said in (
         ([tmp_path / "nowhere"], "there is no such folder"),
         ([tmp_path / "empty"], "neither saved results (config.json of Results.save) nor a store"),
-        ([other], "results of form None; this version of fairtk reads form 4"),
+        ([other], "manifest.json"),
         ([broken], "experiment.sqlite"),
         ([half], "manifest.json: this file of the saved results is missing"),
         ([damaged], "000.parquet"),
