@@ -16,11 +16,12 @@ Row = Sequence[Any]
 
 
 class Table(NamedTuple):
-    """A table of texts: header, rows of cells, and what it shows."""
+    """A table of texts: header, rows of cells, what it shows, and a note below."""
 
     columns: list[str]
     rows: list[list[str]]
     caption: str = ""
+    note: str = ""
 
 
 class Marked(str):
@@ -65,7 +66,8 @@ def markdown_text(table: Table) -> str:
     lines.append("|" + " --- |" * len(table.columns))
     lines += ["| " + " | ".join(map(cell_text, row)) + " |" for row in table.rows]
     caption = f"\n*{cell_text(table.caption)}*\n" if table.caption else ""
-    return "\n".join(lines) + "\n" + caption
+    note = f"\n{cell_text(table.note)}\n" if table.note else ""
+    return "\n".join(lines) + "\n" + caption + note
 
 
 def latex_text(table: Table) -> str:
@@ -84,6 +86,7 @@ def latex_text(table: Table) -> str:
         *body,
         r"\bottomrule",
         r"\end{tabular}",
+        *([rf"\par\smallskip{{\footnotesize {_tex(table.note)}}}"] if table.note else []),
         r"\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -159,7 +162,7 @@ def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:
         + "</tr>"
         for row, more in zip(table.rows, pictures or [none] * len(table.rows), strict=True)
     )
-    below = f"<p>{html.escape(table.caption)}</p>" if table.caption else ""
+    below = "".join(f"<p>{html.escape(t)}</p>" for t in (table.caption, table.note) if t)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
