@@ -72,7 +72,7 @@ def test_ranges_without_an_upper_end_and_other_words():
         checks.whole("n", 0, "It", rule=checks.FROM_1)
     assert checks.inside("confidence", 0.95) == 0.95
     for value in (0, 1, 95):
-        with pytest.raises(ParameterError, match="confidence.*0.*1"):
+        with pytest.raises(ParameterError, match="0.*1"):
             checks.inside("confidence", value)
 
 

@@ -7,7 +7,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import product
 from os import PathLike
@@ -366,15 +365,6 @@ class Groups(ByContent):
     def __len__(self) -> int:
         return len(self._common)
 
-    def rows(self, docnos: Iterable[str]) -> IntArray:
-        """Return the place of each docno in `docnos`, -1 for a document without a row; (n,)."""
-        rows = self.factors[0].documents.rows(docnos)
-        if len(self.factors) == 1:
-            return rows
-        place = np.full(len(self.factors[0].documents) + 1, -1, dtype=np.int64)
-        place[self._common] = np.arange(len(self._common))
-        return place[rows]
-
     def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> Memberships:
         """Return the groups of some documents, by flat level number.
 
@@ -476,14 +466,6 @@ class Groups(ByContent):
         docnos = pd.Series(self.docnos[rows.row], dtype="str")
         columns = {DOCNO: docnos, **self.space.columns(rows.level), WEIGHT: rows.weight}
         return pd.DataFrame(columns)
-
-    def renamed(self, name: str) -> Groups:
-        """Return the same groups under another name.
-
-        Raises:
-            InputError: attributes are crossed.
-        """
-        return Groups([replace(self._single("renamed"), name=name)])
 
     def __mul__(self, other: object) -> Groups:
         """Cross the attributes of both.

@@ -24,9 +24,7 @@ from .qrels import read_qrels as read_qrels
 from .qrels import write_answers as write_answers
 from .qrels import write_qrels as write_qrels
 from .rows import Rows as Rows
-from .runs import read_credit as read_credit
 from .runs import read_run as read_run
-from .runs import read_task_run as read_task_run
 from .runs import write_credit as write_credit
 from .runs import write_run as write_run
 from .runs import write_task_run as write_task_run

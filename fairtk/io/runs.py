@@ -70,42 +70,13 @@ def task_of(file: Source) -> Task | None:
     return None
 
 
-def read_task_run(path: str | PathLike[str], task: Task | None = None) -> pd.DataFrame:
-    """Read a run of TREC Fair Ranking 2022.
-
-    Args:
-        path: a plain or gzipped file; spaces may separate the columns, too.
-        task: ``"task1"`` or ``"task2"``; None: as the first line says.
-
-    Returns:
-        Columns ``qid``, ``docno``, ``score`` (-rank), ``rank`` (from 0, in the order of the lines
-        of a ranking, which need not be together) and, for Task 2, ``sample``: ``seq_no`` less 1,
-        or ``seq_no`` itself where the file counts from 0.
-
-    Raises:
-        FormatError: a line has another number of columns, a sequence is no whole number, or a page
-            occurs twice in a ranking; names the line.
-    """
-    if task is not None and task not in COLUMNS:
-        raise ParameterError(f"task must be one of {list(COLUMNS)}; found {task!r}")
-    with source(path) as file:
-        return uncoded(_task_run(file, task))
-
-
-def _task_run(file: Source, asked: Task | None) -> pd.DataFrame:
-    task = asked or task_of(file)
-    if task is None:
-        raise FormatError(
-            f"expected {' or '.join(' '.join(names) for names in COLUMNS.values())} (columns of "
-            f"TREC Fair Ranking 2022), found {file.first_line[:60]!r}",
-            path=file.path,
-        )
+def _task_run(file: Source, task: Task, is_guess: bool) -> pd.DataFrame:
     rows = _task_rows(file, task)
     if task == "task2":
         rows.as_integers("seq_no")
         negative = rows.frame["seq_no"].to_numpy() < 0
         rows.fail_at(negative, "seq_no must be 0 or above; found {}", "seq_no")
-        if asked is None and _header(fields_of(file.first_line)) is None:
+        if is_guess and _header(fields_of(file.first_line)) is None:
             _refuse_ranks(rows)
     rows.as_ids("id")
     rows.as_ids("page_id")
@@ -211,15 +182,19 @@ def read_run(
         path: text (six or five columns), TSV with a header, JSON lines or Parquet with ``qid``,
             ``docno``, ``score`` (and ``rank``, ``sample``), or a list of TREC Fair Ranking 2022.
         order: ``"auto"``, ``"rank"`` or ``"score"``; lists of TREC Fair Ranking have but one order.
-        format: ``"task1"`` or ``"task2"`` for lists of TREC Fair Ranking 2022 (see
-            `read_task_run`), ``"trec"`` for anything else; ``"auto"``: lists are known by their
-            header, or by two or three whole numbers in the first line.
+        format: ``"task1"`` or ``"task2"`` for lists of TREC Fair Ranking 2022, ``"trec"`` for
+            anything else; ``"auto"``: lists are known by their header, or by two or three whole
+            numbers in the first line.
         errors: a list where what is wrong with lines and rows is noted, which are left out; None:
             the first error is raised.
 
     Returns:
         Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
-        run is sampled, and what else a file with named columns has; rows as in the file.
+        run is sampled, and what else a file with named columns has; rows as in the file. In lists
+        of TREC Fair Ranking 2022 the order of a ranking's lines is its order, and ``sample`` is
+        ``seq_no`` less 1, or ``seq_no`` itself where the file counts from 0. A file with
+        ``credit`` and no ``score`` is a frame C: ``qid``, ``sample`` (0 where the file has none),
+        ``docno``, ``rank`` if the file has it, ``credit`` (NaN for an empty cell or null).
 
     Raises:
         FormatError: a line is broken, a score not finite, a document twice in a ranking, samples
@@ -242,7 +217,7 @@ def coded_run(
     with source(path, errors) as file:
         task = task_of(file) if format == "auto" else format
         if task in ("task1", "task2"):
-            frame = _task_run(file, None if format == "auto" else task)
+            frame = _task_run(file, task, format == "auto")
         elif file.kind == "text" and not has_header(file):
             rows = read_whitespace(file, LAYOUTS, _TYPES)
             rows.frame = rows.frame[[c for c in LAYOUTS[1] if c in rows.frame.columns]]
@@ -289,32 +264,9 @@ def _credit_of(rows: Rows) -> pd.DataFrame:
     return rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
 
-def read_credit(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read a frame C, the credit of documents in answers.
-
-    Args:
-        path: TSV or CSV with a header, JSON lines or Parquet (text may be packed, ``.gz``), with
-            ``qid``, ``docno``, ``credit`` and, of several rankings of a query, ``sample``. An empty
-            cell, null and NaN are undefined credit. `read_run` and whatever takes the path of a run
-            read such files, too.
-
-    Returns:
-        ``qid``, ``sample`` (0 where the file has none), ``docno``, ``rank`` if the file has it,
-        ``credit``, and other columns; rows as in the file.
-
-    Raises:
-        FormatError: a column is missing, a value is no number or infinite, or a document stands
-            twice in a ranking; names the line.
-    """
-    with source(path) as file:
-        rows = read_named(file)
-        rows.require([QID, DOCNO, CREDIT], "credit")
-        return uncoded(_credit_of(rows))
-
-
 @takes_tables
 def write_credit(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write a frame C in one step; `read_credit` reads it back equal.
+    """Write a frame C in one step; `read_run` reads it back equal.
 
     Args:
         frame: ``qid``, ``docno``, ``credit`` and, of several rankings of a query, ``sample``.

@@ -482,9 +482,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     @property
     def labels_for(self) -> str:
         """What it needs relevance labels for, in words; empty: nothing, nor do its parts."""
-        if LABEL in self.QREL_COLUMNS:
-            return "it reads which documents are useful"
-        return next((said for part in self.parts if (said := labels_for(part))), "")
+        if self.parts:
+            return next((why for part in self.parts if (why := labels_for(part))), "")
+        return "it reads which documents are useful" if LABEL in self.QREL_COLUMNS else ""
 
     @property
     def better(self) -> str:

@@ -25,10 +25,11 @@ from ir_measures.providers.base import NOT_PROVIDED
 from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.exposure import DCG, average
 from fairtk.frames import CREDIT, GROUP, QID, BoolArray, FloatArray, IntArray, ObjectArray
-from fairtk.measures.base import FairMeasure, Judged, bounds_of, labels_for
+from fairtk.measures.base import FairMeasure, Judged, bounds_of
 from fairtk.measures.params import GROUPS, MeasureParam, Param, check_params, has_cutoff
 from fairtk.measures.provider import (
     means_over_samples,
+    run_columns,
     values_by_sample,
     values_for,
     values_of,
@@ -203,11 +204,6 @@ class Expectation(FairMeasure):
     def parts(self) -> list[Any]:
         """The measures that this one is made of."""
         return [self.inner]
-
-    @property
-    def labels_for(self) -> str:
-        """What its measure needs relevance labels for; empty: nothing."""
-        return next((said for part in self.parts if (said := labels_for(part))), "")
 
     @property
     def takes_exposure(self) -> bool:
@@ -386,7 +382,7 @@ class MeasureByGroup(FairMeasure):
                 f"ByGroup: {self.inner!r} is about answers, which have no documents; use "
                 "by='query' with groups of queries"
             )
-        if _reads_credit(self.inner):
+        if CREDIT in run_columns([self.inner]):
             raise ParameterError(
                 f"ByGroup: {self.inner!r} is about credit, whose shares are of all documents; use "
                 "AWRF(groups=..., of='credit') or CreditGap(groups), or by='query'"
@@ -406,11 +402,6 @@ class MeasureByGroup(FairMeasure):
     def parts(self) -> list[Any]:
         """The measures that this one is made of."""
         return [self.inner]
-
-    @property
-    def labels_for(self) -> str:
-        """What its measure needs relevance labels for; empty: nothing."""
-        return next((said for part in self.parts if (said := labels_for(part))), "")
 
     @property
     def takes_exposure(self) -> bool:
@@ -542,11 +533,6 @@ def _is_about_answers(measure: Any) -> bool:
     return "docno" not in columns or any(map(_is_about_answers, getattr(measure, "parts", [])))
 
 
-def _reads_credit(measure: Any) -> bool:
-    columns = getattr(measure, "RUN_COLUMNS", ())
-    return CREDIT in columns or any(map(_reads_credit, getattr(measure, "parts", [])))
-
-
 def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
     """Return how the values in each row compare, and how many of them that needs.
 
@@ -600,11 +586,6 @@ class MeasureProduct(FairMeasure):
     def parts(self) -> list[Any]:
         """The measures that this one is made of."""
         return self.factors
-
-    @property
-    def labels_for(self) -> str:
-        """What a factor needs relevance labels for; empty: nothing."""
-        return next((said for part in self.parts if (said := labels_for(part))), "")
 
     @property
     def better(self) -> str:

@@ -79,8 +79,7 @@ class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
         # ir_measures counts NumRet among the documents of the first measure that it is given, and
         # hands over a set: of only the judged ones, in some processes, if a measure is judged_only
         asked = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
-        labels = _whole(asked, QrelsConverter(qrels).as_dict_of_dict())
-        return super()._evaluator(asked, safe_labels(labels))
+        return super()._evaluator(asked, safe_labels(QrelsConverter(qrels).as_dict_of_dict()))
 
 
 def safe_labels(labels: Labels) -> Labels:
@@ -103,15 +102,6 @@ def safe_labels(labels: Labels) -> Labels:
         if top < 0:
             result[qid] = dict.fromkeys(docs, 0)
     return result
-
-
-def _whole(measures: Sequence[Any], labels: Labels) -> Labels:
-    """Return labels as the integers that they are."""
-    if set(map(type, chain.from_iterable(docs.values() for docs in labels.values()))) <= {int}:
-        return labels
-    values = np.array([v for docs in labels.values() for v in docs.values()], dtype=np.float64)
-    whole = iter(whole_labels(measures, values, ", ".join(map(repr, measures))).tolist())
-    return {qid: {doc: next(whole) for doc in docs} for qid, docs in labels.items()}
 
 
 def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
@@ -250,8 +240,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if self._others:
             plain = _plain_mapping(self._given)  # also of queries without labels
             every = [*chain.from_iterable(docs.values() for docs in (plain or {}).values())]
+            is_whole = {*map(type, every)} <= {int}
             in_range = not every or (min(every) > -LIMIT and max(every) < LIMIT)
-            self._plain = plain if in_range else None
+            self._plain = plain if is_whole and in_range else None
             labels = labels_for(self._others, self.qrels) if self._plain is None else self._plain
             others = FallbackProvider(_other_providers())
             self._by_others = others.evaluator(self._others, labels)
@@ -406,11 +397,14 @@ def labels_for(measures: Sequence[Any], qrels: Qrels) -> Any:
     For pytrec_eval a mapping of mappings, which ir_measures would make of a frame row by row: ten
     times slower. A frame otherwise.
     """
-    if all(map(ir_measures.pytrec_eval.supports, measures)):
+    of_trec_eval = [m for m in measures if ir_measures.pytrec_eval.supports(m)]
+    if len(of_trec_eval) == len(measures):
         return qrels.by_query(whole_labels(measures, qrels.labels, qrels.where))
     frame = qrels.with_text_ids().rename(columns=TO_IR_MEASURES)
-    if RELEVANCE in frame.columns and (qrels.labels == np.floor(qrels.labels)).all():
-        frame = frame.assign(**{RELEVANCE: qrels.labels.astype(np.int64)})
+    is_whole = bool((qrels.labels == np.floor(qrels.labels)).all())
+    if RELEVANCE in frame.columns and (of_trec_eval or is_whole):
+        whole = whole_labels(of_trec_eval, qrels.labels, qrels.where)
+        frame = frame.assign(**{RELEVANCE: whole})
     return frame
 
 

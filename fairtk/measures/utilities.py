@@ -59,16 +59,6 @@ class Utility(ByContent, ABC):
     bounds: tuple[float, float] = (0.0, 1.0)
     SETTINGS: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def worst(self) -> float:
-        """The worst possible value; infinite if there is no bound."""
-        return self.bounds[0] if self.higher_is_better else self.bounds[1]
-
-    @property
-    def best(self) -> float:
-        """The best possible value (a floating-point hair below it may be the practical best)."""
-        return self.bounds[1] if self.higher_is_better else self.bounds[0]
-
     @abstractmethod
     def score(self, prediction: str, gold: str) -> float:
         """Return the value of one answer against one gold answer, both as `answer_text`."""

@@ -186,7 +186,7 @@ def test_wrong_input_is_refused():
         fairtk.frontier(QRELS, [run(1)], x="EE_D")
     with pytest.raises(ParameterError):
         fairtk.frontier(QRELS, [run(1)], alphas=[])
-    with pytest.raises(ParameterError, match="confidence.*0.*1"):
+    with pytest.raises(ParameterError, match="0.*1"):
         fairtk.frontier(QRELS, [run(1)], confidence=95)
     with pytest.raises(InputError, match="alpha"):
         fairtk.frontier(QRELS, [run(1)], alphas=[-1])

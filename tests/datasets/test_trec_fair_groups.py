@@ -187,7 +187,7 @@ def dataset_qrels(dataset):
 
 def test_targets_ask_for_what_they_need(folder):
     assert trec_fair.targets(folder, "gender", split="eval") == trec_fair.targets(folder, "gender")
-    with pytest.raises(ParameterError, match="task.*1.*2"):
+    with pytest.raises(ParameterError, match="1.*2"):
         trec_fair.targets(folder, "gender", task=3)
     with pytest.raises(ParameterError):
         trec_fair.targets(trec_fair.from_folder(folder), "gender", split="eval")

@@ -317,11 +317,11 @@ def test_what_is_wrong_with_the_settings_is_said_at_once(data, tmp_path):
     def run(**settings):
         fairtk.Experiment({"a": Retriever()}, *data, ["nDCG@3"], **settings)
 
-    with pytest.raises(ParameterError, match="scheduler.*'dask'.*'serial'"):
+    with pytest.raises(ParameterError, match="'dask'.*'serial'"):
         run(scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ParameterError, match="workers=2"):
         run(executor="dask", scheduler="tcp://127.0.0.1:1", workers=2)
-    with pytest.raises(ParameterError, match="scheduler.*found 8786"):
+    with pytest.raises(ParameterError, match="found 8786"):
         run(executor="dask", scheduler=8786)
     with pytest.raises(WorkerError):
         run(executor="dask", scheduler=tmp_path / "none.json")

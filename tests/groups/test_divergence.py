@@ -142,7 +142,7 @@ def test_settings_are_checked():
     assert log_of("e") == 1
     assert log_of("2") == log_of(2) == math.log(2)
     for base in (1, 0, -2, "x", None, math.inf, math.nan):
-        with pytest.raises(ParameterError, match="base.*'e'"):
+        with pytest.raises(ParameterError, match="'e'"):
             js_divergence(rows([1]), rows([1]), base)
     for smoothing in (-0.1, 1, math.nan):
         with pytest.raises(ParameterError, match=r"smoothing must lie in \[0, 1\)"):

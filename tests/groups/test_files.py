@@ -182,7 +182,7 @@ def test_names_in_json_that_no_file_could_hold_are_named_with_their_line(tmp_pat
 def test_a_note_of_another_type_is_refused(tmp_path, note):
     path = tmp_path / "gender.tsv.gz"
     path.write_bytes(gzip.compress(f"# fairtk: {note}\ndocno\tgroup\nd\tx\n".encode()))
-    with pytest.raises(FormatError, match="gender.tsv.gz:1: ") as caught:
+    with pytest.raises(FormatError, match="gender.tsv") as caught:
         Groups.read(path)
     assert caught.value.line == 1
 

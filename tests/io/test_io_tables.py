@@ -13,7 +13,6 @@ from fairtk.errors import ColumnError, FormatError, InputError
 from fairtk.io import (
     add_answers,
     read_answers,
-    read_credit,
     read_gold_answers,
     read_qrels,
     read_run,
@@ -281,12 +280,11 @@ class TestCredit:
     @pytest.mark.parametrize("name", ["c.tsv", "c.csv.gz", "c.jsonl", "c.parquet"])
     def test_comes_back_equal(self, name, tmp_path):
         write_credit(CREDIT, tmp_path / name)
-        for read in (read_credit, read_run):
-            pd.testing.assert_frame_equal(read(tmp_path / name), CREDIT)
+        pd.testing.assert_frame_equal(read_run(tmp_path / name), CREDIT)
 
     def test_samples_may_be_absent_and_cells_empty(self, tmp_path):
         (tmp_path / "c.csv").write_text("qid,docno,credit,rank\n1,a,,0\n1,b,2e-1,1\n")
-        frame = read_credit(tmp_path / "c.csv")
+        frame = read_run(tmp_path / "c.csv")
         assert frame.columns.tolist() == ["qid", "sample", "docno", "rank", "credit"]
         assert frame["sample"].tolist() == [0, 0]
         assert frame["credit"].isna().tolist() == [True, False]
@@ -303,11 +301,8 @@ class TestCredit:
     def test_wrong_rows_name_the_line(self, row, message, tmp_path):
         (tmp_path / "c.tsv").write_text(f"qid\tsample\tdocno\tcredit\n{row}\n")
         with pytest.raises(FormatError, match=message):
-            read_credit(tmp_path / "c.tsv")
+            read_run(tmp_path / "c.tsv")
 
-    def test_a_run_is_no_credit(self, tmp_path):
-        (tmp_path / "r.tsv").write_text("qid\tdocno\tscore\n1\ta\t1\n")
-        with pytest.raises(FormatError):
-            read_credit(tmp_path / "r.tsv")
+    def test_infinite_credit_is_not_written(self, tmp_path):
         with pytest.raises(InputError):
             write_credit(CREDIT.assign(credit=float("inf")), tmp_path / "c.tsv")

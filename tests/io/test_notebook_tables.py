@@ -19,7 +19,8 @@ def test_groups_and_targets():
     groups = Groups.from_frame(frame, name="side")
     shown = groups._repr_html_()
     assert "<th>documents</th>" in shown and "3 documents" in shown and "side" in shown
-    assert (groups * groups.renamed("other"))._repr_html_().count("<table>") == 2
+    other = Groups.from_frame(frame, name="other")
+    assert (groups * other)._repr_html_().count("<table>") == 2
     target = Target.uniform(groups, unknown=False)._repr_html_()
     assert target.count("0.5000") == 2 and "Target over side" in target
 

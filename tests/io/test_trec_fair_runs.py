@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairtk.cli.group import cli
 from fairtk.errors import ColumnError, DataWarning, FormatError, InputError, ParameterError
-from fairtk.io import read_run, read_task_run, write_task_run
+from fairtk.io import read_run, write_task_run
 from fairtk.io.lines import source
 from fairtk.io.runs import task_of
 
@@ -88,12 +88,8 @@ def test_what_a_file_is(write):
     with pytest.raises(FormatError):
         read_run(write("4\t30\n"), format="trec")
     assert read_run(write("q4\td30\n"), format="task1")["docno"].tolist() == ["d30"]
-    with pytest.raises(FormatError, match="page_id"):
-        read_task_run(write("q4\td30\n"))
     with pytest.raises(ParameterError, match="format"):
         read_run(write(TASK1), format="task3")
-    with pytest.raises(ParameterError, match="task"):
-        read_task_run(write(TASK1), "task3")
 
 
 @pytest.mark.parametrize(
@@ -191,11 +187,10 @@ MARCO = "4\t30\t1\n4\t7\t2\n9\t12\t1\n"
 
 def test_runs_of_ms_marco_are_not_taken_for_task_2(write):
     path = write(MARCO)
-    for read in (read_run, read_task_run):
-        with pytest.raises(FormatError, match="run.tsv"):
-            read(path)
+    with pytest.raises(FormatError, match="run.tsv"):
+        read_run(path)
     # what the reader says, or the file, is believed
-    assert list(read_task_run(path, "task2")["docno"]) == ["1", "2", "1"]
+    assert list(read_run(path, format="task2")["docno"]) == ["1", "2", "1"]
     assert list(read_run(path, format="task2")["sample"]) == [29, 6, 11]
     assert len(read_run(write("id\tseq_no\tpage_id\n" + MARCO, "named.tsv"))) == 3
     assert len(read_run(write(MARCO + "9\t12\t2\n", "several.tsv"))) == 4  # one seq_no, two pages

@@ -86,7 +86,7 @@ def test_strings():
         parse_model("casual:x", ANSWERS, "generator")
     with pytest.raises(NotFoundError, match="'keyword'"):  # it refines queries
         parse_model("keyword", ANSWERS, "generator")
-    with pytest.raises(NotFoundError, match="'no-such"):
+    with pytest.raises(NotFoundError):
         parse_model("no-such:thing", ANSWERS, "generator")
 
 
@@ -100,7 +100,7 @@ def test_models_from_settings():
         build_model(kinds["causal"], {"model": "never/loaded", "num_beam": 2})
     with pytest.raises(NotFoundError, match="'temprature'"):
         build_model(kinds["ct2"], {"model": "never/loaded", "temprature": 2})
-    with pytest.raises(ParameterError, match="openai.*'...'"):
+    with pytest.raises(ParameterError, match="'...'"):
         build_model(kinds["openai"], {})
 
 

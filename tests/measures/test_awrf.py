@@ -159,7 +159,7 @@ def test_names_and_files(gender, tmp_path):
 def test_bad_parameters(gender):
     with pytest.raises(ParameterError, match="by-gend"):
         AWRF(groups="by-gendr.tsv")
-    with pytest.raises(ParameterError, match="base.*'e'"):
+    with pytest.raises(ParameterError, match="'e'"):
         AWRF(base=1)
     qrels, run = frames(["a"], ["a"])
     with pytest.raises(ParameterError, match=r"needs groups: write AWRF\(groups="):

@@ -336,8 +336,9 @@ class TestCrossed:
 
     def test_groups_that_are_too_many_to_list_are_one(self):
         # 80 levels squared are more than are listed
-        few = groups_of({"a": "1", "b": "2"}, "n", levels=[str(i) for i in range(80)])
-        many = few * few.renamed("m")
+        levels = [str(i) for i in range(80)]
+        few, again = (groups_of({"a": "1", "b": "2"}, name, levels=levels) for name in "nm")
+        many = few * again
         target = Target.uniform(many)
         run = run_of({"q": ["a", "b"]})
         for measure in (AWRF(groups=many, target=target), EE_L(groups=many, target=target) @ 2):

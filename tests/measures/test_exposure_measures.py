@@ -204,7 +204,7 @@ def frame(**columns):
         (
             frame(sample=pd.Series([0, 10**400], dtype=object)),
             ColumnError,
-            "'sample' must be below 2.62; found one of 1329",
+            "'sample' must be an integer from 0; found object",
         ),
         (frame(sample=[-1, 0]), ColumnError, "integer from 0; found -1"),
         (frame(sample=[0, np.nan]), InputError, "mixed.*docno 'b'"),
@@ -232,7 +232,7 @@ def test_number_of_documents():
     for n, rest in (("judged+retrieved", 1 / 2), ("judged", 1.0), (10, 1 / 9), ("size", 1 / 9)):
         got = value(EE_R(n=n, normalize=False) @ 2, qrels, run)
         assert got == pytest.approx(1 + rest), n
-    with pytest.raises(InputError, match="n.*qid 'q'"):
+    with pytest.raises(InputError, match="qid 'q'"):
         value(EE_R(n=2) @ 2, qrels, run)
     with pytest.raises(ColumnError, match="column 'sizes'"):
         value(EE_R(n="sizes") @ 2, qrels, run)

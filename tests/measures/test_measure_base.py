@@ -23,12 +23,12 @@ class Plain(FairMeasure):
 
 
 def test_a_measure_without_a_cutoff_says_how_to_get_one():
-    with pytest.raises(ParameterError, match="Plain.*'cutoff'"):
+    with pytest.raises(ParameterError, match="'cutoff'"):
         Plain() @ 5
 
 
 def test_a_measure_without_parameters_says_so():
-    with pytest.raises(ParameterError, match="Plain.*'depth'"):
+    with pytest.raises(ParameterError, match="'depth'"):
         Plain(depth=5)
 
 
@@ -135,7 +135,7 @@ def test_a_measure_given_for_a_model_is_shown_how_to_quote():
     with pytest.raises(ParameterError, match=r"in quotes: browsing='RBP\(p=0.5\)'"):
         EE_D(browsing=RBP(p=0.5))
     assert EE_D(n=1)["n"] == 1
-    with pytest.raises(ParameterError, match="n.*found 0"):
+    with pytest.raises(ParameterError, match="found 0"):
         EE_D(n=0)
 
 

@@ -40,8 +40,8 @@ def test_the_spec_says_what_the_utility_is(name):
 
 def test_direction_and_bounds():
     mae, f1 = utilities.get("mae"), utilities.get("f1")
-    assert (mae.higher_is_better, mae.best, mae.worst) == (False, 0.0, math.inf)
-    assert (f1.higher_is_better, f1.best, f1.worst) == (True, 1.0, 0.0)
+    assert (mae.higher_is_better, mae.bounds) == (False, (0.0, math.inf))
+    assert (f1.higher_is_better, f1.bounds) == (True, (0.0, 1.0))
 
 
 def test_options_tell_utilities_apart():

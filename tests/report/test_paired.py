@@ -265,7 +265,7 @@ def test_wrong_input():
         paired_test(X, Y, "student")
     with pytest.raises(InputError, match="found 15.*14"):
         paired_test(X, Y[1:])
-    with pytest.raises(InputError, match="y.*found inf"):
+    with pytest.raises(InputError, match="found inf"):
         paired_test([1, 2], [1, math.inf])
     with pytest.raises(ParameterError, match="confidence"):
         paired_test(X, Y, confidence=1)

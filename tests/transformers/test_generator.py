@@ -227,13 +227,13 @@ def test_settings_and_equality():
 
 
 def test_a_setting_that_there_is_not():
-    with pytest.raises(ParameterError, match="FlanT5.*'num_beam'"):
+    with pytest.raises(ParameterError, match="'num_beam'"):
         FlanT5("m", num_beam=2)
 
 
 @pytest.mark.parametrize("cutoff", [0, -1, 2.0, None, True])
 def test_cutoff_is_checked(cutoff):
-    with pytest.raises(ParameterError, match="Generator: cutoff"):
+    with pytest.raises(ParameterError):
         Generator(Echo(), cutoff=cutoff)
 
 

@@ -128,9 +128,9 @@ def test_broken_labels():
 
 
 def test_broken_settings_and_runs():
-    with pytest.raises(ParameterError, match="OracleSampler: n_samples"):
+    with pytest.raises(ParameterError, match="OracleSampler"):
         OracleSampler(QRELS, n_samples=0)
-    with pytest.raises(ParameterError, match="OracleSampler: cutoff"):
+    with pytest.raises(ParameterError, match="OracleSampler"):
         OracleSampler(QRELS, cutoff=-1)
     with pytest.raises(ColumnError, match="OracleSampler"):
         OracleSampler(QRELS)(RUN.assign(sample=0))

@@ -156,7 +156,7 @@ def test_undefined_values_are_left_out(values):
 
 
 def test_bad_input(values):
-    with pytest.raises(ParameterError, match="by.*'retriever'.*'generator'"):
+    with pytest.raises(ParameterError, match="'retriever'.*'generator'"):
         plot_trade_off(values, by="task")
     with pytest.raises(NotFoundError, match="nDCG"):
         plot_trade_off(values, "EE_D", "nDCG")
