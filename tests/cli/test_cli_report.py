@@ -65,7 +65,7 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
         ([tmp_path / "empty"], "neither saved results (config.json of Results.save) nor a store"),
         ([other], "manifest.json"),
         ([broken], "experiment.sqlite"),
-        ([half], "manifest.json: this file of the saved results is missing"),
+        ([half], "manifest.json"),
         ([damaged], "000.parquet"),
         ([folders / "saved", "-o", tmp_path / "no" / "page.html"], "the folder does not exist"),
         ([folders / "saved", "-m", "EE_D@3"], "have measures and labels of their own"),
