@@ -1,88 +1,72 @@
-"""Mutations of files that no reader may take."""
+"""Mutations of files that must be refused."""
 
 from __future__ import annotations
 
-import gzip
-import io
+import json
 
-from campaign_case import FATAL, Mutated
-from campaign_mutation import DELIMITED, MUTATIONS, TEXT, Draft, of_lines
-from campaign_writer import pack
+from campaign_case import FATAL
+from campaign_mutations import DELIMITED, EVERY, MUTATIONS, TEXT, Draft, Mutated
+from campaign_reader import NEEDED
+from campaign_world import joined, pack, parquet
 
 add = MUTATIONS.add
 WITH_IDS = ("run", "qrels", "groups", "answers", "gold")
-NUMBERED = ("run", "qrels", "groups", "target")
+WITH_NUMBERS = ("run", "qrels", "groups", "target")
+NOT_NUMBERS = (
+    "abc", "1_000", "\u0661\u0662", "\uff11", "0x10", "1,5", "1e", "--1", "nan", "inf", "1e999",
+)  # fmt: skip
+NOT_INTEGERS = ("1.5", "abc", "1_0", "\u0663", "nan", "1e400", "9" * 30)
 
 
-@add(FATAL, ("trec", "task", "tsv", "csv", "wide"))
-def a_line_without_a_field(draft: Draft) -> Mutated:
+def _of_lines(lines: list[str], index: int | None) -> Mutated:
+    """Return mutated lines; a fault of the first one may be noticed in the second."""
+    return Mutated(joined(lines), index + 1 if index else None)
+
+
+@add(FATAL, ("trec", "task", *DELIMITED))
+def a_missing_field(draft: Draft) -> Mutated:
     lines = draft.lines()
-    at = draft.a_line(lines)
-    least = {"run": 2, "qrels": 2}.get(draft.kind, 1) if draft.form == "trec" else 1
-    lines[at] = draft.separator().join(lines[at].split(draft.separator())[:-least])
-    if not lines[at]:
-        lines[at] = "x"
-    only = len(lines) - draft.first > 1 and at > 0
-    return of_lines(lines, at if only else None)
+    index = draft.a_line(lines)
+    n_missing = 2 if draft.form == "trec" else 1  # one may be left out in every line
+    fields = lines[index].split(draft.separator)[:-n_missing]
+    lines[index] = draft.separator.join(fields) or "x"
+    return _of_lines(lines, index if len(lines) - draft.first > 1 else None)
 
 
-@add(FATAL, ("trec", "task", "tsv", "csv", "wide"))
-def a_line_with_a_further_field(draft: Draft) -> Mutated:
+@add(FATAL, ("trec", "task", *DELIMITED))
+def another_field(draft: Draft) -> Mutated:
     lines = draft.lines()
-    at = draft.a_line(lines)
-    lines[at] += draft.separator() + "more"
-    return of_lines(lines, at if at > 0 else None)
-
-
-@add(FATAL, ("trec", "tsv", "csv", "wide"))
-def a_further_field_in_every_line(draft: Draft) -> Mutated:
-    lines = draft.lines()
-    for at in range(draft.first, len(lines)):
-        lines[at] += draft.separator() + "0.5"
-    return of_lines(lines)
+    index = draft.a_line(lines)
+    lines[index] += draft.separator + "more"
+    return _of_lines(lines, index)
 
 
 @add(FATAL, DELIMITED)
 def a_second_header(draft: Draft) -> Mutated:
     lines = draft.lines()
-    at = draft.a_line(lines)
-    lines.insert(at, lines[0])
-    return of_lines(lines, at)
+    index = draft.a_line(lines)
+    return _of_lines([*lines[:index], lines[0], *lines[index:]], index)
 
 
 @add(FATAL, DELIMITED)
-def a_column_twice(draft: Draft) -> Mutated:
-    name = draft.rng.choice(draft.table.columns)
-    draft.table.columns.append(name)
-    for row in draft.table.rows:
-        row.append(row[draft.table.columns.index(name)])
-    return Mutated(draft.raw())
+def a_duplicate_column(draft: Draft) -> Mutated:
+    columns = draft.table.columns
+    draft.table = draft.table.select([*columns, draft.rng.choice(columns)])
+    return draft.done()
 
 
 @add(FATAL, ("tsv", "csv", "jsonl", "parquet"))
-def a_needed_column_is_gone(draft: Draft) -> Mutated:
-    needed = {
-        "run": ("qid", "docno", "score"), "qrels": ("qid", "docno", "label"),
-        "groups": ("docno", "group"), "target": ("group", "weight"),
-        "answers": ("qid", "qanswer"), "gold": ("qid", "gold_answer"),
-    }[draft.kind]  # fmt: skip
-    draft.table = draft.table.without(draft.rng.choice(needed))
-    return Mutated(draft.raw())
+def a_missing_column(draft: Draft) -> Mutated:
+    draft.table = draft.table.without(draft.rng.choice(NEEDED[draft.kind]))
+    return draft.done()
 
 
 @add(FATAL, TEXT)
-def a_byte_that_is_no_text(draft: Draft) -> Mutated:
+def not_utf_8(draft: Draft) -> Mutated:
     lines = draft.lines()
-    at = draft.a_line(lines)
-    place = draft.rng.randint(1, max(1, len(lines[at]) - 1))
-    raw = [line.encode() for line in lines]
-    one = lines[at]
-    raw[at] = (
-        one[:place].encode()
-        + draft.rng.choice([b"\xff", b"\xc3", b"\xed\xa0\x80"])
-        + (one[place:].encode())
-    )
-    return Mutated(b"".join(line + b"\n" for line in raw), at + 1)
+    index = draft.a_line(lines)
+    lines[index] = lines[index][:1] + "@@@" + lines[index][1:]
+    return Mutated(joined(lines).replace(b"@@@", b"\xe9"), index + 1)
 
 
 @add(FATAL, TEXT)
@@ -91,116 +75,160 @@ def utf_16(draft: Draft) -> Mutated:
 
 
 @add(FATAL, TEXT)
-def a_nul(draft: Draft) -> Mutated:
-    lines = draft.lines()
-    at = draft.a_line(lines)
-    place = draft.rng.randint(1, max(1, len(lines[at]) - 1))
-    lines[at] = lines[at][:place] + "\0" + lines[at][place:]
-    return of_lines(lines, at)
-
-
-@add(FATAL, TEXT)
 def a_byte_order_mark_inside(draft: Draft) -> Mutated:
     """As in files that were joined."""
     lines = draft.lines()
-    if len(lines) - draft.first < 2:
-        lines *= 2
-    at = draft.rng.randrange(max(draft.first, 1), len(lines))
-    lines[at] = "\ufeff" + lines[at]
-    return of_lines(lines, at)
+    lines += lines[draft.first :]
+    index = draft.rng.randrange(1, len(lines))
+    lines[index] = "\ufeff" + lines[index]
+    return Mutated(joined(lines), index + 1)
 
 
 @add(FATAL, DELIMITED)
 def a_stray_quote(draft: Draft) -> Mutated:
     lines = draft.lines()
-    at = draft.a_line(lines)
-    fields = lines[at].split(draft.separator())
-    place = draft.rng.randrange(len(fields))
-    if fields[place].startswith('"'):
-        return of_lines([*lines, '"'])
-    fields[place] = '"' + fields[place]
-    lines[at] = draft.separator().join(fields)
-    return of_lines(lines)
+    index = draft.a_line(lines)
+    fields = lines[index].split(draft.separator)
+    column = draft.rng.randrange(len(fields))
+    if fields[column].startswith('"'):
+        return Mutated(joined([*lines, '"']))
+    fields[column] = '"' + fields[column]
+    lines[index] = draft.separator.join(fields)
+    return Mutated(joined(lines))
 
 
-@add(FATAL, DELIMITED, WITH_IDS)
-def two_quotes_that_swallow_rows(draft: Draft) -> Mutated | None:
+@add(FATAL, DELIMITED, *WITH_IDS)
+def quotes_around_several_rows(draft: Draft) -> Mutated | None:
     lines = draft.lines()
-    if len(lines) - draft.first < 3:
+    if len(lines) - draft.first < 3 or any('"' in line for line in lines):
         return None
-    at = draft.rng.randrange(draft.first, len(lines) - 1)
-    until = draft.rng.randrange(at + 1, len(lines))
-    one, two = (lines[i].split(draft.separator()) for i in (at, until))
-    if any('"' in line for line in lines):
-        return None
-    place = draft.table.columns.index("docno" if "docno" in draft.table.columns else "qid")
-    one[place], two[place] = '"' + one[place], two[place] + '"'
-    lines[at], lines[until] = draft.separator().join(one), draft.separator().join(two)
-    return of_lines(lines)
+    start = draft.rng.randrange(draft.first, len(lines) - 1)
+    end = draft.rng.randrange(start + 1, len(lines))
+    column = draft.columns("docno", "qid")[-1]
+    for index, quoted in ((start, '"{}'), (end, '{}"')):
+        fields = lines[index].split(draft.separator)
+        fields[column] = quoted.format(fields[column])
+        lines[index] = draft.separator.join(fields)
+    return Mutated(joined(lines))
 
 
-@add(FATAL, TEXT, packs=True)
-def damaged_gzip(draft: Draft) -> Mutated:
-    raw = bytearray(pack(draft.raw()))
-    how = draft.rng.randrange(5)
-    if how == 0:
-        return Mutated(bytes(raw[: draft.rng.randrange(3, len(raw) - 1)]))
-    if how == 1:
-        raw[-draft.rng.randint(1, 8)] ^= 0xFF  # checksum or length
-    elif how == 2:
-        return Mutated(bytes(raw) + b"more")
-    elif how == 3:
-        raw[2] = 7  # no such method
-    else:
-        raw[-6] ^= 0x10
-    return Mutated(bytes(raw))
+@add(FATAL, EVERY, is_final=True)
+def a_broken_download(draft: Draft) -> Mutated:
+    raw = draft.raw() if draft.form == "parquet" else pack(draft.raw())
+    return Mutated(raw[: draft.rng.randrange(4, len(raw) - 1)])
 
 
-@add(FATAL, ("parquet",))
-def damaged_parquet(draft: Draft) -> Mutated:
-    raw = bytearray(draft.raw())
-    how = draft.rng.randrange(6)
-    if how == 0:
-        return Mutated(bytes(raw[: draft.rng.randrange(4, len(raw) - 1)]))
-    if how == 1:
-        return Mutated(b"PAR1")
-    if how == 2:
-        return Mutated(b"PAR1" + draft.rng.randbytes(200) + b"PAR1")
-    if how == 3:
-        raw[-8:-4] = (2**31 - 1).to_bytes(4, "little")
-    elif how == 4:
-        raw[-8:-4] = (0).to_bytes(4, "little")
-    else:
-        raw[-4:] = b"XXXX"
-    return Mutated(bytes(raw))
-
-
-@add(FATAL, ("parquet",), ("run", "qrels", "groups", "target"))
+@add(FATAL, ("parquet",), *WITH_NUMBERS)
 def parquet_columns_of_other_types(draft: Draft) -> Mutated:
-    import pyarrow
-    import pyarrow.parquet
-
-    name = draft.rng.choice([n for n in draft.table.columns if n not in ("sample", "rank")])
-    n = len(draft.table.rows)
-    other = draft.rng.choice([
-        [[1.0]] * n, [{"a": 1}] * n, [b"\xff\xfe"] * n, [None] * n, [["x", "y"]] * n,
-    ])  # fmt: skip
-    if name == "group" and other[0] is None:
-        other = [[1.0]] * n
-    columns = {c: pyarrow.array(draft.table.column(c)) for c in draft.table.columns}
-    sink = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table({**columns, name: pyarrow.array(other)}), sink)
-    return Mutated(sink.getvalue())
+    names = [n for n in draft.table.columns if n not in ("sample", "rank")]
+    n_rows = len(draft.table.rows)
+    columns = {name: draft.table.column(name) for name in draft.table.columns}
+    values = [[1.0], {"a": 1}, b"\xff\xfe", ["x", "y"]]
+    columns[draft.rng.choice(names)] = [draft.rng.choice(values)] * n_rows
+    return Mutated(parquet(columns))
 
 
-@add(FATAL, ("tsv", "csv", "jsonl", "trec"), packs=True)
-def a_bomb(draft: Draft) -> Mutated | None:
-    """48 MiB without a line break: stands for gigabytes, which take the time of many cases."""
-    if draft.rng.random() > 0.15:
+# Values -------------------------------------------------------------------------------------------
+
+
+def _with_value(draft: Draft, names: tuple[str, ...], values: tuple[object, ...]) -> Mutated | None:
+    columns = draft.columns(*names)
+    if not columns:
         return None
-    sink = io.BytesIO()
-    with gzip.GzipFile("", "wb", 1, sink, 0) as stream:
-        stream.write(draft.raw())
-        for _ in range(48):
-            stream.write(b"x" * (1 << 20))
-    return Mutated(sink.getvalue())
+    index, column = draft.a_row(), draft.rng.choice(columns)
+    draft.table.rows[index][column] = draft.rng.choice(values)
+    if draft.form == "parquet":
+        for row in draft.table.rows:  # a column has one type
+            row[column] = None if row[column] is None else str(row[column])
+    return draft.done(index)
+
+
+@add(FATAL, ("trec", "tsv", "csv", "jsonl", "wide"), *WITH_NUMBERS)
+def not_a_number(draft: Draft) -> Mutated | None:
+    return _with_value(draft, ("score", "label", "weight"), NOT_NUMBERS)
+
+
+@add(FATAL, ("trec", "tsv", "csv", "jsonl"), "run")
+def not_a_rank(draft: Draft) -> Mutated | None:
+    return _with_value(draft, ("rank",), NOT_INTEGERS)
+
+
+@add(FATAL, ("tsv", "csv", "jsonl", "parquet"), *WITH_IDS)
+def an_empty_id(draft: Draft) -> Mutated | None:
+    return _with_value(draft, ("qid", "docno"), ("", " x", "x "))
+
+
+@add(FATAL, ("jsonl", "parquet"), *WITH_IDS)
+def not_an_id(draft: Draft) -> Mutated | None:
+    values = (None,) if draft.form == "parquet" else (None, True, ["q1"], {"a": 1}, 1.5)
+    return _with_value(draft, ("qid", "docno"), values)
+
+
+@add(FATAL, ("tsv", "csv", "parquet"), "groups", "target")
+def a_negative_weight(draft: Draft) -> Mutated | None:
+    if "weight" not in draft.table.columns:
+        return None
+    index = draft.a_row()
+    draft.table.rows[index][draft.table.columns.index("weight")] = -0.5
+    return draft.done(index)
+
+
+@add(FATAL, ("tsv", "csv", "wide"), "target")
+def shares_that_do_not_sum_to_1(draft: Draft) -> Mutated:
+    draft.table.rows[draft.a_row()][-1] += 0.25
+    return draft.done()
+
+
+@add(FATAL, EVERY, "run", "qrels", "groups", "answers")
+def a_row_twice(draft: Draft) -> Mutated:
+    rows = draft.table.rows
+    rows.append(list(rows[draft.a_row()]))
+    return draft.done(len(rows) - 1)
+
+
+@add(FATAL, ("trec", "tsv", "csv"), "run")
+def samples_and_a_word(draft: Draft) -> Mutated | None:
+    columns = draft.columns("sample")
+    if not columns:
+        return None
+    index = draft.rng.randrange(1, len(draft.table.rows))
+    draft.table.rows[index][columns[0]] = draft.rng.choice(["Q0", "x", "-1", "1.5"])
+    return draft.done(index)
+
+
+# JSON ---------------------------------------------------------------------------------------------
+
+
+@add(FATAL, ("jsonl",))
+def broken_json(draft: Draft) -> Mutated:
+    lines = draft.lines()
+    index = draft.a_line(lines)
+    line = lines[index]
+    lines[index] = draft.rng.choice([
+        line[:-1], line[1:], line.replace(":", "", 1), f"[{line}]", "7", line[:-1] + ",}",
+        line.replace('"', "'"), line + line,
+    ])  # fmt: skip
+    return _of_lines(lines, index)
+
+
+@add(FATAL, ("jsonl",))
+def other_keys(draft: Draft) -> Mutated | None:
+    lines = draft.lines()
+    index = draft.a_line(lines)
+    if index == 0:
+        return None
+    record = json.loads(lines[index])
+    if draft.rng.random() < 0.5:
+        record["more"] = 1
+    else:
+        del record[draft.rng.choice(list(record))]
+    lines[index] = json.dumps(record)
+    return _of_lines(lines, index)
+
+
+@add(FATAL, ("jsonl",))
+def a_duplicate_key(draft: Draft) -> Mutated:
+    lines = draft.lines()
+    index = draft.a_line(lines)
+    lines[index] = lines[index][:-1] + f', "{draft.rng.choice(draft.table.columns)}": 1}}'
+    return _of_lines(lines, index)

@@ -1,7 +1,8 @@
-"""Mutations of frames that keep what they say, or change it on purpose."""
+"""Mutations of frames: those that keep the meaning, those that change it, and fatal ones."""
 
 from __future__ import annotations
 
+import datetime
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,259 +10,393 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from campaign_case import MEANINGFUL, NEUTRAL
+from campaign_case import FATAL, MEANINGFUL, NEUTRAL
 
-NAMES = ("run", "qrels", "groups", "topics")
-IDS = {"run": ("qid", "docno"), "qrels": ("qid", "docno"), "groups": ("docno",),
-       "topics": ("qid",)}  # fmt: skip
-NUMBERS = {"run": ("score", "rank", "sample"), "qrels": ("label",), "groups": ("weight",),
-           "topics": ()}  # fmt: skip
+IDS = {
+    "run": ["qid", "docno"],
+    "qrels": ["qid", "docno"],
+    "groups": ["docno"],
+    "topics": ["qid"],
+}
+NUMBERS = {"run": ["score", "rank", "sample"], "qrels": ["label"], "groups": ["weight"]}
+NEEDED = {
+    "run": ["qid", "docno"],
+    "qrels": ["qid", "docno", "label"],
+    "groups": ["docno", "group"],
+    "topics": ["qid", "query"],
+}
+WITH_NUMBERS = ("run", "qrels", "groups")
 
 
 @dataclass
-class Changed:
-    """A mutated frame.
+class Draft:
+    """A frame before its mutation, `name` is `run`, `qrels`, `groups` or `topics`."""
+
+    rng: random.Random
+    name: str
+    frame: pd.DataFrame
+
+    @property
+    def ids(self) -> list[str]:
+        """The columns of ids."""
+        return IDS[self.name]
+
+    @property
+    def numbers(self) -> list[str]:
+        """The columns of numbers that the frame has."""
+        return [c for c in NUMBERS.get(self.name, []) if c in self.frame]
+
+    @property
+    def integer_ids(self) -> list[str]:
+        """The columns of ids that are written integers."""
+        return [c for c in self.ids if all(map(_is_integer, self.frame[c]))]
+
+    def a_row(self) -> int:
+        """Return the position of a random row."""
+        return self.rng.randrange(len(self.frame))
+
+    def with_value(self, column: str, row: int, value: Any) -> pd.DataFrame:
+        """Return the frame with one other value, of any type."""
+        values = np.empty(len(self.frame), dtype=object)
+        values[:] = self.frame[column].tolist()
+        values[row] = value
+        return self.frame.assign(**{column: pd.Series(values, self.frame.index, dtype=object)})
+
+    def ids_of(self, row: int) -> tuple[str, ...]:
+        """Return the ids of a row."""
+        return tuple(str(self.frame[c].iloc[row]) for c in self.ids)
+
+
+@dataclass
+class Fault:
+    """A mutated frame that must be refused.
 
     Attributes:
-        frame: the frame, or what stands in its place.
-        columns: the columns that are wrong; None: the frame as a whole.
-        ids: ids of the row that is wrong; a message must name one of them.
+        columns: the wrong columns; who does not read them need not refuse the frame.
+        ids: the ids of the wrong row; a message must name one of them.
     """
 
-    frame: Any
-    columns: tuple[str, ...] | None = None
+    frame: pd.DataFrame
+    columns: list[str]
     ids: tuple[str, ...] = ()
 
 
-Change = Callable[[random.Random, str, pd.DataFrame], Changed | pd.DataFrame | None]
+Change = Callable[[Draft], Any]
 
 
 @dataclass(frozen=True)
-class FrameMutation:
+class Mutation:
     """A mutation of a frame.
 
     Attributes:
-        name: its class.
+        name: its name.
         kind: neutral, fatal or meaningful.
-        frames: what it is for.
-        change: returns the mutated frame; None: this one gives no occasion.
-        loses_samples: what takes sampled runs only must not look at it.
-        others_take: ir_measures refuses, or takes, what this gives, before fairtk sees it.
+        frames: the frames that it is for.
+        change: returns the mutated frame, or a `Fault` if it is fatal; `None` if the frame does
+            not allow the mutation.
     """
 
     name: str
     kind: str
     frames: tuple[str, ...]
     change: Change
-    others_take: bool = False
-    loses_samples: bool = False
 
 
-FRAME_MUTATIONS: list[FrameMutation] = []
+MUTATIONS: list[Mutation] = []
 
 
-def add(kind: str, frames: tuple[str, ...] = NAMES, **options: bool) -> Callable[[Change], Change]:
-    """Return a decorator that adds a mutation named after the function."""
+def add(kind: str, *frames: str) -> Callable[[Change], Change]:
+    """Return a decorator that adds a mutation with the name of the function."""
 
-    def added(change: Change) -> Change:
+    def decorate(change: Change) -> Change:
         name = change.__name__.replace("_", " ")
-        FRAME_MUTATIONS.append(FrameMutation(name, kind, frames, change, **options))
+        MUTATIONS.append(Mutation(name, kind, frames or tuple(IDS), change))
         return change
 
-    return added
+    return decorate
+
+
+def _is_integer(text: str) -> bool:
+    return text.isdigit() and str(int(text)) == text
 
 
 @add(NEUTRAL)
-def nothing(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame
+def nothing(draft):
+    return draft.frame
 
 
 @add(NEUTRAL)
-def rows_in_another_order(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.sample(frac=1, random_state=rng.randrange(1000))
+def rows_in_another_order(draft):
+    return draft.frame.sample(frac=1, random_state=draft.rng.randrange(1000))
 
 
 @add(NEUTRAL)
-def another_index(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    n = len(frame)
-    kinds: list[Any] = [
-        [7] * n, [f"r{i % 2}" for i in range(n)], np.arange(n)[::-1], [np.nan] * n,
+def another_index(draft):
+    n = len(draft.frame)
+    indices = [
+        [7] * n,
+        np.arange(n)[::-1],
+        [np.nan] * n,
         pd.MultiIndex.from_arrays([[0] * n, range(n)], names=["qid", "docno"]),
-        pd.Index(range(n), name="qid"), pd.date_range("2020-01-01", periods=n),
-    ]  # fmt: skip
-    return frame.set_axis(rng.choice(kinds), axis=0)
+        pd.Index(range(n), name="qid"),
+    ]
+    return draft.frame.set_axis(draft.rng.choice(indices), axis=0)
 
 
 @add(NEUTRAL)
-def ids_of_another_type(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    kind = rng.choice(["object", "category", "string[python]", "string[pyarrow]", "str", "numpy"])
-    for column in IDS[name]:
-        values = frame[column]
-        if kind == "numpy":
-            made = pd.Series([np.str_(v) for v in values], dtype=object, index=frame.index)
-        elif kind == "category":
-            unused = pd.Categorical(values, categories=[*sorted(set(values)), "unused"])
-            made = pd.Series(unused, index=frame.index)
-        else:
-            made = values.astype(kind)
-        frame = frame.assign(**{column: made})
+def ids_of_another_type(draft):
+    kind = draft.rng.choice(["object", "category", "string[python]", "string[pyarrow]"])
+    frame = draft.frame.astype(dict.fromkeys(draft.ids, kind))
+    if kind == "category":
+        for column in draft.ids:
+            frame[column] = frame[column].cat.add_categories("unused")
     return frame
 
 
 @add(NEUTRAL)
-def ids_as_integers(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame | None:
-    plain = [c for c in IDS[name] if all(str(v).isdigit() and str(int(v)) == v for v in frame[c])]
-    if not plain:
-        return None
-    kind = rng.choice(["int64", "int32", "Int64", "object", "uint16", "int64[pyarrow]"])
-    for column in plain:
-        frame = frame.assign(**{column: frame[column].astype("int64").astype(kind)})
-    return frame
+def ids_as_integers(draft):
+    kind = draft.rng.choice(["int64", "Int64", "object", "uint16", "int64[pyarrow]"])
+    columns = dict.fromkeys(draft.integer_ids, "int64")
+    return draft.frame.astype(columns).astype(dict.fromkeys(columns, kind)) if columns else None
 
 
-@add(NEUTRAL, ("run", "qrels", "groups"))
-def numbers_of_another_type(
-    rng: random.Random, name: str, frame: pd.DataFrame
-) -> pd.DataFrame | None:
-    present = [c for c in NUMBERS[name] if c in frame]
-    if not present:
-        return None
-    for column in present:
-        whole = frame[column].dtype.kind == "i"
+@add(NEUTRAL, *WITH_NUMBERS)
+def numbers_of_another_type(draft):
+    types = {}
+    for column in draft.numbers:
         kinds = ["object", "float64", "Float64", "float32", "double[pyarrow]"]
-        kinds = ["object", "Int64", "int8", "uint16", "int32", "int64[pyarrow]"] if whole else kinds
+        if draft.frame[column].dtype.kind == "i":
+            kinds = ["object", "Int64", "int8", "uint16", "int64[pyarrow]"]
         if column in ("label", "rank"):
             kinds += ["float64", "Float64"]
-        frame = frame.assign(**{column: frame[column].astype(rng.choice(kinds))})
-    return frame
+        types[column] = draft.rng.choice(kinds)
+    return draft.frame.astype(types) if types else None
 
 
 @add(NEUTRAL)
-def columns_in_another_order(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[rng.sample(list(frame.columns), len(frame.columns))]
+def columns_in_another_order(draft):
+    columns = list(draft.frame.columns)
+    return draft.frame[draft.rng.sample(columns, len(columns))]
 
 
 @add(NEUTRAL)
-def further_columns(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    frame = frame.assign(note=[["x"]] * len(frame), other=np.nan)
+def other_columns(draft):
+    frame = draft.frame.assign(note=[["x"]] * len(draft.frame), other=np.nan)
     frame.columns.name = "columns"
     return frame
 
 
-@add(NEUTRAL)
-def a_view_of_a_larger_frame(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat([frame, frame.iloc[:0], frame]).iloc[len(frame) :]
+@add(NEUTRAL, "run")
+def ranks_from_one_or_with_gaps(draft):
+    rank = draft.frame["rank"] * draft.rng.randint(1, 4) + draft.rng.randint(0, 3)
+    return draft.frame.assign(rank=rank)
 
 
-@add(NEUTRAL, ("run",))
-def ranks_from_one_or_with_gaps(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(rank=frame["rank"] * rng.randint(1, 4) + rng.randint(0, 3))
-
-
-@add(NEUTRAL, ("run",))
-def samples_with_gaps(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame | None:
+@add(NEUTRAL, "run")
+def samples_with_gaps(draft):
+    frame = draft.frame
     return frame.assign(sample=frame["sample"] * 5 + 2) if "sample" in frame else None
 
 
-@add(NEUTRAL, ("run",))
-def no_ranks(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame | None:
-    keys = [c for c in ("qid", "sample", "score") if c in frame]
-    return None if frame.duplicated(keys).any() else frame.drop(columns="rank")
+@add(NEUTRAL, "run")
+def no_ranks(draft):
+    keys = [c for c in ("qid", "sample", "score") if c in draft.frame]
+    return None if draft.frame.duplicated(keys).any() else draft.frame.drop(columns="rank")
 
 
-@add(NEUTRAL, ("qrels",))
-def labels_as_booleans(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame | None:
-    return frame.assign(label=frame["label"] > 0) if frame["label"].max() <= 1 else None
+@add(NEUTRAL, "qrels")
+def labels_as_booleans(draft):
+    label = draft.frame["label"]
+    return draft.frame.assign(label=label > 0) if label.max() <= 1 else None
 
 
-# What changes the meaning -----------------------------------------------------------------------
-
-
-@add(MEANINGFUL)
-def rows_are_gone(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.drop(index=rng.sample(list(frame.index), rng.randint(1, len(frame) // 2)))
-
-
-@add(MEANINGFUL, ("run", "qrels"))
-def a_query_is_gone(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["qid"] != rng.choice(list(frame["qid"]))]
+# The meaning changes ------------------------------------------------------------------------------
 
 
 @add(MEANINGFUL)
-def no_rows(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.iloc[:0]
+def missing_rows(draft):
+    n_missing = draft.rng.randint(1, len(draft.frame) // 2)
+    return draft.frame.drop(index=draft.rng.sample(list(draft.frame.index), n_missing))
 
 
-@add(MEANINGFUL, ("run", "qrels", "groups"))
-def two_values_change_places(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    column = rng.choice([c for c in (*IDS[name], *NUMBERS[name]) if c in frame])
-    values = list(frame[column])
-    one, two = rng.randrange(len(values)), rng.randrange(len(values))
+@add(MEANINGFUL, "run", "qrels")
+def a_missing_query(draft):
+    return draft.frame[draft.frame["qid"] != draft.rng.choice(list(draft.frame["qid"]))]
+
+
+@add(MEANINGFUL)
+def no_rows(draft):
+    return draft.frame.iloc[:0]
+
+
+@add(MEANINGFUL, *WITH_NUMBERS)
+def two_values_swapped(draft):
+    column = draft.frame[draft.rng.choice([*draft.ids, *draft.numbers])]
+    values, one, two = column.tolist(), draft.a_row(), draft.a_row()
     values[one], values[two] = values[two], values[one]
-    return frame.assign(**{column: pd.Series(values, index=frame.index, dtype=frame[column].dtype)})
+    swapped = pd.Series(values, index=column.index, dtype=column.dtype)
+    return draft.frame.assign(**{column.name: swapped})
 
 
 @add(MEANINGFUL)
-def an_id_that_nobody_knows(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    column = rng.choice(IDS[name])
-    old = rng.choice(list(frame[column]))
-    new = rng.choice([f"{old}x", "other", "NULL", "nan", " ", "", f" {old}", "a b", "日本", "d\n1"])
-    return frame.assign(**{column: frame[column].replace(old, new)})
+def an_unknown_id(draft):
+    column = draft.rng.choice(draft.ids)
+    old = draft.rng.choice(list(draft.frame[column]))
+    new = draft.rng.choice([f"{old}x", "other", "NULL", "nan", "", f" {old}", "a b", "日本"])
+    return draft.frame.assign(**{column: draft.frame[column].replace(old, new)})
 
 
-@add(MEANINGFUL, ("run",), loses_samples=True)
-def samples_are_lost(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame | None:
-    return frame.drop(columns="sample") if "sample" in frame else None
+@add(MEANINGFUL, "run")
+def no_samples(draft):
+    return draft.frame.drop(columns="sample") if "sample" in draft.frame else None
 
 
-@add(MEANINGFUL, ("run",))
-def one_sample_is_shorter(
-    rng: random.Random, name: str, frame: pd.DataFrame
-) -> pd.DataFrame | None:
+@add(MEANINGFUL, "run")
+def a_shorter_sample(draft):
+    frame = draft.frame
     if "sample" not in frame:
         return None
     return frame[(frame["sample"] != frame["sample"].max()) | (frame["rank"] < frame["rank"].max())]
 
 
-@add(MEANINGFUL, ("qrels",))
-def labels_below_zero_and_between(
-    rng: random.Random, name: str, frame: pd.DataFrame
-) -> pd.DataFrame:
-    values = [float(rng.choice([-2, -1, 0, 1, 0.5, 0.25, 3])) for _ in range(len(frame))]
-    return frame.assign(label=values)
+@add(MEANINGFUL, "qrels")
+def other_labels(draft):
+    labels = [-2, -1, 0, 1, 3, *draft.rng.choice([[0.5, 0.25], []])]
+    return draft.frame.assign(label=[float(draft.rng.choice(labels)) for _ in draft.frame.index])
 
 
-@add(MEANINGFUL, ("qrels",))
-def huge_labels(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    values = list(frame["label"])
-    values[rng.randrange(len(values))] = rng.choice(
-        [10**6, 10**9, 2**31, 2**53, 2**53 + 1, 2**62, 2**63 - 1]
-    )
-    return frame.assign(label=values)
-
-
-@add(MEANINGFUL, ("qrels",))
-def nothing_is_useful(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    qid = rng.choice(list(frame["qid"]))
-    return frame.assign(label=frame["label"].where(frame["qid"] != qid, 0))
+@add(MEANINGFUL, "qrels")
+def no_useful_document(draft):
+    is_other = draft.frame["qid"] != draft.rng.choice(list(draft.frame["qid"]))
+    return draft.frame.assign(label=draft.frame["label"].where(is_other, 0))
 
 
 @add(MEANINGFUL)
-def ids_as_floats(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame | None:
-    plain = [c for c in IDS[name] if all(str(v).isdigit() and str(int(v)) == v for v in frame[c])]
-    if not plain:
+def ids_as_floats(draft):
+    if not draft.integer_ids:
         return None
-    column = rng.choice(plain)
-    return frame.assign(**{column: frame[column].astype(rng.choice(["float64", "Float64"]))})
+    return draft.frame.astype({draft.rng.choice(draft.integer_ids): "float64"})
 
 
-@add(MEANINGFUL, ("run",))
-def documents_that_are_not_judged(
-    rng: random.Random, name: str, frame: pd.DataFrame
-) -> pd.DataFrame:
-    return frame.assign(docno="unjudged-" + frame["docno"])
+@add(MEANINGFUL, "groups")
+def weights_of_all_sizes(draft):
+    weights = [draft.rng.choice([0.5, 1, 3, 1e-9, 1e9]) for _ in draft.frame.index]
+    return draft.frame.assign(weight=weights)
 
 
-@add(MEANINGFUL, ("groups",))
-def weights_of_all_sizes(rng: random.Random, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.assign(weight=[rng.choice([0.5, 1, 3, 1e-9, 1e9]) for _ in range(len(frame))])
+# Fatal --------------------------------------------------------------------------------------------
+
+
+@add(FATAL)
+def a_missing_column(draft):
+    column = draft.rng.choice(NEEDED[draft.name])
+    return Fault(draft.frame.drop(columns=column), [column])
+
+
+@add(FATAL)
+def a_duplicate_column(draft):
+    column = draft.rng.choice([*draft.ids, *draft.numbers])
+    return Fault(pd.concat([draft.frame, draft.frame[[column]]], axis=1), [column])
+
+
+@add(FATAL)
+def a_missing_id(draft):
+    column, row = draft.rng.choice(draft.ids), draft.a_row()
+    value = draft.rng.choice([None, np.nan, pd.NA, pd.NaT])
+    frame = draft.with_value(column, row, value)
+    if draft.rng.random() < 0.3 and value is not pd.NaT:
+        frame = frame.astype({column: "string"})
+    return Fault(frame, [column])
+
+
+@add(FATAL)
+def an_id_of_a_wrong_type(draft):
+    column, row = draft.rng.choice(draft.ids), draft.a_row()
+    old = str(draft.frame[column].iloc[row])
+    value = draft.rng.choice([[old], {"id": old}, old.encode(), 1.5, True, datetime.date.min])
+    return Fault(draft.with_value(column, row, value), [column])
+
+
+@add(FATAL)
+def a_row_twice(draft):
+    row = draft.a_row()
+    again = draft.frame.iloc[[row]]
+    if draft.rng.random() < 0.5 and draft.name == "qrels":
+        again = again.assign(label=again["label"] + 1)
+    if draft.rng.random() < 0.5 and draft.name == "run":
+        frame = draft.frame
+        again = again.assign(rank=frame["rank"].max() + 1, score=frame["score"].min() - 1)
+    both = pd.concat([draft.frame, again], ignore_index=True)
+    return Fault(both, draft.ids, draft.ids_of(row))
+
+
+@add(FATAL, *WITH_NUMBERS)
+def an_id_as_number_and_as_text(draft):
+    for column in draft.ids:
+        counts = draft.frame[column].value_counts()
+        repeated = [v for v, n in counts.items() if n > 1 and _is_integer(v)]
+        if repeated:
+            row = draft.frame[column].tolist().index(repeated[0])
+            return Fault(draft.with_value(column, row, int(repeated[0])), [column])
+    return None
+
+
+@add(FATAL, "run")
+def a_rank_twice(draft):
+    ranks, row = draft.frame["rank"].tolist(), draft.a_row()
+    if row == 0 or ranks[row] <= ranks[row - 1]:
+        return None
+    ranks[row] = ranks[row - 1]
+    return Fault(draft.frame.assign(rank=ranks), ["rank"], draft.ids_of(row)[:1])
+
+
+@add(FATAL, "run")
+def ranks_against_scores(draft):
+    if draft.frame["score"].nunique() < 2:
+        return None
+    return Fault(draft.frame.assign(score=-draft.frame["score"]), ["rank", "score"])
+
+
+@add(FATAL, *WITH_NUMBERS)
+def not_a_number(draft):
+    if not draft.numbers:
+        return None
+    column, row = draft.rng.choice(draft.numbers), draft.a_row()
+    values = [np.nan, None, np.inf, "x", "1_0", pd.NA, [1], b"1", 10**400]
+    frame = draft.with_value(column, row, draft.rng.choice(values))
+    if draft.rng.random() < 0.3:
+        frame = draft.frame.astype({column: "float64"})
+        frame.loc[frame.index[row], column] = draft.rng.choice([np.nan, np.inf, -np.inf])
+    ids = () if column in ("rank", "sample") else draft.ids_of(row)
+    return Fault(frame, [column], ids)
+
+
+@add(FATAL, "run")
+def a_rank_or_sample_between(draft):
+    column = draft.rng.choice([c for c in ("rank", "sample") if c in draft.frame])
+    values = draft.frame[column].astype("float64")
+    values.iloc[draft.a_row()] += 0.5
+    return Fault(draft.frame.assign(**{column: values}), [column])
+
+
+@add(FATAL, "run")
+def a_missing_or_negative_sample(draft):
+    if "sample" not in draft.frame:
+        return None
+    sample = draft.frame["sample"]
+    other = sample.where(sample > sample.min(), draft.rng.choice([-1, np.nan]))
+    return Fault(draft.frame.assign(sample=other), ["sample"])
+
+
+@add(FATAL, "groups")
+def a_negative_weight(draft):
+    row = draft.a_row()
+    weights = [1.0] * len(draft.frame)
+    weights[row] = -0.25
+    return Fault(draft.frame.assign(weight=weights), ["weight"], draft.ids_of(row))
+
+
+@add(FATAL, "run", "qrels")
+def numbers_as_text(draft):
+    column = draft.rng.choice(draft.numbers)
+    return Fault(draft.frame.assign(**{column: draft.frame[column].astype(str)}), [column])

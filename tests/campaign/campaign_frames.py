@@ -1,197 +1,213 @@
-"""Cases of frames: one frame of a world is mutated and goes through one door."""
+"""Cases of frames: one frame of a world is mutated and read by one entry point."""
 
 from __future__ import annotations
 
+import math
 import random
 import warnings
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import campaign_frame_damage  # noqa: F401 - gives its mutations
+import campaign_formulas as formulas
+import numpy as np
 import pandas as pd
-from campaign_case import (
-    CAMPAIGN,
-    CHANGED,
-    FATAL,
-    FOREIGN,
-    NEUTRAL,
-    OK,
-    PLACELESS,
-    REFUSED,
-    SILENT,
-    WRONG,
-    Refused,
-    Verdict,
-    same_values,
-)
-from campaign_doors import Door, doors
-from campaign_frame_mutations import FRAME_MUTATIONS, Changed, FrameMutation
-from campaign_frame_world import Frames, canonical, make_frames, reading
+from campaign_case import NEUTRAL, Refused, Unspecified, Verdict, difference
+from campaign_entry_points import ENTRY_POINTS, EntryPoint, Frames
+from campaign_frame_mutations import MUTATIONS, Draft, Fault, Mutation
+from campaign_reader import Reading
+from campaign_world import World, make_world
 
-STRIDE = 7919  # a prime: any run of seeds meets all kinds of choices
+from fairtk.errors import FairtkError, FairtkWarning, ParameterError
+
+WORDS = ["fox", "ship", "sea", "bread", "mice", "dawn", "forest", "lamp", "tide", "kettle"]
 
 
 @cache
-def choices() -> tuple[tuple[Door, str, FrameMutation], ...]:
-    """Return every door, frame and mutation; the seed goes round them."""
-    return tuple(
-        (door, name, mutation)
-        for mutation in FRAME_MUTATIONS
+def choices() -> list[tuple[EntryPoint, str, Mutation]]:
+    """Return every entry point, frame and mutation, in a mixed order."""
+    every = [
+        (entry_point, name, mutation)
+        for mutation in MUTATIONS
         for name in mutation.frames
-        for door in doors()
-        if name in door.reads
-        and not (mutation.others_take and door.by_ir_measures)
-        and not (mutation.loses_samples and door.sampled)
-    )
+        for entry_point in ENTRY_POINTS
+        if name in entry_point.reads
+    ]
+    return random.Random(0).sample(every, len(every))
 
 
-def run_case(seed: int, folder: Path, show: bool = False) -> Verdict:
-    """Run a case; with `show`, print the frames and what came out. It needs no folder."""
-    door, name, mutation = choices()[seed * STRIDE % len(choices())]
-    verdict = Verdict("frames", seed, f"{door.name} ({name})", mutation.name, mutation.kind)
-    for attempt in range(30):  # some worlds give a mutation no occasion
+def run_case(seed: int, folder: Path | None = None, show: bool = False) -> Verdict:
+    """Run a case; with `show`, print the frames and the values. It needs no folder."""
+    entry_point, name, mutation = choices()[seed % len(choices())]
+    verdict = Verdict(f"{entry_point.name} ({name}), {mutation.name}", mutation.kind)
+    for attempt in range(30):  # not every world allows every mutation
         rng = random.Random(f"frames {seed} {attempt}")
         world, frames = make_frames(rng)
-        if (door.unsampled and world.sampled) or (door.sampled and not world.sampled):
+        if world.is_sampled and not entry_point.takes_samples:
             continue
-        done = mutation.change(rng, name, frames[name])
-        if done is not None:
+        mutated = mutation.change(Draft(rng, name, frames[name]))
+        if mutated is not None:
             break
     else:
-        verdict.mutation += " (no occasion)"
         return verdict
-    changed = done if isinstance(done, Changed) else Changed(done)
+    fault = mutated if isinstance(mutated, Fault) else None
     k = rng.choice([1, 2, 3, 5])
-    given = {**frames, name: changed.frame}
-    before = _snapshot(changed.frame)
-    wanted = _wanted(door, frames, given, name, mutation, changed, k)
-    got = attempt_call(door, given, k)
-    if _is_setting(got) and str(got) == str(attempt_call(door, frames, k)):
-        changed = replace(changed, ids=())  # refused before the frames are looked at
+    changed = {**frames, name: fault.frame if fault else mutated}
+    wanted: Any
+    if fault and set(fault.columns) <= set(entry_point.reads[name]):
+        wanted = Refused(mutation.name)
+    elif fault:
+        wanted = Unspecified("a column that is not read")
+    else:
+        wanted = _expected(entry_point, frames if mutation.kind == NEUTRAL else changed, k)
+    result = _call(entry_point, changed, k)
     if show:
-        _show(door, given, name, wanted, got)
-    _judge(verdict, door, mutation, changed, wanted, got)
-    if verdict.outcome == OK and before != _snapshot(changed.frame):
-        verdict.outcome, verdict.detail = CHANGED, f"the {name} is another one afterwards"
+        for each in entry_point.reads:
+            print(f"--- {each}\n{changed[each].to_string()}\n{changed[each].dtypes}")
+        print(f"--- expected: {wanted!r}\n--- result: {result!r}")
+    ids = fault.ids if fault else ()
+    if isinstance(result, ParameterError) and str(result) == str(_call(entry_point, frames, k)):
+        ids = ()  # refused before the frames are read
+    verdict.got = "error" if isinstance(result, Exception) else "value"
+    verdict.failure = _failure(entry_point, ids, wanted, result)
     return verdict
 
 
-def _is_setting(got: Any) -> bool:
-    from fairtk.errors import ParameterError
+def make_frames(rng: random.Random) -> tuple[World, Frames]:
+    """Return a world and its `run` (with texts and answers), `qrels`, `groups` and `topics`."""
+    world = make_world(rng)
+    frames = {n: pd.DataFrame(t.records(), columns=t.columns) for n, t in world.tables.items()}
+    queries = {qid: " ".join(rng.choices(WORDS, k=2)) for qid in world.qids}
+    texts = {docno: " ".join(rng.choices(WORDS, k=6)) for docno in world.docnos}
+    run = frames["run"].merge(frames["answers"], how="left")
+    run = run.assign(query=run["qid"].map(queries), text=run["docno"].map(texts))
+    qrels = frames["qrels"].merge(frames["gold"], how="left")
+    topics = pd.DataFrame({"qid": queries.keys(), "query": queries.values()})
+    return world, {"run": run, "qrels": qrels, "groups": frames["groups"], "topics": topics}
 
-    return isinstance(got, ParameterError)
 
-
-def attempt_call(door: Door, frames: Frames, k: int) -> Any:
-    """Return the values of a door, or the exception; a foreign warning is an exception, too."""
-    from fairtk.errors import FairtkWarning
-
+def _call(entry_point: EntryPoint, frames: Frames, k: int) -> Any:
+    """Return the values of an entry point, or its exception."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", FairtkWarning)
         warnings.filterwarnings("ignore", r"ast\..* is deprecated", DeprecationWarning)
-        # ir_measures adds a column to labels before anybody looks at them
-        warnings.filterwarnings("ignore", "Setting a new column on a DataFrame with a MultiIndex")
         try:
-            return door.call(frames, k)
-        except Exception as error:
+            return entry_point.call(frames, k)
+        except Exception as error:  # judged later
             return error
 
 
-def _wanted(
-    door: Door, frames: Frames, given: Frames, name: str, mutation: FrameMutation,
-    changed: Changed, k: int,
-) -> Any:  # fmt: skip
-    """Return values (with what is unsaid about them), or `Refused`."""
-    if mutation.kind == FATAL:
-        matters = changed.columns is None or set(changed.columns) <= set(door.reads[name])
-        if matters:
-            return Refused(mutation.name)
-        # a transformer hands on what it does not read
-        values = attempt_call(door, frames, k) if door.by_ir_measures else None
-        return values, ["a column that the door does not read"]
-    source = frames if mutation.kind == NEUTRAL else given
+def _expected(entry_point: EntryPoint, frames: Frames, k: int) -> Any:
+    """Return the values for plain frames of the same meaning, or `Refused`, or `Unspecified`."""
     try:
-        clean, unsaid = {}, []
-        for each, frame in source.items():
-            clean[each], more = canonical(each, frame)
-            unsaid += more
-        read = {each: reading(each, clean[each]) for each in ("run", "qrels", "groups")}
-    except Refused as refused:
-        of_ranks = "rank" in str(refused) and "rank" not in door.reads.get("run", ("rank",))
-        return (None, ["ranks that the door does not read"]) if of_ranks else refused
-    values = attempt_call(door, clean, k)
-    if door.formula is not None and isinstance(values, dict):
-        formula = door.formula(read["qrels"], read["run"], read["groups"], None, k)
-        difference = same_values(formula, values)
-        if difference and not unsaid:
-            return Refused(f"the formula differs on the clean frames: {difference}"), values
-    return values, unsaid
+        return _values(entry_point, frames, k)
+    except (Refused, Unspecified, FairtkError) as error:
+        return error
 
 
-def _judge(
-    verdict: Verdict, door: Door, mutation: FrameMutation, changed: Changed, wanted: Any, got: Any
-) -> None:
-    from fairtk.errors import FairtkError
-
-    if isinstance(got, Exception) and not isinstance(got, FairtkError):
-        verdict.outcome = FOREIGN
-        verdict.detail = f"{type(got).__name__}: {str(got)[:300]}"
-        return
-    verdict.got = "error" if isinstance(got, Exception) else "value"
-    if isinstance(wanted, Refused):
-        if not isinstance(got, Exception):
-            verdict.outcome, verdict.detail = SILENT, f"expected an error ({wanted})"
-        else:
-            _check_message(verdict, door, changed, str(got))
-        return
-    values, unsaid = wanted
-    if values is None or (unsaid and door.sampled):
-        return
-    if isinstance(values, Refused):
-        verdict.outcome, verdict.detail = WRONG, str(values)
-        return
-    if isinstance(got, Exception):
-        same = isinstance(values, Exception) and type(values) is type(got)
-        if unsaid or same:
-            _check_message(verdict, door, changed, str(got))
-        else:
-            verdict.outcome, verdict.detail = REFUSED, f"{type(got).__name__}: {got}"
-        return
+def _values(entry_point: EntryPoint, frames: Frames, k: int) -> Any:
+    caveats: list[str] = []
+    clean = {name: plain_frame(frame, caveats) for name, frame in frames.items()}
+    labels = formulas.labels_of(_reading(clean["qrels"]))
+    groups = formulas.groups_of(_reading(clean["groups"]))
+    try:
+        run = _run(clean["run"])
+    except Refused:
+        if "rank" in entry_point.reads.get("run", ("rank",)):
+            raise
+        raise Unspecified("ranks that are not read") from None
+    values = _call(entry_point, clean, k)
+    if caveats:
+        raise Unspecified("; ".join(caveats), None if isinstance(values, Exception) else values)
     if isinstance(values, Exception):
-        verdict.outcome = CAMPAIGN if not isinstance(values, FairtkError) else REFUSED
-        verdict.detail = f"on clean frames: {type(values).__name__}: {values}"
-        return
-    difference = same_values(values, got)
-    if difference:
-        verdict.outcome, verdict.detail = WRONG, difference
+        raise values
+    return entry_point.formula(labels, run, groups, k) if entry_point.formula else values
 
 
-def _check_message(verdict: Verdict, door: Door, changed: Changed, message: str) -> None:
-    if not any(word in message for word in door.says):
-        verdict.outcome = PLACELESS
-        verdict.detail = f"names none of {door.says}: {message[:300]}"
-    elif "\n" in message:
-        verdict.outcome, verdict.detail = PLACELESS, f"more than one line: {message[:300]!r}"
-    elif changed.ids and not any(one in message for one in changed.ids):
-        verdict.outcome = PLACELESS
-        verdict.detail = f"names none of the ids {changed.ids}: {message[:300]}"
+def _failure(entry_point: EntryPoint, ids: tuple[str, ...], wanted: Any, result: Any) -> str:
+    if isinstance(result, Exception):
+        message = f"{type(result).__name__}: {result}"
+        if not isinstance(result, FairtkError):
+            return message
+        if not isinstance(wanted, Refused | Unspecified | type(result)):
+            return f"refused for no reason: {message}"
+        if not any(word in message for word in entry_point.says) or "\n" in message:
+            return f"the message is not one line with one of {entry_point.says}: {message}"
+        if ids and not any(one in message for one in ids):
+            return f"the message names none of the ids {ids}: {message}"
+        return ""
+    if isinstance(wanted, Refused | FairtkError):
+        return f"not refused: {wanted}"
+    values = wanted.values if isinstance(wanted, Unspecified) else wanted
+    return "" if values is None else difference(values, result)
 
 
-def _snapshot(frame: Any) -> Any:
-    if not isinstance(frame, pd.DataFrame):
-        return repr(frame)
-    cells = [[repr(v) for v in frame.iloc[:, i].tolist()] for i in range(frame.shape[1])]
-    return repr((list(frame.columns), frame.columns.name, list(map(str, frame.dtypes)),
-                 [repr(i) for i in frame.index.tolist()], cells))  # fmt: skip
+# Plain frames -------------------------------------------------------------------------------------
 
 
-def _show(door: Door, frames: Frames, name: str, wanted: Any, got: Any) -> None:
-    with pd.option_context("display.width", 160, "display.max_columns", None):
-        for each in door.reads:
-            print(f"--- {each}{' (mutated)' if each == name else ''}\n{frames[each]}")
-            if isinstance(frames[each], pd.DataFrame):
-                print(dict(frames[each].dtypes))
-    print(f"--- expected: {wanted!r}\n--- found: {got!r}")
+def plain_frame(frame: pd.DataFrame, caveats: list[str]) -> pd.DataFrame:
+    """Return a frame of the same meaning, with plain types.
+
+    Args:
+        frame: the frame.
+        caveats: gets the reasons why no rule demands this reading.
+
+    Raises:
+        Refused: if the frame is invalid.
+    """
+    if not frame.columns.is_unique:
+        raise Refused("duplicate column")
+    columns: dict[str, pd.Series] = {}
+    for name in frame.columns:
+        values = frame[name].tolist()
+        if name in ("qid", "docno"):
+            columns[name] = pd.Series([_id(value, caveats) for value in values], dtype="str")
+        elif name in ("score", "label", "weight", "rank", "sample"):
+            numbers = [_number(name, value, caveats) for value in values]
+            is_whole = name in ("rank", "sample", "label") and all(n == int(n) for n in numbers)
+            columns[name] = pd.Series(numbers, dtype="int64" if is_whole else "float64")
+        elif name in ("group", "query", "text", "qanswer"):
+            columns[name] = pd.Series(values, dtype="str")
+        else:
+            columns[name] = pd.Series(values, dtype=object)
+    return pd.DataFrame(columns)
+
+
+def _id(value: Any, caveats: list[str]) -> str:
+    if isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
+        caveats.append("an id is a float")
+        return str(int(value))
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
+        raise Refused(f"an id is {value!r}")
+    if isinstance(value, str) and (not value or value != value.strip()):
+        caveats.append("an id is empty or has spaces around it")
+    return str(value)
+
+
+def _number(column: str, value: Any, caveats: list[str]) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Refused(f"{column} is {value!r}") from None
+    is_count = column in ("rank", "sample")
+    if isinstance(value, str | bytes) or not math.isfinite(number):
+        raise Refused(f"{column} is {value!r}")
+    if (is_count and number != int(number)) or (column in ("weight", "sample") and number < 0):
+        raise Refused(f"{column} is {value!r}")
+    if column == "label" and number < -1:
+        caveats.append("a label out of the usual range")
+    return number
+
+
+def _reading(clean: pd.DataFrame) -> Reading:
+    return Reading(clean.to_dict("records"), [None] * len(clean))
+
+
+def _run(clean: pd.DataFrame) -> formulas.Run:
+    keys = [c for c in ("qid", "sample", "rank") if c in clean]
+    if "rank" in keys and clean.duplicated(keys).any():
+        raise Refused("a rank twice in a ranking")
+    if "sample" in clean:
+        clean = clean.assign(sample=clean["sample"].map(str))
+    return formulas.run_of(_reading(clean), "frame")

@@ -1,6 +1,6 @@
-"""Pays for answers through a ledger and says each number that is answered.
+"""Pays for answers through a ledger and prints the number of each answer.
 
-python campaign_paying.py LEDGER FROM UNTIL
+python campaign_paying.py LEDGER START STOP
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from fairtk.llm import Chat, Ledger, Message
 
 
 def echo(prompts: list[str]) -> list[str]:
-    """Answer prompts; the ledger knows this model by its name."""
+    """Answer prompts; the ledger identifies this model by its name."""
     return [f"answer to {prompt}" + "!" * 200 for prompt in prompts]
 
 
@@ -22,7 +22,7 @@ def ask(llm: object, number: int) -> str:
 
 
 def main(path: str, start: int, stop: int) -> None:
-    """Ask for the answers of a range of numbers."""
+    """Ask for the answers to a range of numbers."""
     with Ledger(path) as ledger:
         llm = ledger.wrap(echo)
         print("ready", flush=True)

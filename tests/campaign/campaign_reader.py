@@ -1,8 +1,7 @@
-"""The reference: a strict reader of every file format, written apart from fairtk's.
+"""The reference: a strict reader of every file format, written independently of fairtk's.
 
-It takes a whole file at once, checks one line after the other, and knows three answers: records,
-`Refused`, or records of a literal reading that no rule demands (``unsaid``), where an error is
-right as well.
+It has three answers: records, `Refused`, or records of a literal reading that no rule demands (with
+`caveats`), for which an error is right as well.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import csv
 import gzip
 import io
 import json
+import math
 import re
-import unicodedata
 import zlib
+from dataclasses import dataclass, field
 from typing import Any
 
 from campaign_case import Refused
-from campaign_values import ODD, Reading, typed
 
 ALIASES = {
     "query_id": "qid", "doc_id": "docno", "docid": "docno", "pid": "docno",
@@ -28,73 +27,77 @@ LAYOUTS = {
             ("qid", "sample", "docno", "rank", "score")),
     "qrels": (("qid", "iteration", "docno", "label"), ("qid", "docno", "label")),
 }  # fmt: skip
-LONGEST = 1 << 20
+NEEDED = {
+    "run": ("qid", "docno", "score"),
+    "qrels": ("qid", "docno", "label"),
+    "groups": ("docno", "group"),
+    "target": ("group", "weight"),
+    "answers": ("qid", "qanswer"),
+    "gold": ("qid", "gold_answer"),
+}
+INTEGER = re.compile(r"[+-]?[0-9]+")
+NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def read(kind: str, form: str, raw: bytes, attribute: str = "groups") -> Reading:
-    """Return what a file says.
+@dataclass
+class Reading:
+    """The contents of a file.
 
-    Args:
-        kind: what it is of.
-        form: its format.
-        raw: its bytes, packed or not.
-        attribute: the attribute that a wide target is over.
+    Attributes:
+        records: a mapping per row; numbers are numbers, everything else is text.
+        lines: the line of each record; `None` in Parquet and frames.
+        caveats: why no rule demands this reading; empty if one does.
     """
+
+    records: list[dict[str, Any]]
+    lines: list[int | None]
+    caveats: list[str] = field(default_factory=list)
+
+
+def read(kind: str, form: str, raw: bytes) -> Reading:
+    """Return the contents of a file, packed or not."""
     if form == "parquet":
-        found = _parquet(raw)
+        reading = _parquet(raw)
+    elif form in ("trec", "task"):
+        reading = _columns(kind, form, _lines(raw))
+    elif form == "jsonl":
+        reading = _json_lines(_lines(raw))
     else:
-        unsaid: list[str] = []
-        lines = _text_lines(_unpacked(raw), unsaid)
-        if form in ("trec", "task"):
-            found = _columns(kind, form, lines)
-        elif form == "jsonl":
-            found = _json_lines(lines)
-        else:
-            found = _delimited(lines)
-        found.unsaid[:0] = unsaid
-    names = {attribute: "group"} if form == "wide" else {}
-    _rename(found, {**(ALIASES if kind in ("run", "qrels") else {}), **names})
-    typed(kind, form, found)
-    return found
+        reading = _delimited(_lines(raw))
+    _rename(reading, {"groups": "group"} if form == "wide" else _aliases(kind))
+    _check_values(kind, form, reading)
+    return reading
 
 
-def _unpacked(raw: bytes) -> bytes:
-    if raw[:2] != b"\x1f\x8b":
-        return raw
-    try:
-        return gzip.decompress(raw)
-    except (OSError, EOFError, zlib.error) as error:
-        raise Refused(f"gzip: {error}") from None
+def _aliases(kind: str) -> dict[str, str]:
+    return ALIASES if kind in ("run", "qrels") else {}
 
 
-def _text_lines(raw: bytes, unsaid: list[str]) -> list[str]:
-    lines = []
+def _lines(raw: bytes) -> list[str]:
+    if raw[:2] == b"\x1f\x8b":
+        try:
+            raw = gzip.decompress(raw)
+        except (OSError, EOFError, zlib.error) as error:
+            raise Refused(f"gzip: {error}") from None
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise Refused("UTF-16")
+    lines = []
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError:
             raise Refused("not UTF-8", number) from None
-        if "\0" in text:
-            raise Refused("NUL", number)
         if "\ufeff" in text:
             raise Refused("a byte order mark inside", number)
-        if len(line) > LONGEST:
-            raise Refused("the line is too long", number)
-        text = text.removesuffix("\r")
-        odd = [c for c in text if c != "\t" and unicodedata.category(c) in ODD]
-        if odd or any(c.isspace() and c not in " \t" for c in text):
-            unsaid.append(f"control characters or odd spaces in line {number}")
-        lines.append(text)
+        lines.append(text.removesuffix("\r"))
     return lines
 
 
 def _columns(kind: str, form: str, lines: list[str]) -> Reading:
     names: tuple[str, ...] | None = None
-    result = Reading([], [])
+    reading = Reading([], [])
     for number, line in enumerate(lines, start=1):
-        fields = [part for part in re.split(r"[ \t]+", line) if part]
+        fields = line.split()
         if not fields:
             continue
         if names is None and form == "task":
@@ -107,91 +110,74 @@ def _columns(kind: str, form: str, lines: list[str]) -> Reading:
             names = next((n for n in LAYOUTS[kind] if len(n) == len(fields)), None)
         if names is None or len(fields) != len(names):
             raise Refused(f"{len(fields)} columns", number)
-        result.records.append(dict(zip(names, fields, strict=True)))
-        result.lines.append(number)
-    return result
+        reading.records.append(dict(zip(names, fields, strict=True)))
+        reading.lines.append(number)
+    return reading
 
 
 def _task_columns(fields: list[str]) -> tuple[str, ...] | None:
-    lowered = tuple(field.lower() for field in fields)
-    if lowered in (("id", "page_id"), ("id", "seq_no", "page_id")):
-        return ("qid", "docno") if len(fields) == 2 else ("qid", "sample", "docno")
-    if len(fields) in (2, 3) and all(f.isascii() and f.isdigit() for f in fields):
-        return ("qid", "docno") if len(fields) == 2 else ("qid", "sample", "docno")
-    return None
+    names = ("qid", "docno") if len(fields) == 2 else ("qid", "sample", "docno")
+    is_header = [f.lower() for f in fields] in (["id", "page_id"], ["id", "seq_no", "page_id"])
+    is_row = len(fields) in (2, 3) and all(f.isascii() and f.isdigit() for f in fields)
+    return names if is_header or is_row else None
 
 
 def _json_lines(lines: list[str]) -> Reading:
-    result = Reading([], [])
+    reading = Reading([], [])
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            record = json.loads(line, object_pairs_hook=_no_twins, parse_int=_small_int)
-        except (ValueError, RecursionError) as error:
+            record = json.loads(line, object_pairs_hook=_unique_keys)
+        except ValueError as error:
             raise Refused(f"JSON: {error}", number) from None
         if not isinstance(record, dict):
-            raise Refused("no object", number)
-        if result.records and record.keys() != result.records[0].keys():
+            raise Refused("not an object", number)
+        if reading.records and record.keys() != reading.records[0].keys():
             raise Refused("other keys", number)
-        result.records.append(record)
-        result.lines.append(number)
-    return result
+        reading.records.append(record)
+        reading.lines.append(number)
+    return reading
 
 
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("a key occurs twice")
+        raise ValueError("duplicate key")
     return dict(pairs)
 
 
-def _small_int(digits: str) -> int:
-    if len(digits) > 400:
-        raise ValueError("an integer without measure")
-    return int(digits)
-
-
 def _delimited(lines: list[str]) -> Reading:
-    result = Reading([], [])
-    filled = [line for line in lines if line.strip()]
-    if not filled:
+    reading = Reading([], [])
+    first = next((line for line in lines if line.strip()), None)
+    if first is None:
         raise Refused("empty")
-    if filled[0].startswith("# fairtk: "):
-        lines = lines[lines.index(filled[0]) + 1 :]
-        raise Refused("a note, which the campaign does not write")
-    delimiter = "\t" if "\t" in filled[0] else ","
-    reader = csv.reader(io.StringIO("\n".join(lines), newline=""), delimiter=delimiter, strict=True)
+    stream = io.StringIO("\n".join(lines), newline="")
+    rows = csv.reader(stream, delimiter="\t" if "\t" in first else ",", strict=True)
     header: list[str] = []
-    start = 0
-    csv.field_size_limit(1 << 30)
+    end = 0
     try:
-        for fields in reader:
-            before, start = start, reader.line_num
+        for fields in rows:
+            start, end = end + 1, rows.line_num
             if not fields or fields == [""]:
                 continue
             if not header:
                 header = fields
-                _check_header(header, start)
+                if any(name != name.strip() for name in header):
+                    raise Refused("spaces around a column's name", end)
+                if len(set(header)) < len(header):
+                    raise Refused("duplicate column", end)
                 continue
             if len(fields) != len(header):
-                raise Refused(f"{len(fields)} fields", before + 1)
+                raise Refused(f"{len(fields)} fields", start)
             if fields == header:
-                raise Refused("a second header", start)
-            result.records.append(dict(zip(header, fields, strict=True)))
-            result.lines.append(start)
+                raise Refused("a second header", end)
+            reading.records.append(dict(zip(header, fields, strict=True)))
+            reading.lines.append(end)
     except csv.Error as error:
-        raise Refused(f"CSV: {error}", reader.line_num) from None
-    if not result.records:
-        result.unsaid.append("a header alone, whose columns nothing needs")
-    return result
-
-
-def _check_header(header: list[str], line: int) -> None:
-    names = [ALIASES.get(name.strip(), name.strip()) for name in header]
-    if len(set(names)) < len(names):
-        raise Refused("a column occurs twice", line)
-    if any(name != name.strip() for name in header):
-        raise Refused("spaces around a column's name", line)
+        raise Refused(f"CSV: {error}", rows.line_num) from None
+    if not reading.records:
+        reading.caveats.append("a header without rows, whose columns are not needed")
+    return reading
 
 
 def _parquet(raw: bytes) -> Reading:
@@ -199,21 +185,126 @@ def _parquet(raw: bytes) -> Reading:
     import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.read_table(io.BytesIO(raw))
-        records = table.to_pylist()
-    except Exception as error:  # whatever kind of damage it is
+        records = pyarrow.parquet.read_table(io.BytesIO(raw)).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
         raise Refused(f"Parquet: {error}") from None
-    if len(set(table.column_names)) < len(table.column_names):
-        raise Refused("a column occurs twice")
-    result = Reading(records, [None] * len(records))
-    if not records:
-        result.records, result.lines = [], []
-    return result
+    return Reading(records, [None] * len(records))
 
 
-def _rename(found: Reading, names: dict[str, str]) -> None:
-    for at, record in enumerate(found.records):
+def _rename(reading: Reading, names: dict[str, str]) -> None:
+    for index, record in enumerate(reading.records):
         renamed = {names.get(name, name): value for name, value in record.items()}
         if len(renamed) < len(record):
-            raise Refused("a column occurs twice", 1)
-        found.records[at] = renamed
+            raise Refused("duplicate column", 1)
+        reading.records[index] = renamed
+
+
+# Values -------------------------------------------------------------------------------------------
+
+
+def _check_values(kind: str, form: str, reading: Reading) -> None:
+    """Convert the values of a reading to those of their columns, or refuse them."""
+    needed = ("qid", "docno") if form == "task" else NEEDED[kind]
+    for record, line in zip(reading.records, reading.lines, strict=True):
+        missing = [name for name in needed if name not in record]
+        if missing:
+            raise Refused(f"missing {missing}")
+        try:
+            for name, value in record.items():
+                record[name] = _value(kind, form, name, value, reading.caveats)
+        except ValueError as error:
+            raise Refused(str(error), line) from None
+
+
+def _value(kind: str, form: str, name: str, value: Any, caveats: list[str]) -> Any:
+    if name in ("qid", "docno"):
+        return _id(name, value)
+    if name in ("score", "label", "weight"):
+        if isinstance(value, str) and form in ("jsonl", "parquet"):
+            caveats.append(f"{name} is text")
+        return _number(name, value, caveats)
+    if name == "rank" or (name == "sample" and form == "task"):
+        return _integer(name, value, caveats)
+    if name == "sample":
+        return value if isinstance(value, str) else str(_integer(name, value, caveats))
+    if name == "group":
+        return _level(kind, value, caveats)
+    if name in ("qanswer", "gold_answer"):
+        return _answer(name, value, caveats)
+    return value
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _id(name: str, value: Any) -> str:
+    if _is_integer(value):
+        return str(value)
+    if not isinstance(value, str) or not value or value != value.strip() or "\n" in value:
+        raise ValueError(f"{name} is {value!r}")
+    return value
+
+
+def _number(name: str, value: Any, caveats: list[str]) -> float:
+    if isinstance(value, str):
+        if value != value.strip():
+            caveats.append(f"spaces around {name}")
+        if not NUMBER.fullmatch(value.strip()):
+            raise ValueError(f"{name} is {value!r}")
+        value = float(value)
+    if not (_is_integer(value) or isinstance(value, float)) or not math.isfinite(value):
+        raise ValueError(f"{name} is {value!r}")
+    if name == "weight" and value < 0:
+        raise ValueError("negative weight")
+    if name == "label" and not 0 <= value < 1 << 15:
+        caveats.append("a label out of the usual range")
+    return float(value)
+
+
+def _integer(name: str, value: Any, caveats: list[str]) -> int:
+    if isinstance(value, str) and INTEGER.fullmatch(value):
+        number = int(value)
+    else:
+        number = int(_number(name, value, caveats))
+        if number != float(value):
+            raise ValueError(f"{name} is {value!r}")
+        if not _is_integer(value):
+            caveats.append(f"{name} is {value!r}")
+    if abs(number) >= 1 << 63 or (name == "sample" and number < 0):
+        raise ValueError(f"{name} is {value!r}")
+    if abs(number) >= 1 << 53:
+        caveats.append(f"{name} is huge")
+    return number
+
+
+def _level(kind: str, value: Any, caveats: list[str]) -> str:
+    if value is None or value == "":
+        if kind == "target":
+            raise ValueError("the group is missing")
+        return "@UNKNOWN"
+    if _is_integer(value):
+        return str(value)
+    if not isinstance(value, str):
+        raise ValueError(f"group is {value!r}")
+    if value != value.strip() or "\n" in value:
+        caveats.append("spaces around a level")
+    return value
+
+
+def _answer(name: str, value: Any, caveats: list[str]) -> Any:
+    if _is_integer(value):
+        caveats.append(f"{name} is a number")
+        return str(value)
+    answers = value
+    if name == "gold_answer" and isinstance(value, str) and value.startswith("["):
+        try:
+            answers = json.loads(value)
+        except ValueError:
+            return value
+    is_list = name == "gold_answer" and isinstance(answers, list) and answers
+    if is_list and all(isinstance(answer, str) for answer in answers):
+        return answers
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}")
+    return value

@@ -1,27 +1,22 @@
-"""What a command must print for given files: the reference reader and formulas put together."""
+"""The values that a command must print for given files: the reference reader and formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import campaign_formulas as formulas
-from campaign_case import Refused, Unsaid
-from campaign_reader import read
-from campaign_values import Reading
+from campaign_case import Refused, Unspecified
+from campaign_reader import Reading, read
+
+NDCG = ("nDCG", "E(nDCG)")
 
 
 @dataclass
-class Given:
-    """A file as it is given to a command.
-
-    Attributes:
-        kind: what it is of.
-        form: its format.
-        name: its name.
-        raw: its bytes, packed or not.
-    """
+class InputFile:
+    """A file of a command, with its bytes, packed or not."""
 
     kind: str
     form: str
@@ -31,222 +26,185 @@ class Given:
 
 @dataclass
 class Command:
-    """A command on files.
+    """A command.
 
     Attributes:
-        name: ``evaluate``, ``groups`` or ``coverage``.
-        measures: name and cutoff of each measure.
-        target: ``uniform``, ``qrels``, ``file`` or nothing.
+        name: `evaluate`, `groups` or `coverage`.
+        files: its files, by kind.
+        measures: the name and cutoff of each measure.
+        target: `uniform`, `qrels`, `file`, or empty for none.
     """
 
     name: str
+    files: dict[str, InputFile]
     measures: list[tuple[str, int]] = field(default_factory=list)
     target: str = ""
 
 
-def expected(command: Command, files: dict[str, Given]) -> dict[Any, Any]:
-    """Return what the command must print, by row and column.
+def expected(command: Command) -> dict[Any, Any]:
+    """Return the values that the command must print, by row and column.
 
     Raises:
-        Refused: a file is none, or the files do not go together.
-        Unsaid: no rule says that the values are these; they come with it.
+        Refused: if a file is invalid, or the files do not match.
+        Unspecified: if no rule specifies the values.
     """
-    unsaid: list[str] = []
-    readings: dict[str, Reading] = {}
-    for kind, given in files.items():
-        try:
-            readings[kind] = read(kind, given.form, given.raw)
-        except Refused as refused:
-            refused.file = given.name
-            raise
-        unsaid += readings[kind].unsaid
+    contents = Contents(command)
     try:
-        values = _COMMANDS[command.name](command, files, readings)
+        values = contents.values()
     except Refused as refused:
-        if unsaid:
-            raise Unsaid("; ".join([*unsaid, str(refused)])) from None
+        if contents.caveats:
+            raise Unspecified("; ".join([*contents.caveats, str(refused)])) from None
         raise
-    except Unsaid:
-        raise
-    if unsaid:
-        raise Unsaid("; ".join(unsaid), values)
+    if contents.caveats:
+        raise Unspecified("; ".join(contents.caveats), values)
     return values
 
 
-def _of(files: dict[str, Given], kind: str, make: Callable[..., Any], *more: Any) -> Any:
-    """Return what a file holds; what is refused names the file."""
-    try:
-        return make(*more)
-    except Refused as refused:
-        refused.file = files[kind].name
-        raise
+class Contents:
+    """The contents of a command's files."""
 
+    def __init__(self, command: Command) -> None:
+        self.command = command
+        self.readings: dict[str, Reading] = {}
+        for kind, file in command.files.items():
+            with self.errors_of(kind):
+                self.readings[kind] = read(kind, file.form, file.raw)
+        self.caveats = [c for reading in self.readings.values() for c in reading.caveats]
 
-def _evaluate(
-    command: Command, files: dict[str, Given], readings: dict[str, Reading]
-) -> dict[Any, Any]:
-    run: formulas.Run = _of(files, "run", formulas.run_of, readings["run"], files["run"].form)
-    labels: formulas.Labels = _of(files, "qrels", formulas.labels_of, readings["qrels"])
-    if not labels:
-        raise _refusal(files, "qrels", "no rows")
-    names = [name for name, _ in command.measures]
-    _check_labels(labels, names, files)
-    groups = target = answers = gold = None
-    if "groups" in files:
-        groups = _of(files, "groups", formulas.groups_of, readings["groups"])
+    @contextlib.contextmanager
+    def errors_of(self, kind: str) -> Iterator[None]:
+        """Add the name of a file to refusals without one."""
+        try:
+            yield
+        except Refused as refused:
+            refused.file = refused.file or self.command.files[kind].name
+            raise
+
+    def values(self) -> dict[Any, Any]:
+        """Return the values that the command must print."""
+        if self.command.name == "evaluate":
+            return self._evaluate()
+        return self._groups() if self.command.name == "groups" else self._coverage()
+
+    def _run(self) -> formulas.Run:
+        with self.errors_of("run"):
+            return formulas.run_of(self.readings["run"], self.command.files["run"].form)
+
+    def _members(self) -> formulas.Groups:
+        with self.errors_of("groups"):
+            groups = formulas.groups_of(self.readings["groups"])
         if not groups:
-            raise Unsaid("groups without rows")
-        target = _targets(command, files, readings, groups, labels)
-    if "answers" in files:
-        gold = _gold(readings["gold"])
-        answers = _answers(run, readings["answers"], files, labels)
-        if any(qid not in gold for qid in labels):
+            raise Unspecified("groups without rows")
+        return groups
+
+    def _targets(self, groups: formulas.Groups, labels: formulas.Labels) -> dict[Any, Any]:
+        if self.command.target == "file":
+            with self.errors_of("target"):
+                return formulas.target_of(self.readings["target"], groups)
+        if self.command.target == "qrels":
+            return {q: formulas.target_from_labels(groups, row) for q, row in labels.items()}
+        return {None: formulas.shares(dict.fromkeys(formulas.levels_of(groups), 1.0))}
+
+    def _evaluate(self) -> dict[Any, Any]:
+        run = self._run()
+        names = [name for name, _ in self.command.measures]
+        with self.errors_of("qrels"):
+            labels = formulas.labels_of(self.readings["qrels"])
+            if not labels:
+                raise Refused("no rows")
+            fractions = [g for row in labels.values() for g in row.values() if g != int(g)]
+            if fractions and set(names) & set(NDCG):
+                raise Refused("fractions")
+        groups, targets, answers, gold = {}, {}, {}, {}
+        if "groups" in self.readings:
+            groups = self._members()
+            targets = self._targets(groups, labels)
+        if "answers" in self.readings:
+            gold = self._gold()
+            answers = self._answers(run)
             if not all(qid in gold for qid in labels if qid in run.rankings):
                 raise Refused("a query without gold answer")
-            raise Unsaid("a query that nobody answers has no gold answer")
-    if not set(run.rankings) & set(labels) and run.rankings:
-        raise _refusal(files, "run", "no query of the run is in the qrels")
-    _check_samples(run, names, files)
-    values = {}
-    for at, (name, k) in enumerate(command.measures):
-        for qid, own in labels.items():
-            rankings = run.rankings.get(qid)
-            orders = None if rankings is None else run.orders(qid)
-            if name == "AWRF":
-                wanted = target.get(qid, target.get(None)) if target else None
-                value = formulas.awrf(groups or {}, wanted, orders, k)
-            elif name == "EU":
-                missing = orders is None or answers is None
-                value = 0.0 if missing else formulas.utility(answers[qid], gold[qid])
-            elif name.startswith("EE_"):
-                value = formulas.exposures(own, orders, k)["DRL".index(name[3])]
-            else:
-                value = _relevance(name, own, run, qid, k)
-            values[at, qid] = value
-    return values
+            if any(qid not in gold for qid in labels):
+                raise Unspecified("a query without answers has no gold answer")
+        self._check_rankings(run, labels, names)
+        values = {}
+        for index, (name, k) in enumerate(self.command.measures):
+            for qid, row in labels.items():
+                orders = run.orders(qid)
+                if name == "AWRF":
+                    target = targets.get(qid, targets.get(None, {}))
+                    value = formulas.awrf(groups, target, orders, k)
+                elif name == "EU":
+                    value = formulas.utility(answers[qid], gold[qid]) if orders else 0.0
+                elif name in NDCG:
+                    value = formulas.ndcg(row, run.trec_orders(qid), k)
+                else:
+                    value = formulas.exposures(row, orders, k)["DRL".index(name[3])]
+                values[index, qid] = value
+        return values
 
+    def _check_rankings(self, run: formulas.Run, labels: formulas.Labels, names: list[str]) -> None:
+        with self.errors_of("run"):
+            if run.rankings and not set(run.rankings) & set(labels):
+                raise Refused("no query of the run is in the qrels")
+            if "nDCG" in names and run.has_several:
+                raise Refused("a plain measure on samples")
+        if "nDCG" in names and len({s for own in run.rankings.values() for s in own}) > 1:
+            raise Unspecified("each query has its own sample")
 
-def _relevance(name: str, labels: dict[str, float], run: formulas.Run, qid: str, k: int) -> float:
-    rankings = run.rankings.get(qid)
-    if rankings is None:
-        return 0.0
-    measure = formulas.PLAIN[name.removeprefix("E")]
-    if any(len(own) > 1 for own in run.rankings.values()):
-        orders = run.orders(qid)
-    else:
-        orders = [formulas.by_score(ranking) for ranking in rankings.values()]
-    return sum(measure(labels, order, k) for order in orders) / len(orders)
+    def _answers(self, run: formulas.Run) -> dict[str, list[str]]:
+        reading = self.readings["answers"]
+        answers: dict[Any, str] = {}
+        with self.errors_of("answers"):
+            for record, line in zip(reading.records, reading.lines, strict=True):
+                sample = record.get("sample")
+                if sample is not None and not (sample.isascii() and sample.isdigit()):
+                    raise Refused(f"sample {sample!r}", line)
+                key = (record["qid"], None if sample is None else int(sample))
+                if key in answers:
+                    raise Refused("two answers", line)
+                answers[key] = record["qanswer"]
+            samples = {sample for _, sample in answers}
+            run_samples = {sample for own in run.rankings.values() for sample in own}
+            by_sample = run.is_sampled and None not in samples
+            if not by_sample and max(len(samples), len(run_samples)) > 1:
+                raise Refused("either the run or the answers have samples")
+            if not by_sample:
+                answers = {(qid, None): answer for (qid, _), answer in answers.items()}
+            keys = {
+                qid: [(qid, sample if by_sample else None) for sample in rankings]
+                for qid, rankings in run.rankings.items()
+            }
+            if any(key not in answers for row in keys.values() for key in row):
+                raise Refused("a ranking without an answer")
+            return {qid: [answers[key] for key in row] for qid, row in keys.items()}
 
+    def _gold(self) -> dict[str, list[str]]:
+        gold: dict[str, list[str]] = {}
+        for record in self.readings["gold"].records:
+            answer = record["gold_answer"]
+            texts = answer if isinstance(answer, list) else [answer]
+            gold.setdefault(record["qid"], []).extend(texts)
+        return gold
 
-def _check_labels(labels: formulas.Labels, names: list[str], files: dict[str, Given]) -> None:
-    fractions = any(g != int(g) for own in labels.values() for g in own.values())
-    if fractions and any(name.removeprefix("E") in formulas.PLAIN for name in names):
-        raise _refusal(files, "qrels", "fractions")
-
-
-def _check_samples(run: formulas.Run, names: list[str], files: dict[str, Given]) -> None:
-    if not any(name in formulas.PLAIN for name in names):
-        return
-    if any(len(own) > 1 for own in run.rankings.values()):
-        raise _refusal(files, "run", "a plain measure on samples")
-    if len({sample for own in run.rankings.values() for sample in own}) > 1:
-        raise Unsaid("each query has a sample of its own")
-
-
-def _answers(
-    run: formulas.Run, reading: Reading, files: dict[str, Given], labels: formulas.Labels
-) -> dict[str, list[str]]:
-    sampled = any("sample" in record for record in reading.records)
-    words = [record.get("sample") for record in reading.records]
-    numbers = [int(w) if w is not None and w.isascii() and w.isdigit() else w for w in words]
-    found: dict[Any, str] = {}
-    for record, number, line in zip(reading.records, numbers, reading.lines, strict=True):
-        if isinstance(number, str):
-            refused = Refused(f"sample {number!r}", line)
-            refused.file = files["answers"].name
-            raise refused
-        if (record["qid"], number) in found:
-            refused = Refused("two answers", line)
-            refused.file = files["answers"].name
-            raise refused
-        found[record["qid"], number] = record["qanswer"]
-    several = len({sample for own in run.rankings.values() for sample in own}) > 1
-    if sampled and not run.sampled:
-        if len(set(numbers)) > 1:
-            raise _refusal(files, "answers", "answers are sampled, the run is not")
-        found = {(qid, None): answer for (qid, _), answer in found.items()}
-    if not sampled and run.sampled and several:
-        raise _refusal(files, "answers", "the run is sampled, answers are not")
-    by_sample = sampled and run.sampled
-    result: dict[str, list[str]] = {}
-    for qid, rankings in run.rankings.items():
-        for sample in rankings:
-            key = (qid, sample if by_sample else None)
-            if key not in found:
-                raise _refusal(files, "answers", f"no answer for {key}")
-            result.setdefault(qid, []).append(found[key])
-    return result
-
-
-def _gold(reading: Reading) -> dict[str, list[str]]:
-    gold: dict[str, list[str]] = {}
-    for record in reading.records:
-        answer = record["gold_answer"]
-        gold.setdefault(record["qid"], []).extend(answer if isinstance(answer, list) else [answer])
-    return gold
-
-
-def _targets(
-    command: Command, files: dict[str, Given], readings: dict[str, Reading], groups: Any,
-    labels: formulas.Labels | None,
-) -> dict[Any, dict[str, float]]:  # fmt: skip
-    levels = formulas.levels_of(groups)
-    if command.target == "file":
-        return _of(files, "target", formulas.target_of, readings["target"], levels)
-    if command.target == "qrels":
-        return {q: formulas.target_from_labels(groups, own) for q, own in (labels or {}).items()}
-    return {None: dict.fromkeys(levels, 1 / len(levels))}
-
-
-def _groups(
-    command: Command, files: dict[str, Given], readings: dict[str, Reading]
-) -> dict[Any, Any]:
-    groups = _of(files, "groups", formulas.groups_of, readings["groups"])
-    if not groups:
-        raise Unsaid("groups without rows")
-    values: dict[Any, Any] = {}
-    whole = len(groups)
-    for level in formulas.levels_of(groups):
-        own = [formulas.shares(w).get(level, 0.0) for w in groups.values()]
-        values[level, "documents"] = sum(share > 0 for share in own)
-        values[level, "share"] = sum(own) / whole
-    if command.target:
-        targets = _targets(command, files, readings, groups, None)
+    def _groups(self) -> dict[Any, Any]:
+        groups = self._members()
+        targets = self._targets(groups, {}) if self.command.target else {}
+        values: dict[Any, Any] = {}
         for level in formulas.levels_of(groups):
-            own = [target.get(level, 0.0) for target in targets.values()]
-            values[level, "target"] = sum(own) / len(own)
-    return values
+            column = [formulas.shares(weights).get(level, 0.0) for weights in groups.values()]
+            values[level, "documents"] = sum(share > 0 for share in column)
+            values[level, "share"] = sum(column) / len(groups)
+            if targets:
+                mass = sum(target.get(level, 0.0) for target in targets.values())
+                values[level, "target"] = mass / len(targets)
+        return values
 
-
-def _coverage(
-    command: Command, files: dict[str, Given], readings: dict[str, Reading]
-) -> dict[Any, Any]:
-    groups = _of(files, "groups", formulas.groups_of, readings["groups"])
-    run: formulas.Run = _of(files, "run", formulas.run_of, readings["run"], files["run"].form)
-    if not groups:
-        raise Unsaid("groups without rows")
-    values: dict[Any, Any] = {}
-    for qid in run.rankings:
-        documents = [docno for order in run.orders(qid) for docno in order]
-        values[qid, "retrieved"] = len(documents)
-        values[qid, "with_row"] = sum(docno in groups for docno in documents)
-    return values
-
-
-def _refusal(files: dict[str, Given], kind: str, why: str) -> Refused:
-    refused = Refused(why)
-    refused.file = files[kind].name
-    return refused
-
-
-_COMMANDS = {"evaluate": _evaluate, "groups": _groups, "coverage": _coverage}
+    def _coverage(self) -> dict[Any, Any]:
+        groups, run = self._members(), self._run()
+        values: dict[Any, Any] = {}
+        for qid in run.rankings:
+            docnos = [docno for order in run.orders(qid) for docno in order]
+            values[qid, "retrieved"] = len(docnos)
+            values[qid, "with_row"] = sum(docno in groups for docno in docnos)
+        return values

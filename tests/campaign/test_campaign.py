@@ -1,75 +1,92 @@
 """The campaign: thousands of mutated files and frames, none of which may give a wrong number.
 
-Each case makes a small random world from its seed, mutates one file or frame, and sends it through
-the command line or through a measure, transformer or function; folders (LaMP, TREC Fair, studies)
-go through the data sets and ``fairtk qr``. What had to come out is known without fairtk:
-`campaign_reader` and `campaign_formulas` are a reader and the measures written a second time, as
-simply as possible. See `campaign_case` for what a case expects.
+Each case makes a small random world from its seed, mutates one file or frame, and passes it to a
+command, measure, transformer or function. The expected result is known without fairtk:
+`campaign_reader` and `campaign_formulas` are an independent reader and independent measures.
+`campaign_case` has the kinds of mutations.
 
-    pytest -m slow tests/campaign                             the campaign, 3,000 cases a family
-    pytest -m slow tests/campaign --campaign-cases 30000      a long one
-    pytest -m slow tests/campaign --campaign-seed 90000       one of other seeds
-    pytest -m slow tests/campaign -s --campaign-case files:17 one case, with all that it did
+    pytest -m slow tests/campaign                              150 cases of files and of frames
+    pytest -m slow tests/campaign --campaign-cases 30000       many
+    pytest -m slow tests/campaign --campaign-seed 90000        other seeds
+    pytest -m slow tests/campaign -s --campaign-case files:17  one case, with all that it reads
 
-Where things are: `campaign_world` and `campaign_frame_world` make worlds, `campaign_writer` writes
-files; `campaign_neutral`, `campaign_fatal` and `campaign_damage` mutate files,
-`campaign_frame_mutations` and `campaign_frame_damage` frames, `campaign_folder_mutations` what
-`campaign_folder_world` and `campaign_folders` make and judge; `campaign_doors` lists what frames go
-through (with `campaign_transformers` and `campaign_functions`); `campaign_files` and
-`campaign_frames` run and judge a case; `campaign_pool` and `campaign_worker` are the processes.
+`campaign_mutations` and `campaign_fatal` mutate the files of `campaign_world`, which commands read
+in `campaign_files`; `campaign_frame_mutations` mutates frames, which the entry points of
+`campaign_entry_points` read in `campaign_frames`.
 """
 
 from __future__ import annotations
 
-import os
+import signal
 from collections import Counter
 
-import campaign_worker
+import campaign_files
+import campaign_frames
 import pytest
-from campaign_case import FATAL, MEANINGFUL, NEUTRAL, OK
-from campaign_pool import run_all
-from campaign_report import failures, table
+from campaign_case import FATAL, MEANINGFUL, NEUTRAL
 
 pytestmark = pytest.mark.slow
 
+FAMILIES = {"files": campaign_files.run_case, "frames": campaign_frames.run_case}
+PARTS = 2
+"""The tests of a family, which may run in parallel."""
+SECONDS = 900
+"""The time limit of a case: a busy machine may be slow."""
+
+
+class Hang(BaseException):
+    """A case takes too long; no handler of `Exception` stops it."""
+
 
 @pytest.fixture
-def one_case(request):
-    """Return family and seed of the only case that is asked for, or None."""
-    asked = request.config.getoption("--campaign-case")
-    if asked is None:
-        return None
-    family, _, seed = asked.partition(":")
-    return family, int(seed)
+def time_limit():
+    """Return a function that starts the time of a case."""
+
+    def stop(*_):
+        raise Hang
+
+    handler = signal.signal(signal.SIGALRM, stop)
+    yield lambda: signal.alarm(SECONDS)
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, handler)
 
 
-@pytest.mark.parametrize("family", ["files", "folders", "frames"])
-def test_no_wrong_number_and_no_lost_place(family, one_case, request, tmp_path, record_property):
-    if one_case is not None:
-        pytest.skip("one case is asked for")
-    number = request.config.getoption("--campaign-cases")
-    number //= 5 if family == "folders" else 1
-    first = request.config.getoption("--campaign-seed")
-    workers = max(1, min(2, os.cpu_count() or 1))
-    cases = [(family, seed) for seed in range(first, first + number)]
-    verdicts = run_all(cases, tmp_path, workers)
-    wrong = failures(verdicts)
-    for line in [*table(verdicts), *wrong]:
-        record_property("campaign", line)
-    assert len(verdicts) == number
-    assert not wrong, "\n".join(wrong)
-    # a campaign that never reaches an answer, or never a refusal, would find nothing
-    kinds = Counter((v.kind, v.got) for v in verdicts if v.outcome == OK)
-    for reached in ((NEUTRAL, "value"), (MEANINGFUL, "value"), (MEANINGFUL, "error"),
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_wrong_number_and_no_lost_place(
+    family, part, request, tmp_path, time_limit, record_property
+):
+    """A crash or a hang leaves the folder of its case, named after the seed."""
+    only, first = (request.config.getoption(f"--campaign-{name}") for name in ("case", "seed"))
+    if only is not None:
+        pytest.skip("only one case runs")
+    n_cases = request.config.getoption("--campaign-cases")
+    failures, outcomes = [], Counter()
+    for seed in range(first + part, first + n_cases, PARTS):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        time_limit()
+        verdict = FAMILIES[family](seed, folder)
+        if verdict.failure:
+            failures.append(f"{family}:{seed} {verdict.case}: {verdict.failure}")
+        outcomes[verdict.kind, verdict.got] += 1
+        for path in [*folder.iterdir(), folder]:
+            path.unlink() if path.is_file() else path.rmdir()
+    counts = ", ".join(f"{kind} {got}: {n}" for (kind, got), n in sorted(outcomes.items()))
+    record_property("campaign", f"{family}, part {part}: {counts}; {len(failures)} failures")
+    assert not failures, "\n".join(failures)
+    # a campaign without any value, or without any refusal, would find nothing
+    for outcome in ((NEUTRAL, "value"), (MEANINGFUL, "value"), (MEANINGFUL, "error"),
                     (FATAL, "error")):  # fmt: skip
-        assert kinds[reached] > number / 100 or number < 200, reached
+        assert outcomes[outcome] > n_cases / 100 / PARTS or n_cases < 100, outcome
 
 
-def test_one_case(one_case, tmp_path):
-    """Repeats one case in this process and prints everything."""
-    if one_case is None:
-        pytest.skip("no case is asked for with --campaign-case")
-    campaign_worker.prepare()
-    verdict = campaign_worker.run(*one_case, tmp_path, show=True)
+def test_one_case(request, tmp_path):
+    """Repeats one case and prints all that it reads."""
+    case = request.config.getoption("--campaign-case")
+    if case is None:
+        pytest.skip("no --campaign-case")
+    family, _, seed = case.partition(":")
+    verdict = FAMILIES[family](int(seed), tmp_path, show=True)
     print(verdict)
-    assert verdict["outcome"] == OK, verdict["detail"]
+    assert not verdict.failure

@@ -156,11 +156,11 @@ def task1(query: Query, cutoff: int, **_: Any) -> Values:
     for rank, docno in enumerate(ranking[:cutoff], 1):
         for level, share in query.groups.get(docno, {}).items():
             exposure[level] += _discount(rank) * share
-    ndcg, awrf = gain / ideal, 1.0 - _divergence(exposure, query.target)
+    ndcg, awrf = gain / ideal, 1.0 - divergence(exposure, query.target)
     return {"nDCG": ndcg, "AWRF": awrf, "Score": ndcg * awrf}
 
 
-def _divergence(got: Any, target: dict[str, float]) -> float:
+def divergence(got: Any, target: dict[str, float]) -> float:
     """Return the Jensen-Shannon divergence of shares of two sums over levels, in nats."""
     whole, mass = sum(got.values()), sum(target.values())
     divergence = 0.0
@@ -268,5 +268,5 @@ def credit_of_groups(query: Query, cutoff: int, **_: Any) -> Values:
     if set(gap) != {"@UNKNOWN"}:
         values["CreditGap"] = sum(part**2 for part in gap.values())
     if sum(of_groups.values()) > 0 and query.target:
-        values["AWRF"] = 1.0 - _divergence(of_groups, query.target)
+        values["AWRF"] = 1.0 - divergence(of_groups, query.target)
     return values
