@@ -218,10 +218,9 @@ def toy_dataset(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"baseline": "z"}, "unknown baseline 'z'; known: a, b, c"),
-        ({"test": "welch"}, "unknown test 'welch'"),
-        ({"correction": "holms"}, "unknown correction 'holms'; did you mean 'holm'"),
-        ({"queries": "some"}, "unknown choice of queries 'some'; known: all, common"),
+        ({"baseline": "z"}, "'z'.*a, b, c"),
+        ({"correction": "holms"}, "'holms'.*'holm'"),
+        ({"queries": "some"}, "'some'.*all, common"),
     ],
 )
 def test_unknown_settings(options, message):

@@ -99,8 +99,14 @@ def whole(tmp_path_factory):
     return hashes(folder), commits(folder)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("executor", ["serial", "processes", "dask"])
+@pytest.mark.parametrize(
+    "executor",
+    [
+        pytest.param("serial", marks=pytest.mark.slow),
+        pytest.param("processes", marks=pytest.mark.nightly),
+        pytest.param("dask", marks=pytest.mark.nightly),
+    ],
+)
 def test_killed_and_resumed_it_gives_the_same_bytes(whole, tmp_path, executor):
     if executor == "dask":
         pytest.importorskip("distributed")

@@ -313,16 +313,6 @@ def test_what_cannot_be_taken_is_counted_and_named(world):
     assert counted(world.read([other], models=["toy-mini"])) == {"taken": 1}
 
 
-def test_a_file_of_another_study(world, tmp_path):
-    world.write(["a"])
-    (tmp_path / "two").mkdir()
-    other = World(tmp_path / "two")
-    other.write(["x", "y"])
-    reading = world.read([answered(line) for line in other.lines()])
-    assert counted(reading) == {"unknown": 2} and len(world.ledger) == 0
-    other.ledger.close()
-
-
 def test_prompts_that_were_edited(world):
     world.write(["a", "b", "c"])
     path = world.folder / "batch-0001.jsonl"
@@ -363,19 +353,13 @@ def test_files_of_an_earlier_round_say_nothing_of_a_later_one(tmp_path):
     world.ledger.close()
 
 
-def test_an_answer_that_was_of_no_use_is_asked_for_again(tmp_path):
-    world = World(tmp_path)
+def test_an_answer_of_no_use_is_not_requested_again_by_default(world):
     world.write(["a"])
-    record = answered(world.lines()[0])
-    record["response"]["body"] = completion(world.lines()[0]["body"], "half", "length")
+    [line] = world.lines()
+    record = answered(line)
+    record["response"]["body"] = completion(line["body"], "half", "length")
     world.read([record])
     assert world.write(["a"]).prompts == 0
-    world.ledger.close()
-    world = World(tmp_path, retry_unusable=True)
-    assert world.write(["a"]).prompts == 1
-    world.read([answered(world.lines("batch-0002.jsonl")[0])])
-    assert world.llm.complete(questions(["a"]))[0].text == answer_of("a")
-    world.ledger.close()
 
 
 def test_a_ledger_that_is_lost_has_its_batch_again(world):

@@ -103,6 +103,7 @@ def test_failures_are_not_recorded(tmp_path):
         llm = ledger.wrap(client(server))
         a, b = llm.complete(chats("a", "b"))
         assert a.text == "A" and isinstance(b, Failure) and len(ledger) == 1
+        assert ledger.store.file.read("SELECT * FROM claims") == []
         assert [c.text for c in llm.complete(chats("a", "b"))] == ["A", "B"]
         assert server.counts == {"a": 1, "b": 3}
 
@@ -245,7 +246,6 @@ def test_what_cannot_be_read_is_moved_aside(tmp_path):
         ("text", "is corrupt, and has no backup beside it: move it away to begin a new one"),
         ("foreign", "is not a ledger, and has no backup beside it"),
         (2, "format 2, expected 3"),
-        (99, "format 99, expected 3"),
     ],
 )
 def test_what_is_no_ledger_is_left_alone(tmp_path, kind, problem):
@@ -264,32 +264,11 @@ def test_paths(tmp_path):
         Ledger(tmp_path)
     with pytest.raises(OfflineError):
         Ledger(tmp_path / "l", offline=True)
-    for wrong in ("3", True):
-        with pytest.raises(ParameterError, match="max_calls"):
-            Ledger(tmp_path / "l", max_calls=wrong)
-    for pair in ((1,), (1, 2, 3), 5, ("a", "b")):
+    with pytest.raises(ParameterError, match="max_calls"):
+        Ledger(tmp_path / "l", max_calls="3")
+    for pair in ((1,), 5, ("a", "b")):
         with pytest.raises(ParameterError, match="'m'"):
             Ledger(tmp_path / "l", prices={"m": pair})
-    with pytest.raises(ParameterError, match="max_calls"):
-        Ledger(tmp_path / "l", max_calls=-1)
-
-
-def test_dead_server_halfway(tmp_path):
-    alive = threading.Event()
-    alive.set()
-
-    def rule(prompt, count):
-        return prompt.upper() if alive.is_set() or prompt < "d" else {"drop": True}
-
-    alive.clear()
-    with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
-        llm = ledger.wrap(client(server))
-        found = llm.complete(chats(*"abcdef"))
-        assert [isinstance(c, Failure) for c in found] == [False] * 3 + [True] * 3
-        alive.set()
-        found = llm.complete(chats(*"abcdef"))
-        assert "".join(c.text for c in found) == "ABCDEF"
-        assert {t: server.counts[t] for t in "abc"} == {"a": 1, "b": 1, "c": 1}
 
 
 def test_wrong_key_leaves_the_ledger_usable(tmp_path):

@@ -52,7 +52,7 @@ def upper(prompt, count):
 # Starting ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("times", [12, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [12, pytest.param(200, marks=pytest.mark.nightly)])
 def test_four_processes_begin_one_ledger(tmp_path, times):
     context = multiprocessing.get_context("spawn")
     together, out = context.Barrier(PROCESSES), context.Queue()
@@ -283,18 +283,6 @@ def test_a_budget_waits_for_the_calls_of_others(tmp_path):
         assert one.wrap(client(server)).complete(chats("a"))[0].text == "A"
         assert hold.is_set()
         thread.join()
-
-
-def test_an_answer_without_counts_costs_as_much_as_it_could(tmp_path):
-    body = b'{"choices": [{"message": {"content": "A"}}], "usage": {"prompt_tokens": "many"}}'
-    with (
-        serving(lambda *_: {"body": body}) as server,
-        Ledger(tmp_path / "l", max_cost=40e-6, prices={"toy": (1.0, 2.0)}) as ledger,
-    ):
-        # (1 + 4) * 1 + 5 * 2 = 15 millionths each
-        with pytest.raises(BudgetError, match="05"):
-            ledger.wrap(client(server, max_tokens=5)).complete(chats(*"abcd"))
-        assert ledger.spent.calls == 2
 
 
 def test_a_ledger_travels_with_its_budget(tmp_path):

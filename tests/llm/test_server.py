@@ -252,8 +252,15 @@ def test_a_server_that_has_answered_is_tried_again_for_long(monkeypatch):
         ({"timeout": float("nan")}, "timeout"),
         ({"concurrency": 0}, "concurrency"),
         ({"max_tokens": 1.5}, "max_tokens"),
-        ({"retries": True}, "retries"),
         ({"model": " "}, "model"),
+        ({"max_completion_tokens": 0}, "max_completion_tokens"),
+        ({"reasoning_effort": 3}, "reasoning_effort"),
+        ({"extra_body": [1]}, "extra_body"),
+        ({"extra_body": {"x": float("nan")}}, "extra_body"),
+        ({"extra_body": {"model": "other"}}, "'model'"),
+        ({"endpoint": "responses"}, "'responses'"),
+        ({"endpoint": "completions", "max_completion_tokens": 9}, "takes max_tokens"),
+        ({"endpoint": "completions", "reasoning_effort": "low"}, "takes max_tokens"),
     ],
 )
 def test_bad_settings(options, message):
@@ -309,16 +316,8 @@ def strict(*refused):
     return rule
 
 
-REFUSALS = {
-    "max_tokens": error(400, NAMED),
-    "temperature": error(400, VALUE),
-    "max_completion_tokens": {"status": 422, "body": EXTRA % b"max_completion_tokens"},
-    "seed": error(400, "seed: unknown field"),
-}
-
-
 def test_a_limit_is_sent_by_its_other_name_where_a_server_asks_for_that(tmp_path):
-    rule = strict(("max_tokens", REFUSALS["max_tokens"]))
+    rule = strict(("max_tokens", error(400, NAMED)))
     with serving(rule) as server, Ledger(tmp_path / "ledger") as ledger:
         llm = client(server, seed=7)
         with pytest.warns(DataWarning, match="'toy'") as told:
@@ -341,8 +340,7 @@ def test_a_limit_is_sent_by_its_other_name_where_a_server_asks_for_that(tmp_path
 @pytest.mark.parametrize(
     ("name", "reply", "python"),
     [
-        ("temperature", REFUSALS["temperature"], "temperature=None, or"),
-        ("seed", REFUSALS["seed"], "seed=None, or"),
+        ("temperature", error(400, VALUE), "temperature=None, or"),
         (
             "max_tokens",
             {"status": 422, "body": EXTRA % b"max_completion_tokens"},
@@ -354,7 +352,6 @@ def test_a_limit_is_sent_by_its_other_name_where_a_server_asks_for_that(tmp_path
             "effort=None, or",
         ),
         ("extra_body", error(400, "Unrecognized request argument: top_k"), "extra_body=None, or"),
-        ("temperature", error(400, "temperature must lie between 0 and 0.2"), "temperature=None"),
     ],
 )
 def test_what_else_a_server_refuses_ends_the_work_before_a_second_call(name, reply, python):
@@ -397,48 +394,15 @@ def test_options_decide_what_is_sent():
     assert bodies == [{"max_completion_tokens": 9, "reasoning_effort": "low", "top_p": 0.5}, {}]
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        # the value is wrong, or the prompt is; the parameter is taken
-        (error(400, "'max_tokens' is too large: 256; the window has 128 tokens"), "too large"),
-        (error(400, "'max_tokens' or 'max_completion_tokens' is too large: 256"), "too large"),
-        (error(400, "the prompt on 'temperature' was flagged"), "flagged"),
-    ],
-)
-def test_other_complaints_are_about_their_prompt(reply, reason):
-    with serving(lambda *_: reply) as server:
-        llm = client(server, reasoning_effort="low")
-        [found] = llm.complete(chats("a"))
-    assert isinstance(found, Failure) and reason in found.reason
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_completion_tokens": 0}, "max_completion_tokens must be an integer of at least 1"),
-        ({"reasoning_effort": 3}, "reasoning_effort must be a word"),
-        ({"extra_body": [1]}, "extra_body must be a mapping of JSON values"),
-        ({"extra_body": {"x": float("nan")}}, "extra_body must be a mapping of JSON values"),
-        ({"extra_body": {"model": "other"}}, "extra_body must not set 'model'"),
-    ],
-)
-def test_wrong_options_are_said_at_once(options, message):
-    with pytest.raises(ParameterError, match=message):
-        OpenAICompatible("toy", **options)
-
-
 # Hostile servers ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_refused_and_both_addresses_named(status):
+def test_redirects_are_refused_and_both_addresses_named():
     with serving(lambda *_: "a page") as other:
         place = f"{other.url}/chat/completions"
-        reply = {"status": status, "body": b"", "headers": {"Location": place}}
+        reply = {"status": 307, "body": b"", "headers": {"Location": place}}
         with serving(lambda *_: reply) as server:
-            with pytest.raises(LLMError, match=f"status {status}") as caught:
+            with pytest.raises(LLMError, match="status 307") as caught:
                 client(server).complete(chats(*"abc"))
             assert server.url in str(caught.value) and place in str(caught.value)
             server.models = reply
@@ -447,22 +411,11 @@ def test_redirects_are_refused_and_both_addresses_named(status):
         assert other.requests == [] and len(server.requests) == 1
 
 
-def test_a_timeout_is_for_the_whole_attempt():
-    with serving(lambda *_: {"text": "x" * 3000, "drip": 0.1}) as server:
-        llm = client(server, timeout=0.6, retries=1)
-        llm._servers.states[0].heard = True
-        [drip] = llm.complete(chats("drip"))
-    # who waited for each piece instead would have the whole text after five minutes
-    assert re.search(rf"{NOTHING_CAME} \(2 attempts\)$", drip.reason)
-
-
-@pytest.mark.parametrize("status", [200, 400, 500])
-@pytest.mark.parametrize("encoding", ["gzip", "deflate", "identity"])
-def test_an_answer_has_a_size(encoding, status):
+@pytest.mark.parametrize("encoding", ["deflate", "identity"])
+def test_an_answer_has_a_size(encoding):
     body = b" " * 30_000_000
-    packing = zlib.compressobj(wbits=31 if encoding == "gzip" else 15)
-    raw = body if encoding == "identity" else packing.compress(body) + packing.flush()
-    reply = {"status": status, "body": raw, "headers": {"Content-Encoding": encoding}}
+    raw = body if encoding == "identity" else zlib.compress(body)
+    reply = {"body": raw, "headers": {"Content-Encoding": encoding}}
     with serving(lambda *_: reply) as server:
         llm = client(server, max_bytes=1_000_000)
         llm.complete(chats("warm"))
@@ -473,20 +426,6 @@ def test_an_answer_has_a_size(encoding, status):
     assert "it has more than max_bytes=1000000 bytes" in found.reason
     assert most < 10_000_000 and server.counts["x"] == 1
     assert server.requests[0][2]["Accept-Encoding"] == "identity"
-
-
-def test_packed_answers_are_read_and_unknown_packing_is_not():
-    plain = b'{"choices": [{"message": {"content": "hello"}}]}'
-    packed = zlib.compress(plain)
-    rule = {
-        "deflate": {"body": packed, "headers": {"Content-Encoding": "deflate"}},
-        "br": {"body": packed, "headers": {"Content-Encoding": "br"}},
-        "wrong": {"body": plain, "headers": {"Content-Encoding": "gzip"}},
-    }
-    with serving(lambda prompt, _: rule[prompt]) as server:
-        one, other, wrong = client(server).complete(chats("deflate", "br", "wrong"))
-    assert one.text == "hello"
-    assert "encoded as 'br'" in other.reason and "not encoded as 'gzip'" in wrong.reason
 
 
 def test_a_key_gets_into_no_ledger(tmp_path, monkeypatch):
@@ -560,11 +499,15 @@ def test_waits_end_with_the_work():
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        ("Unrecognized request argument supplied: top_p", "extra_body"),
         ("this model does not support temperature", "temperature"),
+        ("temperature must lie between 0 and 0.2", "temperature"),
         ("Invalid 'seed': must be a whole number", "seed"),
+        ("seed: unknown field", "seed"),
         ("invalid prompt: a story about a seed that only grew", None),
         ("the temperature of the Arctic must not be asked for", None),
+        ("the prompt on 'temperature' was flagged", None),
+        # the value is wrong, and the parameter is taken
+        ("'max_tokens' or 'max_completion_tokens' is too large: 256", None),
     ],
 )
 def test_words_of_a_prompt_are_no_parameters(text, refused):
@@ -572,6 +515,7 @@ def test_words_of_a_prompt_are_no_parameters(text, refused):
         llm = client(server, seed=7, extra_body={"top_p": 0.5})
         if refused is None:
             assert isinstance(llm.complete(chats("a"))[0], Failure)
+            assert len(server.requests) == 1
         else:
             with pytest.raises(LLMError, match=f"refuses {refused} for"):
                 llm.complete(chats("a"))

@@ -22,7 +22,6 @@ from fairtk.llm import (
     BudgetError,
     Chat,
     Completion,
-    Failure,
     Ledger,
     LLMError,
     Message,
@@ -208,15 +207,12 @@ def test_addresses():
         ("6m0s", 360.0),
         ("1h2m3.5s", 3723.5),
         ("20ms", 0.02),
-        ("1.5", 1.5),
         ("2000000010", 10.0),  # since 1970, at 2,000,000,000
         ("-3", 0.0),
         ("", None),
-        ("soon", None),
         ("1.2.3s", None),
         ("1s and more", None),
         ("nan", None),
-        ("inf", None),
     ],
 )
 def test_durations(text, seconds):
@@ -433,20 +429,6 @@ def test_base_models_go_on_with_a_text(tmp_path):
         assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"endpoint": "responses"}, "endpoint must be 'chat' or 'completions'; found 'responses'"),
-        ({"endpoint": "completions", "max_completion_tokens": 9}, "takes max_tokens, and neither"),
-        ({"endpoint": "completions", "reasoning_effort": "low"}, "takes max_tokens, and neither"),
-        ({"extra_body": {"prompt": "x"}}, "must not set 'prompt'"),
-    ],
-)
-def test_settings_that_do_not_go_together(options, message):
-    with pytest.raises(ParameterError, match=message):
-        client("http://h/v1", **options)
-
-
 # In the ledger ----------------------------------------------------------------------------------
 
 
@@ -506,11 +488,3 @@ def test_a_limit_of_money_is_kept_with_many_calls_at_once(tmp_path):
         assert len(server.requests) == ledger.spent.calls
         # the last call that fits leaves less than a call can cost
         assert 3000 - 15 - 261 < ledger.spent.price <= 3000
-
-
-def test_failures_leave_no_claims(tmp_path):
-    rule = {"a": "fine", "b": error(400, "no"), "c": "fine"}
-    with serving(lambda prompt, _: rule[prompt]) as server, Ledger(tmp_path / "l") as ledger:
-        found = ledger.wrap(client(server.url)).complete(chats(*"abc"))
-        assert [type(one) for one in found] == [Completion, Failure, Completion]
-        assert ledger.store.file.read("SELECT count(*) FROM claims") == [(0,)]

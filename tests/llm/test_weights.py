@@ -106,17 +106,6 @@ def test_a_file_is_no_folder(tmp_path):
         find_folder(str(tmp_path / "model.safetensors"))
 
 
-def test_pickled_weights_are_refused(t5_folder, tmp_path):
-    folder = shutil.copytree(t5_folder, tmp_path / "pickled")
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"not read")
-    with pytest.raises(ModelError) as error:
-        HuggingFaceSeq2Seq(folder).generate(["x"])
-    text = one_line(error)
-    assert str(folder) in text and "pytorch_model.bin, which is never loaded" in text
-    assert "safe_serialization=True" in text
-
-
 def test_incomplete_folders(t5_folder, tmp_path):
     with pytest.raises(ModelError, match="config.json"):
         find_folder(str(tmp_path))
