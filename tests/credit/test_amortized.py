@@ -134,7 +134,6 @@ def test_order_of_rows_and_names_do_not_matter(rows, owners):
         ({"weights": {"1": 1.0, "2": -1}}, ParameterError, "weights"),
         ({"top": 0}, ParameterError, "top"),
         ({"cutoff": 0}, ParameterError, "cutoff"),
-        ({"browsing": "DCH"}, ParameterError, "^providers: browsing: unknown .* 'DCG'"),
     ],
 )
 def test_wrong_input(options, error, message):

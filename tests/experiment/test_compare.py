@@ -147,8 +147,10 @@ def test_all_and_common_queries():
     runs = RUNS | {"c": run(3, QIDS[:9])}
     with pytest.warns(MissingWarning, match="3 of 12"):
         every = fairtk.compare(QRELS, runs, "P@3", correction=None).table
-    common = fairtk.compare(QRELS, runs, "P@3", queries="common", correction=None).table
+    compared = fairtk.compare(QRELS, runs, "P@3", queries="common", correction=None)
+    common = compared.table
     assert every["n"].tolist() == [12] * 3 and common["n"].tolist() == [9] * 3
+    assert compared.means["P@3"].tolist() == pytest.approx(common["mean"].tolist())
     found = [values(P @ 3, runs["c"]).get(qid, 0.0) for qid in QIDS]
     assert every["mean"][2] == pytest.approx(np.mean(found))
     assert common["mean"][2] == pytest.approx(np.mean(found[:9]))

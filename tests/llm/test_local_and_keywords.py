@@ -13,14 +13,12 @@ from fairtk.frames.columns import words
 from fairtk.llm import (
     Chat,
     Completion,
-    Failure,
     KeywordRefiner,
     Ledger,
     LocalChat,
     Message,
     as_chat_model,
 )
-from fairtk.llm.backends import PromptLengthError
 from fairtk.llm.local import PACKAGED, read_table
 from fairtk.transformers.fair_qr.keywords import parse_completion
 
@@ -49,34 +47,14 @@ def test_a_function():
         as_chat_model("gpt-4o")
 
 
-def test_a_long_prompt_fails_alone():
-    class Short:
-        name, tokenizer = "short", None
-
-        def generate(self, prompts):
-            for i, prompt in enumerate(prompts):
-                if len(prompt) > 20:
-                    raise PromptLengthError("too long", i)
-            return list(prompts)
-
-    found = LocalChat(Short()).complete(chats("a", "b" * 30, "c"))
-    assert found[1] == Failure("too long")
-    assert [isinstance(c, Completion) for c in found] == [True, False, True]
-
-
-def test_hugging_face_models(tmp_path):
+def test_hugging_face_models():
     pytest.importorskip("transformers")
     demo = pytest.importorskip("fairtk.demo")
     from fairtk.llm import HuggingFaceSeq2Seq
 
     llm = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8))
-    with Ledger(tmp_path / "l") as ledger:
-        [found] = ledger.wrap(llm).complete(chats("a small question"))
-        assert isinstance(found, Completion) and found.prompt_tokens > 0 and found.seconds > 0
-        assert ledger.wrap(llm).complete(chats("a small question")) == [found]
-    # where it runs is no part of what it answers
-    faster = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8, device="cpu"))
-    assert faster.parameters() == llm.parameters()
+    [found] = llm.complete(chats("a small question"))
+    assert isinstance(found, Completion) and found.prompt_tokens > 0 and found.seconds > 0
     assert llm.parameters()["max_new_tokens"] == 8
 
 

@@ -182,24 +182,15 @@ class _Evil:
 def test_a_pickle_that_runs_code_is_refused(copied, tmp_path):
     (copied / "model.safetensors").unlink()
     ran = tmp_path / "ran"
-    for raw in (pickle.dumps({"weight": _Evil(ran)}, protocol=2),):
-        (copied / "pytorch_model.bin").write_bytes(raw)
+    for save in (lambda weights, path: path.write_bytes(pickle.dumps(weights, 2)), torch.save):
+        save({"weight": _Evil(ran)}, copied / "pytorch_model.bin")
         with pytest.raises(ModelError):
             ContrieverScorer(copied, allow_pickled_weights=True)(run())
-    torch.save({"weight": _Evil(ran)}, copied / "pytorch_model.bin")
-    with pytest.raises(ModelError):
-        ContrieverScorer(copied, allow_pickled_weights=True)(run())
     assert not ran.exists()
 
 
-def test_incomplete_folders(copied):
-    (copied / "tokenizer.json").unlink()
-    with pytest.raises(ModelError):
-        ContrieverScorer(copied)(run())
+def test_an_incomplete_folder(copied):
     (copied / "model.safetensors").unlink()
-    for allowed in (False, True):
-        with pytest.raises(ModelError):
-            ContrieverScorer(copied, allow_pickled_weights=allowed)(run())
     index = {"weight_map": {"a": "pytorch_model-00001-of-00002.bin"}}
     (copied / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     (copied / "pytorch_model-00002-of-00002.bin").write_bytes(b"")
@@ -291,8 +282,6 @@ def test_half_precision_is_near(folder):
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_bad_frames(scorer, folder):
     stage = scorer(folder)
-    with pytest.raises(ColumnError, match=rf"{scorer.__name__} needs .*missing: \['text'\]"):
-        stage(run().drop(columns="text"))
     with pytest.raises(ColumnError, match=f"{scorer.__name__} takes one ranking per query"):
         stage(run().assign(sample=0))
     with pytest.raises(InputError, match=rf"{scorer.__name__}: the text of qid 'q0', docno 'd0/0'"):
