@@ -108,14 +108,12 @@ def test_use_date(lamp_folder):
     assert dataset.dataset_id().endswith(" with dates")
 
 
-def test_no_folder_no_file_no_task(tmp_path):
+def test_no_folder_no_file(tmp_path):
     with pytest.raises(FormatError):
         lamp.from_folder(tmp_path / "none")
     (tmp_path / "train_questions.json").write_text("[]")
     with pytest.raises(FormatError, match=r"found \['train_questions.json'\]"):
         lamp.from_folder(tmp_path)
-    with pytest.raises(NotFoundError, match="LaMP"):
-        lamp.from_folder(tmp_path, task=9)
     with pytest.raises(NotFoundError, match="'lamp/4/dev'"):
         lamp.build("lamp/4/def")
 

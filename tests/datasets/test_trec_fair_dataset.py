@@ -94,19 +94,8 @@ def test_of_a_repeated_article_the_first_counts(folder):
     assert dataset.docs_store().count() == 5
     assert dataset.docs_store().get("30").title == "Tide mill"
     assert [d.doc_id for d in dataset.docs_iter()[1:3]] == ["7", "12"]
-    assert [d.doc_id for d in dataset.docs_iter()[1:][::2]] == ["7", "101"]
-    assert dataset.docs_iter()[-1].doc_id == "55"
-    assert [d.doc_id for d in dataset.docs_iter()[: 2 / 5]] == ["30", "7"]
     with pytest.raises(KeyError):
         dataset.docs_store().get("31")
-
-
-def test_pyterrier_reads_texts(folder):
-    dataset = FairDataset(trec_fair.from_folder(folder))
-    loaded = dataset.text_loader()(dataset.get_qrels().head(3)[["qid", "docno"]])
-    assert loaded["title"].tolist() == ["Tide mill", "Salt road", "Ada Reed"]
-    rows = list(dataset.get_corpus_iter(verbose=False, start=3))
-    assert [r["docno"] for r in rows] == ["101", "55"] and rows[0]["text"] == "on 101"
 
 
 def test_topics_without_keywords_are_their_titles_and_say_so(folder):

@@ -16,7 +16,7 @@ from fairtk.datasets import trec_fair
 from fairtk.datasets.trec_fair import metadata
 from fairtk.datasets.trec_fair.metadata import DIMENSIONS, read_pages
 from fairtk.errors import DataWarning, FormatError, InputError, NotFoundError, ParameterError
-from fairtk.groups import Groups, Target, background
+from fairtk.groups import Target, background
 from fairtk.measures import AWRF, nDCG_TREC
 
 METADATA = "trec_2022_articles_discrete.json.gz"
@@ -108,14 +108,6 @@ def test_crossed_dimensions_come_in_the_order_asked_for(folder):
     everything = trec_fair.groups(dataset)
     assert everything.name == "sub-geo*src-geo*gender*occ*alpha*age*pop*langs"
     assert len(everything.levels) == 11_176_704 and len(everything) == 4
-
-
-def test_groups_are_equal_to_those_of_a_frame(folder, tmp_path):
-    groups = trec_fair.groups(folder, "occ")
-    levels = trec_fair.levels("occ")
-    assert groups == Groups.from_frame(groups.to_frame(), name="occ", levels=levels)
-    groups.write(tmp_path / "occ.tsv")
-    assert Groups.read(tmp_path / "occ.tsv") == groups
 
 
 def test_targets_of_task_1(folder):
@@ -274,10 +266,9 @@ def test_metadata_are_read_once(folder, home, monkeypatch):
         assert trec_fair.groups(folder) == reduce(mul, first.values())
         assert len(trec_fair.work_needed(folder)) == 4
     whole = kept.read_bytes()
-    for broken in (b"", whole[:-9], b"PAR1" * 99):
-        kept.write_bytes(broken)
-        assert trec_fair.groups(folder, "src-geo") == first["src-geo"]
-        assert kept.read_bytes() == whole
+    kept.write_bytes(b"")
+    assert trec_fair.groups(folder, "src-geo") == first["src-geo"]
+    assert kept.read_bytes() == whole
     data.write(folder / METADATA, data.lines(data.RECORDS[:2]))
     assert len(trec_fair.groups(folder, "gender")) == 2
 

@@ -232,8 +232,6 @@ def test_unknown_settings(options, message):
 
 def test_nothing_to_compare_or_measure():
     with pytest.raises(InputError):
-        fairtk.compare(QRELS, [RUNS["a"]], "P@3")
-    with pytest.raises(InputError):
         fairtk.evaluate(QRELS, [], "P@3")
     runs = {"a": run(1, QIDS[:6]), "b": run(2, QIDS[6:])}
     with pytest.raises(InputError):

@@ -386,7 +386,7 @@ def committed(folder):
         ("UPDATE cells SET first = first + 1 WHERE qid = 'q2'", "the result of query 'q2'"),
         ("UPDATE frames SET frame = 100 WHERE frame = 1", "frame 1 is gone"),
         ("UPDATE frames SET data = zeroblob(length(data)) WHERE frame = 1", "frame 1 is damaged"),
-        ("UPDATE frames SET data = 0", "frame 1 is damaged"),
+        ("UPDATE frames SET data = 0 WHERE frame = 1", "frame 1 is damaged"),
     ],
 )
 def test_what_was_changed_is_never_used(data, tmp_path, change, what):

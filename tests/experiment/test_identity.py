@@ -75,7 +75,6 @@ def test_equal_settings_have_one_identity(make):
         (0.5 * Retriever(), 0.6 * Retriever()),
         (identified(Retriever(), "mine, v1"), identified(Retriever(), "mine, v2")),
         (FlanT5(demo.model_folder(), num_beams=4), FlanT5(demo.model_folder(), num_beams=1)),
-        (FlanT5(demo.model_folder(), "rag"), FlanT5(demo.model_folder(), "lamp-2")),
     ],
 )
 def test_other_settings_have_another_identity(one, other):
@@ -105,7 +104,6 @@ def test_groups_count_by_content():
 @pytest.mark.parametrize(
     ("stage", "said"),
     [
-        (pt.apply.generic(lambda frame: frame), "ApplyGenericTransformer"),
         (pt.apply.query(lambda row: row["query"]), "ApplyQueryTransformer"),
         (Retriever() + pt.apply.doc_score(lambda row: 1), "Sum.right"),
         (PerSample(pt.apply.generic(lambda frame: frame)), "PerSample.transformer"),

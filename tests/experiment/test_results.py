@@ -126,8 +126,6 @@ def test_trade_off(results):
     axes = figure.axes[0]
     assert "EE_D@3 (lower is better)" in axes.get_xlabel()
     assert [label for _, label in axes.artists[0].labels] == results.systems
-    with pytest.raises(NotFoundError, match="'EE_D@3'"):
-        results.plot_trade_off("EE_D@5", "E(nDCG@3)")
 
 
 def test_saved_and_loaded_they_are_compared_alike(results, tmp_path):

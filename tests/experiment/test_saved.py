@@ -14,8 +14,6 @@ import fairtk
 from fairtk.errors import FairtkError, FormatError, TruncationWarning
 from fairtk.experiment import open_results
 
-TABLES = ("values", "means", "failures", "qrels", "notes")
-
 
 class Noting(fairtk.transformers.FairTransformer):
     """A stage that leaves notes."""
@@ -63,7 +61,6 @@ def test_the_manifest_has_every_file(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
     files = {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
     assert manifest["files"].keys() == files - {"manifest.json"}
-    assert {f"{name}.parquet" for name in TABLES} <= files
 
 
 def test_several_save_and_open_one_folder_at_the_same_time(folder, tmp_path, monkeypatch):

@@ -393,8 +393,6 @@ def test_a_folder_that_was_moved(world, tmp_path):
 
 
 def test_wrong_folders_and_files(world, tmp_path):
-    with pytest.raises(InputError):
-        world.batches.status(tmp_path / "nowhere")
     world.write(["a"])
     with pytest.raises(InputError, match="lost.jsonl"):
         world.batches.read(world.folder, [tmp_path / "lost.jsonl"])

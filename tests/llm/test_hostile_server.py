@@ -2,7 +2,6 @@
 
 Each mode is the bytes that are sent after a request, and what must come of it: an answer, one
 that cannot be read (it was paid for, and is kept), a failure of the call, or the end of all calls.
-``pytest -s tests/llm/test_hostile_server.py`` prints a table.
 """
 
 from __future__ import annotations
@@ -75,14 +74,11 @@ MODES = {
     **{f"{s} to another host": (http(b"", s, "Location: http://127.0.0.2:9/v1"), END)
        for s in (300, 302, 307, 399)},
     "301 to nowhere": (http(b"", 301), END),
-    "302 with a body": (http(chat(), 302, "Location: https://127.0.0.2/"), END),
     "308 to a long address": (http(b"", 308, "Location: http://h/" + "x" * 20_000), END),
     # Statuses
     **{f"status {s}": (error("no", s), FAILURE) for s in (400, 402, 422, 429, 500, 999)},
     **{f"status {s}": (error("no", s), END) for s in (401, 403, 404)},
     "status 204": (http(b"", 204), FAILURE),
-    "status 101": (b"HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", FAILURE),
-    "100s without end": ([b"HTTP/1.1 100 Continue\r\n\r\n", 0.05] * 6000, FAILURE),
     **{f"429, Retry-After: {wait!r}": (error("no", 429, f"Retry-After: {wait}"), FAILURE)
        for wait in ("-5", "inf", "99999", "\xb2")},
     "an error of HTML": (http(b"<html>\n<b>no</b>\n</html>", 500, kind="text/html"), FAILURE),
@@ -134,13 +130,11 @@ MODES = {
     "a body that stops": ([http(FINE)[:-9], "wait"], FAILURE),
     "a body without a length": (http(FINE, length=""), ANSWER),
     **{f"a length of {length}": (http(FINE, length=length), FAILURE)
-       for length in (20, len(FINE) + 9, -1, "many", 1 << 62)},
+       for length in (20, len(FINE) + 9, "many")},
     "chunks": (http(b"%x\r\n%s\r\n0\r\n\r\n" % (len(FINE), FINE), 200, "Transfer-Encoding: chunked",
                     length=""), ANSWER),
     "chunks without sizes": (http(FINE, 200, "Transfer-Encoding: chunked", length=""), FAILURE),
     "blanks without end": ([http(b"", 200, length=""), *[b" " * (1 << 16)] * 200], FAILURE),
-    "heads without end": ([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n" * 2000] * 50], FAILURE),
-    "a NUL in the head": (http(FINE, 200, "X: a\0b"), FAILURE),
     "no HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n", FAILURE),
     # The key, which no file and no message has afterwards
     "the key in an answer": (http(chat(f"it is {KEY}")), ANSWER),
@@ -161,7 +155,7 @@ MODES = {
         http({"error": "x" * 180 + f" {KEY}"}), FAILURE),
     "the key where a body is cut": (http({"choices": "x" * 9975 + f" {KEY}"}), UNREADABLE),
 }  # fmt: skip
-ENDLESS = ("silence", "a slow head", "a slow body", "a body that stops", "100s without end")
+ENDLESS = ("silence", "a slow head", "a slow body", "a body that stops")
 
 
 class Handler(socketserver.StreamRequestHandler):
@@ -238,7 +232,6 @@ def test_whatever_a_server_sends_ends_in_an_answer_or_one_line(server, mode, tmp
         except LLMError as error:
             came, words = END, str(error)
         kept = len(ledger)
-    print(f"{mode[:44]:46}{came:12}{' '.join(words.split())[:90]}")
     assert came == expected, words
     if mode in ENDLESS:
         assert mode not in server.ended  # nobody waits for what does not come

@@ -132,11 +132,6 @@ def test_budget_in_money(tmp_path):
                 ledger.wrap(llm).complete(chats(*"abcdefgh"))
             assert ledger.spent.price <= 61e-6 + 2 * 5e-6  # what estimates were too low by
             assert ledger.spent.calls == len(server.requests) >= 3
-        with (
-            Ledger(tmp_path / "m", max_cost=1) as ledger,
-            pytest.raises(ParameterError, match="'toy'"),
-        ):
-            ledger.wrap(llm)
 
 
 def test_money_that_running_calls_did_not_cost_is_there_for_the_next(tmp_path):
@@ -262,8 +257,6 @@ def test_paths(tmp_path):
         Ledger(tmp_path / "no" / "l")
     with pytest.raises(FormatError):
         Ledger(tmp_path)
-    with pytest.raises(OfflineError):
-        Ledger(tmp_path / "l", offline=True)
     with pytest.raises(ParameterError, match="max_calls"):
         Ledger(tmp_path / "l", max_calls="3")
     for pair in ((1,), 5, ("a", "b")):

@@ -34,15 +34,6 @@ def one_line(error):
     return text
 
 
-def test_offline_and_not_cached(hub, monkeypatch):
-    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError) as error:
-        HuggingFaceSeq2Seq(NAME).generate(["x"])
-    text = one_line(error)
-    assert NAME in text and "HF_HUB_OFFLINE is set" in text
-    assert "local folder" in text and "model.safetensors" in text
-
-
 def test_no_connection_and_not_cached(hub, monkeypatch):
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from fairtk import FairSampler, Generator
+from fairtk import FairSampler
 from fairtk.errors import ColumnError, DuplicateError
 from fairtk.testing import TransformerContract
 from fairtk.transformers import EachDocument
@@ -23,18 +23,6 @@ def test_each_document_is_a_ranking():
         ["1", "b", 0, 1, "bread"],
         ["2", "a", 0, 0, "apple"],
     ]
-
-
-def test_a_generator_sees_one_document_per_prompt():
-    seen = []
-
-    def answer(prompts):
-        seen.extend(prompts)
-        return [str(len(seen))] * len(prompts)
-
-    (EachDocument() >> Generator(answer))(run())
-    assert len(seen) == 3
-    assert [("apple" in p) + ("bread" in p) for p in seen] == [1, 1, 1]
 
 
 class TestContract(TransformerContract):

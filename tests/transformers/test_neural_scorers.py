@@ -9,14 +9,12 @@ import shutil
 import cloudpickle
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 import tiny_encoders
 
-from fairtk import ContrieverScorer, Experiment, SpladeScorer, identified
+from fairtk import ContrieverScorer, SpladeScorer
 from fairtk.errors import (
     ColumnError,
-    DataWarning,
     InputError,
     MissingExtraError,
     ModelError,
@@ -234,28 +232,6 @@ def test_identity_is_by_content(folder, copied, tmp_path):
     name = next(iter(weights))
     torch.save(weights | {name: weights[name] + 1}, copied / "pytorch_model.bin")
     assert identity(ContrieverScorer(copied, allow_pickled_weights=True)) != pickled
-
-
-def test_experiments_keep_scores_by_the_model_s_content(folder, copied, tmp_path, monkeypatch):
-    store = tmp_path / "store"
-    topics = run()[["qid", "query"]].drop_duplicates()
-    candidates = identified(pt.Transformer.from_df(run().assign(score=0.0)), "the candidates")
-    first = Experiment([candidates >> SpladeScorer(folder)], topics, save_dir=store)
-    wanted = first.rankings(first.systems[0])
-    assert wanted["score"].nunique() > 5
-
-    def encode(self, texts):
-        raise AssertionError("encoded again")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("fairtk.llm.encoders.Encoder.encode", encode)
-        again = Experiment([candidates >> SpladeScorer(copied)], topics, save_dir=store)
-        pd.testing.assert_frame_equal(again.rankings(again.systems[0]), wanted)
-    config = json.loads((copied / "config.json").read_text())
-    (copied / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.1}))
-    with pytest.warns(DataWarning, match=r"not what is stored .*SpladeEncoder\.files"):
-        other = Experiment([candidates >> SpladeScorer(copied)], topics, save_dir=store)
-    assert not other.rankings(other.systems[0])["score"].equals(wanted["score"])
 
 
 @pytest.mark.parametrize("scorer", SCORERS)

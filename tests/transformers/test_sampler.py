@@ -239,22 +239,6 @@ def test_ranks_against_scores():
 # --- size
 
 
-@pytest.mark.slow
-def test_a_million_rows():
-    generator = np.random.default_rng(0)
-    run = pd.DataFrame(
-        {
-            "qid": np.repeat([f"q{i}" for i in range(1000)], 1000),
-            "docno": np.tile([f"d{i}" for i in range(1000)], 1000),
-            "score": generator.normal(size=1_000_000),
-        }
-    )
-    assert len(FairSampler(alpha=4, cutoff=5)(run)) == 500_000
-    full = FairSampler(n_samples=1)(run)
-    assert len(full) == 1_000_000
-    assert not full.duplicated(["qid", "docno"]).any()
-
-
 @pytest.mark.parametrize("value", [[1.0], (), {}, None, pd.NA, "x"])
 def test_a_score_that_is_no_number_is_named(value):
     run = pd.DataFrame({"qid": "1", "docno": ["a", "b"], "score": [1.0, 2.0]})
