@@ -3,7 +3,6 @@
 import importlib.metadata
 import importlib.util
 import threading
-from pathlib import Path
 
 import pandas as pd
 import pyterrier as pt
@@ -214,7 +213,6 @@ def test_readers_of_pyterrier_rag(monkeypatch):
 
 # Identities survive moves and versions ------------------------------------------------------------
 
-ROOT = Path(__file__).parents[2]
 EXTRAS = {"fastchat", "jinja2", "pyterrier_pisa", "pyterrier_rag"}  # may be missing
 
 
