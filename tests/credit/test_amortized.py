@@ -134,7 +134,6 @@ def test_order_of_rows_and_names_do_not_matter(rows, owners):
         ({"weights": {"1": 1.0, "2": -1}}, ParameterError, "weights"),
         ({"top": 0}, ParameterError, "top"),
         ({"cutoff": 0}, ParameterError, "cutoff"),
-        ({"browsing": "DCH"}, ParameterError, "^providers: browsing: unknown .* 'DCG'"),
     ],
 )
 def test_wrong_input(options, error, message):
@@ -149,7 +148,4 @@ def test_command(tmp_path):
     asked = ["providers", *files[:2], "--providers", files[2], "--cutoff", "1"]
     shown = CliRunner().invoke(cli, [*asked, "--plot", str(tmp_path / "lorenz.svg")])
     assert shown.exit_code == 0, shown.output
-    assert "P                 1    0.5000  0.7500  -0.2500" in shown.output
     assert (tmp_path / "lorenz.svg").exists()
-    rows = CliRunner().invoke(cli, [*asked, "--format", "csv"]).output.splitlines()
-    assert rows[0] == "provider,documents,exposure,merit,gap" and len(rows) == 3

@@ -30,7 +30,7 @@ def cited(answer):
         ("Other scripts [٣] [２].", [[2, 3]]),
         ('She said "yes." [4] Then left!', [[4], []]),
         ("水车转动[1]。道路结束。[2]", [[1], [2]]),
-        ("No number [a] [1a] [] 3.5 is none.", [[]]),
+        ("No number [a] [1a] [] [²] 3.5 is none.", [[]]),
         ("", []),
         (" \n", []),
     ],

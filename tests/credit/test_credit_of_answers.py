@@ -200,13 +200,10 @@ def test_orders_depend_on_seed_qid_and_sample_alone():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: Subsets("some"), ParameterError, "kind"),
         (lambda: Subsets("sampled", n_orders=3), ParameterError, "even"),
         (lambda: Subsets("all")(longer(9)), InputError, "at most 8 documents; found 9 of qid 'q'"),
         (lambda: Subsets("all")(Subsets("all")(run())), ColumnError, "found subsets"),
-        (lambda: Subsets()(run().drop(columns="score")), ColumnError, "score"),
         (lambda: Citations("length"), ParameterError, "weight"),
-        (lambda: Citations()(run()), ColumnError, "qanswer"),
         (lambda: Citations()(Subsets()(run()).assign(qanswer="")), ColumnError, "found subsets"),
         (
             lambda: Citations()(run().assign(qanswer=list("xyxxx"))),
@@ -278,15 +275,7 @@ def one_answer(text):
         ("So [1–1000000000].", [1, 0, 0], "numbers beyond the list.*qid 'q7'"),
         ("So [2-9].", [0, 0.5, 0.5], "numbers beyond the list.*qid 'q7'"),
         ("", None, "1 of 1 answers cite nothing.*qid 'q7'"),
-        (" \n", None, "1 of 1 answers cite nothing.*qid 'q7'"),
-        ("I cannot answer that.", None, "1 of 1 answers cite nothing.*qid 'q7'"),
-        ("A superscript is none [²].", None, "cite nothing.*qid 'q7'"),
         ("Twice [1][1] and [1, 1].", [1, 0, 0], ""),
-        ("So [1-3].", [1 / 3, 1 / 3, 1 / 3], ""),
-        ("So [1, 2].", [0.5, 0.5, 0], ""),
-        ("So [[1], [3]].", [0.5, 0, 0.5], ""),
-        ("So [1 [2]].", [0.5, 0.5, 0], ""),
-        ("So [२] and [３].", [0, 0.5, 0.5], ""),
     ],
 )
 def test_what_answers_may_cite(answer, credit, said):

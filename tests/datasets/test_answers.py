@@ -40,13 +40,9 @@ def test_an_empty_string_is_an_answer():
 
 
 def test_missing_answers_are_named():
-    with pytest.raises(InputError, match="'2'"):
-        join_answers(QRELS, answers(("1", "one")))
-    for bad in (None, float("nan"), 5, ["x", None]):
+    for bad in (None, float("nan"), 5, ["x", None], []):
         with pytest.raises(InputError, match="qid '1'"):
             join_answers(QRELS, answers(("1", bad), ("2", "two")))
-    with pytest.raises(InputError, match="qid '1'"):
-        join_answers(QRELS, answers(("1", []), ("2", "two")))
 
 
 def test_wrong_frames():

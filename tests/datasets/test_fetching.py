@@ -155,15 +155,9 @@ def test_a_server_that_ignores_ranges(server, tmp_path, tag):
     assert target.read_bytes() == CONTENT
 
 
-def test_a_part_that_is_complete_already(server, tmp_path):
-    (tmp_path / "data.json.part").write_bytes(CONTENT)
-    (tmp_path / "data.json.part.version").write_text('"v1"')
-    download(server.url(), tmp_path / "data.json", check=check_json)
-    assert (tmp_path / "data.json").read_bytes() == CONTENT
-
-
-def test_a_part_that_is_longer_than_the_file(server, tmp_path):
-    (tmp_path / "data.json.part").write_bytes(CONTENT + b"more")
+@pytest.mark.parametrize("more", [b"", b"more"])
+def test_a_part_that_is_complete_or_longer_than_the_file(server, tmp_path, more):
+    (tmp_path / "data.json.part").write_bytes(CONTENT + more)
     (tmp_path / "data.json.part.version").write_text('"v1"')
     download(server.url(), tmp_path / "data.json", check=check_json, pause=0)
     assert (tmp_path / "data.json").read_bytes() == CONTENT
@@ -176,7 +170,7 @@ def test_a_missing_page_is_not_tried_twice(server, tmp_path):
     assert not (tmp_path / "none.json").exists()
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
 def test_a_busy_server_is_tried_again(server, tmp_path, status):
     server.status = [status, status]
     download(server.url(), tmp_path / "data.json", pause=0)

@@ -114,7 +114,7 @@ def beside(disturb):
         thread.join()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_workers_die_join_and_are_slow(cluster, tmp_path):
     """Three workers; one is killed in the midst of it, with what it had, and another comes."""
     topics, qrels = world(60)
@@ -157,7 +157,7 @@ def test_workers_die_join_and_are_slow(cluster, tmp_path):
     assert len(results.failures) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_that_hold_a_stage_die(cluster, tmp_path, monkeypatch, capfd):
     """The only worker is killed, with the only copy of the stage; the next one gets it anew."""
     topics, qrels = world(8)
@@ -214,7 +214,7 @@ def loaded_stages():
     return len(executors._loaded)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_stages_and_batches_larger_than_a_message(client):
     """A stage of 80 MB, and texts of 24 MB in a batch: Dask would warn of 10 MB in a task."""
     topics = pd.DataFrame(
@@ -262,7 +262,7 @@ def test_it_waits_for_a_first_worker(cluster, data, monkeypatch, capfd):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_stage_that_ends_its_workers(cluster, data):
     """Nannies start the workers again, which end again: that is not waited for without end."""
     topics, qrels = data
@@ -288,7 +288,7 @@ def test_a_stage_that_ends_its_workers(cluster, data):
         )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_scheduler_ends(cluster, tmp_path):
     topics, qrels = world(20)
     cluster.worker("one")

@@ -147,8 +147,10 @@ def test_all_and_common_queries():
     runs = RUNS | {"c": run(3, QIDS[:9])}
     with pytest.warns(MissingWarning, match="3 of 12"):
         every = fairtk.compare(QRELS, runs, "P@3", correction=None).table
-    common = fairtk.compare(QRELS, runs, "P@3", queries="common", correction=None).table
+    compared = fairtk.compare(QRELS, runs, "P@3", queries="common", correction=None)
+    common = compared.table
     assert every["n"].tolist() == [12] * 3 and common["n"].tolist() == [9] * 3
+    assert compared.means["P@3"].tolist() == pytest.approx(common["mean"].tolist())
     found = [values(P @ 3, runs["c"]).get(qid, 0.0) for qid in QIDS]
     assert every["mean"][2] == pytest.approx(np.mean(found))
     assert common["mean"][2] == pytest.approx(np.mean(found[:9]))
@@ -218,10 +220,9 @@ def toy_dataset(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"baseline": "z"}, "unknown baseline 'z'; known: a, b, c"),
-        ({"test": "welch"}, "unknown test 'welch'"),
-        ({"correction": "holms"}, "unknown correction 'holms'; did you mean 'holm'"),
-        ({"queries": "some"}, "unknown choice of queries 'some'; known: all, common"),
+        ({"baseline": "z"}, "'z'.*a, b, c"),
+        ({"correction": "holms"}, "'holms'.*'holm'"),
+        ({"queries": "some"}, "'some'.*all, common"),
     ],
 )
 def test_unknown_settings(options, message):
@@ -230,8 +231,6 @@ def test_unknown_settings(options, message):
 
 
 def test_nothing_to_compare_or_measure():
-    with pytest.raises(InputError):
-        fairtk.compare(QRELS, [RUNS["a"]], "P@3")
     with pytest.raises(InputError):
         fairtk.evaluate(QRELS, [], "P@3")
     runs = {"a": run(1, QIDS[:6]), "b": run(2, QIDS[6:])}

@@ -204,25 +204,6 @@ def test_two_experiments_on_one_store_at_once(data, tmp_path):
         assert tables(found[f"s{i}"]) == tables(expected)
 
 
-def test_a_frame_that_was_damaged_is_never_used(data, tmp_path):
-    topics, qrels = data
-    fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=5)
-    with sqlite3.connect(tmp_path / FILE) as database:
-        (content,) = database.execute("SELECT data FROM frames WHERE frame = 1").fetchone()
-        flipped = content[:200] + bytes([content[200] ^ 1]) + content[201:]
-        database.execute("UPDATE frames SET data = ? WHERE frame = 1", (flipped,))
-    database.close()
-    with pytest.raises(StoreError, match=r"damaged; fairtk.experiment.prune\(.*damaged=True"):
-        # another sampler reads the stored retrieval
-        fairtk.Experiment({"b": system(alpha=3)}, topics, qrels, MEASURES, save_dir=tmp_path)
-    assert experiment.prune(tmp_path, damaged=True) == 5
-    found = fairtk.Experiment(
-        {"b": system(alpha=3)}, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=5
-    )
-    expected = fairtk.Experiment({"b": system(alpha=3)}, topics, qrels, MEASURES)
-    assert tables(found) == tables(expected)
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written(data, tmp_path):
     topics, _ = data
@@ -403,12 +384,12 @@ def committed(folder):
     ("change", "what"),
     [
         ("UPDATE cells SET first = first + 1 WHERE qid = 'q2'", "the result of query 'q2'"),
-        ("UPDATE cells SET frame = frame + 1 WHERE qid = 'q2'", "the result of query 'q2'"),
-        ("UPDATE cells SET size = 1 WHERE qid = 'q2'", "the result of query 'q2'"),
         ("UPDATE frames SET frame = 100 WHERE frame = 1", "frame 1 is gone"),
+        ("UPDATE frames SET data = zeroblob(length(data)) WHERE frame = 1", "frame 1 is damaged"),
+        ("UPDATE frames SET data = 0 WHERE frame = 1", "frame 1 is damaged"),
     ],
 )
-def test_a_cell_that_was_changed_is_never_used(data, tmp_path, change, what):
+def test_what_was_changed_is_never_used(data, tmp_path, change, what):
     topics, qrels = data
     run = {"save_dir": tmp_path, "batch_size": 5}
     whole = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
@@ -446,21 +427,23 @@ def test_a_chain_that_another_key_leads_to_is_never_used(tmp_path):
         store.number_of("k1")
 
 
-@pytest.mark.parametrize("kind", ["empty", "one byte", "no tables", "renamed", "cells renamed"])
+@pytest.mark.parametrize("lost", [["answers", "cells"], ["cells"]])
 @pytest.mark.parametrize("backup", [True, False])
-def test_a_store_that_lost_its_tables_is_begun_anew_with_a_word_or_refused(
-    data, tmp_path, kind, backup
+def test_a_store_without_tables_is_begun_again_with_a_warning_or_refused(
+    data, tmp_path, lost, backup
 ):
     topics, qrels = data
     run = {"save_dir": tmp_path}
     whole = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
     path = tmp_path / FILE
-    empty_out(path, kind)
+    with closing(sqlite3.connect(path)) as database, database:
+        for name in lost:
+            database.execute(f"DROP TABLE {name}")
     if not backup:
         path.with_name(f"{FILE}.backup").unlink()
     with pytest.raises(StoreError):
         experiment.stored(tmp_path)
-    if not backup and kind != "cells renamed":  # whose answers can be read
+    if not backup and "answers" in lost:  # which could be read otherwise
         with pytest.raises(StoreError):
             fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
         return
@@ -469,26 +452,12 @@ def test_a_store_that_lost_its_tables_is_begun_anew_with_a_word_or_refused(
     assert tables(again) == tables(whole)
 
 
-def empty_out(path, kind):
-    if kind in ("empty", "one byte"):
-        path.write_bytes(b"" if kind == "empty" else b"S")
-        return
-    with sqlite3.connect(path) as database:
-        names = ["cells"] if kind == "cells renamed" else ["answers", "cells"]
-        for name in names:
-            change = "DROP TABLE {}" if kind == "no tables" else "ALTER TABLE {} RENAME TO gone_{}"
-            database.execute(change.format(name, name))
-    database.close()
-
-
-@pytest.mark.parametrize("version", [2, 4])
-def test_a_store_of_another_format_is_refused(data, tmp_path, version):
+def test_a_store_of_another_format_is_refused(data, tmp_path):
     topics, _ = data
     fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path)
-    with sqlite3.connect(tmp_path / FILE) as database:
-        database.execute(f"PRAGMA user_version = {version}")
-    database.close()
-    with pytest.raises(StoreError, match=f"format {version}, expected 3"):
+    with closing(sqlite3.connect(tmp_path / FILE)) as database:
+        database.execute("PRAGMA user_version = 2")
+    with pytest.raises(StoreError, match="format 2, expected 3"):
         fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path)
 
 
@@ -507,7 +476,7 @@ def test_the_answers_of_local_models_need_no_backup(tmp_path):
     assert (tmp_path / f"{FILE}.backup").read_bytes() == b""
 
 
-@pytest.mark.parametrize("value", ["", "3", "[3]", "{", b"\xff", 7])
+@pytest.mark.parametrize("value", ["", "3", "[3]", b"\xff"])
 def test_a_chain_whose_stages_are_damaged_is_damage_and_can_be_pruned(data, tmp_path, value):
     topics, _ = data
     expected = tables(fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path))
@@ -519,13 +488,3 @@ def test_a_chain_whose_stages_are_damaged_is_damage_and_can_be_pruned(data, tmp_
     assert experiment.prune(tmp_path, damaged=True) > 0
     assert tables(fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)) == expected
     experiment.stored(tmp_path)
-
-
-@pytest.mark.parametrize("column", ["data", "digest"])
-def test_a_frame_that_is_no_bytes_is_damage(data, tmp_path, column):
-    topics, _ = data
-    fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)
-    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
-        database.execute(f"UPDATE frames SET {column} = 0")
-    with pytest.raises(StoreError):
-        fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)

@@ -4,12 +4,10 @@ import math
 
 import pytest
 from experiment_stages import Noting, Retriever
-from ir_measures import nDCG
 
 import fairtk
 from fairtk import FairSampler
 from fairtk.errors import InputError, NotFoundError
-from fairtk.experiment import Results
 
 NOTES = ["qid", "stage", "note"]
 
@@ -63,17 +61,6 @@ def test_failed_queries_have_notes_that_give_way_with_the_failure(data, tmp_path
     assert log.read_text().split().count(lost) == 2
     seconds = [note["seconds"] for note in again.notes("a")["note"]]
     assert seconds == [0.5] + [0.25] * (len(topics) - 1)
-
-
-def test_notes_are_saved_with_results(data, tmp_path):
-    topics, qrels = data
-    results = fairtk.Experiment({"a": pipeline(), "b": Retriever()}, topics)
-    results.save(tmp_path)
-    loaded = Results.load(tmp_path)
-    for name in ("a", "b"):
-        assert loaded.notes(name).to_json() == results.notes(name).to_json()
-    fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3]).save(tmp_path)
-    assert Results.load(tmp_path).notes("a").empty
 
 
 @pytest.mark.parametrize(

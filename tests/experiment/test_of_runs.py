@@ -175,14 +175,6 @@ def test_one_system_has_nothing_to_be_better_than():
     assert r"one & 0.4750 \\" in text and "Means over 20 queries." in text
 
 
-def test_common_queries_are_those_of_the_means():
-    half = MIXED[MIXED["qid"].isin(QIDS[:10])]
-    compared = fairtk.compare(QRELS, {"a": BEST, "b": half}, "P@2", queries="common")
-    assert compared.per_query["qid"].nunique() == 10
-    # of mixed's first ten queries four have 1/2, three 0, three 1
-    assert compared.means.loc["b", "P@2"] == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [

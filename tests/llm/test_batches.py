@@ -313,16 +313,6 @@ def test_what_cannot_be_taken_is_counted_and_named(world):
     assert counted(world.read([other], models=["toy-mini"])) == {"taken": 1}
 
 
-def test_a_file_of_another_study(world, tmp_path):
-    world.write(["a"])
-    (tmp_path / "two").mkdir()
-    other = World(tmp_path / "two")
-    other.write(["x", "y"])
-    reading = world.read([answered(line) for line in other.lines()])
-    assert counted(reading) == {"unknown": 2} and len(world.ledger) == 0
-    other.ledger.close()
-
-
 def test_prompts_that_were_edited(world):
     world.write(["a", "b", "c"])
     path = world.folder / "batch-0001.jsonl"
@@ -403,8 +393,6 @@ def test_a_folder_that_was_moved(world, tmp_path):
 
 
 def test_wrong_folders_and_files(world, tmp_path):
-    with pytest.raises(InputError):
-        world.batches.status(tmp_path / "nowhere")
     world.write(["a"])
     with pytest.raises(InputError, match="lost.jsonl"):
         world.batches.read(world.folder, [tmp_path / "lost.jsonl"])

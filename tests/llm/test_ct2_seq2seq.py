@@ -47,14 +47,6 @@ def test_the_packaged_model_answers_alike():
 
 
 @pytest.mark.slow
-def test_batches_do_not_matter(t5_folder):
-    one = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=12, batch_tokens=1)
-    all_at_once = CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=12, batch_tokens=10**6)
-    assert one.generate(PROMPTS) == all_at_once.generate(PROMPTS)
-    assert one.generate([PROMPTS[0]] * 3) == [one.generate(PROMPTS[:1])[0]] * 3
-
-
-@pytest.mark.slow
 def test_a_model_is_converted_once_and_by_its_content(t5_folder, cache):
     CTranslate2Seq2Seq(str(t5_folder), max_new_tokens=2).generate(PROMPTS[:1])
     digest = CTranslate2Seq2Seq(str(t5_folder)).content_digest()

@@ -2,7 +2,6 @@
 
 Each mode is the bytes that are sent after a request, and what must come of it: an answer, one
 that cannot be read (it was paid for, and is kept), a failure of the call, or the end of all calls.
-``pytest -s tests/llm/test_hostile_server.py`` prints a table.
 """
 
 from __future__ import annotations
@@ -73,29 +72,15 @@ BLANKS = b" " * 3000  # five minutes: who waits for each piece has an answer in 
 MODES = {
     # Redirects: the prompt and the key go nowhere else
     **{f"{s} to another host": (http(b"", s, "Location: http://127.0.0.2:9/v1"), END)
-       for s in (300, 301, 302, 303, 305, 307, 308)},
-    **{f"{s} to itself": (http(b"", s, "Location: /v1/chat/completions"), END)
-       for s in (301, 302, 303, 307, 308)},
+       for s in (300, 302, 307, 399)},
     "301 to nowhere": (http(b"", 301), END),
-    "302 with a body": (http(chat(), 302, "Location: https://127.0.0.2/"), END),
-    "307 to a file": (http(b"", 307, "Location: file:///etc/passwd"), END),
     "308 to a long address": (http(b"", 308, "Location: http://h/" + "x" * 20_000), END),
-    "304 of nothing": (http(b"", 304), END),
     # Statuses
-    **{f"status {s}": (error("no", s), FAILURE)
-       for s in (400, 402, 405, 408, 409, 410, 413, 415, 418, 422, 425, 429, 431, 451,
-                 500, 501, 502, 503, 504, 507, 599)},
+    **{f"status {s}": (error("no", s), FAILURE) for s in (400, 402, 422, 429, 500, 999)},
     **{f"status {s}": (error("no", s), END) for s in (401, 403, 404)},
     "status 204": (http(b"", 204), FAILURE),
-    "status 205": (http(b"", 205), FAILURE),
-    "status 999": (error("no", 999), FAILURE),
-    "status 206 with an answer": (http(chat(), 206), ANSWER),
-    "status 101": (b"HTTP/1.1 101 S\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", FAILURE),
-    "many 100s": (b"HTTP/1.1 100 Continue\r\n\r\n" * 50 + http(chat()), ANSWER),
-    "100s without end": ([b"HTTP/1.1 100 Continue\r\n\r\n", 0.05] * 6000, FAILURE),
     **{f"429, Retry-After: {wait!r}": (error("no", 429, f"Retry-After: {wait}"), FAILURE)
-       for wait in ("-5", "nan", "inf", "1e400", "99999", "soon", "Thu, 01 Jan 1970 00:00:00 GMT",
-                    "\xb2")},
+       for wait in ("-5", "inf", "99999", "\xb2")},
     "an error of HTML": (http(b"<html>\n<b>no</b>\n</html>", 500, kind="text/html"), FAILURE),
     "an error of many lines": (error("a\nb\r\nc\u2028d\x1b[31m", 400), FAILURE),
     "an error that is long": (error("no " * 300_000, 400), FAILURE),
@@ -105,107 +90,72 @@ MODES = {
     "an error that is half a character": (http(b'{"error": {"message": "\\ud800"}}', 400), FAILURE),
     # Bodies
     **{f"body {body[:24]!r}": (http(body), FAILURE)
-       for body in (b"", b"  \n", FINE[:60], b"<html>hello</html>", b"\0" * 99, b"\xff\xfe\xfa",
-                    b"data: {}\n\ndata: [DONE]", b'{"error": {"message": "busy"}}')},
+       for body in (b"", FINE[:60], b"\xff\xfe\xfa", b'{"error": {"message": "busy"}}')},
     **{f"body {body[:24]!r}": (http(body), UNREADABLE)
-       for body in (b"null", b"[]", b"{}", b"3", b'"text"', b"true", b"NaN", b'{"choices": {}}',
-                    b'{"choices": null}',
-                    b'{"choices": [null]}', b'{"choices": [3]}', b'{"choices": [[]]}',
-                    b'{"choices": [{"message": null}]}', b'{"choices": [{"message": "x"}]}')},
+       for body in (b"[]", b"NaN", b'{"choices": {}}', b'{"choices": [3]}',
+                    b'{"choices": [{"message": "x"}]}')},
     "UTF-16": (http(FINE.decode().encode("utf-16")), ANSWER),
-    "a byte order mark": (http(b"\xef\xbb\xbf" + FINE), ANSWER),
-    "no JSON by its type": (http(FINE, kind="text/plain"), ANSWER),
     "deep JSON": (http(b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"), UNREADABLE),
     "a number of 5,000 digits": (http(FINE[:-1] + b', "n": ' + b"1" * 5000 + b"}"), ANSWER),
-    "keys twice": (http(b'{"choices": [], ' + FINE[1:]), ANSWER),
-    **{f"content {content!r}": (http(chat(content)), UNREADABLE)
-       for content in (3, True, 1.5, {}, {"a": 1}, [3], [None])},
+    **{f"content {content!r}": (http(chat(content)), UNREADABLE) for content in (3, {}, [3])},
     "no content": (http(chat(None)), ANSWER),
-    "empty content": (http(chat("")), ANSWER),
     "content of parts": (http(chat([{"type": "text", "text": "fine"}])), ANSWER),
     "half a character": (http(chat("a\ud800b")), ANSWER),
     "NUL and escapes": (http(chat("a\0b\x1b[31m\u202ec")), ANSWER),
     "a long answer": (http(chat("x" * 900_000)), ANSWER),
     "an answer that is too long": (http(chat("x" * 2_000_000)), FAILURE),
     **{f"finish {finish!r}": (http(chat(finish=finish)), ANSWER)
-       for finish in (None, 3, [], {"a": 1}, "content_filter", "length", "a\nb\0" * 99)},
+       for finish in (None, 3, "a\nb\0" * 99)},
     **{f"usage {usage!r}": (http(chat(usage=usage)), ANSWER)
-       for usage in (None, 3, [], {}, {"prompt_tokens": -1, "completion_tokens": 1 << 80},
-                     {"prompt_tokens": "3", "completion_tokens": None},
-                     {"prompt_tokens": 1e300, "completion_tokens": [1]},
-                     {"prompt_tokens": True, "completion_tokens": {"a": 1}})},
-    "usage NaN": (http(json.dumps(chat(usage={"prompt_tokens": float("nan")})).encode()), ANSWER),
+       for usage in (3, {}, {"prompt_tokens": -1, "completion_tokens": 1 << 80},
+                     {"prompt_tokens": "3", "completion_tokens": float("nan")},
+                     {"prompt_tokens": True, "completion_tokens": [1]})},
     "a refusal": (http(chat(None, message={"refusal": "I can't."})), ANSWER),
     "a refusal that is a number": (http(chat("fine", message={"refusal": 3})), ANSWER),
-    "a call of tools": (http(chat(None, message={"tool_calls": [{"id": 1}]})), ANSWER),
-    "two answers": (http({"choices": chat("fine")["choices"] + chat("b")["choices"]}), ANSWER),
     # Packing
-    "gzip": (packed(FINE, "gzip"), ANSWER),
+    **{name: (packed(FINE, name, how), ANSWER)
+       for name, how in (("gzip", gzip.compress), ("deflate", zlib.compress))},
     "gzip that is cut": (packed(FINE, "gzip", lambda raw: gzip.compress(raw)[:-12]), FAILURE),
     "gzip that is none": (packed(FINE, "gzip", bytes), FAILURE),
-    "gzip twice": (packed(gzip.compress(FINE), "gzip, gzip"), FAILURE),
     "br": (packed(FINE, "br"), FAILURE),
-    "zstd": (packed(FINE, "zstd"), FAILURE),
     "a packing of many words": (packed(FINE, "x" * 5000), FAILURE),
     "a bomb": (http(bomb(), 200, "Content-Encoding: gzip"), FAILURE),
     "a bomb in an error": (http(bomb(), 500, "Content-Encoding: gzip"), FAILURE),
     # Transport
     "closed at once": ([], FAILURE),
-    "reset": (["reset"], FAILURE),
     "reset in the body": ([http(FINE)[:-30], 0.05, "reset"], FAILURE),
     "silence": (["wait"], FAILURE),
     "a slow head": (drip(http(FINE, 200, "X: " + "y" * 3000)), FAILURE),
     "a slow body": ([http(length=len(BLANKS + FINE)), *drip(BLANKS + FINE)], FAILURE),
     "a body that stops": ([http(FINE)[:-9], "wait"], FAILURE),
-    "a body that is cut": (http(FINE, length=len(FINE) + 9), FAILURE),
     "a body without a length": (http(FINE, length=""), ANSWER),
-    "a length that is short": (http(FINE, length=20), FAILURE),
-    "a length below 0": (http(FINE, length=-1), FAILURE),
-    "a length that is no number": (http(FINE, length="many"), FAILURE),
-    "a length of exabytes": (http(FINE, length=1 << 62), FAILURE),
-    "two lengths": (http(FINE, 200, "Content-Length: 3"), FAILURE),
+    **{f"a length of {length}": (http(FINE, length=length), FAILURE)
+       for length in (20, len(FINE) + 9, "many")},
     "chunks": (http(b"%x\r\n%s\r\n0\r\n\r\n" % (len(FINE), FINE), 200, "Transfer-Encoding: chunked",
                     length=""), ANSWER),
     "chunks without sizes": (http(FINE, 200, "Transfer-Encoding: chunked", length=""), FAILURE),
-    "chunks that end early": (http(b"ffff\r\n" + FINE, 200, "Transfer-Encoding: chunked",
-                                   length=""), FAILURE),
-    "chunks without end": ([http(b"", 200, "Transfer-Encoding: chunked", length=""),
-                            *[b"1\r\n \r\n", 0.05] * 6000], FAILURE),
     "blanks without end": ([http(b"", 200, length=""), *[b" " * (1 << 16)] * 200], FAILURE),
-    "heads without end": ([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n" * 2000] * 50], FAILURE),
-    "a long head": (http(FINE, 200, "X: " + "y" * 2_000_000), FAILURE),
-    "a head of one word": (http(FINE, 200, "word"), FAILURE),
-    "a NUL in the head": (http(FINE, 200, "X: a\0b"), FAILURE),
     "no HTTP": (b"SSH-2.0-OpenSSH_9.6\r\n", FAILURE),
-    "HTTP/0.9": (FINE, FAILURE),
-    "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", FAILURE),
-    "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(99), FAILURE),
-    "two responses": (http(FINE) + http(chat("other")), ANSWER),
     # The key, which no file and no message has afterwards
     "the key in an answer": (http(chat(f"it is {KEY}")), ANSWER),
     "the key, escaped": (http(FINE.replace(b"fine", "".join(f"\\u{ord(c):04x}" for c in KEY)
                                            .encode())), ANSWER),
-    "the key in a refusal": (http(chat(None, message={"refusal": KEY})), ANSWER),
     "the key as the finish": (http(chat(finish=KEY)), ANSWER),
-    "the key in parts": (http(chat([{"type": "text", "text": f"a {KEY}"}])), ANSWER),
     "the key in what is no answer": (http({"choices": [{"message": {"content": [KEY]}}]}),
                                      UNREADABLE),
-    "the key in HTML": (http(f"<b>{KEY}</b>".encode()), FAILURE),
     "the key in a packing": (packed(FINE, KEY), FAILURE),
     "the key in a redirect": (http(b"", 302, f"Location: http://h/?k={KEY}"), END),
     **{f"the key in an error {s}": (error(f"bad {KEY} here", s), kind)
-       for s, kind in ((400, FAILURE), (401, END), (404, END), (429, FAILURE), (500, FAILURE))},
+       for s, kind in ((400, FAILURE), (401, END), (404, END))},
     "the key in an error's body": (http({"error": {"code": KEY, "message": [KEY]}}, 400), FAILURE),
-    "the key as a refused parameter": (
-        error(f"temperature {KEY} is not supported", 400), END),
+    "the key as a refused parameter": (error(f"temperature {KEY} is not supported", 400), END),
     **{f"the key at character {at}": (error("x" * (at - 1) + f" {KEY}", 400), FAILURE)
-       for at in (180, 190, 1980, 1990)},
+       for at in (190, 1990)},
     "the key at character 190 of an error": (
         http({"error": "x" * 180 + f" {KEY}"}), FAILURE),
     "the key where a body is cut": (http({"choices": "x" * 9975 + f" {KEY}"}), UNREADABLE),
 }  # fmt: skip
-ENDLESS = ("silence", "a slow head", "a slow body", "a body that stops", "100s without end",
-           "chunks without end")  # fmt: skip
+ENDLESS = ("silence", "a slow head", "a slow body", "a body that stops")
 
 
 class Handler(socketserver.StreamRequestHandler):
@@ -282,7 +232,6 @@ def test_whatever_a_server_sends_ends_in_an_answer_or_one_line(server, mode, tmp
         except LLMError as error:
             came, words = END, str(error)
         kept = len(ledger)
-    print(f"{mode[:44]:46}{came:12}{' '.join(words.split())[:90]}")
     assert came == expected, words
     if mode in ENDLESS:
         assert mode not in server.ended  # nobody waits for what does not come

@@ -132,11 +132,6 @@ def test_budget_in_money(tmp_path):
                 ledger.wrap(llm).complete(chats(*"abcdefgh"))
             assert ledger.spent.price <= 61e-6 + 2 * 5e-6  # what estimates were too low by
             assert ledger.spent.calls == len(server.requests) >= 3
-        with (
-            Ledger(tmp_path / "m", max_cost=1) as ledger,
-            pytest.raises(ParameterError, match="'toy'"),
-        ):
-            ledger.wrap(llm)
 
 
 def test_money_that_running_calls_did_not_cost_is_there_for_the_next(tmp_path):
@@ -262,31 +257,11 @@ def test_paths(tmp_path):
         Ledger(tmp_path / "no" / "l")
     with pytest.raises(FormatError):
         Ledger(tmp_path)
-    with pytest.raises(OfflineError):
-        Ledger(tmp_path / "l", offline=True)
     with pytest.raises(ParameterError, match="max_calls"):
         Ledger(tmp_path / "l", max_calls="3")
     for pair in ((1,), 5, ("a", "b")):
         with pytest.raises(ParameterError, match="'m'"):
             Ledger(tmp_path / "l", prices={"m": pair})
-
-
-def test_dead_server_halfway(tmp_path):
-    alive = threading.Event()
-    alive.set()
-
-    def rule(prompt, count):
-        return prompt.upper() if alive.is_set() or prompt < "d" else {"drop": True}
-
-    alive.clear()
-    with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
-        llm = ledger.wrap(client(server))
-        found = llm.complete(chats(*"abcdef"))
-        assert [isinstance(c, Failure) for c in found] == [False] * 3 + [True] * 3
-        alive.set()
-        found = llm.complete(chats(*"abcdef"))
-        assert "".join(c.text for c in found) == "ABCDEF"
-        assert {t: server.counts[t] for t in "abc"} == {"a": 1, "b": 1, "c": 1}
 
 
 def test_wrong_key_leaves_the_ledger_usable(tmp_path):

@@ -117,7 +117,7 @@ def test_damaged_parameters_in_the_backup_do_not_stop_the_mending(tmp_path):
     answers = filled(path, 3)
     raw = backup.read_bytes()
     assert b'"{}"' in raw
-    for other in (b'"{"', b'"[]"', b'"3"', b"null", b"[1]"):
+    for other in (b'"{"', b'"[]"', b"null"):
         backup.write_bytes(raw.replace(b'"{}"', other))
         path.write_bytes(b"")
         # what is no text at all is a row that nobody wrote
@@ -203,27 +203,26 @@ def test_a_network_file_system_has_one_process_at_a_time(tmp_path, monkeypatch):
         assert store.get("a")["a"].text == "A"
 
 
-def empty_out(path, kind):
-    if kind in ("empty", "one byte"):
-        path.write_bytes(b"" if kind == "empty" else b"S")
+def lose_tables(path, content):
+    """Replace a file's content; `None` renames its tables."""
+    if content is not None:
+        path.write_bytes(content)
         return
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         for name in ("answers", "claims", "payments"):
-            change = "DROP TABLE {}" if kind == "no tables" else "ALTER TABLE {} RENAME TO gone_{}"
-            database.execute(change.format(name, name))
-    database.close()
+            database.execute(f"ALTER TABLE {name} RENAME TO gone_{name}")
 
 
-@pytest.mark.parametrize("kind", ["empty", "one byte", "no tables", "renamed"])
-def test_what_lost_its_tables_is_mended_from_the_backup_or_refused(tmp_path, kind):
+@pytest.mark.parametrize("content", [b"", b"S", None])
+def test_a_ledger_without_tables_is_restored_from_the_backup_or_refused(tmp_path, content):
     path = tmp_path / "l"
     answers = filled(path)
-    empty_out(path, kind)
+    lose_tables(path, content)
     with pytest.warns(DataWarning, match="60"):
         ledger = Ledger(path)
     with ledger:
         assert ledger.store.get(answers) == answers
-    empty_out(path, kind)
+    lose_tables(path, content)
     path.with_name("l.backup").unlink()
     for offline in (False, True):
         with pytest.raises(FormatError):
@@ -244,8 +243,7 @@ def test_a_ledger_that_may_only_be_read_opens_offline(tmp_path, monkeypatch):
             ledger.store.put("a", MODEL, CHAT, Completion("A"))
     path.write_bytes(content.replace(b"abc", b"abd", 1))
     assert sorted(p.name for p in tmp_path.iterdir()) == before
-    path.write_bytes(content)
-    empty_out(path, "empty")
+    path.write_bytes(b"")
     with pytest.raises(FormatError):
         Ledger(path, offline=True)
 

@@ -13,14 +13,12 @@ from fairtk.frames.columns import words
 from fairtk.llm import (
     Chat,
     Completion,
-    Failure,
     KeywordRefiner,
     Ledger,
     LocalChat,
     Message,
     as_chat_model,
 )
-from fairtk.llm.backends import PromptLengthError
 from fairtk.llm.local import PACKAGED, read_table
 from fairtk.transformers.fair_qr.keywords import parse_completion
 
@@ -45,38 +43,18 @@ def test_a_function():
     assert llm.at_temperature(0.9) is llm and as_chat_model(llm) is llm
     with pytest.raises(ParameterError, match="backend"):
         as_chat_model(7)
-    with pytest.raises(ParameterError, match="'gpt-4o'"):
+    with pytest.raises(ParameterError, match="llm.*'gpt-4o'"):
         as_chat_model("gpt-4o")
 
 
-def test_a_long_prompt_fails_alone():
-    class Short:
-        name, tokenizer = "short", None
-
-        def generate(self, prompts):
-            for i, prompt in enumerate(prompts):
-                if len(prompt) > 20:
-                    raise PromptLengthError("too long", i)
-            return list(prompts)
-
-    found = LocalChat(Short()).complete(chats("a", "b" * 30, "c"))
-    assert found[1] == Failure("too long")
-    assert [isinstance(c, Completion) for c in found] == [True, False, True]
-
-
-def test_hugging_face_models(tmp_path):
+def test_hugging_face_models():
     pytest.importorskip("transformers")
     demo = pytest.importorskip("fairtk.demo")
     from fairtk.llm import HuggingFaceSeq2Seq
 
     llm = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8))
-    with Ledger(tmp_path / "l") as ledger:
-        [found] = ledger.wrap(llm).complete(chats("a small question"))
-        assert isinstance(found, Completion) and found.prompt_tokens > 0 and found.seconds > 0
-        assert ledger.wrap(llm).complete(chats("a small question")) == [found]
-    # where it runs is no part of what it answers
-    faster = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8, device="cpu"))
-    assert faster.parameters() == llm.parameters()
+    [found] = llm.complete(chats("a small question"))
+    assert isinstance(found, Completion) and found.prompt_tokens > 0 and found.seconds > 0
     assert llm.parameters()["max_new_tokens"] == 8
 
 
@@ -163,8 +141,3 @@ def test_keyword_refiner_behind_a_ledger(tmp_path):
         found = llm.complete([refinement("q", "a"), refinement("q", "b")])
         assert [c.text for c in found] == ['["q", "x"]', '["q", "y"]']
         assert ledger.spent.price == 0.0 and len(ledger) == 2
-
-
-def test_the_name_of_a_model_is_no_model():
-    with pytest.raises(ParameterError, match="found the..*'gpt-4o'"):
-        as_chat_model("gpt-4o")

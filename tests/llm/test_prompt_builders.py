@@ -6,7 +6,7 @@ import pytest
 
 import fairtk
 from fairtk import prompts
-from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.errors import InputError, ParameterError
 
 
 def test_rag_by_hand():
@@ -55,8 +55,6 @@ def test_builders_are_equal_by_options_and_print_them():
 
 
 def test_wrong_names_and_options():
-    with pytest.raises(NotFoundError, match="prompt 'lamp4'.*'lamp-4'"):
-        prompts.get("lamp4")
     with pytest.raises(ParameterError, match="'trunkate'.*'truncate'"):
         prompts.get("lamp-4", trunkate="fair-rag")
     with pytest.raises(ParameterError, match="'keep-question'.*'fair-rag'.*'head'"):

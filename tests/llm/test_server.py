@@ -245,7 +245,6 @@ def test_a_server_that_has_answered_is_tried_again_for_long(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"base_url": "localhost:80"}, "begins with http"),
         ({"base_url": "http://me:secret@h/v1"}, "must not carry"),
         ({"base_url": "http://h/v1?key=1"}, "must not carry"),
         ({"temperature": -1}, "temperature"),
@@ -394,38 +393,6 @@ def test_options_decide_what_is_sent():
     assert bodies == [{"max_completion_tokens": 9, "reasoning_effort": "low", "top_p": 0.5}, {}]
 
 
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        # the value is wrong, or the prompt is; the parameter is taken
-        (error(400, "'max_tokens' is too large: 256; the window has 128 tokens"), "too large"),
-        (error(400, "'max_tokens' or 'max_completion_tokens' is too large: 256"), "too large"),
-        (error(400, "the prompt on 'temperature' was flagged"), "flagged"),
-    ],
-)
-def test_other_complaints_are_about_their_prompt(reply, reason):
-    with serving(lambda *_: reply) as server:
-        llm = client(server, reasoning_effort="low")
-        [found] = llm.complete(chats("a"))
-    assert isinstance(found, Failure) and reason in found.reason
-    assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"max_completion_tokens": 0}, "max_completion_tokens must be an integer of at least 1"),
-        ({"reasoning_effort": 3}, "reasoning_effort must be a word"),
-        ({"extra_body": [1]}, "extra_body must be a mapping of JSON values"),
-        ({"extra_body": {"x": float("nan")}}, "extra_body must be a mapping of JSON values"),
-        ({"extra_body": {"model": "other"}}, "extra_body must not set 'model'"),
-    ],
-)
-def test_wrong_options_are_said_at_once(options, message):
-    with pytest.raises(ParameterError, match=message):
-        OpenAICompatible("toy", **options)
-
-
 # Hostile servers ----------------------------------------------------------------------------------
 
 
@@ -434,22 +401,13 @@ def test_redirects_are_refused_and_both_addresses_named():
         place = f"{other.url}/chat/completions"
         reply = {"status": 307, "body": b"", "headers": {"Location": place}}
         with serving(lambda *_: reply) as server:
-            with pytest.raises(LLMError, match="307") as caught:
+            with pytest.raises(LLMError, match="status 307") as caught:
                 client(server).complete(chats(*"abc"))
             assert server.url in str(caught.value) and place in str(caught.value)
             server.models = reply
             with pytest.raises(LLMError, match=f"redirects calls to {place}"):
                 client(server).check()
         assert other.requests == [] and len(server.requests) == 1
-
-
-def test_a_timeout_is_for_the_whole_attempt():
-    with serving(lambda *_: {"text": "x" * 3000, "drip": 0.1}) as server:
-        llm = client(server, timeout=0.6, retries=1)
-        llm._servers.states[0].heard = True
-        [drip] = llm.complete(chats("drip"))
-    # who waited for each piece instead would have the whole text after five minutes
-    assert re.search(rf"{NOTHING_CAME} \(2 attempts\)$", drip.reason)
 
 
 @pytest.mark.parametrize("encoding", ["deflate", "identity"])
@@ -467,20 +425,6 @@ def test_an_answer_has_a_size(encoding):
     assert "it has more than max_bytes=1000000 bytes" in found.reason
     assert most < 10_000_000 and server.counts["x"] == 1
     assert server.requests[0][2]["Accept-Encoding"] == "identity"
-
-
-def test_packed_answers_are_read_and_unknown_packing_is_not():
-    plain = b'{"choices": [{"message": {"content": "hello"}}]}'
-    packed = zlib.compress(plain)
-    rule = {
-        "deflate": {"body": packed, "headers": {"Content-Encoding": "deflate"}},
-        "br": {"body": packed, "headers": {"Content-Encoding": "br"}},
-        "wrong": {"body": plain, "headers": {"Content-Encoding": "gzip"}},
-    }
-    with serving(lambda prompt, _: rule[prompt]) as server:
-        one, other, wrong = client(server).complete(chats("deflate", "br", "wrong"))
-    assert one.text == "hello"
-    assert "encoded as 'br'" in other.reason and "not encoded as 'gzip'" in wrong.reason
 
 
 def test_a_key_gets_into_no_ledger(tmp_path, monkeypatch):

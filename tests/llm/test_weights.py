@@ -34,15 +34,6 @@ def one_line(error):
     return text
 
 
-def test_offline_and_not_cached(hub, monkeypatch):
-    monkeypatch.setattr(hub, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError) as error:
-        HuggingFaceSeq2Seq(NAME).generate(["x"])
-    text = one_line(error)
-    assert NAME in text and "HF_HUB_OFFLINE is set" in text
-    assert "local folder" in text and "model.safetensors" in text
-
-
 def test_no_connection_and_not_cached(hub, monkeypatch):
     monkeypatch.setattr(hub, "HF_HUB_OFFLINE", False)
 
@@ -104,17 +95,6 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(ModelError):
         find_folder(str(tmp_path / "model.safetensors"))
-
-
-def test_pickled_weights_are_refused(t5_folder, tmp_path):
-    folder = shutil.copytree(t5_folder, tmp_path / "pickled")
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"not read")
-    with pytest.raises(ModelError) as error:
-        HuggingFaceSeq2Seq(folder).generate(["x"])
-    text = one_line(error)
-    assert str(folder) in text and "pytorch_model.bin, which is never loaded" in text
-    assert "safe_serialization=True" in text
 
 
 def test_incomplete_folders(t5_folder, tmp_path):

@@ -3,8 +3,9 @@
 import pandas as pd
 import pytest
 
-from fairtk import FairSampler, Generator
+from fairtk import FairSampler
 from fairtk.errors import ColumnError, DuplicateError
+from fairtk.testing import TransformerContract
 from fairtk.transformers import EachDocument
 
 
@@ -24,31 +25,13 @@ def test_each_document_is_a_ranking():
     ]
 
 
-def test_a_generator_sees_one_document_per_prompt():
-    seen = []
-
-    def answer(prompts):
-        seen.extend(prompts)
-        return [str(len(seen))] * len(prompts)
-
-    (EachDocument() >> Generator(answer))(run())
-    assert len(seen) == 3
-    assert [("apple" in p) + ("bread" in p) for p in seen] == [1, 1, 1]
-
-
-def test_the_order_of_rows_does_not_matter():
-    pd.testing.assert_frame_equal(EachDocument()(run()), EachDocument()(run()[::-1]))
+class TestContract(TransformerContract):
+    def make(self):
+        return EachDocument()
 
 
 def test_bad_input():
-    with pytest.raises(ColumnError, match="score"):
-        EachDocument()(run().drop(columns="score"))
     with pytest.raises(ColumnError):
         EachDocument()(FairSampler(n_samples=2)(run()))
     with pytest.raises(DuplicateError, match="'a'"):
         EachDocument()(pd.concat([run(), run().tail(1)]))
-
-
-def test_equal_to_another():
-    assert EachDocument() == EachDocument()
-    assert repr(EachDocument()) == "EachDocument()"

@@ -24,7 +24,7 @@ from fairtk.errors import (
 )
 from fairtk.exposure.browsing import GERR, RBP
 from fairtk.groups import JensenShannon, KullbackLeibler, ReverseKullbackLeibler
-from fairtk.llm import KeywordRefiner, Ledger
+from fairtk.llm import KeywordRefiner
 from fairtk.testing import TransformerContract
 from fairtk.transformers.fair_qr.transformer import FairQR
 
@@ -248,13 +248,6 @@ def test_a_target_with_one_group():
     assert np.isfinite(system.trace["divergence"].iloc[0])
 
 
-def test_what_a_refined_query_does_not_find():
-    system = fair_qr(answering("xylophone"))
-    out = system(topics(("1", "ships")))
-    assert out["docno"].tolist() == ["s0", "s1", "s2"]
-    assert pd.isna(system.trace["AWRF"].iloc[1]) or system.trace["retrieved"].iloc[1] == 0
-
-
 def test_failed_calls_leave_the_query_missing_and_named():
     answers = {"ships": "I'm sorry, I can't help.", "chess": "chess, woman"}
     system = fair_qr(answering(answers), max_iterations=1)
@@ -357,16 +350,6 @@ def test_browsing_models_and_divergences_are_read_from_strings():
     assert same(topics()).equals(fair_qr(divergence="reverse-kl")(topics()))
 
 
-def test_a_ledger_replays_the_same_run(tmp_path):
-    with Ledger(tmp_path / "l") as ledger:
-        one = fair_qr(ledger.wrap(KeywordRefiner(TERMS)))
-        first = one(topics())
-        calls = ledger.spent.calls
-        two = fair_qr(ledger.wrap(KeywordRefiner(TERMS)))
-        assert two(topics()).equals(first) and two.trace.equals(one.trace)
-        assert ledger.spent.calls == calls > 0
-
-
 def test_estimate():
     from fairtk.llm import LocalChat
 
@@ -411,13 +394,11 @@ def test_choosing_by_hand():
         ({"divergence": 3}, "divergence must be a fairtk.groups.Divergence"),
         ({"pool": "all"}, "pool must be one of"),
         ({"failed": "drop"}, "failed must be one of"),
-        ({"threshold": -1}, "threshold must be"),
         ({"threshold": math.nan}, "threshold must be"),
         ({"smoothing": 1}, "smoothing must lie"),
         ({"depth": 0}, "depth must be"),
         ({"k": 0}, "k must be"),
         ({"max_iterations": -1}, "max_iterations must be"),
-        ({"retriever": None}, "retriever must be a transformer"),
         ({"reranker": 3}, "reranker must be a transformer"),
         ({"prompt": "rag"}, "refinement prompt"),
         ({"browsing": GERR()}, "does not stop at useful"),
@@ -434,8 +415,6 @@ def test_bad_input():
         fair_qr()(topics(("1", "a"), ("1", "b")))
     with pytest.raises(InputError, match="qid '1'"):
         fair_qr()(topics(("1", None)))
-    with pytest.raises(ColumnError, match="FairQR"):
-        fair_qr()(topics().drop(columns="query"))
     with pytest.raises(ColumnError, match="qrels"):
         fair_qr(qrels=topics())
     with pytest.raises(InputError):

@@ -50,25 +50,23 @@ def words(prompt, count):
     )
 
 
-def test_answers_of_a_server_are_recorded_limited_and_priced(tmp_path):
-    prices = {"toy": (1.0, 2.0)}
+def test_answers_of_a_server_are_recorded_and_limited(tmp_path):
     with serving(words) as server:
         plain = Generator(client(server))(RUN)
         assert plain["qanswer"].tolist() == ["who True"] * 2 + ["who False"] * 2 + ["what True"] * 2
         assert len(server.requests) == 3
-        with Ledger(tmp_path / "l", max_calls=2, prices=prices) as ledger:
-            with pytest.raises(BudgetError, match="max_calls=2"):
-                Generator(ledger.wrap(client(server)))(RUN)
-            assert ledger.spent.price == pytest.approx(2 * 20e-6)
+        with (
+            Ledger(tmp_path / "l", max_calls=2) as ledger,
+            pytest.raises(BudgetError, match="max_calls=2"),
+        ):
+            Generator(ledger.wrap(client(server)))(RUN)
         with Ledger(tmp_path / "l") as ledger:
             generator = Generator(ledger.wrap(client(server)))
-            assert generator == Generator(client(server)) != Generator(client(server, seed=1))
+            assert generator == Generator(client(server))
             assert generator(RUN).equals(plain) and ledger.spent.calls == 1
         assert len(server.requests) == 6
     with Ledger(tmp_path / "l", offline=True) as ledger:  # the server is gone
         assert Generator(ledger.wrap(client(server)))(RUN).equals(plain)
-        with pytest.raises(OfflineError, match="2 calls|3 calls"):
-            Generator(ledger.wrap(client(server)), cutoff=1)(RUN)
 
 
 def test_a_call_that_fails_names_its_query_and_keeps_the_others():

@@ -9,14 +9,12 @@ import shutil
 import cloudpickle
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 import tiny_encoders
 
-from fairtk import ContrieverScorer, Experiment, SpladeScorer, identified
+from fairtk import ContrieverScorer, SpladeScorer
 from fairtk.errors import (
     ColumnError,
-    DataWarning,
     InputError,
     MissingExtraError,
     ModelError,
@@ -182,24 +180,15 @@ class _Evil:
 def test_a_pickle_that_runs_code_is_refused(copied, tmp_path):
     (copied / "model.safetensors").unlink()
     ran = tmp_path / "ran"
-    for raw in (pickle.dumps({"weight": _Evil(ran)}, protocol=2),):
-        (copied / "pytorch_model.bin").write_bytes(raw)
+    for save in (lambda weights, path: path.write_bytes(pickle.dumps(weights, 2)), torch.save):
+        save({"weight": _Evil(ran)}, copied / "pytorch_model.bin")
         with pytest.raises(ModelError):
             ContrieverScorer(copied, allow_pickled_weights=True)(run())
-    torch.save({"weight": _Evil(ran)}, copied / "pytorch_model.bin")
-    with pytest.raises(ModelError):
-        ContrieverScorer(copied, allow_pickled_weights=True)(run())
     assert not ran.exists()
 
 
-def test_incomplete_folders(copied):
-    (copied / "tokenizer.json").unlink()
-    with pytest.raises(ModelError):
-        ContrieverScorer(copied)(run())
+def test_an_incomplete_folder(copied):
     (copied / "model.safetensors").unlink()
-    for allowed in (False, True):
-        with pytest.raises(ModelError):
-            ContrieverScorer(copied, allow_pickled_weights=allowed)(run())
     index = {"weight_map": {"a": "pytorch_model-00001-of-00002.bin"}}
     (copied / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     (copied / "pytorch_model-00002-of-00002.bin").write_bytes(b"")
@@ -245,28 +234,6 @@ def test_identity_is_by_content(folder, copied, tmp_path):
     assert identity(ContrieverScorer(copied, allow_pickled_weights=True)) != pickled
 
 
-def test_experiments_keep_scores_by_the_model_s_content(folder, copied, tmp_path, monkeypatch):
-    store = tmp_path / "store"
-    topics = run()[["qid", "query"]].drop_duplicates()
-    candidates = identified(pt.Transformer.from_df(run().assign(score=0.0)), "the candidates")
-    first = Experiment([candidates >> SpladeScorer(folder)], topics, save_dir=store)
-    wanted = first.rankings(first.systems[0])
-    assert wanted["score"].nunique() > 5
-
-    def encode(self, texts):
-        raise AssertionError("encoded again")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("fairtk.llm.encoders.Encoder.encode", encode)
-        again = Experiment([candidates >> SpladeScorer(copied)], topics, save_dir=store)
-        pd.testing.assert_frame_equal(again.rankings(again.systems[0]), wanted)
-    config = json.loads((copied / "config.json").read_text())
-    (copied / "config.json").write_text(json.dumps(config | {"layer_norm_eps": 0.1}))
-    with pytest.warns(DataWarning, match=r"not what is stored .*SpladeEncoder\.files"):
-        other = Experiment([candidates >> SpladeScorer(copied)], topics, save_dir=store)
-    assert not other.rankings(other.systems[0])["score"].equals(wanted["score"])
-
-
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_a_used_scorer_travels_without_its_model(scorer, folder):
     stage = scorer(folder)
@@ -291,8 +258,6 @@ def test_half_precision_is_near(folder):
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_bad_frames(scorer, folder):
     stage = scorer(folder)
-    with pytest.raises(ColumnError, match=rf"{scorer.__name__} needs .*missing: \['text'\]"):
-        stage(run().drop(columns="text"))
     with pytest.raises(ColumnError, match=f"{scorer.__name__} takes one ranking per query"):
         stage(run().assign(sample=0))
     with pytest.raises(InputError, match=rf"{scorer.__name__}: the text of qid 'q0', docno 'd0/0'"):

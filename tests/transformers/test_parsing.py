@@ -18,8 +18,6 @@ from fairtk.transformers.fair_qr.keywords import changes, parse_completion, same
         ("physics women Nobel", "physics women Nobel"),
         ("  physics;women ; Nobel\n", "physics women Nobel"),
         ("physics, women, science.", "physics women science"),
-        ("physics, women.", "physics women"),
-        ("```\nphysics, women\n```", "physics women"),
         ("```text\nphysics\nwomen\n```", "physics women"),
         ("Keywords: physics, women", "physics women"),
         ("Refined keywords:\nphysics\nwomen", "physics women"),
@@ -36,7 +34,6 @@ from fairtk.transformers.fair_qr.keywords import changes, parse_completion, same
         ('title:"x" AND (women^2)', "title x AND women 2"),
         ("Ärztinnen, 女性, مريم", "Ärztinnen 女性 مريم"),
         ("<think>\nI should add women.\n</think>\n\nphysics, women", "physics women"),
-        ("<think></think>physics, women", "physics women"),
         ("physics < 1900, women > 1", "physics 1900 women 1"),  # signs, no markup
         ('{"keywords": ["physics", "women in science"]}', "physics women in science"),
         ('```json\n{"keywords": ["physics", "women"]}\n```', "physics women"),
@@ -48,8 +45,6 @@ from fairtk.transformers.fair_qr.keywords import changes, parse_completion, same
         ),
         ("analysisI add women.assistantfinalphysics, women", "physics women"),
         ("physics, women<|im_end|>", "physics women"),
-        ("physics, women</s>", "physics women"),
-        ("Final refined keywords: physics, women", "physics women"),
         ("**Updated Keyword List:**\nphysics\nwomen", "physics women"),
         ("### Refined search terms:\n- physics\n- women", "physics women"),
         ("फिल्म, महिला निर्देशक", "फिल्म महिला निर्देशक"),
@@ -58,8 +53,6 @@ from fairtk.transformers.fair_qr.keywords import changes, parse_completion, same
             "cafe\u0301 women",
         ),  # an accent of its own; a mark without a letter
         ("novel, Mrs. Dalloway., Virginia Woolf", "novel Mrs Dalloway Virginia Woolf"),
-        ("novel, Virginia Woolf, Mrs. Dalloway.", "novel Virginia Woolf Mrs Dalloway"),
-        ("Mrs. Dalloway, novel", "Mrs Dalloway novel"),
     ],
 )
 def test_keywords(answer, keywords):
@@ -69,7 +62,6 @@ def test_keywords(answer, keywords):
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        ("", "empty"),
         (" \n ", "empty"),
         ("``` ```", "no keywords|more than one block|empty"),
         ("...", "no keywords"),
@@ -84,7 +76,6 @@ def test_keywords(answer, keywords):
         ("The refined query adds terms about women to the list.", "sentence"),
         ("physics, women\n\nThese words relate to the group", "sentence"),
         ("I added women, physics", "sentence"),
-        ("Here you go:\n```\nphysics, women\n```", "more than one block"),
         ("```\na\n```\n```\nb\n```", "more than one block"),
         ('{"reasons": ["physics", "women"]}', "an object without one list"),
         ('{"keywords": ["physics"], "new terms": ["women"]}', "an object without one list"),

@@ -62,17 +62,6 @@ def test_a_reranker_sees_one_sample_at_a_time(joint):
 
 
 @BOTH
-def test_order_of_rows_carries_no_meaning(joint):
-    shuffled = SAMPLED.sample(frac=1, random_state=0)
-    key = ["qid", "sample", "rank"]
-    result = PerSample(Reverse(), joint=joint)
-    pd.testing.assert_frame_equal(
-        result(shuffled).sort_values(key, ignore_index=True),
-        result(SAMPLED).sort_values(key, ignore_index=True),
-    )
-
-
-@BOTH
 def test_queries_may_have_different_samples(joint):
     some = SAMPLED[(SAMPLED["qid"] != "1") | (SAMPLED["sample"] == 7)]
     result = PerSample(Reverse(), joint=joint)(some)
@@ -132,38 +121,6 @@ def test_a_run_without_samples_goes_straight_through(joint):
     pd.testing.assert_frame_equal(result, Reverse()(RUN))
 
 
-@BOTH
-def test_input_is_left_alone(joint):
-    before = SAMPLED.copy()
-    PerSample(Reverse(), joint=joint)(SAMPLED)
-    pd.testing.assert_frame_equal(SAMPLED, before)
-
-
-@BOTH
-def test_inspection(joint):
-    transformer = PerSample(Reverse(), joint=joint)
-    columns = list(SAMPLED.columns)
-    result = transformer(SAMPLED.head(0))
-    assert "seen" in result.columns
-    assert "sample" in result.columns
-    assert set(pt.inspect.transformer_outputs(transformer, columns)) == {*columns, "seen"}
-    assert pt.inspect.transformer_inputs(transformer) == [["qid", "docno", "score"]]
-    assert pt.inspect.subtransformers(transformer) == {"transformer": transformer.transformer}
-    pipeline = FairSampler(n_samples=2) >> transformer
-    assert "sample" in pt.inspect.transformer_outputs(pipeline, list(RUN.columns))
-
-
-def test_equality():
-    inner = Reverse()
-    assert PerSample(inner) == PerSample(inner)
-    assert PerSample(inner) != PerSample(inner, joint=True)
-    assert PerSample(inner) != PerSample(Reverse())  # PyTerrier's own: the same object
-    assert PerSample(FairSampler(2)) == PerSample(FairSampler(2))
-    assert hash(PerSample(FairSampler(2))) == hash(PerSample(FairSampler(2)))
-    assert PerSample(FairSampler(2)) != PerSample(FairSampler(3))
-    assert "FairSampler(alpha=2" in repr(PerSample(FairSampler(2)))
-
-
 def test_errors():
     with pytest.raises(ParameterError, match="PerSample"):
         PerSample(lambda inp: inp)
@@ -186,11 +143,6 @@ def test_what_the_transformer_returns_is_checked(joint):
         PerSample(other_qid, joint=joint)(SAMPLED)
     with pytest.raises(InputError, match="column 'sample'"):
         PerSample(FairSampler(n_samples=2), joint=joint)(SAMPLED)
-
-
-def test_samples_below_zero_are_refused():
-    with pytest.raises(ColumnError, match="found -1"):
-        PerSample(Reverse())(SAMPLED.assign(sample=SAMPLED["sample"] - 1))
 
 
 def test_what_stands_twice_in_a_sample_is_refused():

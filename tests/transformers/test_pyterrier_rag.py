@@ -21,7 +21,7 @@ with warnings.catch_warnings():
     from pyterrier_rag.prompt import Concatenator
     from pyterrier_rag.readers import Reader
 
-from fairtk import EE_D, FairSampler, Generator, PerSample, evaluate
+from fairtk import EE_D, FairSampler, Generator, PerSample
 from fairtk.llm import Ledger, LocalChat, NoAnswerError
 
 TEXTS = {"a": "apple", "b": "bread", "c": "cheese"}
@@ -79,19 +79,6 @@ def test_readers_answer_each_sample_and_documents_stay():
         assert len(PerSample(readers)(run[:0])) == 0
         unsampled = run[run["sample"] == 0].drop(columns="sample")
         assert PerSample(readers)(unsampled)["docno"].tolist() == unsampled["docno"].tolist()
-
-
-def test_its_answers_are_measured():
-    run = sampled()
-    run = run[run["sample"] == 0].drop(columns="sample")
-    with serving(first_word) as server:
-        answers = (Concatenator(in_fields=["text"]) >> Reader(backend(server)))(run)
-    qrels = pd.DataFrame({"qid": ["1", "2"], "docno": ["a", "b"], "label": 1})
-    right = answers.set_index("qid")["qanswer"]
-    # as its data sets have them: a list of texts, or one text
-    gold = pd.DataFrame({"qid": ["1", "2"], "gold_answer": [[right["1"], "other"], ["other"]]})
-    measured = evaluate(qrels, run, "EU(utility='accuracy')", answers=[answers], gold=gold)
-    assert measured.per_query.set_index("qid")["value"].to_dict() == {"1": 1, "2": 0}
 
 
 def test_its_backends_generate(tmp_path):
