@@ -40,9 +40,3 @@ def fairtk():
     """Run the command line in this process: ``fairtk("evaluate", ...)``."""
     runner = click.testing.CliRunner()
     return lambda *words, stdin=None: runner.invoke(cli, [str(w) for w in words], input=stdin)
-
-
-@pytest.fixture
-def command(fairtk):
-    """The same, where `fairtk` is the package."""
-    return fairtk

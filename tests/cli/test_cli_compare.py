@@ -1,5 +1,3 @@
-import csv
-import io
 import json
 import re
 import subprocess
@@ -53,20 +51,6 @@ def test_json_is_what_python_gives(runs, fairtk):
     )
 
 
-def test_formats(runs, fairtk):
-    table = fairtk(*WORDS)
-    assert table.stdout.splitlines()[2].split()[-1] == "baseline"  # the first run
-    assert "paired t-test, two-sided; p corrected: holm over the runs of a measure" in table.stdout
-    rows = list(csv.DictReader(io.StringIO(fairtk(*WORDS, "--format", "csv").stdout)))
-    assert [row["run"] for row in rows] == ["x.run", "y.run"] and rows[0]["p"] == "nan"
-    latex = fairtk(*WORDS, "--format", "latex").stdout
-    assert r"a & x & 0.6111 \\" in latex and "over the one pair of systems of a measure" in latex
-    markdown = fairtk(*WORDS, "--format", "markdown").stdout.splitlines()
-    assert markdown[0] == r"| \# | system | E(RR) ↑ |"
-    levels = fairtk(*WORDS, "--levels", "--format", "markdown").stdout.splitlines()
-    assert levels[0].startswith("| run | measure | mean | n | difference | 95% interval | p |")
-
-
 @pytest.mark.parametrize("form", ["table", "csv", "json", "latex", "markdown"])
 @pytest.mark.parametrize("words", [WORDS, ("evaluate", *WORDS[1:])])
 def test_output_has_what_the_terminal_would(runs, fairtk, form, words):
@@ -100,9 +84,6 @@ def test_a_baseline_by_the_name_that_is_shown(runs, fairtk):
         fairtk(*WORDS, "--baseline", text, "--format", "csv") for text in ("y", "y.run")
     )
     assert by_name.exit_code == 0 and by_name.stdout == by_file.stdout
-    wrong = fairtk(*WORDS, "--baseline", "yy")
-    assert wrong.exit_code == 2 and len(wrong.stderr.splitlines()) == 1
-    assert "neither a file nor the name of a run" in wrong.stderr and "'y'" in wrong.stderr
 
 
 @pytest.mark.parametrize("form", ["table", "latex", "markdown"])
@@ -114,36 +95,7 @@ def test_digits_behind_the_point(runs, fairtk, form):
     assert both[0] == both[1]  # data keep all
 
 
-def test_equal_runs_say_that_there_is_nothing_to_test(runs, fairtk):
-    words = ("compare", "qrels.txt", "x.run", "x.run", "-m", "RR")
-    result = fairtk(*words)
-    assert result.exit_code == 0
-    assert result.stderr.startswith("warning: undefined: x#2 against x by RR: no pair differs")
-    strict = fairtk(*words, "--strict")
-    assert (strict.exit_code, strict.stdout) == (2, "")
-    assert strict.stderr.startswith("Error: undefined: x#2 against x by RR: no pair differs")
-
-
-def test_dataset_or_file(runs, fairtk):
-    result = fairtk("evaluate", "antique/tset", "x.run", "-m", "RR")
-    assert result.exit_code == 2
-    assert "no such file, and no dataset has this id; did you mean 'antique/test'?" in result.stderr
-
-
-COMMANDS = [point.command for point in cli.entry_points if point.name == "fairtk"]
-
-
 class TestEveryCommand:
-    @pytest.mark.parametrize("name", COMMANDS)
-    def test_strict_is_an_option(self, fairtk, name):
-        result = fairtk(name, "--help")
-        assert result.exit_code == 0 and "--strict" in result.stdout
-
-    @pytest.mark.parametrize("name", COMMANDS)
-    def test_a_mistyped_name_is_suggested(self, fairtk, name):
-        result = fairtk(name[:-1] + name[-1] * 2)
-        assert result.exit_code == 2 and f"did you mean '{name}'?" in result.stderr
-
     @pytest.mark.parametrize("name", COMMANDS)
     def test_a_mistyped_option_is_wrong_input(self, fairtk, name):
         result = fairtk(name, "--strct")
@@ -177,40 +129,10 @@ class TestTerminal:
         assert done.stderr == ""
 
 
-def test_margins_levels_and_plans(runs, fairtk):
-    options = ("--baseline", "y.run", "--margin", "E(RR)=0.3", "--levels")
-    columns = ["p_not_worse", "p_equivalent", "error_queries", "error_samples", "low_samples"]
-    rows = json.loads(fairtk(*WORDS, *options, "--format", "json").stdout)
-    found = package.compare(
-        "qrels.txt", ["x.run", "y.run"], "E(RR)", baseline="y.run", margin=0.3, levels=True
-    )
-    for row, wanted in zip(rows, found.table.to_dict("records"), strict=True):
-        assert {name: row[name] for name in columns} == pytest.approx(
-            {n: None if wanted[n] != wanted[n] else wanted[n] for n in columns}
-        )
-    for form in ("table", "markdown", "latex"):
-        text = fairtk(*WORDS, *options, "--format", form).stdout
-        assert all(name.replace("_", " ") in text for name in columns), form
-        assert "Margin: E(RR) 0.3; p below 0.05: it is within." in " ".join(text.split())
-    plan = fairtk(*WORDS, "--difference", "0.1").stdout
-    assert "y.run" in plan and "with a chance of 80%" in " ".join(plan.split())
-    (row, *_) = json.loads(fairtk(*WORDS, "--difference", "0.1", "--format", "json").stdout)
-    assert row["queries"] == found.queries_needed(0.1)["queries"][0]
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--margin", "x"), "--margin must be a number, or MEASURE=number"),
-        (("--margin", "EE_D@5=0.1"), "unknown measure of the comparison 'EE_D@5'"),
-        (("--margin", "0.1", "--margin", "E(RR)=0.1"), "name the measure of each"),
-        (("--margin", "-1"), "margin must be a finite number above 0"),
-        (("--difference", "0"), "difference must be a finite number other than 0"),
-    ],
-)
-def test_wrong_margins(runs, fairtk, options, words):
-    result = fairtk(*WORDS, *options)
-    assert result.exit_code == 2 and words in result.stderr
+@pytest.mark.parametrize("margins", [("x",), ("0.1", "--margin", "E(RR)=0.1")])
+def test_wrong_margins(runs, fairtk, margins):
+    result = fairtk(*WORDS, "--margin", *margins)
+    assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_the_caption_reports_rankings_that_are_cut_off(runs, fairtk):

@@ -1,13 +1,11 @@
 """`fairtk groups`, and `fairtk evaluate` with groups and targets from files."""
 
-import io
 import json
 import math
 
 import pandas as pd
 import pytest
 
-import fairtk
 from fairtk import AWRF, Groups, Target
 from fairtk.io import read_qrels, read_run
 
@@ -49,8 +47,7 @@ class TestEvaluate:
         # samples show the same to q1 (1: f, 3: m) and to q2 (2: m, 4: unknown)
         assert result.exit_code == 0
         mean = f"{1 - math.log(2) / 4:.4f}"
-        # t2's samples have one document each
-        assert "1 query of t1, 2 queries of t2" in result.stderr or "of t2" in result.stderr
+        assert "2 queries of t2" in result.stderr  # samples of one document each
         assert result.stdout.splitlines()[:4] == [
             "run  queries  AWRF@2",
             "---  -------  ------",
@@ -68,32 +65,13 @@ class TestEvaluate:
         assert "Lower is better: EE_L(groups='gender')@2." in result.stdout
 
     @pytest.mark.parametrize(
-        "measure", ["ByGroup(P@1, 'gender')", "ByGroup( P@1,'gender', 'max') ", "E(AWRF('gender'))"]
+        "measure", ["ByGroup(P@1, 'gender')", "ByGroup( P@1,'gender', 'max') "]
     )
     def test_groups_of_a_file_without_a_name(self, folder, fairtk, measure):
         words = ["evaluate", "qrels.txt", "t1.tsv", "--groups", "gender.tsv", "--format", "json"]
-        result = fairtk(*words, "-m", measure)
-        if measure.startswith("E("):  # AWRF takes none without a name
-            assert "parameters must be named" in error(result)
-            return
-        named = fairtk(*words, "-m", measure.replace("'gender'", "groups='gender'").replace(
-            "'max'", "compare='max'"))  # fmt: skip
-        assert result.exit_code == named.exit_code == 0, result.output
-        assert json.loads(result.stdout) == json.loads(named.stdout)
-
-    def test_an_attribute_that_no_file_has(self, folder, fairtk):
-        found = fairtk(
-            "evaluate",
-            "qrels.txt",
-            "t1.tsv",
-            "--groups",
-            "gender.tsv",
-            "-m",
-            "ByGroup(P@1, 'gendr')",
-        )
-        assert error(found).startswith(
-            "ByGroup(P@1, 'gendr'): --groups has no attribute 'gendr'; did you mean 'gender'?"
-        )
+        named = measure.replace("'gender'", "groups='gender'").replace("'max'", "compare='max'")
+        one, other = (json.loads(fairtk(*words, "-m", text).stdout) for text in (measure, named))
+        assert one == other
 
     def test_the_same_as_in_python(self, folder, fairtk):
         gender, region = Groups.read("gender.tsv"), Groups.read("region.tsv")
@@ -140,54 +118,18 @@ class TestEvaluate:
         assert means[0] == pytest.approx(means[1])
 
     @pytest.mark.parametrize(
-        ("words", "message"),
+        ("words", "place"),
         [
-            (["-m", "AWRF@2"], "AWRF@2 needs groups: give --groups FILE"),
-            (["--groups", "gender.tsv", "-m", "AWRF@2"], "AWRF@2 needs a target: give --target"),
-            (["--groups", "gender.tsv", "-m", "EE_L@2"], "no measure uses --groups"),
-            (
-                ["--groups", "gender.tsv", "--target", "uniform", "-m", "AWRF(groups='gendr')@2"],
-                "--groups has no attribute 'gendr'; did you mean 'gender'?",
-            ),
-            (
-                ["--groups", "gender.tsv", "--groups", "gender.tsv", "-m", "AWRF@2"],
-                "the attribute 'gender' is given twice",
-            ),
-            (["--groups", "t1.tsv", "-m", "AWRF@2"], "t1.tsv:1: a groups file needs the columns"),
-            (
-                ["--groups", "region.tsv", "--target", "half.tsv", "-m", "AWRF@2"],
-                "half.tsv:2: the groups lack the level 'f' of 'region'",
-            ),
-            (
-                ["--groups", "gender.tsv", "--target", "no.tsv", "-m", "AWRF@2"],
-                "no.tsv: there is no such file",
-            ),
-            (
-                ["--groups", "gender.tsv", "--target", "unifrom", "-m", "AWRF@2"],
-                "unifrom: there is no such file; did you mean 'uniform'?",
-            ),
-            (
-                ["--groups", "gender.tsv", "--groups", "region.tsv", "--target", "half.tsv",
-                 "--target", "third.tsv", "-m", "AWRF@2"],
-                "AWRF@2: no target fits 'gender*region'; found 'half.tsv', 'third.tsv'",
-            ),
+            (["gender.tsv", "-m", "EE_L@2"], "--groups"),
+            (["gender.tsv", "--groups", "region.tsv", "--target", "half.tsv", "--target",
+              "third.tsv", "-m", "AWRF@2"], "'gender*region'"),
         ],
     )  # fmt: skip
-    def test_wrong_input_is_one_line(self, folder, fairtk, words, message):
-        assert message in error(fairtk("evaluate", "qrels.txt", "t1.tsv", *words))
+    def test_groups_and_targets_that_nothing_takes(self, folder, fairtk, words, place):
+        assert place in error(fairtk("evaluate", "qrels.txt", "t1.tsv", "--groups", *words))
 
 
 class TestGroups:
-    def test_inspect(self, folder, fairtk):
-        result = fairtk("groups", "gender.tsv", "region.tsv")
-        assert result.exit_code == 0
-        lines = [line.split() for line in result.stdout.splitlines()]
-        # unknown: one document of four; document 4 is half x, half y
-        assert lines[2] == ["gender", "3", "of", "3", "4", "25.0%", "0.0%"]
-        assert lines[3] == ["region", "2", "of", "2", "4", "0.0%", "25.0%"]
-        assert ["m", "2", "0.5000"] in lines
-        assert ["x", "2", "0.3750"] in lines
-
     def test_a_level_without_documents(self, folder, fairtk):
         frame = pd.DataFrame({"docno": ["1"], "group": ["f"]})
         Groups.from_frame(frame, name="gender", levels=["@UNKNOWN", "f", "NB"]).write("g.tsv")
@@ -196,48 +138,21 @@ class TestGroups:
             ("@UNKNOWN", 0), ("f", 1), ("NB", 0),
         ]  # fmt: skip
 
-    def test_cross_with_a_target(self, folder, fairtk):
-        result = fairtk("groups", "gender.tsv", "region.tsv", "--cross", "--target", "qrels",
-                        "--qrels", "qrels.txt", "--format", "json")  # fmt: skip
-        rows = {r["group"]: r for r in json.loads(result.stdout)}
-        # relevant: q1 1 (f x), 3 (m y); q2 2 (m y), 4 (unknown, half x, half y)
-        assert rows["m x y"]["target"] == pytest.approx(0.5)
-        assert rows["f x x"] == {
-            "attribute": "gender*region", "group": "f x x", "documents": 1, "share": 0.25,
-            "target": 0.25,
-        }  # fmt: skip
-        table = fairtk("groups", "gender.tsv", "region.tsv", "--cross").stdout
-        assert "4 of 6" in table
-
-    def test_coverage(self, folder, fairtk):
-        one = fairtk("groups", "gender.tsv", "--target", "half.tsv", "--format", "json")
-        shares = {row["group"]: row["target"] for row in json.loads(one.stdout)}
-        assert shares == {"@UNKNOWN": 0, "f": 0.5, "m": 0.5}  # of all queries: no mean of several
-        result = fairtk("groups", "gender.tsv", "--coverage", "t1.tsv", "--format", "csv")
-        assert result.stdout.splitlines() == [
-            "attribute,qid,retrieved,with_row,with_label,row_share,label_share,groups_shown,"
-            "groups_absent",
-            "gender,q1,2,2,2,1.0,1.0,2,0",
-            "gender,q2,2,2,1,1.0,0.5,1,1",
-        ]
-        table = fairtk("groups", "gender.tsv", "--coverage", "t1.tsv", "--cutoff", "1").stdout
-        assert "known for 2 of 2 documents at rank 1; for under half of them in 0 of 2" in table
+    def test_a_target_of_all_queries(self, folder, fairtk):
+        found = fairtk("groups", "gender.tsv", "--target", "half.tsv", "--format", "json")
+        shares = {row["group"]: row["target"] for row in json.loads(found.stdout)}
+        assert shares == {"@UNKNOWN": 0, "f": 0.5, "m": 0.5}  # no mean of several queries
 
     @pytest.mark.parametrize(
-        ("words", "message"),
+        ("words", "option"),
         [
-            (["no.tsv"], "'no.tsv' does not exist"),
-            (["qrels.txt"], "qrels.txt:1: a groups file needs the columns"),
-            (["gender.tsv", "--target", "qrels"], "labels: give --qrels FILE"),
-            (["gender.tsv", "--target", "no.tsv"], "no.tsv: there is no such file"),
-            (["gender.tsv", "--coverage", "gender.tsv"], "gender.tsv:1: "),
-            (["gender.tsv", "--qrels", "qrels.txt"], "--qrels is read for --target qrels"),
-            (["gender.tsv", "-k", "5"], "-k/--cutoff is about --coverage RUN"),
-            (["gender.tsv", "--coverage", "t1.tsv", "--target", "uniform"], "ask for one of them"),
+            (["--qrels", "qrels.txt"], "--qrels"),
+            (["-k", "5"], "-k/--cutoff"),
+            (["--coverage", "t1.tsv", "--target", "uniform"], "ask for one of them"),
         ],
     )
-    def test_wrong_input_is_one_line(self, folder, fairtk, words, message):
-        assert message in error(fairtk("groups", *words))
+    def test_options_that_do_not_go_together(self, folder, fairtk, words, option):
+        assert option in error(fairtk("groups", "gender.tsv", *words))
 
 
 @pytest.mark.parametrize(
@@ -271,42 +186,13 @@ class TestExplain:
         words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2", "-m", "EE_L@1"]
         assert "-m was given 2 times (see fairtk explain --help)" in error(fairtk(*words))
 
-    WORDS = ("explain", "qrels.txt", "t1.tsv", "-m", "AWRF@2", "--groups", "gender.tsv",
-             "--target", "half.tsv")  # fmt: skip
-
-    @pytest.fixture
-    def explanation(self, folder):
-        gender = Groups.read("gender.tsv")
-        measure = AWRF(groups=gender, target=Target.read("half.tsv", gender)) @ 2
-        return fairtk.explain(measure, read_run("t1.tsv"), read_qrels("qrels.txt"))
-
-    def test_tables_and_figure(self, folder, command, explanation):
-        result = command(*self.WORDS, "--plot", "explain.svg")
-        assert result.exit_code == 0, result.output
-        assert result.stdout == f"{explanation}\n"
+    def test_a_figure(self, folder, fairtk):
+        words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2", "--plot", "explain.svg"]
+        assert fairtk(*words).exit_code == 0
         assert "<svg" in (folder / "explain.svg").read_text()
 
-    @pytest.mark.parametrize("part", ["group", "attribute", "rank", "query"])
-    def test_a_part(self, folder, command, explanation, part):
-        result = command(*self.WORDS, "--by", part, "--format", "csv")
-        expected = getattr(explanation, f"by_{part}")
-        assert list(pd.read_csv(io.StringIO(result.stdout)).columns) == list(expected.columns)
-        assert len(result.stdout.splitlines()) == len(expected) + 1
-
-    def test_all_parts_a_baseline_and_bands(self, folder, command):
-        result = command(*self.WORDS, "--baseline", "t2.tsv", "--band", "1", "--band", "2",
-                         "--format", "json")  # fmt: skip
-        rows = json.loads(result.stdout)
-        assert {"qid", "group", "ranks", "exposure", "cost", "baseline_cost"} <= rows[0].keys()
-        assert {row["ranks"] for row in rows} >= {"1", "2"}
-
-    def test_documents_by_groups(self, folder, command):
+    def test_documents_by_groups(self, folder, fairtk):
         words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2"]
-        assert "not useful" in command(*words).stdout
-        by_group = command(*words, "--groups", "gender.tsv").stdout
+        assert "not useful" in fairtk(*words).stdout
+        by_group = fairtk(*words, "--groups", "gender.tsv").stdout
         assert "not useful" not in by_group and " m " in by_group
-
-    def test_wrong_measures(self, folder, command):
-        words = ["explain", "qrels.txt", "t1.tsv", "-m"]
-        assert "takes AWRF and EE_L" in error(command(*words, "nDCG@5"))
-        assert "give --groups FILE" in error(command(*words, "AWRF@5"))

@@ -88,17 +88,17 @@ def rag_rule(prompt, *_):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("credit", "rounds"), [("none", 2), ("shapley", 2)])
-def test_rag_from_files_is_rag_online(fairtk, tmp_path, credit, rounds):
+@pytest.mark.parametrize("credit", ["none", "shapley"])
+def test_rag_from_files_is_rag_online(fairtk, tmp_path, credit):
     folder = folder_of(tmp_path / "data", 3, short)
     study = f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 3\n"
     study += f"alphas = [0, 4]\ncredit = '{credit}'\nmin_useful = 1\n"
     path = tmp_path / "study.toml"
     path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\nseed = 3\ntimeout = 600\n")
     asked = until_done(fairtk, path, rag_rule)
-    assert len(asked) == rounds and asked[0] == 3 * (1 + 3)  # labels first
+    assert len(asked) == 2 and asked[0] == 3 * (1 + 3)  # labels first
     status = fairtk("prompts", "status", "prompts", "--format", "json")
-    assert [row["out"] for row in json.loads(status.stdout)] == [0] * rounds
+    assert [row["out"] for row in json.loads(status.stdout)] == [0, 0]
     again = fairtk("rag", path, "--offline", "--format", "json")
     assert again.exit_code == 0, again.output
     with serving(rag_rule) as server:
@@ -226,60 +226,51 @@ def failed(result, code=2):
     return line
 
 
-def test_studies_that_are_none(fairtk, tmp_path):
-    write = ("-o", tmp_path / "p")
-    assert "no TOML file or output folder" in failed(fairtk("prompts", "write", "x.toml", *write))
-    tmp_path.joinpath("empty").mkdir()
-    assert "give its TOML file" in failed(fairtk("prompts", "write", tmp_path / "empty", *write))
-    study = tmp_path / "study.toml"
-    study.write_text("folder = 'x'\n")
-    assert "name its model by 'generators'" in failed(fairtk("prompts", "write", study, *write))
-    study.write_text("folder = 'x'\ngenerator = ['openai:m']\n")
-    text = failed(fairtk("prompts", "write", study, *write))
-    assert "this is no study (fairtk rag: unknown key 'generator'; did you mean" in text
-    study.write_text("folder = 'x'\ngenerators = ['openai:m']\n")
-    assert "leave it out" in failed(fairtk("prompts", "write", study, *write, "--offline"))
+@pytest.mark.parametrize(
+    ("study", "options", "place"),
+    [
+        ("folder = 'x'\n", (), "'generators'"),
+        ("folder = 'x'\ngenerator = ['openai:m']\n", (), "unknown key 'generator'"),
+        ("folder = 'x'\ngenerators = ['openai:m']\n", ("--offline",), "--offline"),
+    ],
+)
+def test_studies_without_prompts_to_write(fairtk, tmp_path, study, options, place):
+    path = tmp_path / "study.toml"
+    path.write_text(study)
+    assert place in failed(fairtk("prompts", "write", path, "-o", "p", *options))
+    for source in ("x.toml", tmp_path):
+        assert str(source) in failed(fairtk("prompts", "write", source, "-o", "p"))
     assert not (tmp_path / "p").exists()
 
 
-def test_folders_that_are_none(fairtk, tmp_path):
-    for name in ("status", "drop"):
-        assert "no batch of prompts" in failed(fairtk("prompts", name, tmp_path))
+@pytest.fixture
+def batch(tmp_path):
+    """Write a batch of two prompts to the folder p; return its lines."""
     with Ledger(tmp_path / "a.sqlite") as ledger:
         llm = ledger.wrap(OpenAICompatible("toy", base_url="http://127.0.0.1:1/v1"))
         Batches(ledger).write(lambda: llm.complete(questions("ab")), tmp_path / "p")
-    other = failed(fairtk("prompts", "read", tmp_path / "p", tmp_path / "none.jsonl"))
-    assert "no such file of answers" in other
-    (tmp_path / "odd.jsonl").write_text('{"custom_id": "x"}\n' * 12)
-    done = fairtk("prompts", "read", tmp_path / "p", tmp_path / "odd.jsonl")
-    assert done.exit_code == 2 and "Answers: unknown 12" in done.stdout
-    assert done.stderr.count("no prompt of this batch has this id") == 10
-    assert "unknown: and 2 more" in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert "odd.jsonl: nothing in it answers a prompt of" in last and "custom_id" in last
-    shown = fairtk("prompts", "status", tmp_path / "p")
-    assert "Round 1: 0 of 2 prompts are answered, 0 failed, 2 are out" in shown.stdout
+    return (tmp_path / "p/batch-0001.jsonl").read_text().splitlines()
+
+
+def test_a_ledger_that_was_moved(fairtk, tmp_path, batch):
     (tmp_path / "a.sqlite").rename(tmp_path / "b.sqlite")
-    assert "name it with --ledger" in failed(fairtk("prompts", "status", tmp_path / "p"))
-    done = fairtk("prompts", "drop", tmp_path / "p", "--ledger", tmp_path / "b.sqlite")
+    assert "--ledger" in failed(fairtk("prompts", "status", "p"))
+    done = fairtk("prompts", "drop", "p", "--ledger", "b.sqlite")
     assert done.stdout == "2 prompts are given up\n"
 
 
-def test_a_file_of_something_else_is_an_error(fairtk, tmp_path):
-    with Ledger(tmp_path / "a.sqlite") as ledger:
-        llm = ledger.wrap(OpenAICompatible("toy", base_url="http://127.0.0.1:1/v1"))
-        Batches(ledger).write(lambda: llm.complete(questions("ab")), tmp_path / "p")
-    texts = (tmp_path / "p/batch-0001.jsonl").read_text().splitlines()
-    good = [json.dumps(answered(json.loads(text))) for text in texts]
+def test_a_file_of_something_else_is_an_error(fairtk, tmp_path, batch):
+    good = [json.dumps(answered(json.loads(text))) for text in batch]
     files = {
         "run": ["q1 Q0 d1 1 2.5 t"] * 300,
-        "prompts": texts,
+        "prompts": batch,
         "part": [good[0], *["q1"] * 30],
         "whole": good,
         "empty": [],
     }
     for name, lines in files.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    assert "none.jsonl" in failed(fairtk("prompts", "read", "p", "none.jsonl"))
     codes = {name: fairtk("prompts", "read", "p", name) for name in [*files, "part", "whole"]}
     for name in ("run", "prompts"):
         last = codes[name].stderr.splitlines()[-1]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 
 import pandas as pd
 import pytest
 import qr_world
-from chat_server import KEY, error, serving
+from chat_server import KEY, serving
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("matplotlib")
@@ -84,34 +85,12 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     path = config(variations="max_iterations = [1, 5]", first=ONLY + "output = 'out'\n")
     done = fairtk("qr", path)
     assert done.exit_code == 0, done.output
-    lines = done.stdout.splitlines()
-    assert lines[0].split("  ")[0] == "system" and "gender nDCG x AWRF@5" in lines[0]
-    assert [line.split()[0] for line in lines[2:4]] == ["bm25", "fair-qr"]
-    start = (
-        "Means over 8 topics. Target: relevance+population. + or -: above or below BM25, p < 0.05"
-    )
-    assert lines[4].startswith(start)
-    about = "FAIR-QR against BM25 by gender (target relevance+population), topic by topic"
-    assert lines[5].startswith(about)
-    assert len(lines) == 6
     told = [line for line in done.stderr.splitlines() if not line.startswith("Note: ")]
     assert told[:3] == ["1/3 gender: bm25", "2/3 gender: fair-qr",
                         "3/3 gender: fair-qr, max_iterations=1"]  # fmt: skip
     out = tmp_path / "out"
     page = f"A page of it: fairtk report {out}"
     assert told[-2:] == [f"Report: {out / 'report.md'}", page]
-    assert {p.name for p in out.iterdir()} >= {
-        *("report.md", "study.json", "ledger.sqlite", "table.csv", "variations.csv"),
-        *("per_query.csv", "table.parquet", "rankings.parquet", "traces.parquet"),
-        *("costs.parquet", "iterations.parquet", "missing.parquet"),
-        *("tables", "figures", "experiment.sqlite"),
-    }
-    names = ("comparison", "intervals", "variations", "iterations", "costs")
-    files = {f"{name}.{kind}" for name in names for kind in ("md", "tex")}
-    assert {p.name for p in (out / "tables").iterdir()} >= files
-    assert {p.name for p in (out / "figures").glob("*.png")} >= {
-        "trade_off.png", "max_iterations.png", "iterations.png"
-    }  # fmt: skip
     page = (out / "report.md").read_text()
     assert page.startswith("# FAIR-QR on wiki (train topics)\n")
     for title in ("Systems", "Changes from BM25", "Settings of FAIR-QR", "Refinements", "Costs"):
@@ -176,9 +155,6 @@ def test_a_dry_run_calls_nothing_and_bounds_what_a_run_calls(fairtk, config, tmp
         assert sorted(row["calls"] for row in rows) == [40, 80]
         assert {row["attribute"] for row in rows} == {"gender"}
         assert all(row["price"] is None and row["topics"] == 8 for row in rows)
-        shown = fairtk("qr", path, "-o", "out", "--dry-run")
-        assert "unknown" in shown.stdout and "all" in shown.stdout and "120" in shown.stdout
-        assert "0 of 8 systems are done; 0 answers are recorded" in shown.stdout
         assert fairtk("qr", path, "-o", "out").exit_code == 0
         made = len(server.requests)
         assert 0 < made <= 120
@@ -189,14 +165,8 @@ def test_a_dry_run_calls_nothing_and_bounds_what_a_run_calls(fairtk, config, tmp
             tokens = here["completion_tokens"].sum()
             assert (here["iteration"] > 0).sum() <= row["calls"]
             assert tokens <= row["completion_tokens"]
-        after = fairtk("qr", path, "-o", "out", "--dry-run")
-        assert (
-            after.stdout.startswith("8 of 8 systems are done") and f"{made} answers" in after.stdout
-        )
-        assert (
-            json.loads(fairtk("qr", path, "-o", "out", "--dry-run", "--format", "json").stdout)
-            == []
-        )
+        after = fairtk("qr", path, "-o", "out", "--dry-run", "--format", "json")
+        assert json.loads(after.stdout) == []
         assert len(server.requests) == made
 
 
@@ -217,20 +187,14 @@ def test_a_budget_stops_cleanly(fairtk, config, tmp_path):
         assert 0 < json.loads(plan.stdout)[0]["price"] < 1
 
 
-def price_of_fair_qr(folder):
-    rows = [
-        [cell.strip() for cell in line.removesuffix("\\\\").split("&")]
-        for line in (folder / "out" / "tables" / "costs.tex").read_text().splitlines()
-        if "&" in line
-    ]
-    (price,) = {row[rows[0].index("price")] for row in rows[1:] if "fair-qr" in row}
-    return price
-
-
 @pytest.mark.slow
 def test_a_run_goes_on_after_a_budget_and_is_replayed_offline(fairtk, config, tmp_path):
     prices = tmp_path / "prices.tsv"
     prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
+
+    def price():
+        return pd.read_parquet("out/costs.parquet").set_index("system").loc["fair-qr", "price"]
+
     with serving(qr_world.adds_a_term) as server:
         command = ("qr", config(by_server(server)), "-o", "out")
         one_line(fairtk(*command, "--max-calls", "3"), 1)
@@ -238,20 +202,14 @@ def test_a_run_goes_on_after_a_budget_and_is_replayed_offline(fairtk, config, tm
         assert done.exit_code == 0, done.output
         total = len(server.requests)
         assert total == len(server.counts)  # nothing twice
-        assert price_of_fair_qr(tmp_path) not in ("-", "0", "0.0", "0.00")
+        assert price() > 0
         assert fairtk(*command, "--offline").exit_code == 0
-        assert price_of_fair_qr(tmp_path) == "-"  # without prices
+        assert math.isnan(price())  # without prices
         other = one_line(fairtk(*command, "--offline", "--llm", "openai:another"), 2)
         assert "are not in the ledger" in other and len(server.requests) == total
 
 
 # Failures ----------------------------------------------------------------------------------------
-
-
-def test_a_model_that_the_server_does_not_know(fairtk, config):
-    with serving(lambda *_: error(404, "no such model")) as server:
-        text = one_line(fairtk("qr", config(by_server(server)), "-o", "out"), 1)
-    assert "does not know the model 'toy'" in text and "check model and base_url" in text
 
 
 def test_keys(fairtk, config, monkeypatch):
@@ -261,13 +219,8 @@ def test_keys(fairtk, config, monkeypatch):
         assert "'OPENAI_API_KEY', which is not set" in one_line(fairtk(*command), 2)
         text = one_line(fairtk(*command, "--api-key-env", KEY), 2)
         assert "never the key itself" in text and KEY not in text
-        wrong = config(by_server(server, f"api_key = '{KEY}'\n"))
-        text = one_line(fairtk("qr", wrong, "-o", "out"), 2)
-        assert "unknown setting of OpenAICompatible 'api_key'" in text and KEY not in text
         assert server.requests == []
-        path = config(by_server(server))
-        plan = fairtk("qr", path, "-o", "out", "--dry-run")
-        assert plan.exit_code == 0  # nothing is called, no key is needed
+        assert fairtk(*command, "--dry-run").exit_code == 0  # nothing is called: no key is needed
 
 
 @pytest.mark.slow
@@ -281,52 +234,19 @@ def test_a_server_without_keys_at_a_temperature_of_its_own(fairtk, config, monke
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "place"),
     [
-        (["no/such.toml"], "there is no file or folder"),
-        (["./nowhere"], "there is no file or folder './nowhere'"),
-        (["nowhere"], "there is no file or folder 'nowhere', and no dataset has this id"),
-        (["trec-fair/2022/tran/keywords"], "trec-fair/2022/tran/keywords"),
-        (["trec-fair/2022/train/keywords", "--split", "eval"], "'split' is for folders"),
-        (["{wiki}", "--attribute", "gendr"], "'gendr'; did you mean 'gender'"),
-        (["{wiki}", "-s", "fair-rq"], "unknown system 'fair-rq'; did you mean 'fair-qr'"),
-        (["{wiki}", "--split", "test"], "'test' is not one of"),
-        (["{wiki}", "--llm", "keywrd"], "unknown backend 'keywrd'; did you mean 'keyword'"),
-        (["{wiki}", "--llm", "openai"], "expected openai:MODEL"),
-        (["{wiki}", "--llm", "keyword:nowhere.tsv"], "nowhere.tsv: there is no such file"),
-        (["{wiki}", "--base-url", "http://h/v1"], "unknown setting of KeywordRefiner 'base_url'"),
-        (["{wiki}", "--llm", "openai:m", "--set", "sed=1"], "'sed'; did you mean 'seed'"),
-        (["{wiki}", "--offline"], "there is none at fair-qr-study"),
-        (["{wiki}", "--max-calls", "-1"], "max_calls must be finite and not negative"),
-        (["{wiki}", "--prices", "nowhere.tsv"], "nowhere.tsv: there is no such file"),
-        (["{wiki}", "--seed", "-1"], "seed must be an integer of at least 0"),
-        (["{empty}"], "expected train_topics_meta.jsonl"),
+        (["trec-fair/2022/train/keywords", "--split", "eval"], "'split'"),
+        (["{wiki}", "--base-url", "http://h/v1"], "KeywordRefiner 'base_url'"),
+        (["{wiki}", "--offline"], "fair-qr-study"),
+        (["{config}"], "backend of [llm]"),
     ],
 )
-def test_wrong_input_is_one_line(fairtk, wiki, tmp_path, words, message):
-    (tmp_path / "empty").mkdir()
-    places = {"{wiki}": str(wiki), "{empty}": str(tmp_path / "empty")}
+def test_wrong_input_is_one_line(fairtk, wiki, config, tmp_path, words, place):
+    places = {"{wiki}": wiki, "{config}": config("[llm]\nbackend = [4]")}
     result = fairtk("qr", *(places.get(word, word) for word in words))
-    assert message in one_line(result, 2)
-
-
-@pytest.mark.parametrize(
-    ("first", "more", "message"),
-    [
-        ("cutof = 5\n", "", "unknown key 'cutof'; did you mean 'cutoff'"),
-        ("systems = 'bm25'\n", "", "'systems' must be a list of names"),
-        (ONLY, "[fair-qr]\ntreshold = 1", "unknown setting of FairQR 'treshold'"),
-        (ONLY, "[llm]\nbackend = 'opnai'", "unknown backend of [llm] 'opnai'"),
-        (ONLY, "[llm]\nbackend = [4]", "backend of [llm] must be a string, got [4]"),
-        (ONLY, f"[llm]\nextra_body{'.a' * 600} = 1", ".toml: tables and lists"),
-        (ONLY, "[ledger]\nmax_calls = 'x'", "'max_calls' must be an integer"),
-        (ONLY, "[options.bm25]\nk1 = 1", "belong into [bm25]"),
-        (ONLY, "[bm25]\nk1 = 'x'", "k1 must be a finite number of at least 0; found 'x'"),
-    ],
-)
-def test_wrong_configurations_are_one_line(fairtk, config, tmp_path, first, more, message):
-    assert message in one_line(fairtk("qr", config(more, first), "-o", "out"), 2)
-    assert not (tmp_path / "out").exists()
+    assert place in one_line(result, 2)
+    assert not (tmp_path / "fair-qr-study").exists()
 
 
 def test_an_output_that_cannot_be_written(fairtk, config, tmp_path):
@@ -342,19 +262,6 @@ def test_a_ledger_that_is_corrupt_is_refused_and_left_alone(fairtk, config, tmp_
     done = fairtk("qr", config(), "-o", "out")
     assert done.exit_code == 2 and "ledger.sqlite" in done.stderr
     assert ledger.stat().st_size == 5016
-
-
-@pytest.mark.parametrize(
-    ("build", "code", "message"),
-    [
-        ("broken", 1, "system 'toy' for 'gender': RuntimeError: no luck at all"),
-        ("refuses", 2, "system 'toy' for 'gender': the toy needs an option"),
-    ],
-)
-def test_a_system_of_a_plugin_that_raises(fairtk, config, build, code, message):
-    with qr_world.installed(("toy", build, False)):
-        result = fairtk("qr", config(first="systems = ['toy']\n"), "-o", "out")
-    assert message in one_line(result, code)
 
 
 def test_strict_sees_what_stands_in_the_report_alone(fairtk, config):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +20,6 @@ from fairtk.errors import (
     FairtkError,
     FormatError,
     InputError,
-    MissingExtraError,
     NotFoundError,
     ParameterError,
     StoreError,
@@ -158,12 +157,6 @@ def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
         run(replace(gender, documents=documents), tmp_path / "study")
     with pytest.raises(InputError):
         CollectionBM25(tmp_path / "index", lambda: iter(()))(queries)
-    # the first record of an id counts
-    records = [("1", "alpha"), ("1", "beta"), ("2", "gamma")]
-    rows = [{"docno": docno, "text": text} for docno, text in records]
-    both = pd.DataFrame({"qid": ["1", "2", "3"], "query": ["alpha", "beta", "gamma"]})
-    found = CollectionBM25(tmp_path / "index", lambda: rows)(both)
-    assert found[["qid", "docno"]].values.tolist() == [["1", "1"], ["3", "2"]]
 
 
 # What is saved -----------------------------------------------------------------------------------
@@ -180,108 +173,49 @@ def test_frames_that_are_corrupt_are_named(gender, tmp_path):
     pd.testing.assert_frame_equal(run(gender, tmp_path, **only).table, first.table)
 
 
-def test_a_corrupt_ledger_is_moved_aside(gender, tmp_path):
-    ledger = tmp_path / "ledger.sqlite"
-    first = run(gender, tmp_path, systems=("fair-qr",))
-    paid = len(qr_world.paid(ledger))
-    ledger.write_bytes(b"no database at all" * 100)
-    with pytest.warns(DataWarning):
-        again = run(gender, tmp_path, systems=("fair-qr",))
-    pd.testing.assert_frame_equal(first.table, again.table)
-    assert (tmp_path / "ledger.sqlite.aside-1").read_bytes().startswith(b"no database")
-    assert paid > 0  # by rules, whose answers need no backup; results were kept beside them
-
-
-def test_an_output_folder_that_cannot_be_made(gender, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="file"):
-        run(gender, tmp_path / "file" / "study")
-
-
-def test_results_before_a_run(gender, tmp_path):
-    study = qr_world.study(gender, tmp_path, KeywordRefiner())
-    with pytest.raises(InputError):
-        study.results()
-
-
 # Settings ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "place"),
     [
-        ({"systems": ("bm52",)}, "unknown system 'bm52'; did you mean 'bm25'"),
         ({"systems": "bm25"}, "systems must be a list"),
-        ({"options": {"toy": {}}}, "unknown system 'toy'"),
-        ({"options": {"fair-qr": {"k": 3}}}, r"settings of 'fair-qr' belong into \[fair-qr\]"),
-        ({"options": {"bm25": {"k1": 3}}}, r"belong into \[bm25\]"),
-        ({"bm25": {"k2": 1}}, r"unknown setting of \[bm25\] 'k2'"),
-        ({"bm25": {"b": 2}}, r"b must lie in \[0, 1\]; found 2"),
-        ({"bm25": {"num_results": 0}}, "num_results must be an integer of at least 1"),
-        ({"fair_qr": {"treshold": 1}}, "unknown setting of FairQR 'treshold'; did you mean 'thres"),
-        ({"fair_qr": {"threshold": -1}}, "threshold must be 0 or above"),
-        ({"fair_qr": {"llm": "x"}}, "unknown setting of FairQR 'llm'"),
-        ({"fair_qr": {"prompt": "refin"}}, "unknown prompt 'refin'; did you mean 'refine'"),
-        ({"variations": {"depht": (1,)}}, "unknown setting to vary 'depht'; did you mean 'depth'"),
-        ({"variations": {"depth": 5}}, "variations of depth must be a list"),
-        ({"variations": {"pool": ("last", "both")}}, "pool must be one of"),
-        ({"variations": {"depth": ("ten",)}}, "depth must be an integer"),
-        ({"folds": 1}, "folds must be an integer of at least 2"),
-        ({"cutoff": 0}, "cutoff must be"),
-        ({"candidates": 3}, r"candidates \(3\) must not be below cutoff \(5\)"),
-        ({"ndcg": "dcg"}, "ndcg must be one of"),
-        ({"correction": "sidak"}, "correction must be one of"),
-        ({"seed": -1}, "seed must be"),
+        ({"options": {"toy": {}}}, "'toy'"),
+        ({"options": {"fair-qr": {"k": 3}}}, r"\[fair-qr\]"),
+        ({"options": {"bm25": {"k1": 3}}}, r"\[bm25\]"),
+        ({"bm25": {"k2": 1}}, r"\[bm25\] 'k2'"),
+        ({"bm25": {"b": 2}}, "b must .* found 2"),
+        ({"fair_qr": {"threshold": -1}}, "threshold"),
+        ({"fair_qr": {"llm": "x"}}, "FairQR 'llm'"),
+        ({"variations": {"depht": (1,)}}, "'depht'"),
+        ({"variations": {"depth": 5}}, "depth must be a list"),
+        ({"variations": {"pool": ("last", "both")}}, "pool"),
+        ({"folds": 1}, "folds"),
+        ({"candidates": 3}, r"candidates \(3\).*cutoff \(5\)"),
+        ({"ndcg": "dcg"}, "ndcg"),
     ],
 )
-def test_settings_that_are_wrong_are_said_before_anything_is_done(
-    gender, tmp_path, changed, message
-):
-    with pytest.raises((ParameterError, NotFoundError), match=message) as found:
+def test_settings_that_are_wrong_are_said_before_anything_is_done(gender, tmp_path, changed, place):
+    with pytest.raises((ParameterError, NotFoundError), match=place) as found:
         qr_world.study(gender, tmp_path, KeywordRefiner(), **changed)
     assert "\n" not in str(found.value) and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "place"),
     [
-        ("", "give either 'folder' or 'dataset'"),
-        ("folder = 'a'\ndataset = 'b'", "give either"),
-        ("folder = 'a'\nsistems = []", "unknown key 'sistems'; did you mean 'systems'"),
-        ("folder = 3", "'folder' must be a text; found 3"),
-        ("folder = 'a'\noutput = false", "'output' must be a text"),
-        ("folder = 'a'\nattributes = 'gender'", "'attributes' must be a list of names"),
-        ("folder = 'a'\nsystems = ['bm25', 3]", "'systems' must be a list of names"),
-        ("folder = 'a'\ncutoff = 'ten'", "cutoff must be an integer of at least 1; found 'ten'"),
-        ("folder = 'a'\nlevel = 0.1", "unknown key 'level'"),
-        ("folder = 'a'\nllm = 'openai'", r"'llm' must be a table: \[llm\]"),
-        ("folder = 'a'\n[options]\nmmr = 3", r"settings of 'mmr' must be a table: \[options.mmr\]"),
-        (
-            "folder = 'a'\n[ledger]\nmax_call = 3",
-            "unknown key 'max_call' in .ledger.; did you",
-        ),
-        (
-            "folder = 'a'\n[ledger]\nmax_calls = 'x'",
-            "'max_calls' must be an integer, 0 or above; found 'x'",
-        ),
-        ("folder = 'a'\n[ledger]\nmax_cost = true", "'max_cost' must be a number"),
-        ("folder = 'a'\n[ledger]\noffline = 1", "'offline' must be true or false"),
-        ("folder = 'a'\n[ledger]\nprices = {m = 3}", "'prices' must be a file, or a table"),
-        ("folder = 'a'\n[ledger]\nprices = {m = [3, 'x']}", "'prices' must be a file, or a table"),
-        (
-            "folder = 'a'\n[bm25]\n1 = 3",
-            r"study.toml: unknown setting of \[bm25\] '1'; did you mean 'k1'",
-        ),
-        ("folder = 'a'\n[variations]\ndeep = [3]", "unknown setting to vary 'deep'"),
-        ("folder = 'a'\n[variations]\ndepth = 3", "variations of depth must be a list"),
-        ("folder = ", "not TOML"),
+        ("", "'folder' or 'dataset'"),
+        ("folder = 'a'\ndataset = 'b'", "'folder' or 'dataset'"),
+        ("folder = 'a'\nattributes = 'gender'", "'attributes'"),
+        ("folder = 'a'\ncutoff = 'ten'", "cutoff .*'ten'"),
+        ("folder = 'a'\n[bm25]\n1 = 3", r"\[bm25\] '1'"),
         ("folder = '\xff'", "not TOML"),
     ],
 )
-def test_configurations_that_are_wrong(tmp_path, text, message):
+def test_configurations_that_are_wrong(tmp_path, text, place):
     path = tmp_path / "study.toml"
     path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(FormatError, match=message) as found:
+    with pytest.raises(FormatError, match=place) as found:
         QrConfiguration.read(path)
     assert str(path) in str(found.value) and "\n" not in str(found.value)
     with pytest.raises(FormatError):
@@ -310,7 +244,6 @@ def test_a_configuration_that_is_right(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"attributes": ["gendr"]}, "unknown.*'gendr'.*'gender'"),
         ({"attributes": "gender"}, "attributes must be a list of names"),
         ({"split": "tain"}, "unknown split.*'tain'.*'train'"),
         ({"query": "titel"}, "unknown field of the topics 'titel'; did you mean 'title'"),
@@ -379,39 +312,11 @@ def test_training_needs_two_topics(gender, tmp_path):
     assert np.isnan(results.table["AWRF p"]).all()
 
 
-@pytest.mark.parametrize(
-    ("package", "kind", "message"),
-    [
-        ("pyterrier_pisa", FairtkError, "needs the package 'pyterrier-pisa'.*pip install"),
-    ],
-)
-def test_packages_that_are_missing(gender, tmp_path, monkeypatch, package, kind, message):
-    really = builtins.__import__
-
-    def imported(name, *rest):
-        if name.partition(".")[0] == package:
-            raise ImportError(name)
-        return really(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", imported)
-    with pytest.raises(kind, match=message) as found:
+def test_a_package_that_is_missing(gender, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyterrier_pisa", None)
+    with pytest.raises(FairtkError, match="'pyterrier-pisa'") as found:
         run(gender, tmp_path)
     assert "\n" not in str(found.value) and not isinstance(found.value, InputError)
-
-
-def test_figures_without_matplotlib(monkeypatch):
-    from fairtk.io import new_figure
-
-    really = builtins.__import__
-
-    def imported(name, *rest):
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return really(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", imported)
-    with pytest.raises(MissingExtraError, match=r"'.\[report\]'"):
-        new_figure((1, 1), "the figures of a study")  # as `fairtk qr` does before its work
 
 
 def test_study_data_can_be_made_by_hand(tmp_path):

@@ -14,9 +14,6 @@ from chat_server import KEY, error, nobody, serving
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("openai")
 
-from click.testing import CliRunner
-
-from fairtk.cli.group import cli
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 from fairtk.llm import Ledger, LLMError, OpenAICompatible
 from fairtk.studies.fair_qr import QrConfiguration, make_model, with_model
@@ -77,25 +74,6 @@ def test_faults_are_tried_again_or_named(gender, tmp_path, client):
     assert len(qr_world.paid(tmp_path / "ledger.sqlite")) == 7  # all but the one that failed
 
 
-def test_an_answer_that_does_not_come_is_asked_for_again(gender, tmp_path, client):
-    """The first call about a topic waits for the second one: it ends by the time limit alone."""
-    again = threading.Event()
-
-    def rule(prompt, count):
-        if topic(prompt) == 4:
-            if count == 1:
-                again.wait()
-                return "late"
-            again.set()
-        return qr_world.adds_a_term(prompt)
-
-    with serving(rule) as server:  # others may be late, too, on a slow machine, but not always
-        llm = client(server, timeout=3.0, retries=99)
-        assert small(gender, tmp_path, llm).run().missing.empty
-        assert {topic(p): min(c, 2) for p, c in server.counts.items()}[4] == 2
-    assert len(qr_world.paid(tmp_path / "ledger.sqlite")) == 8
-
-
 @pytest.fixture
 def address():
     """Where nobody listens."""
@@ -109,16 +87,6 @@ def test_a_server_that_is_not_there(gender, tmp_path, address):
         study.run()  # said before the first query is worked on
     with pytest.raises(InputError):
         study.results()
-
-
-@pytest.mark.slow
-def test_a_dead_server_ends_the_command(wiki, tmp_path, address, monkeypatch):
-    waits = []
-    monkeypatch.setattr("fairtk.llm.server.backoff", lambda *given: waits.append(given) or 0.0)
-    given = ["-o", str(tmp_path / "o"), "--llm", "openai:toy", "--base-url", address]
-    out = CliRunner().invoke(cli, ["qr", str(wiki), *given])
-    assert out.exit_code == 1 and waits == []  # at once
-    assert "no connection" in out.stderr and address in out.stderr
 
 
 def test_a_server_that_dies_in_the_middle_ends_the_study(gender, tmp_path, client):
@@ -217,17 +185,10 @@ def test_calls_overlap(gender, tmp_path, client):
     assert results.missing.empty
 
 
-@pytest.mark.parametrize(
-    ("status", "message"),
-    [(404, "does not know the model 'toy'"), (401, "refuses the key in 'OPENAI_API_KEY'")],
-)
-def test_what_ends_everything(gender, tmp_path, client, status, message):
-    def rule(prompt, count):
-        return error(status, f"no such thing; you sent {KEY}")
-
-    with serving(rule) as server:
+def test_an_unknown_model_ends_everything(gender, tmp_path, client):
+    with serving(lambda *_: error(404, f"no such thing; you sent {KEY}")) as server:
         study = small(gender, tmp_path, client(server, concurrency=1))
-        with pytest.raises(LLMError, match=message) as found:
+        with pytest.raises(LLMError, match="'toy'") as found:
             study.run()
         assert len(server.requests) == 1 and KEY not in str(found.value)
     # BM25 is done, and there to be looked at
@@ -308,23 +269,8 @@ def test_models_are_made_from_settings():
     assert with_model(own, None, {}).models == list(own.models)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"backend": "opnai"}, "unknown backend of .llm. 'opnai'; did you mean 'openai'"),
-        ({"backend": "openai"}, "needs the name of the model"),
-        ({"backend": "openai", "model": "m", "api_key": KEY}, "unknown setting.*'api_key'"),
-        ({"backend": "openai", "model": "m", "api_key_env": KEY}, "never the key itself"),
-        ({"backend": "openai", "model": "m", "base_url": f"http://{KEY}@h/v1"}, "must not carry"),
-        ({"backend": "openai", "model": "m", "temprature": 1}, "did you mean 'temperature'"),
-        ({"backend": "openai", "model": "m", "temperature": "hot"}, "temperature must be a number"),
-        ({"model": "gpt"}, "unknown setting of KeywordRefiner 'model'"),
-    ],
-)
-def test_settings_of_models_that_are_wrong(settings, message):
-    with pytest.raises((NotFoundError, ParameterError), match=message) as found:
-        make_model(settings)
+@pytest.mark.parametrize("name", ["api_key", "api_key_env"])
+def test_the_key_itself_is_no_setting(name):
+    with pytest.raises((NotFoundError, ParameterError), match=name) as found:
+        make_model({"backend": "openai", "model": "m", name: KEY})
     assert KEY not in str(found.value) and "\n" not in str(found.value)
-    for text in ("opnai:x", "openai", "openai:"):
-        with pytest.raises((NotFoundError, ParameterError)):
-            with_model(QrConfiguration({}), text, {})

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.groups import Target
 from fairtk.studies.fair_qr import QrConfiguration, from_trec_fair
 from fairtk.studies.fair_qr.settings import study_target
@@ -80,7 +80,6 @@ def test_the_default_without_a_background(wiki):
 
 
 def test_targets_that_are_refused(wiki, tmp_path):
-    path = tmp_path / "study.toml"
     with pytest.raises(InputError, match="'robot'"):  # before anything is done
         from_trec_fair(wiki, ["gender"], targets={"gender": {"female": 0.5, "robot": 0.5}})
     with pytest.raises(NotFoundError, match="'gendre'"):
@@ -92,6 +91,3 @@ def test_targets_that_are_refused(wiki, tmp_path):
         file.write_text("group\tweight\nfemale\t1\n", encoding="utf-8")
         with pytest.raises(ParameterError, match=re.escape(f"the name '{word}'")):
             from_trec_fair(wiki, ["gender"], targets={"gender": str(file)})
-    path.write_text(f'folder = "{wiki}"\n[target]\ngender = "uniform"\n', encoding="utf-8")
-    with pytest.raises(FormatError, match="'target'.*'targets'"):
-        QrConfiguration.read(path)

@@ -21,8 +21,6 @@ pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for thi
 pytest.importorskip("openai")
 pytest.importorskip("matplotlib")
 
-pytestmark = pytest.mark.slow
-
 CONFIG = """
 folder = "{folder}"
 attributes = ["gender", "geography"]
@@ -92,6 +90,7 @@ def paid(folder):
     return qr_world.paid(folder / "ledger.sqlite") if (folder / "ledger.sqlite").exists() else []
 
 
+@pytest.mark.nightly
 def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
     config, gate = tmp_path / "study.toml", Gate()
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -147,6 +146,7 @@ def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
 SMALL = CONFIG.replace('["gender", "geography"]', '["gender"]').replace("[1, 10]", "[1, 2]")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("executor", ["processes", "dask"])
 def test_studies_killed_beside_their_workers_end_as_serial_ones(wiki, tmp_path, executor):
     if executor == "dask":
@@ -185,6 +185,7 @@ def test_studies_killed_beside_their_workers_end_as_serial_ones(wiki, tmp_path, 
     assert qr_world.differences(one, two) == []
 
 
+@pytest.mark.nightly
 def test_two_commands_on_one_folder_pay_each_prompt_once(wiki, tmp_path):
     config = tmp_path / "study.toml"
     with serving(Gate()) as server:
@@ -199,6 +200,7 @@ def test_two_commands_on_one_folder_pay_each_prompt_once(wiki, tmp_path):
     assert qr_world.differences(alone, shared) == []
 
 
+@pytest.mark.nightly
 def test_twenty_kills_at_random_points(wiki, tmp_path):
     rng, config, killed = random.Random(1), tmp_path / "study.toml", tmp_path / "killed"
     gate = Gate()
@@ -262,6 +264,7 @@ print(len(found), flush=True)
 """
 
 
+@pytest.mark.slow
 def test_an_index_of_a_killed_process_is_never_used(tmp_path):
     place, begun = tmp_path / "indexes" / "index", tmp_path / "begun"
     command = [sys.executable, "-c", INDEXER, str(place), str(begun)]
@@ -276,6 +279,7 @@ def test_an_index_of_a_killed_process_is_never_used(tmp_path):
     assert not list(tmp_path.rglob("*.part.*"))  # and cleared away by who builds the index
 
 
+@pytest.mark.slow
 def test_two_processes_may_build_one_index(tmp_path):
     """One is in the middle of it when the other comes."""
     begun = [str(tmp_path / name) for name in ("one", "other")]

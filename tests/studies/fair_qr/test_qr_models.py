@@ -6,14 +6,14 @@ import warnings
 
 import pytest
 import qr_world
-from chat_server import error, serving
+from chat_server import serving
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("openai")
 
 from fairtk import hookimpl, plugins
 from fairtk.errors import DataWarning, ParameterError
-from fairtk.llm import KeywordRefiner, LLMError
+from fairtk.llm import KeywordRefiner
 from fairtk.llm.refinement import RefinementPrompt
 from fairtk.plugins.registry import PromptSpec
 
@@ -32,60 +32,18 @@ class ShortPrompt:
         return [PromptSpec("short", "test_qr_models:Short", "fewer words")]
 
 
-@pytest.mark.slow
-def test_a_study_with_a_server_that_refuses_max_tokens_then_temperature(gender, tmp_path, client):
-    def strict(prompt, count, body):
-        for name in ("max_tokens", "temperature"):
-            if name in body:
-                return error(400, f"Unsupported parameter: '{name}' is not supported.")
-        return qr_world.adds_a_term(prompt, count)
-
-    with serving(strict) as server:
-        model = client(server, concurrency=1)
-        with pytest.raises(LLMError, match="temperature=None"):
-            qr_world.study(gender, tmp_path / "strict", model, **ONLY).run()
-        assert len(server.requests) == 2  # each refusal is asked for once
-        server.requests.clear()
-        model = client(server, concurrency=1, temperature=None)
-        study = qr_world.study(gender, tmp_path / "strict", model, **ONLY)
-        with pytest.warns(DataWarning, match="max_completion_tokens"):
-            results = study.run()
-        asked = [body for _, body, _ in server.requests]
-        paid = len(qr_world.paid(tmp_path / "strict" / "ledger.sqlite"))
-        assert len(asked) == 1 + paid and "max_completion_tokens" in asked[-1]
-        # a new process asks nothing, and has the same
-        again = qr_world.study(
-            gender, tmp_path / "strict", client(server, temperature=None), **ONLY
-        ).run()
-        assert len(server.requests) == len(asked)
-    assert results.missing.empty and results.table.equals(again.table)
-    with serving(qr_world.adds_a_term) as server:
-        plain = qr_world.study(gender, tmp_path / "plain", client(server), **ONLY).run()
-    assert plain.per_query.equals(results.per_query)
-
-
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    "answer",
     [
-        ("zot zotzot", None),  # the same for all topics: the loop ends, the first list stays
-        ("महिला, निर्देशक", None),  # words that no document has
-        ("", "the answer is empty"),
-        ("I cannot help with that.", "refused"),
+        "zot zotzot",  # the same for all topics: the loop ends, the first list stays
+        "महिला, निर्देशक",  # words that no document has
     ],
 )
-def test_odd_models(gender, tmp_path, client, answer, reason):
-    with serving(lambda *_: answer) as server:
-        study = qr_world.study(gender, tmp_path, client(server), **ONLY)
-        with warnings.catch_warnings(record=True) as heard:
-            warnings.simplefilter("always")
-            results = study.run()
-    row = results.table.set_index("system").loc["fair-qr"]
-    if reason is None:
-        assert row["missing"] == 0
-    else:
-        assert row["missing"] > 0 and row["nDCG"] < results.table["nDCG"].iloc[0]
-        assert results.missing["reason"].str.contains(reason).all()
-        assert any("have no result" in str(w.message) for w in heard)
+def test_answers_that_help_no_topic(gender, tmp_path, client, answer):
+    with serving(lambda *_: answer) as server, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        results = qr_world.study(gender, tmp_path, client(server), **ONLY).run()
+    assert results.table.set_index("system").loc["fair-qr", "missing"] == 0
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from fairtk.cli.options import engine_options
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
 from fairtk.studies.fair_qr import QrConfiguration
 from fairtk.studies.fair_rag import RagConfiguration, RagSettings, RagStudy, read_tasks
-from fairtk.studies.fair_rag.settings import make_generator, make_retriever
+from fairtk.studies.fair_rag.settings import make_retriever
 
 
 def test_the_defaults_are_the_paper():
@@ -26,23 +26,17 @@ def test_names_tell_settings_apart():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    "given",
     [
-        ({"alphas": (1, 2, 1.0)}, "alpha 1 is given twice"),
-        ({"alphas": ()}, "alphas must be a list"),
-        ({"alphas": (-1,)}, "numbers from 0"),
-        ({"alphas": (float("nan"),)}, "numbers from 0"),
-        ({"n_samples": 0}, "n_samples"),
-        ({"cutoff": 2.5}, "cutoff"),
-        ({"limit": 0}, "limit"),
-        ({"labels": "mine"}, "labels must be one of"),
-        ({"grades": "all"}, "grades must be one of"),
-        ({"eu_over": "all"}, "eu_over must be one of"),
-        ({"truncation": "fair-rag"}, "truncation must be one of .*'published'"),
+        {"alphas": ()},
+        {"alphas": (float("nan"),)},
+        {"n_samples": 0},
+        {"limit": 0},
+        {"truncation": "fair-rag"},  # its name in prompts
     ],
 )
-def test_settings_out_of_range(given, said):
-    with pytest.raises(ParameterError, match=said):
+def test_settings_out_of_range(given):
+    with pytest.raises(ParameterError, match=next(iter(given))):
         RagSettings(**given)
 
 
@@ -95,50 +89,38 @@ def test_a_file_says_all(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "place"),
     [
-        ("folder = 'a'\ncutof = 3", "unknown key 'cutof'.*cutoff"),
-        ("folder = 'a'\ndatasets = ['lamp/4/dev']", "either 'folder'"),
-        ("seed = 3", "either 'folder'"),
-        ("folder = 'a'\ntasks = '4'", "'tasks' must be a list of numbers"),
-        ("folder = 'a'\nalphas = [1, 1]", "alpha 1 is given twice"),
-        ("folder = 'a'\n[engine]\nworker = 2", r"unknown key 'worker' in \[engine\].*workers"),
-        ("folder = 'a'\noptions = 3", r"'options' must be a table"),
-        ("folder = 'a'\n[engine]\nworkers = '2'", "'workers' must be an integer, 0 or above"),
-        ("folder = 'a'\n[engine]\nexecutor = 2", "'executor' must be a text; found 2"),
-        ("folder = [", "not TOML"),
-        ("folder = 'a'\nseed = " + "9" * 5000, "not TOML .*4300 digits"),
-        ("folder = 'a'\nalphas = " + "[" * 5000 + "]" * 5000, "nest too deep"),
-        ("folder = 'a'\noptions" + ".a" * 600 + " = 1", "nest too deep"),
-        ("folder = 'a'\nalphas = " + "{a=" * 5000 + "1" + "}" * 5000, "nest too deep"),
+        ("tasks = '4'", "'tasks'"),
+        ("[engine]\nworker = 2", r"'worker' in \[engine\].*workers"),
+        ("seed = " + "9" * 5000, "not TOML"),
+        ("alphas = " + "[" * 5000 + "]" * 5000, "nest too deep"),
+        ("options" + ".a" * 600 + " = 1", "nest too deep"),
     ],
 )
-def test_files_that_are_wrong(tmp_path, text, said):
-    path = written(tmp_path, text)
-    with pytest.raises(FormatError, match=said) as error:
+def test_files_that_are_wrong(tmp_path, text, place):
+    path = written(tmp_path, f"folder = 'a'\n{text}")
+    with pytest.raises(FormatError, match=place) as error:
         RagConfiguration.read(path)
     assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("owner", "line", "message"),
+    ("owner", "line", "place"),
     [
-        ("t5:x", "num_beems = 3", "'t5:x': unknown setting of .* 'num_beems'.*'num_beams'"),
-        ("t5:x", "dtype = 3", "HuggingFaceSeq2Seq: dtype must be a text; found 3"),
-        ("openai:m", "base_url = 3", "OpenAICompatible: base_url must be a text, .*; found 3"),
-        ("t5:y", "dtype = 'auto'", "unknown retriever or generator .* 't5:y'; did you mean 't5:x'"),
-        ("bm25", "k3 = 1", "'bm25' has no option 'k3'; known: b, epsilon, k1"),
-        ("bm25", "k1 = 'x'", "k1 must be at least 0; found 'x'"),
+        ("t5:x", "num_beems = 3", "'t5:x': .*'num_beems'.*'num_beams'"),
+        ("t5:x", "dtype = 3", "dtype .*found 3"),
+        ("t5:y", "dtype = 'auto'", "'t5:y'.*'t5:x'"),
+        ("bm25", "k3 = 1", "'bm25' .*'k3'"),
         ("bm25", "[[options.bm25]]", "bm25"),
-        ("contriever", "modle = 'x'", "has no option 'modle'; did you mean 'model'"),
-        ("contriever", "model = 3", "'contriever': expected str, .*not int"),
+        ("contriever", "model = 3", "'contriever'"),
     ],
 )
-def test_options_that_are_wrong(tmp_path, owner, line, message):
+def test_options_that_are_wrong(tmp_path, owner, line, place):
     models = "retrievers = ['bm25', 'contriever']\ngenerators = ['t5:x', 'openai:m']\n"
     table = line if line.startswith("[[") else f"[options.{owner!r}]\n{line}"
     path = written(tmp_path, f"datasets = ['lamp/4/dev']\n{models}{table}")
-    with pytest.raises(FormatError, match=message) as error:
+    with pytest.raises(FormatError, match=place) as error:
         RagStudy.of(RagConfiguration.read(path))
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
@@ -155,26 +137,13 @@ def test_sources(tmp_path):
     assert QrConfiguration.of("trec-fair/2022/eval").data == {"dataset": "trec-fair/2022/eval"}
 
 
-def test_tasks_of_folders_and_ids(tmp_path):
-    with pytest.raises(InputError, match=r"which of LaMP.s tasks.*numbers=\[4\]"):
-        read_tasks(tmp_path)
+def test_tasks_and_models_that_do_not_go_together(tmp_path):
     with pytest.raises(InputError):
         read_tasks("lamp/4/dev", (4,))
-    with pytest.raises(NotFoundError):
-        read_tasks("lamp/4/deev")
     with pytest.raises(ParameterError):
         read_tasks(tmp_path, (4, 4))
-
-
-def test_retrievers_and_generators_by_name():
-    with pytest.raises(NotFoundError, match="'bm25'"):
-        make_retriever("bm52")
     with pytest.raises(ParameterError):
         make_retriever("bm25:x")
-    with pytest.raises(NotFoundError, match="generator"):
-        make_generator("gpt:4")
-    with pytest.raises(ParameterError):
-        make_generator("t5")
 
 
 def test_what_is_made_has_short_names(tmp_path):

@@ -7,7 +7,6 @@ import pytest
 from fairtk import Candidates, FlanT5, Generator, demo
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, ParameterError
-from fairtk.studies.fair_rag import make_generator
 from fairtk.studies.fair_rag.labels import (
     Labeled,
     Score,
@@ -187,10 +186,3 @@ def test_flipped_labels_of_two_generators():
     # 3 of 4 equal; by chance 1/2 * 1/4 + 1/2 * 3/4 = 1/2: kappa (3/4 - 1/2) / (1/2)
     expected = ["LaMP-4", "t5", "t5-bfloat16", 4, 1, 0.75, 0.5]
     assert table.to_numpy().tolist() == [expected]
-
-
-def test_a_dtype_is_part_of_a_generators_name():
-    made = make_generator(f"t5-bfloat16:{demo.model_folder()}")(2, 5)
-    assert made.backend.dtype == "bfloat16"
-    with pytest.raises(ParameterError, match="dtype"):
-        make_generator(f"t5-float8:{demo.model_folder()}")(2, 5)

@@ -16,9 +16,9 @@ import pytest
 from fairtk import demo
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
-# sizes that the gate has time for; by hand FAIRTK_KILLS=10
+# larger numbers are for manual runs, e.g. FAIRTK_KILLS=10
 KILLS = int(os.environ.get("FAIRTK_KILLS", "3"))
 QUERIES = os.environ.get("FAIRTK_KILL_QUERIES", "10")
 SAMPLES = os.environ.get("FAIRTK_KILL_SAMPLES", "10")
