@@ -95,6 +95,9 @@ def test_digits_behind_the_point(runs, fairtk, form):
     assert both[0] == both[1]  # data keep all
 
 
+COMMANDS = [point.command for point in cli.entry_points if point.name == "fairtk"]
+
+
 class TestEveryCommand:
     @pytest.mark.parametrize("name", COMMANDS)
     def test_a_mistyped_option_is_wrong_input(self, fairtk, name):
