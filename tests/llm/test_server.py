@@ -506,7 +506,7 @@ def test_waits_end_with_the_work():
         ("the temperature of the Arctic must not be asked for", None),
         ("the prompt on 'temperature' was flagged", None),
         # the value is wrong, and the parameter is taken
-        ("'max_tokens' or 'max_completion_tokens' is too large: 256", None),
+        ("'max_tokens' is too large: 256 must be below 128", None),
     ],
 )
 def test_words_of_a_prompt_are_no_parameters(text, refused):

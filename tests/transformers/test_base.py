@@ -4,8 +4,10 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
-from fairtk import BM25Scorer, FairSampler, PerSample
+from fairtk import BM25Scorer, Candidates, FairSampler, PerSample, PlackettLuceExposure
+from fairtk.credit import Subsets
 from fairtk.errors import ColumnError
+from fairtk.transformers import EachDocument
 from fairtk.transformers.base import FairTransformer
 
 
@@ -28,6 +30,25 @@ def test_settings_that_are_transformers_are_stages():
     assert pt.inspect.subtransformers(Several(one, (), ("a", "b"))) == {"first": one}
     assert pt.inspect.subtransformers(Several("none")) == {}
     assert "Several" in pt.schematic.draw(Several("none", [Several("none")], ()))
+
+
+RANKED = ["qid", "docno", "score"]
+
+
+@pytest.mark.parametrize(
+    ("stage", "columns"),
+    [
+        (FairSampler(), RANKED),
+        (PlackettLuceExposure(), RANKED),
+        (EachDocument(), RANKED),
+        (Subsets(), RANKED),
+        (BM25Scorer(), ["qid", "query", "docno", "text"]),
+        (PerSample(FairSampler()), RANKED),
+        (Candidates("lamp/4/dev"), ["qid"]),
+    ],
+)
+def test_the_columns_that_a_stage_needs(stage, columns):
+    assert pt.inspect.transformer_inputs(stage) == [columns]
 
 
 @pytest.mark.parametrize("make", [BM25Scorer, lambda: PerSample(BM25Scorer())])

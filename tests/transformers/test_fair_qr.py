@@ -415,6 +415,8 @@ def test_bad_input():
         fair_qr()(topics(("1", "a"), ("1", "b")))
     with pytest.raises(InputError, match="qid '1'"):
         fair_qr()(topics(("1", None)))
+    with pytest.raises(ColumnError, match="FairQR"):
+        fair_qr()(topics().drop(columns="query"))
     with pytest.raises(ColumnError, match="qrels"):
         fair_qr(qrels=topics())
     with pytest.raises(InputError):
