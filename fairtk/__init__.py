@@ -18,14 +18,14 @@ _attribute, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of the front door; of one that is a room's alone, say which room's."""
+    """Return a public name; the error for a name of a subpackage names the subpackage."""
     try:
         return _attribute(name)
     except AttributeError as error:
         stubs = sorted(Path(__file__).parent.glob("*/__init__.pyi"))
-        rooms = [stub.parent.name for stub in stubs if f" as {name}\n" in stub.read_text("utf-8")]
+        homes = [stub.parent.name for stub in stubs if f" as {name}\n" in stub.read_text("utf-8")]
         raise AttributeError(
-            f"{error}; it is fairtk.{rooms[0]}.{name}" if rooms else error
+            f"{error}; it is fairtk.{homes[0]}.{name}" if homes else error
         ) from None
 
 
