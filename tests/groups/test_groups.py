@@ -106,6 +106,7 @@ def test_sorted_page_ids_take_a_short_way():
         (GENDER, {"unknown": None}, InputError, "row 4: the group is missing"),
         (GENDER, {"split": "half"}, ParameterError, "split must be 'count' or 'equal'"),
         (GENDER.assign(docno=None), {}, InputError, "row 0: docno is missing"),
+        (GENDER.assign(docno=1.0), {}, InputError, "docno .*astype"),
         (GENDER.iloc[:0], {"unknown": None}, InputError, "there are no levels"),
     ],
 )
@@ -367,18 +368,3 @@ def test_coverage_of_arguments_in_the_wrong_order():
 def test_the_unknown_level_joins_given_levels_first():
     groups = Groups.from_frame(GENDER, "gender", levels=["m", "f"])
     assert list(groups.levels) == [UNKNOWN, "m", "f"]
-
-
-@pytest.mark.parametrize(
-    ("docno", "message"),
-    [
-        (b"d1", r"docno must be text.*bytes"),
-        (1.0, r"astype\(int\)"),
-        (["d1"], r"in row 0 .*list"),
-        ("a\0", r"U\+0000"),
-    ],
-)
-def test_docnos_are_ids(docno, message):
-    frame = pd.DataFrame({"docno": pd.Series([docno], dtype=object), "group": ["x"]})
-    with pytest.raises(InputError, match=f"^Groups 'g': .*{message}"):
-        Groups.from_frame(frame, name="g")

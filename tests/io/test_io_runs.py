@@ -272,6 +272,7 @@ class TestParquet:
             ({"sample": [0, -1, 0]}, "row 1: sample must not be negative; found -1"),
             ({"docno": ["a", "a", "b"]}, "row 1: a document occurs twice .* in row 0 already"),
             ({"rank": [0, 1, 0]}, "row 1: ranks disagree with scores"),
+            ({"rank": [None] * 3}, "row 0: rank"),
             ({"rank": [0, 1.5, 0]}, "row 1: rank must be an integer"),
         ],
     )

@@ -13,7 +13,6 @@ from fairtk import EE_D, EE_L, EE_R
 from fairtk.errors import (
     ColumnError,
     DataWarning,
-    DuplicateError,
     InputError,
     ParameterError,
     UndefinedWarning,
@@ -182,48 +181,6 @@ def test_machine_user_needs_a_cutoff():
 def test_wrong_parameters(params, text):
     with pytest.raises(ParameterError, match=text):
         EE_D(**params)
-
-
-def frame(**columns):
-    base = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "score": [2.0, 1.0]}
-    base.update(columns)
-    return pd.DataFrame({k: v for k, v in base.items() if v is not None})
-
-
-@pytest.mark.parametrize(
-    ("run", "error", "text"),
-    [
-        (frame(score=None), ColumnError, r"missing: \['score'\]"),
-        (frame(doc_id=None), ColumnError, r"missing: \['docno'\]"),
-        (frame(score=[1.0, np.nan]), InputError, "score of qid 'q', docno 'b' is nan"),
-        (frame(score=[np.inf, 1.0]), InputError, "docno 'a' is inf"),
-        (frame(doc_id=["a", "a"]), DuplicateError, "twice in one ranking .*docno 'a'"),
-        (frame(sample=[0.5, 1.0]), ColumnError, "'sample' must be an integer"),
-        (frame(rank=[0, np.nan]), ColumnError, "'rank' must be an integer; found nan for qid"),
-        (frame(rank=[0.0, np.inf]), ColumnError, "'rank' must be an integer; found inf for qid"),
-        (
-            frame(sample=pd.Series([0, 10**400], dtype=object)),
-            ColumnError,
-            "'sample' must be below 2.62; found one of 1329",
-        ),
-        (frame(sample=[-1, 0]), ColumnError, "integer from 0; found -1"),
-        (frame(sample=[0, np.nan]), InputError, "mixed.*docno 'b'"),
-        (frame(rank=[1, 0]), InputError, "ranks disagree with scores.*docno 'a'"),
-        (frame(rank=[0, 0]), DuplicateError, "rank 0 occurs twice"),
-    ],
-)
-def test_bad_runs(run, error, text):
-    with pytest.raises(error, match=text):
-        value(EE_D @ 1, qrels_of({"a": 1, "b": 0}), run)
-
-
-def test_bad_labels():
-    run = run_of([["a"]])
-    twice = pd.concat([qrels_of({"a": 1}), qrels_of({"a": 0})])
-    with pytest.raises(DuplicateError, match="docno 'a'.*qid 'q'"):
-        value(EE_D @ 1, twice, run)
-    with pytest.raises(InputError, match="qid 'q'.*docno 'a'"):
-        value(EE_D @ 1, qrels_of({"a": np.nan, "b": 1.0}), run)
 
 
 def test_number_of_documents():
