@@ -7,6 +7,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from ir_frames import qrels_of, run_of, value
 from ir_measures import calc_aggregate, iter_calc
 
 from fairtk import EE_D, EE_L, EE_R
@@ -18,24 +19,6 @@ from fairtk.errors import (
     UndefinedWarning,
 )
 from fairtk.exposure.browsing import DCG, GERR, RBP, TREC
-
-
-def run_of(samples, qid="q"):
-    rows = [
-        (qid, doc, -float(rank), rank, sample)
-        for sample, ranking in enumerate(samples)
-        for rank, doc in enumerate(ranking)
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score", "rank", "sample"])
-
-
-def qrels_of(labels, qid="q"):
-    rows = [(qid, doc, label) for doc, label in labels.items()]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
-
-
-def value(measure, qrels, run):
-    return calc_aggregate([measure], qrels, run)[measure]
 
 
 def test_machine_user_by_hand():
