@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from ir_measures import calc_aggregate
+from small_frames import small_groups
 
 import fairtk
 from fairtk import EE_D, EE_R, FairSampler
@@ -142,9 +143,7 @@ def test_equal_utility():
 
 
 def test_awrf_and_ndcg_have_their_own_exposure():
-    groups = fairtk.Groups.from_frame(
-        pd.DataFrame({"docno": DOCS, "group": ["m", "n"] * 4}), name="g"
-    )
+    groups = small_groups(DOCS, ["m", "n"] * 4, "g")
     found = fairtk.frontier(
         QRELS, [run(1)], "AWRF@5", "E(nDCG@5)", alphas=[0, 3], groups=[groups],
         targets=["uniform"], resamples=10,

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from small_frames import small_groups
 
 import fairtk
 from fairtk.analysis.sensitivity import compared, judgments
@@ -104,9 +105,7 @@ def test_samples_and_gold_answers_keep_their_columns():
 
 
 def test_groups_targets_and_policies():
-    groups = fairtk.Groups.from_frame(
-        pd.DataFrame({"docno": list("abcy"), "group": ["m", "m", "n", "n"]}), name="g"
-    )
+    groups = small_groups("abcy", "mmnn", "g")
     found = fairtk.sensitivity(
         QRELS, RUNS, "AWRF@2", groups=[groups], targets=["uniform"], cutoffs=[1]
     )

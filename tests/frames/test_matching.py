@@ -8,8 +8,9 @@ import pyterrier as pt
 import pytest
 from click.testing import CliRunner
 from ir_measures import AP, RR, P, nDCG
+from small_frames import small_groups
 
-from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Experiment, Groups, Target, explain
+from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Experiment, Target, explain
 from fairtk.cli.group import cli
 from fairtk.errors import WARNINGS, UnmatchedWarning
 from fairtk.io import write_qrels
@@ -47,9 +48,7 @@ def by_experiment(measures, qrels, run):
     pt.Experiment([pt.Transformer.from_df(run)], topics, qrels, measures)
 
 
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "b", "q0/a"], "group": ["f", "m", "m"]}), name="kind"
-)
+GROUPS = small_groups(["a", "b", "q0/a"], "fmm", "kind")
 AWRF_1 = AWRF(groups=GROUPS, target=Target.uniform(GROUPS)) @ 1
 DOORS = {
     "calc": lambda m, qrels, run: ir_measures.calc(m, qrels, run),

@@ -4,6 +4,7 @@ import gzip
 
 import pandas as pd
 import pytest
+from small_frames import small_groups
 
 from fairtk.errors import FormatError, InputError
 from fairtk.groups import UNKNOWN, Groups, Target
@@ -24,7 +25,7 @@ SUFFIXES = ["tsv", "csv", "tsv.gz", "csv.gz", "parquet"]
         Groups.from_frame(FRAME, name="other", unknown="NA"),
         Groups.from_frame(FRAME, name="other", unknown=None, normalize=False),
         Groups.from_frame(FRAME.assign(weight=[1, 1, 2, 3, 7]), name="gender"),
-        Groups.from_frame(pd.DataFrame({"docno": [7, 5], "group": ["x", None]}), name="gender"),
+        small_groups([7, 5], ["x", None], "gender"),
     ],
     ids=["plain", "levels", "unknown", "raw", "weights", "page ids"],
 )
@@ -126,7 +127,7 @@ def test_a_parquet_row_is_named(tmp_path):
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_targets_come_back_equal(suffix, tmp_path):
     gender = Groups.from_frame(FRAME, name="gender")
-    region = Groups.from_frame(pd.DataFrame({"docno": ["d1"], "group": ["x"]}), name="region")
+    region = small_groups(["d1"], "x", "region")
     rows = [("q1", "f", 1 / 3), ("q1", "m", 2 / 3), ("02", "NA", 1.0)]
     single = Target.from_frame(pd.DataFrame(rows, columns=["qid", "group", "weight"]), gender)
     crossed = Target.uniform(gender * region)
@@ -157,7 +158,7 @@ def test_broken_targets_are_named_with_their_line(text, message, tmp_path):
 
 
 def test_other_formats_are_refused(tmp_path):
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name="g")
+    groups = small_groups("a", "x", "g")
     for write in (groups.write, Target.uniform(groups).write):
         for name in ("g.json", "g.jsonl.gz"):
             with pytest.raises(FormatError, match=f"{name}: .*written as .tsv, .csv or .parquet"):

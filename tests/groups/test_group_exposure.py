@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_frames import small_groups
 
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
@@ -19,9 +20,7 @@ from fairtk.groups.divergence import (
 
 def test_exposure_by_hand():
     # ranks 1 to 3 weigh 1, 1, 1/log2(3); d1 is f, d2 is half f and half m, dx has no row
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["d1", "d2", "d2"], "group": ["f", "f", "m"]}), name="gender"
-    )
+    groups = small_groups(["d1", "d2", "d2"], "ffm", "gender")
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "dx", "d2"], "score": [3.0, 2.0, 1.0]})
     rankings = Run(run, "test")
     third = 1 / np.log2(3)
@@ -64,7 +63,7 @@ def test_what_gets_no_attention_is_left_out():
     rankings = Run(run, "test")
     shown = shown_documents(rankings, np.array([1.0, 0.0]))
     assert shown.nnz == 1
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["d2"], "group": ["m"]}))
+    groups = small_groups(["d2"], "m")
     exposure = group_exposure(shown, groups.memberships(rankings.docnos))
     assert exposure.total().tolist() == [0]
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_frames import small_groups
 
 import fairtk
 from fairtk import Groups, Target
@@ -37,7 +38,7 @@ TWO = frame(
     ("1", 0, "a", 0, 3.0), ("1", 0, "c", 1, 1.0), ("1", 1, "b", 0, 1.0), ("1", 1, "c", 1, 1.0)
 )
 """Shares: a 3/4 and c 1/4; b and c 1/2 each. Means: a 3/8, b 1/4, c 3/8."""
-XYY = Groups.from_frame(pd.DataFrame({"docno": list("abc"), "group": list("xyy")}), name="side")
+XYY = small_groups("abc", "xyy")
 
 
 def value(measure, credit, qrels=ONE):
@@ -68,9 +69,7 @@ def test_by_hand():
 def test_the_gap_by_hand():
     # exposure: a 1/4, b 1/4, c 1/2 of two ranks
     assert value(CreditGap @ 2, TWO) == pytest.approx(1 / 64 + 0 + 1 / 64)
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]}), name="side"
-    )
+    groups = small_groups("ab", "xy")
     gap = (CreditGap(groups=groups) @ 2).per_group(TWO).set_index("group")["gap"]
     assert gap.to_dict() == pytest.approx({"x": 1 / 8, "y": 0.0, "@UNKNOWN": -1 / 8})
     # one rank: a 1/2, b 1/2 are shown, c never
@@ -224,7 +223,7 @@ def test_citations_where_nothing_is_cited_or_useful():
 
 
 def test_groups_without_documents():
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["z"], "group": ["x"]}), name="side")
+    groups = small_groups("z", "x")
     with pytest.warns(UndefinedWarning, match="'1'"):
         assert math.isnan(value(CreditGap(groups) @ 2, TWO))
     measure = AWRF(groups=groups, target=Target.uniform(groups, unknown=False), of="credit")
@@ -236,7 +235,7 @@ def test_groups_without_documents():
 
 
 def test_groups_of_documents_have_no_credit_measure_of_their_own():
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name="side")
+    groups = small_groups("a", "x")
     with pytest.raises(ParameterError, match="AE_D"):
         fairtk.ByGroup(AE_D, groups)
     assert fairtk.ByGroup(AE_D, groups, by="query").better == "lower"
@@ -304,7 +303,7 @@ def test_the_upper_bound_of_weights_that_are_not_normalized():
 def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():
     """Only d has a group; without credit and exposure of d, @UNKNOWN has all of both."""
     qrels = pd.DataFrame({"qid": ["1"], "docno": ["c"], "label": [1]})
-    side = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["x"]}), name="side")
+    side = small_groups("d", "x")
     beyond = frame(("1", 0, "c", 0, 2.0), ("1", 0, "d", 1, 0.0))
     left_out = frame(("1", 0, "c", 0, 2.0), ("1", 1, "d", 0, 0.0))
     for credit in (beyond, left_out):

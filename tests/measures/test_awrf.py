@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ir_measures import calc_aggregate, iter_calc, nDCG, parse_measure
+from ir_measures import iter_calc, nDCG, parse_measure
+from small_frames import small_groups, value
 from trec_worlds import groups_of, target_of
 
 import fairtk
@@ -22,10 +23,6 @@ def frames(ranking, relevant, qid="q"):
     run = pd.DataFrame({"query_id": qid, "doc_id": [str(d) for d in ranking]})
     qrels = pd.DataFrame({"query_id": qid, "doc_id": [str(d) for d in relevant]})
     return qrels.assign(relevance=1), run.assign(score=-np.arange(len(run), dtype=float))
-
-
-def value(measure, qrels, run):
-    return calc_aggregate([measure], qrels, run)[measure]
 
 
 @pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda c: f"{c['id']}-{c['tag']}")
@@ -60,10 +57,7 @@ def test_task_1(case):
 
 @pytest.fixture
 def gender():
-    rows = pd.DataFrame(
-        {"docno": ["a", "b", "c", "u"], "group": ["f", "m", "m", "@UNKNOWN"], "weight": 1.0}
-    )
-    return Groups.from_frame(rows, name="gender")
+    return small_groups("abcu", ["f", "m", "m", "@UNKNOWN"], "gender")
 
 
 def even(groups):
@@ -157,7 +151,7 @@ def test_names_and_files(gender, tmp_path):
 
 
 def test_bad_parameters(gender):
-    with pytest.raises(ParameterError, match="'by-gender'"):
+    with pytest.raises(ParameterError, match="'by-gendr.tsv'"):
         AWRF(groups="by-gendr.tsv")
     with pytest.raises(ParameterError, match="base.*'e'"):
         AWRF(base=1)
@@ -166,7 +160,7 @@ def test_bad_parameters(gender):
         value(AWRF @ 5, qrels, run)
     with pytest.raises(ParameterError):
         value(AWRF(groups=gender) @ 5, qrels, run)
-    other = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["EU"]}), name="region")
+    other = small_groups("a", ["EU"], "region")
     with pytest.raises(InputError, match="EU|region"):
         AWRF(groups=gender, target=Target.uniform(other))
 
@@ -211,8 +205,7 @@ def test_paths_and_frames_as_groups(tmp_path):
 
 def test_a_browsing_model_that_stops_at_useful_documents_reads_the_labels():
     qrels, run = frames(["a", "b"], ["a"])
-    members = pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]})
-    groups = Groups.from_frame(members, name="gender")
+    groups = small_groups("ab", "fm")
     measure = AWRF(groups=groups, target=Target.uniform(groups), browsing="GERR(p=0.5,u=0.5)")
     # a has attention 1, b p (1 - u) = 1/4: shares 4/5 and 1/5, the middle to the target 13/20, 7/20
     jsd = (

@@ -6,9 +6,10 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, P, calc_aggregate, iter_calc, nDCG, parse_measure
+from small_frames import small_groups
 
 import fairtk
-from fairtk import EE_D, EE_R, EU, E, Groups
+from fairtk import EE_D, EE_R, EU, E
 from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
 from fairtk.measures import ByGroup, parse
 
@@ -16,9 +17,7 @@ QRELS = pd.DataFrame({"query_id": "q1", "doc_id": ["a", "b", "c", "d"], "relevan
 RUN = pd.DataFrame(
     {"query_id": "q1", "doc_id": ["c", "a", "b", "d"], "score": [4.0, 3.0, 2.0, 1.0]}
 )
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "b", "c", "d"], "group": ["f", "m", "m", "m"]}), name="gender"
-)
+GROUPS = small_groups("abcd", "fmmm", "gender")
 
 
 def value(measure, qrels=QRELS, run=RUN):
@@ -78,9 +77,7 @@ def test_a_missing_query_is_nan():
 def test_groups_of_queries():
     qrels = pd.concat([QRELS.assign(query_id=q) for q in ("q1", "q2", "q3")])
     run = pd.concat([RUN.assign(query_id="q1"), RUN.assign(query_id="q2", score=-RUN.score)])
-    queries = Groups.from_frame(
-        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["short", "long", "long"]})
-    )
+    queries = small_groups(["q1", "q2", "q3"], ["short", "long", "long"])
     measure = ByGroup(RR, queries, by="query")
     # RR: q1 1/2; q2 (order d, b, a, c) 1; q3 is missing: 0. Means: short 1/2, long 1/2
     frame = measure.per_group(qrels, run).set_index("group")
@@ -95,9 +92,7 @@ def test_every_aggregate_compares_groups_of_queries():
     qrels = pd.concat([QRELS.assign(query_id=q) for q in ("q1", "q2", "q3")])
     run = pd.concat([RUN.assign(query_id=q) for q in ("q1", "q2", "q3")])
     run.loc[run["query_id"] == "q2", "score"] *= -1
-    queries = Groups.from_frame(
-        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["short", "long", "long"]})
-    )
+    queries = small_groups(["q1", "q2", "q3"], ["short", "long", "long"])
     # RR: q1 1/2; q2 1; q3 1/2. Means: short 1/2, long 3/4
     measure = ByGroup(RR, queries, by="query")
     assert calc_aggregate([measure], qrels, run)[measure] == 0.25
@@ -113,7 +108,7 @@ def test_every_aggregate_compares_groups_of_queries():
 
 
 def test_pyterrier_averages_so_groups_of_queries_are_nan_there():
-    queries = Groups.from_frame(pd.DataFrame({"docno": ["q1"], "group": ["short"]}))
+    queries = small_groups(["q1"], ["short"])
     topics = pd.DataFrame({"qid": ["q1"], "query": ["x"]})
     renamed = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
     run = RUN.rename(columns=renamed).assign(rank=range(4), query="x")
@@ -138,9 +133,7 @@ def test_forms():
 
 
 def test_the_unknown_level_is_no_group_unless_asked_for():
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", None]}), name="side"
-    )
+    groups = small_groups("abc", ["x", "y", None])
     qrels = pd.DataFrame({"qid": "1", "docno": ["a", "b", "c"], "label": [1, 1, 1]})
     run = pd.DataFrame({"qid": "1", "docno": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]})
     # reciprocal ranks: x 1, y 1/2, unknown 1/3
@@ -152,9 +145,7 @@ def test_the_unknown_level_is_no_group_unless_asked_for():
     assert every.per_group(qrels, run)["group"].tolist() == ["@UNKNOWN", "x", "y"]
     assert "unknown='group'" in repr(every) and "unknown" not in repr(plain)
     # of queries, too: RR is 1 for q1 and 1/2 for q2; the group of q3, with 1/3, is not known
-    of_queries = Groups.from_frame(
-        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["x", "y", None]}), name="kind"
-    )
+    of_queries = small_groups(["q1", "q2", "q3"], ["x", "y", None], "kind")
     labels = pd.DataFrame({"qid": ["q1", "q2", "q3"], "docno": ["a", "b", "c"], "label": 1})
     runs = pd.concat([run.assign(qid=qid) for qid in ("q1", "q2", "q3")])
     for unknown, value in (("leave-out", 1 - 1 / 2), ("group", 1 - 1 / 3)):
@@ -165,7 +156,7 @@ def test_the_unknown_level_is_no_group_unless_asked_for():
 def test_a_ratio_is_of_values_above_zero():
     # 2 - error: -1 for x and -3 for y, whose ratio was 3, in a range of [0, 1]
     qids = ["q1", "q2"]
-    groups = Groups.from_frame(pd.DataFrame({"docno": qids, "group": ["x", "y"]}), name="kind")
+    groups = small_groups(qids, "xy", "kind")
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1, "gold_answer": "0"})
     run = pd.DataFrame({"qid": qids, "docno": "a", "score": 1.0, "qanswer": ["3", "5"]})
     measure = ByGroup(EU(utility="mae", upper_bound=2), groups, by="query", compare="ratio")

@@ -5,20 +5,15 @@ import warnings
 import ir_measures
 import pandas as pd
 import pytest
+from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, Groups, Target
+from fairtk import AWRF, Target
 from fairtk.errors import DataWarning
 from fairtk.groups.groups import empty_levels, unreachable
 
-GENDER = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "b", "c", "u"], "group": ["f", "m", "m", None]}),
-    name="gender",
-    levels=["@UNKNOWN", "f", "m", "NB"],
-)
-PLACE = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "a", "b", "c"], "group": ["x", "y", "x", "y"]}), name="place"
-)
+GENDER = small_groups("abcu", ["f", "m", "m", None], "gender", levels=["@UNKNOWN", "f", "m", "NB"])
+PLACE = small_groups("aabc", "xyxy", "place")
 RUN = pd.DataFrame(
     {
         "qid": ["q", "q", "q", "r", "r", "r"],

@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
-from ir_frames import run_of
 from ir_measures import (
     AP,
     RR,
@@ -18,8 +17,9 @@ from ir_measures import (
     nDCG,
     parse_measure,
 )
+from small_frames import run_of, small_groups
 
-from fairtk import EE_D, E, Groups
+from fairtk import EE_D, E
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, UndefinedWarning
 from fairtk.measures import ByGroup, parse
 
@@ -159,6 +159,6 @@ def test_fractional_labels(measure):
 
 
 def test_documents_of_groups_lose_their_ranks_inside_an_expectation():
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["g"]}))
+    groups = small_groups("a", "g")
     with pytest.raises(ParameterError, match="EE_D@1"):
         ByGroup(E(EE_D @ 1), groups)

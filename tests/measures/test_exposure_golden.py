@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ir_frames import qrels_of, run_of
 from ir_measures import calc_aggregate
+from small_frames import qrels_of, run_of
 
 from fairtk import EE_D, EE_L, EE_R
 from fairtk.errors import UndefinedWarning

@@ -7,8 +7,8 @@ import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_frames import qrels_of, run_of, value
 from ir_measures import calc_aggregate, iter_calc
+from small_frames import qrels_of, run_of, value
 
 from fairtk import EE_D, EE_L, EE_R
 from fairtk.errors import (

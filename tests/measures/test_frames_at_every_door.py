@@ -6,9 +6,10 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, Judged, P, nDCG
+from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, Groups, OracleSampler, Target
+from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, OracleSampler, Target
 from fairtk.errors import ColumnError, DuplicateError, InputError
 from fairtk.frames import ours
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
@@ -30,9 +31,7 @@ RUN = pd.DataFrame(
     }
 )
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"]})
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": ["7", "8", "9"], "group": ["f", "m", "m"]}), name="gender"
-)
+GROUPS = small_groups("789", "fmm", "gender")
 HALF = Target.uniform(GROUPS)
 MEASURES = [
     EE_D @ 2,
@@ -184,9 +183,10 @@ READERS = {
 @EVERY_BAD_QRELS
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 def test_all_who_read_qrels_refuse_the_same(reader, case):
-    before = QRELS.copy()
+    before = QRELS.copy(), RUN.copy()
     reader(QRELS)
-    pd.testing.assert_frame_equal(QRELS, before)
+    pd.testing.assert_frame_equal(QRELS, before[0])
+    pd.testing.assert_frame_equal(RUN, before[1])
     reader(QRELS.astype({**WHOLE, "label": "Float64"}))
     qrels, error, place = case
     with pytest.raises(error, match=place):

@@ -6,6 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, nDCG
+from small_frames import small_groups
 
 import fairtk
 from fairtk import (
@@ -16,7 +17,6 @@ from fairtk import (
     ByGroup,
     E,
     FairSampler,
-    Groups,
     PlackettLuceExposure,
     Target,
     nDCG_AWRF,
@@ -38,9 +38,7 @@ RUN = pd.DataFrame(
 QRELS = RUN[["qid", "docno"]].assign(label=(RNG.random(3 * N) < 0.3).astype(int))
 TOPICS = RUN[["qid", "query"]].drop_duplicates()
 SAMPLED = FairSampler(alpha=2, n_samples=5_000)(RUN)
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": [f"d{i}" for i in range(N)], "group": list("abc") * 4}), name="thirds"
-)
+GROUPS = small_groups([f"d{i}" for i in range(N)], "abc" * 4, "thirds")
 TARGET = Target.uniform(GROUPS)
 PAIR = {"groups": GROUPS, "target": TARGET}
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ir_frames import qrels_of, run_of
 from ir_measures import calc_aggregate, iter_calc, parse_measure
+from small_frames import qrels_of, run_of, small_groups
 from trec_worlds import groups_of, target_of
 
 from fairtk import EE_D, EE_L, EE_R, Groups, Target
@@ -71,8 +71,7 @@ def test_expeval(case):
 
 @pytest.fixture
 def gender():
-    rows = pd.DataFrame({"docno": ["a", "b", "c"], "group": ["f", "m", "m"]})
-    return Groups.from_frame(rows, name="gender", unknown=None)
+    return small_groups("abc", "fmm", "gender", unknown=None)
 
 
 def test_by_hand(gender):
@@ -132,7 +131,7 @@ def test_forms(gender):
 def test_undefined_alike_whatever_is_measured_with_it():
     """EE_D has a value without a target and shares its computation with the others."""
     qrels, run = qrels_of({"a": 1, "b": 0}), run_of([["a", "b"]])
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]}), "gender")
+    groups = small_groups("ab", "fm", "gender")
     with pytest.raises(ParameterError, match="EE_L"):
         calc_aggregate([EE_D(groups=groups) @ 2, EE_L(groups=groups) @ 2], qrels, run)
     other = pd.DataFrame({"qid": ["other"], "group": ["f"], "weight": [1.0]})

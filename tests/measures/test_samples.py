@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, RR, P, ScoredDoc, nDCG
+from small_frames import small_groups
 
-from fairtk import EE_D, EE_R, E, Groups
+from fairtk import EE_D, EE_R, E
 from fairtk.errors import DuplicateError, InputError
 from fairtk.frames import Run
 from fairtk.measures import ByGroup, as_frame
@@ -17,7 +18,7 @@ from fairtk.measures.provider import refuse_samples
 
 QRELS = pd.DataFrame({"qid": ["q", "q", "r"], "docno": ["a", "b", "a"], "label": [1, 0, 1]})
 TOPICS = pd.DataFrame({"qid": ["q", "r"], "query": ["x", "y"]})
-GROUPS = Groups.from_frame(pd.DataFrame({"docno": ["a", "b"], "group": ["g", "h"]}), name="k")
+GROUPS = small_groups("ab", "gh", "k")
 NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 THEIRS = QRELS.rename(columns=NAMES)
 SAVED = r"fairtk\.io\.read_run.*save_format=fairtk\.io\.save_format.*fairtk\.Experiment"
@@ -82,9 +83,7 @@ DOORS = {
     "frame": lambda m, run: pt.Experiment([run], TOPICS, QRELS, [m]),
     "Product": lambda m, run: ir_measures.calc_aggregate([m * (EE_R @ 2)], QRELS, run),
     "ByGroup": lambda m, run: ByGroup(m, GROUPS).per_group(QRELS, run),
-    "by query": lambda m, run: ByGroup(
-        m, Groups.from_frame(pd.DataFrame({"docno": ["q"], "group": ["g"]})), by="query"
-    ).per_group(QRELS, run),
+    "by query": lambda m, run: ByGroup(m, small_groups("q", "g"), by="query").per_group(QRELS, run),
 }
 
 

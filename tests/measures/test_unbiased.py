@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_frames import qrels_of, run_of, value
+from small_frames import qrels_of, run_of, small_groups, value
 
-from fairtk import EE_D, EE_L, EE_R, Groups, Target
+from fairtk import EE_D, EE_L, EE_R, Target
 from fairtk.errors import InputError, ParameterError
 
 LABELS = {"a": 1, "b": 0, "c": 2, "d": 0, "e": 0}
@@ -43,8 +43,7 @@ def test_it_is_the_mean_over_pairs_of_samples(seed, n_samples, browsing, grouped
     rankings = [list(generator.permutation(list(LABELS))[:3]) for _ in range(n_samples)]
     options = {"browsing": browsing, "normalize": False}
     if grouped:
-        members = pd.DataFrame({"docno": list("abcde"), "group": list("xxyyz")})
-        groups = Groups.from_frame(members, name="letters")
+        groups = small_groups("abcde", "xxyyz")
         target = Target.uniform(groups)
         options |= {"groups": groups}
     plain, unbiased = EE_D(**options) @ 3, EE_D(estimator="unbiased", **options) @ 3

@@ -1,7 +1,15 @@
-"""Small runs and labels with the column names of ir_measures, and the value of a measure."""
+"""Small groups, and runs and labels with the column names of ir_measures."""
 
 import pandas as pd
 from ir_measures import calc_aggregate
+
+from fairtk.groups import Groups
+
+
+def small_groups(docnos, groups, name="side", **options):
+    """Return groups of documents, each with the group at the same index."""
+    frame = pd.DataFrame({"docno": list(docnos), "group": list(groups)})
+    return Groups.from_frame(frame, name, **options)
 
 
 def run_of(samples, qid="q"):
