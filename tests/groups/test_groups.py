@@ -302,27 +302,6 @@ def test_policies_of_crossed_attributes():
         crossed.memberships(["d1"], "bounds")
 
 
-def test_coverage():
-    groups = Groups.from_frame(GENDER, name="gender")
-    run = pd.DataFrame(
-        {
-            "qid": ["b", "b", "b", "a"],
-            "docno": ["d1", "d4", "no", "no"],
-            "score": [3.0, 2.0, 1.0, 1.0],
-        }
-    )
-    got = groups.coverage(run)
-    assert got["qid"].tolist() == ["b", "a"]
-    assert got["retrieved"].tolist() == [3, 1]
-    assert got["with_row"].tolist() == [2, 0]
-    assert got["with_label"].tolist() == [1, 0]
-    assert got["label_share"].tolist() == pytest.approx([1 / 3, 0])
-    assert groups.coverage(run, 1)["label_share"].tolist() == [1, 0]
-    assert groups.coverage(run.iloc[:0]).columns.tolist() == got.columns.tolist()
-    crossed = groups * Groups.from_frame(REGION, name="region")
-    assert crossed.coverage(run)["with_label"].tolist() == [1, 0]
-
-
 class Page(NamedTuple):
     doc_id: str
     gender: list

@@ -34,7 +34,10 @@ def test_groups_that_are_shown_and_absent():
     # q: f and m of f, m, NB; r: m alone, since the unknown is not a known group
     assert found["groups_shown"].to_dict() == {"q": 2, "r": 1}
     assert found["groups_absent"].to_dict() == {"q": 1, "r": 2}
+    assert found["retrieved"].to_dict() == {"q": 3, "r": 3}
+    assert found["with_row"].to_dict() == {"q": 3, "r": 2}  # u has one, of the unknown level
     assert found["with_label"].to_dict() == {"q": 3, "r": 1}
+    assert found["label_share"].to_dict() == pytest.approx({"q": 1, "r": 1 / 3})
     at_1 = fairtk.coverage(GENDER, RUN, cutoff=1).set_index("qid")
     assert at_1["groups_shown"].to_dict() == {"q": 1, "r": 1}
     pd.testing.assert_frame_equal(found.reset_index(), GENDER.coverage(RUN))
@@ -45,6 +48,7 @@ def test_crossed_groups():
     # q: f x, f y, m x, m y; r: m x; of three known genders and two places
     assert found["groups_shown"].to_dict() == {"q": 4, "r": 1}
     assert found["groups_absent"].to_dict() == {"q": 2, "r": 5}
+    assert found["with_label"].to_dict() == {"q": 3, "r": 1}
 
 
 def test_an_empty_run():

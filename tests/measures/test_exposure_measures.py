@@ -146,6 +146,7 @@ def test_machine_user_needs_a_cutoff():
     ("params", "text"),
     [
         ({"cutoff": 0}, "cutoff must be at least 1; found 0"),
+        ({"cutoff": 10**20}, "cutoff must be at most"),
         ({"cutoff": 2.5}, "cutoff must be of type int"),
         ({"bounds": "exactly"}, r"bounds must be one of 'paper', 'exact'; .* mean 'exact'"),
         ({"browsing": "RPB(p=0.5)"}, "did you mean 'RBP'"),
