@@ -25,7 +25,6 @@ QRELS = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"], "relevance":
 
 
 def value(measure, run=RUN):
-    run = run.rename(columns={"qid": "query_id", "docno": "doc_id"})
     return ir_measures.calc_aggregate([measure], QRELS, run)[measure]
 
 

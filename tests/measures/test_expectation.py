@@ -105,9 +105,9 @@ def test_a_sum_over_queries_stays_a_sum():
     measure = E(NumRet)
     assert calc_aggregate([measure], QRELS, run)[measure] == 2.5
     assert ir_measures.calc([measure], QRELS, run).aggregated[measure] == 2.5
-    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
     topics = pd.DataFrame({"qid": ["q", "q2"], "query": "x"})
-    arguments = [run.rename(columns=names)], topics, QRELS.rename(columns=names)
+    ours, labels = map(pt.model.from_ir_measures, (run, QRELS))
+    arguments = [ours], topics, labels
     with pytest.warns(DataWarning, match="'NumRet'"):
         pt.Experiment(*arguments, [measure])
     # means are the measure's own

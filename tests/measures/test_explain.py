@@ -23,8 +23,6 @@ from fairtk.errors import (
 from fairtk.exposure.browsing import BrowsingModel
 from fairtk.measures import nDCG_AWRF
 
-NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
-
 
 def run_of(rankings):
     """Return a run: for each qid the documents in order, or a list of such for samples."""
@@ -48,10 +46,7 @@ HALF = Target.population({"f": 1, "m": 1}, GENDER)
 
 
 def mean_of(measure, run, qrels):
-    found = ir_measures.calc_aggregate(
-        [measure], qrels.rename(columns=NAMES), run.rename(columns=NAMES)
-    )
-    return found[measure]
+    return ir_measures.calc_aggregate([measure], qrels, run)[measure]
 
 
 def check_sums(explanation):

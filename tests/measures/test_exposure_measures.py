@@ -197,10 +197,9 @@ def test_systems_that_differ_in_n_are_warned_about():
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
-    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
     topics = pd.DataFrame({"qid": ["q"], "query": ["x"]})
-    qrels = qrels_of({"a": 1, "b": 0}).rename(columns=names)
-    one, other = (run_of([docs]).rename(columns=names) for docs in (["a"], ["a", "x"]))
+    frames = qrels_of({"a": 1, "b": 0}), run_of(["a"]), run_of(["ax"])
+    qrels, one, other = map(pt.model.from_ir_measures, frames)
     measures = [EE_D @ 2, EE_R @ 2]
     with pytest.warns(DataWarning, match="'q'"):
         pt.Experiment([one, other], topics, qrels, measures)
