@@ -182,16 +182,22 @@ def test_ties_below_the_cutoff_are_a_note():
 
 
 def test_samples_of_unequal_number_and_length():
-    def rows(qid, sample, docs):
-        ranks = range(len(docs))
-        return [(qid, sample, d, -float(r), r) for d, r in zip(docs, ranks, strict=True)]
-
-    data = rows("q1", 0, "abc") + rows("q1", 1, "acb") + rows("q2", 0, "abc")
-    data += rows("q3", 0, "abc") + rows("q3", 1, "ab") + rows("q4", 0, "abc") + rows("q4", 1, "abc")
-    run = pd.DataFrame(data, columns=["qid", "sample", "docno", "score", "rank"])
-    qrels = pd.DataFrame(
-        [(f"q{i}", "a", 1) for i in range(1, 5)], columns=["qid", "docno", "label"]
+    samples = {
+        "q1": ["abc", "acb"],
+        "q2": ["abc"],
+        "q3": ["abc", "ab"],
+        "q4": ["abc", "abc"],
+    }
+    run = pd.DataFrame(
+        [
+            (qid, sample, docno, -float(rank), rank)
+            for qid, rankings in samples.items()
+            for sample, ranking in enumerate(rankings)
+            for rank, docno in enumerate(ranking)
+        ],
+        columns=["qid", "sample", "docno", "score", "rank"],
     )
+    qrels = pd.DataFrame({"qid": list(samples), "docno": "a", "label": 1})
     found = fairtk.doctor(run, qrels, cutoff=3)
     numbers, fixed = [f for f in found.findings if f.check == "samples"]
     assert "1 to 2: 1 of 4 have fewer than 2: 'q2'" in numbers.text

@@ -122,11 +122,6 @@ def test_an_undefined_value_of_a_sample_is_not_0():
     assert np.isnan(got["q"])
 
 
-def test_undefined_values_are_no_ground_for_tests():
-    with pytest.warns(UndefinedWarning):
-        calc_aggregate([E(Accuracy)], QRELS, run_of([["b"]]))
-
-
 LABELS = {
     "float": [1.0, 0.0, 1.0],
     "nullable": pd.array([1, 0, 1], dtype="Int64"),

@@ -9,7 +9,6 @@ from ir_measures import calc_aggregate
 from small_frames import qrels_of, run_of
 
 from fairtk import EE_D, EE_L, EE_R
-from fairtk.errors import UndefinedWarning
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MACHINE = json.loads((GOLDEN / "ee_machine_user.json").read_text())["cases"]
@@ -121,9 +120,3 @@ def test_plain_browsing_models_need_no_variant():
             assert close(got[measure], case["individual"]["raw"][key]), (case["id"], key)
         checked += 1
     assert checked >= 15
-
-
-def test_undefined_is_a_warning_that_names_the_query():
-    qrels, run = qrels_of({"a": 0, "b": 0}), run_of([["a", "b"]])
-    with pytest.warns(UndefinedWarning, match="EE_R@1.*1 of 1.*'q'"):
-        assert np.isnan(calc_aggregate([EE_R @ 1], qrels, run)[EE_R @ 1])

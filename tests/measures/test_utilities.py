@@ -159,7 +159,10 @@ def test_bad_texts(name, predictions, golds, place):
         ("rouge-l", {}, NotFoundError, "'rouge-l'.*'rougeL'"),
         ("accuracy", {"label": ["a"]}, ParameterError, "'label'.*'labels'"),
         ("em", {"x": 1}, ParameterError, "'em'.*'x'"),
-        *(("accuracy", {"labels": wrong}, ParameterError, "labels") for wrong in ("abc", [], [1, 2])),
+        *(
+            ("accuracy", {"labels": wrong}, ParameterError, "labels")
+            for wrong in ("abc", [], [1, 2])
+        ),
         ("mae", {"low": 5, "high": 1}, ParameterError, "low"),
     ],
 )
