@@ -1,7 +1,7 @@
 """Small groups, and runs and labels with the column names of ir_measures."""
 
 import pandas as pd
-from ir_measures import calc_aggregate
+from ir_measures import calc_aggregate, iter_calc
 
 from fairtk.groups import Groups
 
@@ -31,3 +31,8 @@ def qrels_of(labels, qid="q"):
 def value(measure, qrels, run):
     """Return the mean of a measure over the queries."""
     return calc_aggregate([measure], qrels, run)[measure]
+
+
+def values(measure, qrels, run):
+    """Return the value of a measure for each query."""
+    return {m.query_id: m.value for m in iter_calc([measure], qrels, run)}

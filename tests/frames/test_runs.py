@@ -64,11 +64,6 @@ def test_columns_have_one_name_each():
         Run({"q": {"a": 1.0}}, "here")
 
 
-def test_impossible_ids_are_no_foreign_error():
-    with pytest.raises(InputError, match="row 0"):
-        Run(run(qid=["q"], docno=[["a"]]), "here").documents  # noqa: B018
-
-
 @pytest.mark.parametrize(
     ("columns", "error", "place"),
     [

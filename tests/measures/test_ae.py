@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_frames import small_groups
+from small_frames import small_groups, values
 
 import fairtk
 from fairtk import Groups, Target
@@ -42,7 +42,7 @@ XYY = small_groups("abc", "xyy")
 
 
 def value(measure, credit, qrels=ONE):
-    return {m.query_id: m.value for m in ir_measures.iter_calc([measure], qrels, credit)}["1"]
+    return values(measure, qrels, credit)["1"]
 
 
 def test_by_hand():
@@ -296,8 +296,8 @@ def test_the_upper_bound_of_weights_that_are_not_normalized():
     measure = CreditGap(groups=heavy) @ 2
     assert measure.bounds == (0, 10)  # a: 1 + 4; its @UNKNOWN is not below 0
     lost = pd.DataFrame({"qid": ["1", "9"], "docno": ["a", "a"], "label": [1, 1]})
-    values = {m.query_id: m.value for m in ir_measures.iter_calc([measure], lost, TWO)}
-    assert values["9"] == 10  # the worst
+    found = values(measure, lost, TWO)
+    assert found["9"] == 10  # the worst
 
 
 def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():

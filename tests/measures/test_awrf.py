@@ -6,12 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ir_measures import iter_calc, nDCG, parse_measure
-from small_frames import small_groups, value
+from ir_measures import nDCG, parse_measure
+from small_frames import small_groups, value, values
 from trec_worlds import groups_of, target_of
 
 import fairtk
-from fairtk import AWRF, E, Groups, Target
+from fairtk import AWRF, E, Target
 from fairtk.errors import DataWarning, DuplicateError, InputError, ParameterError, UndefinedWarning
 from fairtk.measures import nDCG_AWRF, nDCG_TREC, parse
 
@@ -120,12 +120,12 @@ def test_undefined_and_missing(gender):
         r"^AWRF gender@2 is undefined .*no target.*'q2'\. Plain means"  # its digest is in the data
     )
     with pytest.warns(UndefinedWarning, match=said) as heard:
-        found = {m.query_id: m.value for m in iter_calc([measure], qrels, run)}
+        found = values(measure, qrels, run)
     assert found["q1"] == pytest.approx(1)
     assert np.isnan(found["q2"])
     assert heard[0].message.about[0] == repr(measure) and "#" in repr(measure)
     one = AWRF(groups=gender, target=even(gender)) @ 2
-    found = {m.query_id: m.value for m in iter_calc([one], qrels, run[run.query_id == "q1"])}
+    found = values(one, qrels, run[run.query_id == "q1"])
     assert found["q2"] == 0
     qrels, run = frames(["x", "y"], ["a"])
     with pytest.warns() as caught:
@@ -187,20 +187,6 @@ def test_ndcg_trec_keeps_the_ideal_of_what_was_asked_for():
     assert value(nDCG_TREC, qrels, run) == pytest.approx(1 / (2 + 1 / np.log2(3)))
     with pytest.warns(UndefinedWarning):
         assert np.isnan(value(nDCG_TREC @ 2, qrels.assign(relevance=0), run))
-
-
-def test_paths_and_frames_as_groups(tmp_path):
-    frame = pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]})
-    groups = Groups.from_frame(frame, "gender")
-    groups.write(tmp_path / "gender.tsv")
-    target = Target.uniform(groups)
-    measure = AWRF(groups=tmp_path / "gender.tsv", target=target)
-    assert measure == AWRF(groups=groups, target=target)
-    qrels, run = frames(["a", "b"], ["a"])
-    value = [
-        (AWRF(groups=g, target=target) @ 1).calc_aggregate(qrels, run) for g in (frame, groups)
-    ]
-    assert value[0] == value[1]
 
 
 def test_a_browsing_model_that_stops_at_useful_documents_reads_the_labels():

@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, P, calc_aggregate, iter_calc, nDCG, parse_measure
-from small_frames import run_of, small_groups
+from small_frames import run_of, small_groups, values
 
 import fairtk
 from fairtk import EE_D, EE_R, EU, E
@@ -23,7 +23,7 @@ QUERIES = small_groups(["q1", "q2", "q3"], ["short", "long", "long"])
 
 
 def value(measure, qrels=QRELS, run=RUN):
-    return {m.query_id: m.value for m in iter_calc([measure], qrels, run)}["q1"]
+    return values(measure, qrels, run)["q1"]
 
 
 def test_ranks_among_all_documents_are_kept():

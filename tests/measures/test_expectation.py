@@ -17,7 +17,7 @@ from ir_measures import (
     nDCG,
     parse_measure,
 )
-from small_frames import run_of, small_groups
+from small_frames import run_of, small_groups, values
 
 from fairtk import EE_D, E
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, UndefinedWarning
@@ -31,28 +31,21 @@ QRELS = pd.DataFrame(
 def test_mean_over_samples_by_hand():
     # RR is 1 and 1/2: 0.75 for q; q2 is missing: 0
     run = run_of([["a", "b"], ["b", "a"]])
-    got = {m.query_id: m.value for m in iter_calc([E(RR)], QRELS, run)}
+    got = values(E(RR), QRELS, run)
     assert got == {"q": pytest.approx(0.75), "q2": 0}
     with pytest.raises(InputError, match=r"write E\(RR\)"):
         iter_calc([RR], QRELS, run)
 
 
-def test_a_run_without_samples_is_the_measure_itself():
-    run = run_of([["b", "a"]]).drop(columns="sample")
-    assert calc_aggregate([E(nDCG @ 5)], QRELS, run)[E(nDCG @ 5)] == pytest.approx(
-        calc_aggregate([nDCG @ 5], QRELS, run)[nDCG @ 5]
-    )
-
-
 def test_rank_decides_where_scores_tie():
     run = run_of([["b", "a"], ["b", "a"]]).assign(score=1.0)
-    assert {m.query_id: m.value for m in iter_calc([E(RR)], QRELS, run)}["q"] == 0.5
+    assert values(E(RR), QRELS, run)["q"] == 0.5
 
 
 def test_unequal_numbers_of_samples():
     # q has two samples (1, 1/2), q2 one (1)
     run = pd.concat([run_of([["a", "b"], ["b", "a"]]), run_of([["a"]], "q2")])
-    got = {m.query_id: m.value for m in iter_calc([E(RR)], QRELS, run)}
+    got = values(E(RR), QRELS, run)
     assert got == {"q": pytest.approx(0.75), "q2": 1}
 
 
@@ -118,7 +111,7 @@ def test_an_undefined_value_of_a_sample_is_not_0():
     # Accuracy has no value where nothing relevant is retrieved
     run = run_of([["a", "b"], ["b"]])
     with pytest.warns(UndefinedWarning, match="'q'"):
-        got = {m.query_id: m.value for m in iter_calc([E(Accuracy)], QRELS, run)}
+        got = values(E(Accuracy), QRELS, run)
     assert np.isnan(got["q"])
 
 

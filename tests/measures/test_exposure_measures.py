@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import calc_aggregate, iter_calc
-from small_frames import qrels_of, run_of, value
+from small_frames import qrels_of, run_of, value, values
 
 from fairtk import EE_D, EE_L, EE_R
 from fairtk.errors import (
@@ -109,7 +109,7 @@ def test_missing_query_gets_the_worst_value():
     assert got["q2", "EE_L@1"] == 1
     raw = EE_L(normalize=False) @ 1
     # upper bound of the raw value: 1 (EE-D) + 1 (target)
-    assert {m.query_id: m.value for m in iter_calc([raw], qrels, run)}["q2"] == pytest.approx(2)
+    assert values(raw, qrels, run)["q2"] == pytest.approx(2)
 
 
 def test_a_query_without_labels_is_ignored_and_an_empty_run_is_the_worst():
@@ -125,7 +125,7 @@ def test_no_useful_document_is_nan_with_a_warning():
     qrels = pd.concat([qrels_of({"a": 1, "b": 0}, "q1"), qrels_of({"a": 0}, "q2")])
     run = pd.concat([run_of([["a"]], "q1"), run_of([["a"]], "q2")])
     with pytest.warns(UndefinedWarning, match="EE_R@1.*1 of 2.*'q2'"):
-        got = {m.query_id: m.value for m in iter_calc([EE_R @ 1], qrels, run)}
+        got = values(EE_R @ 1, qrels, run)
     assert np.isnan(got["q2"])
     assert got["q1"] == 1
 

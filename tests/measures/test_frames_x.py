@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, nDCG
-from small_frames import small_groups
+from small_frames import small_groups, values
 
 import fairtk
 from fairtk import (
@@ -89,11 +89,10 @@ def test_a_query_that_the_frame_lacks_gets_the_worst_value():
     frame = exact()
     frame = frame[frame["qid"] != "q2"]
     for measure, worst in ((EE_D @ 5, 1.0), (EE_R @ 5, 0.0)):
-        found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], QRELS, frame)}
+        found = values(measure, QRELS, frame)
         assert found["q2"] == worst and found["q1"] != worst
     dcg = exact("DCG")
-    found = ir_measures.iter_calc([E(nDCG @ 5)], QRELS, dcg[dcg["qid"] != "q2"])
-    assert {m.query_id: m.value for m in found}["q2"] == 0
+    assert values(E(nDCG @ 5), QRELS, dcg[dcg["qid"] != "q2"])["q2"] == 0
 
 
 def test_the_least_frame():
