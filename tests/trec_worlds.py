@@ -3,10 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from fairtk.exposure.browsing import TREC
-from fairtk.frames import Run
 from fairtk.groups import Groups, Target
-from fairtk.groups.divergence import group_exposure, shown_documents
 
 
 def groups_of(world, names):
@@ -55,22 +52,3 @@ def target_of(case, groups):
 
 def qrels_of(case):
     return pd.DataFrame({"qid": "q", "docno": [str(p) for p in case["rel"]], "label": 1})
-
-
-def run_of(sequences):
-    rows = [
-        ("q", str(page), -float(rank), sample)
-        for sample, ranking in enumerate(sequences)
-        for rank, page in enumerate(ranking)
-    ]
-    return pd.DataFrame(rows, columns=["qid", "docno", "score", "sample"])
-
-
-def exposure_of(groups, run, counts=None):
-    """Return the exposure of groups under TREC's discount, of documents that count."""
-    rankings = Run(run, "test")
-    weight = TREC().weights(rankings.position)
-    if counts is not None:
-        weight = weight * np.array([d in counts for d in rankings.docnos])[rankings.doc]
-    shown = shown_documents(rankings, weight)
-    return group_exposure(shown, groups.memberships(rankings.docnos))

@@ -139,10 +139,7 @@ def test_an_alpha_that_was_used_alone_is_the_plain_mean():
     run = make_run(3)
     answers = {2: answered(run, 2)}
     found = off_policy_utility(answers, run, make_qrels(run), [2], "em", K)
-    wanted = fairtk.measures.EU(utility="em").calc_aggregate(
-        make_qrels(run).rename(columns={"qid": "query_id", "docno": "doc_id"}),
-        answers[2].rename(columns={"qid": "query_id", "docno": "doc_id"}),
-    )
+    wanted = fairtk.EU(utility="em").calc_aggregate(make_qrels(run), answers[2])
     assert found.means["value"].iloc[0] == pytest.approx(wanted, abs=1e-12)
     assert found.per_query["effective"].tolist() == pytest.approx([50.0] * 3)
 

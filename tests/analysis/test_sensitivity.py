@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from small_frames import small_groups
 
 import fairtk
 from fairtk.analysis.sensitivity import compared, judgments
@@ -104,9 +105,7 @@ def test_samples_and_gold_answers_keep_their_columns():
 
 
 def test_groups_targets_and_policies():
-    groups = fairtk.Groups.from_frame(
-        pd.DataFrame({"docno": list("abcy"), "group": ["m", "m", "n", "n"]}), name="g"
-    )
+    groups = small_groups("abcy", "mmnn", "g")
     found = fairtk.sensitivity(
         QRELS, RUNS, "AWRF@2", groups=[groups], targets=["uniform"], cutoffs=[1]
     )
@@ -151,21 +150,16 @@ def test_wrong_arguments_are_refused():
         fairtk.sensitivity(QRELS, RUNS, "AWRF@5")
 
 
-def test_the_command_and_its_heat_map(tmp_path):
+def test_the_heat_map_of_the_command(tmp_path):
     fairtk.io.write_qrels(QRELS, tmp_path / "qrels.txt")
-    files = [str(tmp_path / "qrels.txt")]
     for name, frame in RUNS.items():
         fairtk.io.write_run(frame, tmp_path / f"{name}.run")
-        files.append(str(tmp_path / f"{name}.run"))
-    args = ["sensitivity", *files, "-m", "EE_R@1", "-m", "EE_D@1", "--vary", "cutoff"]
+    files = [str(tmp_path / name) for name in ("qrels.txt", "early.run", "late.run")]
     picture = tmp_path / "heat.svg"
-    result = CliRunner().invoke(cli, [*args, "-k", "1", "-k", "3", "--plot", str(picture)])
+    args = ["sensitivity", *files, "-m", "EE_R@1", "--vary", "cutoff", "--plot", str(picture)]
+    result = CliRunner().invoke(cli, args)
     assert result.exit_code == 0, result.output
-    assert "late (flips)" in result.output and "EE_R@1: early wins, but not" in result.output
-    asked = (files[0], files[1:], ["EE_R@1", "EE_D@1"])
-    same = fairtk.sensitivity(*asked, vary=["cutoff"], cutoffs=[1, 3])
+    same = fairtk.sensitivity(files[0], files[1:], ["EE_R@1"], vary=["cutoff"])
     assert f"{same}\n" == result.output and "<td>late (flips)</td>" in same._repr_html_()
     assert picture.read_bytes().startswith(b"<?xml")
-    result = CliRunner().invoke(cli, [*args, "--format", "csv"])
-    assert result.output.startswith("measure,choice,setting,tau,winner,flips")
     assert CliRunner().invoke(cli, [*args, "-k", "a"]).exit_code == 2

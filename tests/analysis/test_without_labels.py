@@ -4,9 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from ir_measures import nDCG
+from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Groups, Target, evaluate
+from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Target, evaluate
 from fairtk.errors import InputError
 
 RUN = pd.DataFrame(
@@ -20,7 +21,7 @@ RUN = pd.DataFrame(
 )
 OTHER = RUN[RUN["qid"] == "1"]
 QRELS = pd.DataFrame({"qid": ["1", "2"], "docno": ["a", "c"], "label": [1, 1]})
-GROUPS = Groups.from_frame(pd.DataFrame({"docno": list("abc"), "group": list("xyx")}), "toy")
+GROUPS = small_groups("abc", "xyx", "toy")
 UNIFORM = AWRF(groups=GROUPS, target=Target.uniform(GROUPS))
 
 

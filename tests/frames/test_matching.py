@@ -6,13 +6,11 @@ import ir_measures
 import pandas as pd
 import pyterrier as pt
 import pytest
-from click.testing import CliRunner
 from ir_measures import AP, RR, P, nDCG
+from small_frames import small_groups
 
-from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Experiment, Groups, Target, explain
-from fairtk.cli.group import cli
+from fairtk import AWRF, EE_D, EE_R, EU, ByGroup, E, Experiment, Target, evaluate, explain
 from fairtk.errors import WARNINGS, UnmatchedWarning
-from fairtk.io import write_qrels
 
 QUERIES = [f"q{i}" for i in range(20)]
 
@@ -47,13 +45,10 @@ def by_experiment(measures, qrels, run):
     pt.Experiment([pt.Transformer.from_df(run)], topics, qrels, measures)
 
 
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "b", "q0/a"], "group": ["f", "m", "m"]}), name="kind"
-)
+GROUPS = small_groups(["a", "b", "q0/a"], "fmm", "kind")
 AWRF_1 = AWRF(groups=GROUPS, target=Target.uniform(GROUPS)) @ 1
 DOORS = {
     "calc": lambda m, qrels, run: ir_measures.calc(m, qrels, run),
-    "calc_aggregate": lambda m, qrels, run: ir_measures.calc_aggregate(m, qrels, run),
     "mappings": lambda m, qrels, run: ir_measures.calc_aggregate(
         m, as_mapping(qrels, "label"), as_mapping(run, "score")
     ),
@@ -105,8 +100,11 @@ def test_sampled_runs_say_it_once():
         assert len(warnings_of(lambda m=measure: ir_measures.calc([m], qrels, run))) == 1
 
 
-def test_experiments_and_explanations_say_it_once_per_run():
+def test_functions_say_it_once_per_run():
     qrels, run = frames(20)
+    for measure in ("nDCG@5", "EE_R@1"):
+        said = warnings_of(lambda m=measure: evaluate(qrels, {"one": run, "two": run}, m))
+        assert [text.partition(":")[0] for text in said] == ["one", "two"]
     topics = pd.DataFrame({"qid": QUERIES, "query": "x"})
     system = pt.Transformer.from_df(run)
     assert len(warnings_of(lambda: Experiment([system], topics, qrels, [nDCG @ 5]))) == 1
@@ -117,22 +115,6 @@ def test_measures_of_answers_do_not_ask_for_documents():
     qrels, run = frames(20)
     qrels, run = qrels.assign(gold_answer="x"), run.assign(qanswer="x")
     assert warnings_of(lambda: ir_measures.calc([EU("em")], qrels, run)) == []
-
-
-@pytest.mark.parametrize("measure", ["nDCG@5", "EE_R@1"])
-def test_the_command_line_says_it_once_for_each_run(tmp_path, measure):
-    qrels, run = frames(20)
-    write_qrels(qrels, tmp_path / "qrels.tsv")
-    for name in ("one", "two"):
-        lines = [f"{q} Q0 {d} 1 {s} {name}" for q, d, s in run.itertuples(index=False)]
-        (tmp_path / f"{name}.run").write_text("\n".join(lines) + "\n")
-    files = [str(tmp_path / name) for name in ("qrels.tsv", "one.run", "two.run")]
-    result = CliRunner().invoke(cli, ["evaluate", *files, "-m", measure])
-    assert result.exit_code == 0, result.output
-    for name in ("one", "two"):
-        said = f"{name}.run: no judged document is in the rankings of 20 of the 20 queries"
-        assert result.stderr.count(said) == 1
-    assert len(result.stderr.splitlines()) == 2
 
 
 def test_queries_without_useful_documents_or_results_do_not_count():

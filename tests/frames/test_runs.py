@@ -64,24 +64,31 @@ def test_columns_have_one_name_each():
         Run({"q": {"a": 1.0}}, "here")
 
 
-def test_impossible_ids_are_no_foreign_error():
-    with pytest.raises(InputError, match="row 0"):
-        Run(run(qid=["q"], docno=[["a"]]), "here").documents  # noqa: B018
-
-
 @pytest.mark.parametrize(
-    ("scores", "error", "message"),
+    ("columns", "error", "place"),
     [
-        ([1.0, np.nan], InputError, "score of qid 'q', docno 'b' is nan"),
-        ([np.inf, 1.0], InputError, "score of qid 'q', docno 'a' is inf"),
-        ([1.0, "2"], ColumnError, "scores must be numbers; found '2' for qid 'q', docno 'b'"),
-        ([1.0, [2.0]], ColumnError, r"found \[2.0\] for qid 'q', docno 'b'"),
+        ({"score": [1.0, np.nan]}, InputError, "score of qid 'q', docno 'b' is nan"),
+        ({"score": [np.inf, 1.0]}, InputError, "score of qid 'q', docno 'a' is inf"),
+        ({"score": [1.0, "2"]}, ColumnError, "found '2' for qid 'q', docno 'b'"),
+        ({"score": [1.0, [2.0]]}, ColumnError, r"found \[2.0\] for qid 'q', docno 'b'"),
+        ({"docno": ["a", "a"]}, DuplicateError, "docno 'a'"),
+        ({"sample": [0.5, 1.0]}, ColumnError, "'sample'"),
+        ({"sample": [-1, 0]}, ColumnError, "found -1"),
+        ({"sample": [0, np.nan]}, InputError, "docno 'b'"),
+        ({"sample": np.array([0, 10**400], dtype=object)}, ColumnError, "'sample' .*found one of"),
+        ({"rank": [0, np.nan]}, ColumnError, "'rank' .*found nan for qid"),
+        ({"rank": [0.0, np.inf]}, ColumnError, "'rank' .*found inf for qid"),
+        ({"rank": [None, None]}, InputError, "'rank'"),
+        ({"rank": [1, 0]}, InputError, "docno 'a'"),
+        ({"rank": [0, 0]}, DuplicateError, "rank 0"),
     ],
 )
-def test_scores_are_finite_numbers(scores, error, message):
-    frame = run(qid=["q", "q"], docno=["a", "b"], score=scores)
-    with pytest.raises(error, match=message):
-        _ = Run(frame, "here").scores
+def test_wrong_values(columns, error, place):
+    frame = run(**{"qid": ["q", "q"], "docno": ["a", "b"], "score": [2.0, 1.0]} | columns)
+    checked = Run(frame, "here")
+    for _ in range(2):  # what is wrong stays wrong
+        with pytest.raises(error, match=place):
+            checked.checked()
 
 
 def test_taken_rows():
@@ -101,10 +108,3 @@ def test_rows_with_the_ranks_that_they_have():
     assert part.qids.tolist() == ["q", "r"]  # r has an empty ranking now
     assert part.ranking_start.tolist() == [0, 1, 1]
     assert len(whole.order) == 3
-
-
-def test_what_is_wrong_stays_wrong():
-    twice = Run(run(qid=["q", "q"], docno=["a", "a"], score=[2.0, 1.0]), "here")
-    for _ in range(2):
-        with pytest.raises(DuplicateError):
-            _ = twice.position

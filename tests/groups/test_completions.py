@@ -3,12 +3,12 @@
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_frames import small_groups
 
-from fairtk.groups import UNKNOWN, Groups, SparseRows, Target, js_divergence
+from fairtk.groups import UNKNOWN, SparseRows, Target, js_divergence
 from fairtk.groups.divergence import jensen_shannon_bounds
 
 
@@ -61,9 +61,7 @@ def test_every_completion_lies_between(fixed, target, free):
 
 
 def test_from_memberships():
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["a", "b"], "group": ["f", UNKNOWN]}), levels=[UNKNOWN, "f", "m"]
-    )
+    groups = small_groups("ab", ["f", UNKNOWN], levels=[UNKNOWN, "f", "m"])
     found = groups.memberships(["a", "b", "no"], "bounds")
     shown = SparseRows.collect(np.zeros(1, dtype=np.int64), found.level, found.weight, 1, 3)
     known = groups.space.known(np.arange(3))

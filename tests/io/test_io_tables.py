@@ -159,21 +159,22 @@ class TestAnswers:
         with pytest.raises(InputError, match="qid '1'"):
             write_answers(frame.assign(qanswer=["x", "z", "y"]), tmp_path / "a.tsv")
 
-    def test_bad_files(self, file):
-        with pytest.raises(FormatError, match="qid 'q'.*sample 0"):
-            read_answers(file("qid\tsample\tqanswer\nq\t0\ta\nq\t0\tb\n"))
-        with pytest.raises(FormatError, match="'x'"):
-            read_answers(file("qid\tsample\tqanswer\nq\tx\ta\n"))
-        with pytest.raises(FormatError, match="found -1"):
-            read_answers(file("qid\tsample\tqanswer\nq\t0\ta\nq\t-1\ta\n"))
-        with pytest.raises(FormatError):  # nor white space of JSON
-            read_answers(file('{"qid": "q", "qanswer": "a"}\n{"qid": "r", "qanswer": "b"}\x0b\n'))
-        with pytest.raises(FormatError, match="'qanswer'"):
-            read_answers(file("qid\tanswer\nq\ta\n"))
-        with pytest.raises(FormatError):
-            read_answers(file('{"qid": "q", "qanswer": null}\n'))
-        with pytest.raises(FormatError, match="'qid'.*'qanswer'"):
-            read_answers(file(""))
+    @pytest.mark.parametrize(
+        ("text", "place"),
+        [
+            ("qid\tsample\tqanswer\nq\t0\ta\nq\t0\tb\n", "qid 'q'.*sample 0"),
+            ("qid\tsample\tqanswer\nq\tx\ta\n", "'x'"),
+            ("qid\tsample\tqanswer\nq\t0\ta\nq\t-1\ta\n", "found -1"),
+            # a vertical tab is no white space of JSON
+            ('{"qid": "q", "qanswer": "a"}\n{"qid": "r", "qanswer": "b"}\x0b\n', ":2"),
+            ("qid\tanswer\nq\ta\n", "'qanswer'"),
+            ('{"qid": "q", "qanswer": null}\n', ":1"),
+            ("", "'qid'.*'qanswer'"),
+        ],
+    )
+    def test_bad_files(self, file, text, place):
+        with pytest.raises(FormatError, match=place):
+            read_answers(file(text))
 
     def test_gold_answers(self, file):
         text = 'qid\tgold_answer\n1\tx\n1\tx\n2\t"[""a"", ""b""]"\n'
@@ -202,17 +203,15 @@ class TestAnswers:
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "place"),
     [
-        ({"docno": ["d", "d"]}, "write_qrels: the qrels label docno 'd' twice for qid 'q'"),
-        ({"label": [1, None]}, "write_qrels: the label of qid 'q', docno 'e' is nan"),
-        ({"label": ["1", "0"]}, "write_qrels: the label of qid 'q', docno 'd' is '1'"),
-        ({"docno": [b"d", b"e"]}, "write_qrels .qrels.: docno must be text"),
+        ({"docno": ["d", "d"]}, "write_qrels: .* docno 'd' .* qid 'q'"),
+        ({"label": [1, None]}, "write_qrels: .* qid 'q', docno 'e' is nan"),
     ],
 )
-def test_qrels_that_no_measure_would_take_are_not_written(tmp_path, changed, message):
+def test_qrels_that_no_measure_would_take_are_not_written(tmp_path, changed, place):
     frame = pd.DataFrame({"qid": ["q", "q"], "docno": ["d", "e"], "label": [1, 0]})
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=place):
         write_qrels(frame.assign(**changed), tmp_path / "qrels.txt")
     assert not (tmp_path / "qrels.txt").exists()
 

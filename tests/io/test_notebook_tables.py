@@ -1,9 +1,10 @@
 """What notebooks show: first rows, with everything escaped."""
 
 import pandas as pd
+from small_frames import small_groups
 
 import fairtk
-from fairtk import Groups, Target
+from fairtk import Target
 from fairtk.io.renderings import frame_html
 
 
@@ -15,8 +16,7 @@ def test_first_rows_and_how_many_more():
 
 
 def test_groups_and_targets():
-    frame = pd.DataFrame({"docno": ["a", "b", "c", "c"], "group": ["x", "y", "x", "y"]})
-    groups = Groups.from_frame(frame, name="side")
+    groups = small_groups("abcc", "xyxy")
     shown = groups._repr_html_()
     assert "<th>documents</th>" in shown and "3 documents" in shown and "side" in shown
     other = Groups.from_frame(frame, name="other")
@@ -26,8 +26,7 @@ def test_groups_and_targets():
 
 
 def test_explanations_and_the_demo():
-    frame = pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]})
-    groups = Groups.from_frame(frame, name="side")
+    groups = small_groups("ab", "xy")
     measure = fairtk.AWRF(groups=groups, target=Target.uniform(groups, unknown=False)) @ 2
     run = pd.DataFrame({"qid": "1", "docno": ["a"], "score": [1.0]})
     qrels = pd.DataFrame({"qid": "1", "docno": ["b"], "label": [1]})

@@ -68,8 +68,3 @@ def test_a_half_written_file_is_named(system, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(FormatError, match=f"{path.name}: broken Parquet file .*make it again"):
         table(system, tmp_path, save_mode="reuse")
-
-
-def test_a_batch_size_is_refused_by_pyterrier(system, tmp_path):
-    with pytest.raises(AssertionError, match="batch_size"):
-        table(system, tmp_path, batch_size=1)

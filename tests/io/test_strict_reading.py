@@ -6,9 +6,7 @@ import zlib
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
-from fairtk.cli.group import cli
 from fairtk.errors import FormatError, InputError
 from fairtk.groups import Groups, Target
 from fairtk.io import lines as content
@@ -63,105 +61,68 @@ def lines(text):
     return text.splitlines(keepends=True)
 
 
-def split(line):
-    separator = next(s for s in "\t, " if s in line)
-    return separator, line.rstrip("\n").split(separator)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("reader", READERS)
+def test_marks_and_ends_of_lines_change_nothing(reader, packed, tmp_path):
+    text, read = READERS[reader]
+    path, found = tmp_path / f"{reader}.txt", []
+    for same in (text, "\ufeff" + text, text.replace("\n", "\r\n")):
+        raw = same.encode()
+        path.write_bytes(gzip.compress(raw) if packed else raw)
+        value = read(path)
+        found.append(value if isinstance(value, pd.DataFrame) else value.to_frame())
+    for other in found[1:]:
+        pd.testing.assert_frame_equal(found[0], other)
+
+
+def separator(text):
+    return next(s for s in "\t, " if s in text)
+
+
+def inside(text, line, what):
+    """Return the text with something before the last two characters of a line."""
+    of_text = lines(text)
+    of_text[line] = of_text[line][:-2] + what + of_text[line][-2:]
+    return "".join(of_text)
+
+
+def longer(text):
+    """Return the text with another field in each line but the header."""
+    head, _, rest = text.partition("\n")
+    return f"{head}\n" + rest.replace("\n", f"{separator(text)}1\n")
+
+
+TABBED = [reader for reader in HEADED if reader != "list"]  # its columns may have spaces between
+# what happened to a file, the line that is named (from 1, or from the end), words of the message
+DAMAGES = {
+    "a field less": (lambda t: t[: t.rindex(separator(t))], -1, "columns", READERS),
+    "a field more": (lambda t: t[:-1] + separator(t) + "1\n", -1, "columns", READERS),
+    "NUL": (lambda t: inside(t, 1, "\0"), 2, "NUL", READERS),
+    "a byte order mark": (lambda t: t.replace("\n", "\n\ufeff", 1), 2, "", READERS),
+    "not UTF-8": (lambda t: inside(t, -1, "\udce9"), -1, "(byte 0xe9)", READERS),
+    "a carriage return": (lambda t: t + "7\rx", 0, "carriage return", READERS),
+    "no line ends": (lambda t: t + "x" * (content.LINE + 1), 0, "longer than 1 MiB", READERS),
+    "two headers": (lambda t: t + t.replace("1", "5"), 0, "", HEADED),
+    "a field more in every line": (longer, 2, "expected", HEADED),
+    "spaces before a name": (
+        *(lambda t: t.replace(separator(t), separator(t) + " ", 1), 1, "spaces around it"),
+        TABBED,
+    ),
+    "spaces before an id": (lambda t: t.replace("\n", "\n ", 1), 2, "spaces around it", TABBED),
+}
 
 
 @pytest.mark.parametrize("packed", [False, True])
-@pytest.mark.parametrize("reader", READERS)
-class TestLines:
-    def test_as_they_are(self, reader, packed, tmp_path):
-        text, read = READERS[reader]
-        found = []
-        for raw in (text.encode(), b"\xef\xbb\xbf" + text.encode(), text.replace("\n", "\r\n")):
-            path = tmp_path / f"{reader}.txt"
-            raw = raw if isinstance(raw, bytes) else raw.encode()
-            path.write_bytes(gzip.compress(raw) if packed else raw)
-            value = read(path)
-            found.append(value if isinstance(value, pd.DataFrame) else value.to_frame())
-        for other in found[1:]:
-            pd.testing.assert_frame_equal(found[0], other)
-
-    def test_a_field_less(self, reader, packed, refused):
-        text = lines(READERS[reader][0])
-        separator, fields = split(text[-1])
-        line, message = refused(reader, "".join([*text[:-1], separator.join(fields[:-1])]), packed)
-        assert line == len(text)
-        assert f"expected {len(fields)} columns" in message
-
-    def test_a_field_more(self, reader, packed, refused):
-        text = lines(READERS[reader][0])
-        separator, fields = split(text[-1])
-        more = separator.join([*fields, "1"]) + "\n"
-        line, message = refused(reader, "".join([*text[:-1], more]), packed)
-        assert line == len(text)
-        assert f"expected {len(fields)} columns" in message
-
-    def test_nul(self, reader, packed, refused):
-        text = lines(READERS[reader][0])
-        text[1] = text[1][:-2] + "\0" + text[1][-2:]
-        line, message = refused(reader, "".join(text), packed)
-        assert (line, "NUL" in message) == (2, True)
-
-    def test_a_byte_order_mark_inside(self, reader, packed, refused):
-        text = READERS[reader][0]
-        head, *rest = lines(text)
-        joined = head + "\ufeff" + "".join(rest)
-        assert refused(reader, joined, packed)[0] == 2
-
-    def test_not_utf8(self, reader, packed, refused):
-        text = lines(READERS[reader][0])
-        raw = "".join(text[:-1]).encode() + b"\xe9" + text[-1].encode()
-        line, message = refused(reader, raw, packed)
-        assert line == len(text)
-        assert "not UTF-8 text (byte 0xe9)" in message
-
-    def test_lone_carriage_returns(self, reader, packed, refused):
-        text = READERS[reader][0]
-        line, message = refused(
-            reader, text + text.splitlines()[-1].replace("1", "7") + "\rx", packed
-        )
-        assert line == len(lines(text)) + 1
-        assert "carriage return" in message
-
-    def test_a_line_without_end(self, reader, packed, refused):
-        text = READERS[reader][0] + "x" * (content.LINE + 1)
-        line, message = refused(reader, text, packed)
-        assert line == len(lines(text))
-        assert "longer than 1 MiB" in message
-
-
-@pytest.mark.parametrize("reader", HEADED)
-class TestHeaders:
-    def test_a_second_one(self, reader, refused):
-        text = READERS[reader][0]
-        head, *rest = lines(text)
-        line, _ = refused(reader, text + head + rest[0].replace("1", "5"))
-        assert line == len(lines(text)) + 1
-
-    def test_an_extra_field_in_every_line(self, reader, refused):
-        head, *rest = lines(READERS[reader][0])
-        separator, _ = split(head)
-        longer = [row.replace("\n", f"{separator}1\n") for row in rest]
-        line, message = refused(reader, "".join([head, *longer]))
-        assert (line, "expected" in message) == (2, True)
-
-    def test_spaces_around_names(self, reader, refused):
-        if reader == "list":
-            return  # spaces separate its columns
-        head, *rest = lines(READERS[reader][0])
-        separator, fields = split(head)
-        spaced = separator.join([fields[0], f" {fields[1]}", *fields[2:]]) + "\n"
-        line, message = refused(reader, "".join([spaced, *rest]))
-        assert (line, "has spaces around it" in message) == (1, True)
-
-    def test_spaces_around_ids(self, reader, refused):
-        if reader == "list":
-            return
-        head, first, *rest = lines(READERS[reader][0])
-        line, message = refused(reader, "".join([head, " " + first, *rest]))
-        assert (line, "spaces around it" in message) == (2, True)
+@pytest.mark.parametrize(
+    ("damage", "reader"), [(name, reader) for name in DAMAGES for reader in DAMAGES[name][-1]]
+)
+def test_damaged_lines(damage, reader, packed, refused):
+    text = READERS[reader][0]
+    change, line, message, _ = DAMAGES[damage]
+    raw = change(text).encode(errors="surrogateescape")
+    found, said = refused(reader, raw, packed)
+    assert found == (line if line > 0 else len(lines(text)) + 1 + line)
+    assert message in said
 
 
 class TestQuotes:
@@ -229,10 +190,9 @@ def test_what_is_no_number(reader, field, refused):
     assert refused(reader, text.format(field))[0] == line
 
 
-@pytest.mark.parametrize("field", ["1.5", "2", "1_0", "x", "9" * 5000, "99999999999999999999"])
+@pytest.mark.parametrize("field", ["1.5", "1_0", "x", "9" * 5000, "99999999999999999999"])
 def test_ranks_are_integers(field, refused):
-    if field != "2":
-        assert refused("run", f"q1 Q0 d1 {field} 3 t\n")[0] == 1
+    assert refused("run", f"q1 Q0 d1 {field} 3 t\n")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -288,9 +248,7 @@ class TestFields:
         long = "x" * 200_000
         path = tmp_path / "long.tsv"
         path.write_text(f"docno\tgroup\nd1\t{long}\n")
-        assert list(Groups.read(path).levels) == ["@UNKNOWN", long] or list(
-            Groups.read(path).levels
-        ) == [long]
+        assert long in Groups.read(path).levels
         line, message = refused("bare", f'docno,group\nd0,"y"\nd1,"{long}"\n')
         assert (line, "more than 131,072 characters" in message) == (3, True)
 
@@ -386,56 +344,3 @@ class TestParquet:
         folder.mkdir()
         self.FRAME.to_parquet(folder / "qrels.parquet")
         assert list(read_qrels(folder / "qrels.parquet").columns) == ["qid", "docno", "label"]
-
-
-class TestCommandLine:
-    @pytest.fixture
-    def run(self, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-
-        def run(files, *words):
-            for name, text in files.items():
-                (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
-            found = CliRunner().invoke(cli, [*words], prog_name="fairtk")
-            assert isinstance(found.exception, SystemExit), found.output
-            return found.exit_code, found.stderr
-
-        return run
-
-    @pytest.mark.parametrize("name", ["qrels", "run", "groups", "target", "gold", "answers"])
-    @pytest.mark.parametrize("wrong", [b"\0", b"\xff", b"\xef\xbb\xbfx", b"x" * 2_000_000])
-    def test_evaluate(self, run, name, wrong):
-        files = {"qrels": QRELS, "run": RUN, "groups": GROUPS, "target": TARGET,
-                 "gold": GOLD, "answers": "qid\tqanswer\nq1\ta\n"}  # fmt: skip
-        files[name] = files[name].encode() + wrong + b"\n"
-        code, said = run(
-            files, "evaluate", "qrels", "run", "--groups", "groups", "--target", "target",
-            "--answers", "answers", "--gold", "gold", "-m", "AWRF@2", "-m", "EU(utility='em')",
-        )  # fmt: skip
-        assert code == 2
-        assert said.startswith(f"Error: {name}:") and said.count("\n") == 1
-
-    def test_groups(self, run):
-        code, said = run({"g.tsv": GROUPS + GROUPS}, "groups", "g.tsv")
-        assert (code, said) == (2, "Error: g.tsv:4: the header occurs again; were files joined?\n")
-
-    def test_errors_of_frames_name_the_file(self, run):
-        files = {
-            "qrels": QRELS,
-            "run": RUN,
-            "groups": GROUPS,
-            "answers": "qid\tqanswer\nq1\ta\n",
-            "gold": "qid\tgold_answer\nq7\ta\n",
-            "target": "region\tweight\nx\t1\n",
-        }
-        given = ("--answers", "answers", "--gold", "gold")
-        code, said = run(files, "evaluate", "qrels", "run", *given, "-m", "EU(utility='em')")
-        assert code == 2 and said.startswith("Error: gold: join_answers: no gold answer")
-        code, said = run(files, "evaluate", "qrels", "run", "--groups", "groups", "--target",
-                         "target", "-m", "AWRF@2")  # fmt: skip
-        assert code == 2 and said.startswith("Error: target: Target needs the column")
-
-    def test_a_cutoff_of_twenty_digits(self, run):
-        files = {"qrels": QRELS, "run": RUN}
-        code, said = run(files, "evaluate", "qrels", "run", "-m", "EE_D@99999999999999999999")
-        assert code == 2 and "cutoff must be at most" in said

@@ -49,6 +49,7 @@ def test_equal_figures_give_equal_files(tmp_path, kind):
         assert path.stat().st_size > 500
     one, two = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("one", "two"))
     assert one == two
+    assert b"<dc:date>" not in one
 
 
 def test_what_cannot_be_written(tmp_path):

@@ -11,7 +11,7 @@ pytest.importorskip("matplotlib")
 
 from figure_words import words_on_words
 
-from fairtk.io import Points, draw_trade_off, new_figure, series, svg_text
+from fairtk.io import Points, draw_trade_off, new_figure, series
 from fairtk.io.figures import place_labels
 
 INSIDE = np.array([0.0, 0.0, 400.0, 300.0])
@@ -56,5 +56,3 @@ def test_a_crowd_of_systems_can_be_told_apart(size):
     assert words_on_words(figure) == []
     (artist,) = figure.axes[0].artists
     assert len(artist.boxes) == 7
-    again = svg_text(figure)
-    assert svg_text(figure) == again

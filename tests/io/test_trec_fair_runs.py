@@ -6,11 +6,9 @@ import gzip
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.cli.group import cli
 from fairtk.errors import ColumnError, DataWarning, FormatError, InputError, ParameterError
 from fairtk.io import read_run, write_task_run
 from fairtk.io.lines import source
@@ -165,21 +163,6 @@ def test_only_runs_are_written(tmp_path):
     with pytest.raises(InputError, match="'a b'"):
         write_task_run(spaced, path)
     assert not path.exists()
-
-
-def test_evaluate_reads_both_tasks(write):
-    qrels = write("4 0 30 1\n4 0 8 1\n9 0 12 1\n", "qrels.txt")
-    first, second = write(TASK1, "first.tsv"), write(TASK2, "second.tsv.gz")
-    # task 1: the first page of both topics is relevant
-    args = ["evaluate", str(qrels), str(first), "-m", "P@1", "--per-query", "--format", "csv"]
-    found = CliRunner().invoke(cli, args)
-    assert found.exit_code == 0, found.output
-    assert [line.rsplit(",", 1)[1] for line in found.output.split()[1:]] == ["1.0", "1.0"]
-    # task 2: topic 4 has page 30 first in one of two sequences
-    args = ["evaluate", str(qrels), str(second), "-m", "E(P@1)", "--per-query", "--format", "csv"]
-    found = CliRunner().invoke(cli, args)
-    assert found.exit_code == 0, found.output
-    assert [line.rsplit(",", 1)[1] for line in found.output.split()[1:]] == ["0.5", "1.0"]
 
 
 MARCO = "4\t30\t1\n4\t7\t2\n9\t12\t1\n"

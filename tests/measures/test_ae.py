@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_frames import small_groups, values
 
 import fairtk
 from fairtk import Groups, Target
@@ -26,6 +27,7 @@ from fairtk.measures import AE_D, AE_L, AE_R, AWRF, CitationPrecision, CitationR
 QRELS = pd.DataFrame(
     {"qid": ["1", "1", "1", "2"], "docno": ["a", "b", "c", "a"], "label": [2, 1, 0, 1]}
 )
+ONE = QRELS[QRELS["qid"] == "1"]
 
 
 def frame(*rows):
@@ -36,49 +38,38 @@ TWO = frame(
     ("1", 0, "a", 0, 3.0), ("1", 0, "c", 1, 1.0), ("1", 1, "b", 0, 1.0), ("1", 1, "c", 1, 1.0)
 )
 """Shares: a 3/4 and c 1/4; b and c 1/2 each. Means: a 3/8, b 1/4, c 3/8."""
+XYY = small_groups("abc", "xyy")
 
 
-def value(measure, credit, qid="1", qrels=QRELS):
-    with pytest.warns() if qid == "warns" else _nothing():
-        values = ir_measures.iter_calc([measure], qrels, credit)
-    return {m.query_id: m.value for m in values}[qid]
-
-
-def _nothing():
-    import contextlib
-
-    return contextlib.nullcontext()
+def value(measure, credit, qrels=ONE):
+    return values(measure, qrels, credit)["1"]
 
 
 def test_by_hand():
-    one = QRELS[QRELS["qid"] == "1"]
     square = (9 + 4 + 9) / 64
-    assert value(AE_D, TWO, qrels=one) == pytest.approx(square)
-    assert value(AE_D(bounds="exact"), TWO, qrels=one) == pytest.approx((square - 1 / 3) / (2 / 3))
+    assert value(AE_D, TWO) == pytest.approx(square)
+    assert value(AE_D(bounds="exact"), TWO) == pytest.approx((square - 1 / 3) / (2 / 3))
     # a cutoff cuts the target, not credit; its page said "ranks read"
-    assert value(AE_D @ 1, TWO, qrels=one) == pytest.approx(square)
+    assert value(AE_D @ 1, TWO) == pytest.approx(square)
     assert "all credit counts" in AE_D.SUPPORTED_PARAMS["cutoff"].desc
     # one rank: the target is a alone; AE_R = 3/8, AE_L = (5/8)^2 + (1/4)^2 + (3/8)^2 over 1 + 1
-    assert value(AE_R @ 1, TWO, qrels=one) == pytest.approx(3 / 8)
-    assert value(AE_L @ 1, TWO, qrels=one) == pytest.approx((25 + 4 + 9) / 64 / 2)
+    assert value(AE_R @ 1, TWO) == pytest.approx(3 / 8)
+    assert value(AE_L @ 1, TWO) == pytest.approx((25 + 4 + 9) / 64 / 2)
     # two ranks: a and b, 1/2 each: (3/8 + 1/4) / 2, the largest value is 1/2
-    assert value(AE_R @ 2, TWO, qrels=one) == pytest.approx(5 / 8)
+    assert value(AE_R @ 2, TWO) == pytest.approx(5 / 8)
     raw = AE_L(normalize=False) @ 2
-    assert value(raw, TWO, qrels=one) == pytest.approx((1 + 4 + 9) / 64)
+    assert value(raw, TWO) == pytest.approx((1 + 4 + 9) / 64)
     # the worst is all credit on c, whose target is 0: 1 + 1/2
-    assert value(AE_L(bounds="exact") @ 2, TWO, qrels=one) == pytest.approx(14 / 64 / 1.5)
+    assert value(AE_L(bounds="exact") @ 2, TWO) == pytest.approx(14 / 64 / 1.5)
     # as it is: means a 1.5, b .5, c 1
     plain = AE_D(share=False, normalize=False)
-    assert value(plain, TWO, qrels=one) == pytest.approx(2.25 + 0.25 + 1)
+    assert value(plain, TWO) == pytest.approx(2.25 + 0.25 + 1)
 
 
 def test_the_gap_by_hand():
-    one = QRELS[QRELS["qid"] == "1"]
     # exposure: a 1/4, b 1/4, c 1/2 of two ranks
-    assert value(CreditGap @ 2, TWO, qrels=one) == pytest.approx(1 / 64 + 0 + 1 / 64)
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]}), name="side"
-    )
+    assert value(CreditGap @ 2, TWO) == pytest.approx(1 / 64 + 0 + 1 / 64)
+    groups = small_groups("ab", "xy")
     gap = (CreditGap(groups=groups) @ 2).per_group(TWO).set_index("group")["gap"]
     assert gap.to_dict() == pytest.approx({"x": 1 / 8, "y": 0.0, "@UNKNOWN": -1 / 8})
     # one rank: a 1/2, b 1/2 are shown, c never
@@ -87,17 +78,13 @@ def test_the_gap_by_hand():
 
 
 def test_groups_of_credit_by_hand():
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", "y"]}), name="side"
-    )
-    target = Target.uniform(groups, unknown=False)
-    measure = AWRF(groups=groups, target=target, base=2, of="credit")
-    one = QRELS[QRELS["qid"] == "1"]
+    target = Target.uniform(XYY, unknown=False)
+    measure = AWRF(groups=XYY, target=target, base=2, of="credit")
     # credit of x 3/8, y 5/8 against halves
     p, q = np.array([3 / 8, 5 / 8]), np.array([0.5, 0.5])
     m = (p + q) / 2
     distance = sum(sum(d * np.log2(d / m)) / 2 for d in (p, q))
-    assert value(measure, TWO, qrels=one) == pytest.approx(1 - distance)
+    assert value(measure, TWO) == pytest.approx(1 - distance)
     assert ir_measures.parse_measure(repr(measure)) == measure
     with pytest.raises(ParameterError):
         _ = measure @ 5
@@ -163,7 +150,7 @@ def test_negative_credit_can_be_refused():
     with pytest.raises(InputError, match="found -1.*qid '1'.*sample 0.*docno 'a'"):
         ir_measures.calc([AE_D(negative="refuse")], QRELS, below)
     with pytest.warns(DataWarning, match="1 of 4"):
-        ir_measures.calc([AE_D], QRELS[QRELS["qid"] == "1"], below)
+        ir_measures.calc([AE_D], ONE, below)
 
 
 def test_subsets_are_no_rankings():
@@ -214,56 +201,52 @@ CITED = frame(
 
 def test_citations_of_useful_documents_by_hand():
     # answers cite a and b, and a; a and d are useful. Precision 1/2 and 1, recall 1/2 twice
-    assert value(CitationPrecision, CITED, qrels=LABELS) == 0.75
-    assert value(CitationRecall, CITED, qrels=LABELS) == 0.5
+    assert value(CitationPrecision, CITED, LABELS) == 0.75
+    assert value(CitationRecall, CITED, LABELS) == 0.5
     # with rel=2 a alone is useful
-    assert value(CitationRecall(rel=2), CITED, qrels=LABELS) == 1.0
+    assert value(CitationRecall(rel=2), CITED, LABELS) == 1.0
     nothing = frame(("1", 2, "a", 0, math.nan), ("1", 2, "b", 1, math.nan))
     with pytest.warns(DataWarning, match="1 of 3"):
-        assert value(CitationPrecision, pd.concat([CITED, nothing]), qrels=LABELS) == 0.75
+        assert value(CitationPrecision, pd.concat([CITED, nothing]), LABELS) == 0.75
     # without a citation nothing useful is cited
-    assert value(CitationRecall, pd.concat([CITED, nothing]), qrels=LABELS) == pytest.approx(1 / 3)
+    assert value(CitationRecall, pd.concat([CITED, nothing]), LABELS) == pytest.approx(1 / 3)
 
 
 def test_citations_where_nothing_is_cited_or_useful():
     with pytest.warns(UndefinedWarning, match="'1'"):
-        assert math.isnan(value(CitationPrecision, CITED.assign(credit=0.0), qrels=LABELS))
+        assert math.isnan(value(CitationPrecision, CITED.assign(credit=0.0), LABELS))
     with pytest.warns(UndefinedWarning, match="'1'"):
-        assert math.isnan(value(CitationRecall, CITED, qrels=LABELS.assign(label=0)))
+        assert math.isnan(value(CitationRecall, CITED, LABELS.assign(label=0)))
     worse = pd.concat([LABELS, LABELS.assign(qid="2")])
     values = ir_measures.iter_calc([CitationPrecision, CitationRecall], worse, CITED)
     assert [m.value for m in values if m.query_id == "2"] == [0, 0]
 
 
 def test_groups_without_documents():
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["z"], "group": ["x"]}), name="side")
-    one = QRELS[QRELS["qid"] == "1"]
+    groups = small_groups("z", "x")
     with pytest.warns(UndefinedWarning, match="'1'"):
-        assert math.isnan(value(CreditGap(groups) @ 2, TWO, qrels=one))
+        assert math.isnan(value(CreditGap(groups) @ 2, TWO))
     measure = AWRF(groups=groups, target=Target.uniform(groups, unknown=False), of="credit")
     with (
         pytest.warns(UndefinedWarning, match="'1'"),
         pytest.warns(DataWarning, match="0 of 3.*qid '1'"),
     ):
-        assert math.isnan(value(measure, TWO, qrels=one))
+        assert math.isnan(value(measure, TWO))
 
 
 def test_groups_of_documents_have_no_credit_measure_of_their_own():
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["x"]}), name="side")
+    groups = small_groups("a", "x")
     with pytest.raises(ParameterError, match="AE_D"):
         fairtk.ByGroup(AE_D, groups)
     assert fairtk.ByGroup(AE_D, groups, by="query").better == "lower"
 
 
 def test_explain_shows_credit():
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", "y"]}), name="side"
-    )
-    measure = AWRF(groups=groups, target=Target.uniform(groups, unknown=False), of="credit")
-    told = fairtk.explain(measure, TWO, QRELS[QRELS["qid"] == "1"])
+    measure = AWRF(groups=XYY, target=Target.uniform(XYY, unknown=False), of="credit")
+    told = fairtk.explain(measure, TWO, ONE)
     table = told.by_group.set_index("group")
     assert table["exposure"].to_dict() == pytest.approx({"x": 3 / 8, "y": 5 / 8})
-    assert table["cost"].sum() == pytest.approx(1 - value(measure, TWO, qrels=QRELS[:3]))
+    assert table["cost"].sum() == pytest.approx(1 - value(measure, TWO))
 
 
 # The unbiased estimates -------------------------------------------------------------------------
@@ -277,21 +260,19 @@ SIDES = Groups.from_frame(
 
 
 def test_unbiased_by_hand():
-    one = QRELS[QRELS["qid"] == "1"]
     # AE_D: plain 22/64; squared norms 10/16 and 1/2, mean 9/16: (2 * 22/64 - 36/64) / 1
-    assert value(AE_D(estimator="unbiased"), TWO, qrels=one) == pytest.approx(8 / 64)
+    assert value(AE_D(estimator="unbiased"), TWO) == pytest.approx(8 / 64)
     # AE_L at two ranks, raw: plain 14/64, targets a and b 1/2; the rankings' distances are
     # 1/16 + 1/4 + 1/16 = 6/16 and 1/4 + 0 + 1/4 = 8/16, mean 7/16: 2 * 14/64 - 28/64 = 0
     raw = AE_L(normalize=False, estimator="unbiased") @ 2
-    assert value(raw, TWO, qrels=one) == pytest.approx(0.0, abs=1e-15)
+    assert value(raw, TWO) == pytest.approx(0.0, abs=1e-15)
     # CreditGap: plain 2/64; credit - exposure is a 1/4, c -1/4 in the first, and 0 in the second:
     # squared 1/8 and 0, mean 4/64: 2 * 2/64 - 4/64 = 0
     gap = CreditGap(estimator="unbiased") @ 2
-    assert value(gap, TWO, qrels=one) == pytest.approx(0.0, abs=1e-15)
+    assert value(gap, TWO) == pytest.approx(0.0, abs=1e-15)
 
 
 def test_unbiased_by_hand_of_groups():
-    one = QRELS[QRELS["qid"] == "1"]
     # each ranking's gap: 1: a 1/4, c -1/4, so x 0; 2: none. Two more with all credit on b:
     # b 1/2, c -1/2: x -1/2, y 1/4, @UNKNOWN 1/4
     four = pd.concat([TWO, *(
@@ -299,9 +280,9 @@ def test_unbiased_by_hand_of_groups():
     )])  # fmt: skip
     square = 1 / 4 + 1 / 16 + 1 / 16  # of the third and the fourth
     plain = square / 4  # the mean of the four is half of theirs
-    assert value(CreditGap(groups=SIDES) @ 2, four, qrels=one) == pytest.approx(plain)
+    assert value(CreditGap(groups=SIDES) @ 2, four) == pytest.approx(plain)
     unbiased = CreditGap(groups=SIDES, estimator="unbiased") @ 2
-    assert value(unbiased, four, qrels=one) == pytest.approx((4 * plain - square / 2) / 3)
+    assert value(unbiased, four) == pytest.approx((4 * plain - square / 2) / 3)
 
 
 def test_the_upper_bound_of_weights_that_are_not_normalized():
@@ -315,22 +296,22 @@ def test_the_upper_bound_of_weights_that_are_not_normalized():
     measure = CreditGap(groups=heavy) @ 2
     assert measure.bounds == (0, 10)  # a: 1 + 4; its @UNKNOWN is not below 0
     lost = pd.DataFrame({"qid": ["1", "9"], "docno": ["a", "a"], "label": [1, 1]})
-    values = {m.query_id: m.value for m in ir_measures.iter_calc([measure], lost, TWO)}
-    assert values["9"] == 10  # the worst
+    found = values(measure, lost, TWO)
+    assert found["9"] == 10  # the worst
 
 
 def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():
     """Only d has a group; without credit and exposure of d, @UNKNOWN has all of both."""
     qrels = pd.DataFrame({"qid": ["1"], "docno": ["c"], "label": [1]})
-    side = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["x"]}), name="side")
+    side = small_groups("d", "x")
     beyond = frame(("1", 0, "c", 0, 2.0), ("1", 0, "d", 1, 0.0))
     left_out = frame(("1", 0, "c", 0, 2.0), ("1", 1, "d", 0, 0.0))
     for credit in (beyond, left_out):
         with pytest.warns() as caught:
-            assert math.isnan(value(CreditGap(groups=side) @ 1, credit, qrels=qrels))
+            assert math.isnan(value(CreditGap(groups=side) @ 1, credit, qrels))
         assert any("has a group" in str(w.message) for w in caught)
     # at two ranks d has half of the exposure: x -1/2, @UNKNOWN 1/2
-    assert value(CreditGap(groups=side) @ 2, beyond, qrels=qrels) == pytest.approx(1 / 2)
+    assert value(CreditGap(groups=side) @ 2, beyond, qrels) == pytest.approx(1 / 2)
 
 
 weights = st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)
@@ -378,15 +359,14 @@ def test_the_mean_of_the_unbiased_values_is_the_exact_one(rankings, size):
         estimator="unbiased") @ 2]
 )  # fmt: skip
 def test_too_few_rankings_for_the_unbiased_estimate(measure):
-    one = QRELS[QRELS["qid"] == "1"]
     single = TWO[TWO["sample"] == 0]
     with pytest.raises(InputError, match="'1'"):
-        value(measure, single, qrels=one)
+        value(measure, single)
     # without samples the ranking is the policy, and the plain value exact
     policy = single.drop(columns="sample")
     plain = type(measure)(**{**measure.params, "estimator": "plain"})
-    assert value(measure, policy, qrels=one) == value(plain, policy, qrels=one)
+    assert value(measure, policy) == value(plain, policy)
     undefined = TWO.assign(credit=TWO["credit"].where(TWO["sample"] == 0))
     with pytest.warns() as caught:
-        assert math.isnan(value(measure, undefined, qrels=one))
+        assert math.isnan(value(measure, undefined))
     assert any("only one of its rankings" in str(w.message) for w in caught)

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ir_measures import calc_aggregate, iter_calc, nDCG, parse_measure
+from ir_measures import nDCG, parse_measure
+from small_frames import small_groups, value, values
 from trec_worlds import groups_of, target_of
 
 import fairtk
-from fairtk import AWRF, E, Groups, Target
+from fairtk import AWRF, E, Target
 from fairtk.errors import DataWarning, DuplicateError, InputError, ParameterError, UndefinedWarning
 from fairtk.measures import nDCG_AWRF, nDCG_TREC, parse
 
@@ -22,10 +23,6 @@ def frames(ranking, relevant, qid="q"):
     run = pd.DataFrame({"query_id": qid, "doc_id": [str(d) for d in ranking]})
     qrels = pd.DataFrame({"query_id": qid, "doc_id": [str(d) for d in relevant]})
     return qrels.assign(relevance=1), run.assign(score=-np.arange(len(run), dtype=float))
-
-
-def value(measure, qrels, run):
-    return calc_aggregate([measure], qrels, run)[measure]
 
 
 @pytest.mark.parametrize("case", REFERENCE["cases"], ids=lambda c: f"{c['id']}-{c['tag']}")
@@ -60,10 +57,7 @@ def test_task_1(case):
 
 @pytest.fixture
 def gender():
-    rows = pd.DataFrame(
-        {"docno": ["a", "b", "c", "u"], "group": ["f", "m", "m", "@UNKNOWN"], "weight": 1.0}
-    )
-    return Groups.from_frame(rows, name="gender")
+    return small_groups("abcu", ["f", "m", "m", "@UNKNOWN"], "gender")
 
 
 def even(groups):
@@ -126,12 +120,12 @@ def test_undefined_and_missing(gender):
         r"^AWRF gender@2 is undefined .*no target.*'q2'\. Plain means"  # its digest is in the data
     )
     with pytest.warns(UndefinedWarning, match=said) as heard:
-        found = {m.query_id: m.value for m in iter_calc([measure], qrels, run)}
+        found = values(measure, qrels, run)
     assert found["q1"] == pytest.approx(1)
     assert np.isnan(found["q2"])
     assert heard[0].message.about[0] == repr(measure) and "#" in repr(measure)
     one = AWRF(groups=gender, target=even(gender)) @ 2
-    found = {m.query_id: m.value for m in iter_calc([one], qrels, run[run.query_id == "q1"])}
+    found = values(one, qrels, run[run.query_id == "q1"])
     assert found["q2"] == 0
     qrels, run = frames(["x", "y"], ["a"])
     with pytest.warns() as caught:
@@ -166,7 +160,7 @@ def test_bad_parameters(gender):
         value(AWRF @ 5, qrels, run)
     with pytest.raises(ParameterError):
         value(AWRF(groups=gender) @ 5, qrels, run)
-    other = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["EU"]}), name="region")
+    other = small_groups("a", ["EU"], "region")
     with pytest.raises(InputError, match="EU|region"):
         AWRF(groups=gender, target=Target.uniform(other))
 
@@ -195,24 +189,9 @@ def test_ndcg_trec_keeps_the_ideal_of_what_was_asked_for():
         assert np.isnan(value(nDCG_TREC @ 2, qrels.assign(relevance=0), run))
 
 
-def test_paths_and_frames_as_groups(tmp_path):
-    frame = pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]})
-    groups = Groups.from_frame(frame, "gender")
-    groups.write(tmp_path / "gender.tsv")
-    target = Target.uniform(groups)
-    measure = AWRF(groups=tmp_path / "gender.tsv", target=target)
-    assert measure == AWRF(groups=groups, target=target)
-    qrels, run = frames(["a", "b"], ["a"])
-    value = [
-        (AWRF(groups=g, target=target) @ 1).calc_aggregate(qrels, run) for g in (frame, groups)
-    ]
-    assert value[0] == value[1]
-
-
 def test_a_browsing_model_that_stops_at_useful_documents_reads_the_labels():
     qrels, run = frames(["a", "b"], ["a"])
-    members = pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]})
-    groups = Groups.from_frame(members, name="gender")
+    groups = small_groups("ab", "fm")
     measure = AWRF(groups=groups, target=Target.uniform(groups), browsing="GERR(p=0.5,u=0.5)")
     # a has attention 1, b p (1 - u) = 1/4: shares 4/5 and 1/5, the middle to the target 13/20, 7/20
     jsd = (

@@ -6,9 +6,10 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, P, calc_aggregate, iter_calc, nDCG, parse_measure
+from small_frames import run_of, small_groups, values
 
 import fairtk
-from fairtk import EE_D, EE_R, EU, E, Groups
+from fairtk import EE_D, EE_R, EU, E
 from fairtk.errors import DataWarning, ParameterError, UndefinedWarning
 from fairtk.measures import ByGroup, parse
 
@@ -16,13 +17,13 @@ QRELS = pd.DataFrame({"query_id": "q1", "doc_id": ["a", "b", "c", "d"], "relevan
 RUN = pd.DataFrame(
     {"query_id": "q1", "doc_id": ["c", "a", "b", "d"], "score": [4.0, 3.0, 2.0, 1.0]}
 )
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "b", "c", "d"], "group": ["f", "m", "m", "m"]}), name="gender"
-)
+GROUPS = small_groups("abcd", "fmmm", "gender")
+THREE = pd.concat([QRELS.assign(query_id=q) for q in ("q1", "q2", "q3")])
+QUERIES = small_groups(["q1", "q2", "q3"], ["short", "long", "long"])
 
 
 def value(measure, qrels=QRELS, run=RUN):
-    return {m.query_id: m.value for m in iter_calc([measure], qrels, run)}["q1"]
+    return values(measure, qrels, run)["q1"]
 
 
 def test_ranks_among_all_documents_are_kept():
@@ -45,14 +46,7 @@ def test_a_fair_measure_sees_the_groups_documents_alone():
 
 
 def test_samples_in_which_a_group_is_absent_still_count():
-    run = pd.DataFrame(
-        {
-            "query_id": "q1",
-            "doc_id": ["a", "b", "b"],
-            "score": [2.0, 1.0, 1.0],
-            "sample": [0, 0, 1],
-        }
-    )
+    run = run_of(["ab", "b"], "q1")
     measure = EE_D(browsing="RBP(p=0.5)", normalize=False)
     frame = ByGroup(measure, GROUPS).per_group(QRELS, run).set_index("group")["value"]
     assert frame["f"] == pytest.approx(1 / 4)  # a: 1 in one of two samples
@@ -76,50 +70,38 @@ def test_a_missing_query_is_nan():
 
 
 def test_groups_of_queries():
-    qrels = pd.concat([QRELS.assign(query_id=q) for q in ("q1", "q2", "q3")])
-    run = pd.concat([RUN.assign(query_id="q1"), RUN.assign(query_id="q2", score=-RUN.score)])
-    queries = Groups.from_frame(
-        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["short", "long", "long"]})
-    )
-    measure = ByGroup(RR, queries, by="query")
+    run = pd.concat([RUN, RUN.assign(query_id="q2", score=-RUN.score)])
+    measure = ByGroup(RR, QUERIES, by="query")
     # RR: q1 1/2; q2 (order d, b, a, c) 1; q3 is missing: 0. Means: short 1/2, long 1/2
-    frame = measure.per_group(qrels, run).set_index("group")
+    frame = measure.per_group(THREE, run).set_index("group")
     assert frame["value"].to_dict() == {"long": 0.5, "short": 0.5}
     assert frame["queries"].to_dict() == {"long": 2, "short": 1}
-    assert calc_aggregate([measure], qrels, run)[measure] == 0
+    assert calc_aggregate([measure], THREE, run)[measure] == 0
     largest = measure(compare="max")
-    assert calc_aggregate([largest], qrels, run)[largest] == 0.5
+    assert calc_aggregate([largest], THREE, run)[largest] == 0.5
 
 
 def test_every_aggregate_compares_groups_of_queries():
-    qrels = pd.concat([QRELS.assign(query_id=q) for q in ("q1", "q2", "q3")])
-    run = pd.concat([RUN.assign(query_id=q) for q in ("q1", "q2", "q3")])
-    run.loc[run["query_id"] == "q2", "score"] *= -1
-    queries = Groups.from_frame(
-        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["short", "long", "long"]})
-    )
+    run = pd.concat([RUN, RUN.assign(query_id="q2", score=-RUN.score), RUN.assign(query_id="q3")])
     # RR: q1 1/2; q2 1; q3 1/2. Means: short 1/2, long 3/4
-    measure = ByGroup(RR, queries, by="query")
-    assert calc_aggregate([measure], qrels, run)[measure] == 0.25
-    both = ir_measures.calc([measure, RR], qrels, run)
+    measure = ByGroup(RR, QUERIES, by="query")
+    assert calc_aggregate([measure], THREE, run)[measure] == 0.25
+    both = ir_measures.calc([measure, RR], THREE, run)
     assert both.aggregated == {measure: 0.25, RR: pytest.approx(2 / 3)}
-    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
-    ours, labels = run.rename(columns=names), qrels.rename(columns=names)
+    ours, labels = map(pt.model.from_ir_measures, (run, THREE))
     assert fairtk.evaluate(labels, {"s": ours}, [measure]).means.iloc[0, 0] == 0.25
     topics = pd.DataFrame({"qid": ["q1", "q2", "q3"], "query": "x"})
     assert fairtk.Experiment({"s": ours}, topics, labels, [measure]).means.iloc[0, -1] == 0.25
     with pytest.warns(DataWarning):
-        assert all(np.isnan(m.value) for m in iter_calc([measure], qrels, run))
+        assert all(np.isnan(m.value) for m in iter_calc([measure], THREE, run))
 
 
 def test_pyterrier_averages_so_groups_of_queries_are_nan_there():
-    queries = Groups.from_frame(pd.DataFrame({"docno": ["q1"], "group": ["short"]}))
+    run, qrels = map(pt.model.from_ir_measures, (RUN, QRELS))
     topics = pd.DataFrame({"qid": ["q1"], "query": ["x"]})
-    renamed = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
-    run = RUN.rename(columns=renamed).assign(rank=range(4), query="x")
-    arguments = ([run], topics, QRELS.rename(columns=renamed))
+    arguments = [run.assign(query="x")], topics, qrels
     with pytest.warns(DataWarning, match=r"compares groups of queries.*pt\.Experiment"):
-        found = pt.Experiment(*arguments, [ByGroup(RR, queries, by="query")], names=["x"])
+        found = pt.Experiment(*arguments, [ByGroup(RR, QUERIES, by="query")], names=["x"])
     assert np.isnan(found.iloc[0, 1])
     found = pt.Experiment(*arguments, [ByGroup(RR, GROUPS)], names=["x"])
     assert found.iloc[0, 1] == pytest.approx(1 / 6)
@@ -138,9 +120,7 @@ def test_forms():
 
 
 def test_the_unknown_level_is_no_group_unless_asked_for():
-    groups = Groups.from_frame(
-        pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", None]}), name="side"
-    )
+    groups = small_groups("abc", ["x", "y", None])
     qrels = pd.DataFrame({"qid": "1", "docno": ["a", "b", "c"], "label": [1, 1, 1]})
     run = pd.DataFrame({"qid": "1", "docno": ["a", "b", "c"], "score": [3.0, 2.0, 1.0]})
     # reciprocal ranks: x 1, y 1/2, unknown 1/3
@@ -152,9 +132,7 @@ def test_the_unknown_level_is_no_group_unless_asked_for():
     assert every.per_group(qrels, run)["group"].tolist() == ["@UNKNOWN", "x", "y"]
     assert "unknown='group'" in repr(every) and "unknown" not in repr(plain)
     # of queries, too: RR is 1 for q1 and 1/2 for q2; the group of q3, with 1/3, is not known
-    of_queries = Groups.from_frame(
-        pd.DataFrame({"docno": ["q1", "q2", "q3"], "group": ["x", "y", None]}), name="kind"
-    )
+    of_queries = small_groups(["q1", "q2", "q3"], ["x", "y", None], "kind")
     labels = pd.DataFrame({"qid": ["q1", "q2", "q3"], "docno": ["a", "b", "c"], "label": 1})
     runs = pd.concat([run.assign(qid=qid) for qid in ("q1", "q2", "q3")])
     for unknown, value in (("leave-out", 1 - 1 / 2), ("group", 1 - 1 / 3)):
@@ -165,7 +143,7 @@ def test_the_unknown_level_is_no_group_unless_asked_for():
 def test_a_ratio_is_of_values_above_zero():
     # 2 - error: -1 for x and -3 for y, whose ratio was 3, in a range of [0, 1]
     qids = ["q1", "q2"]
-    groups = Groups.from_frame(pd.DataFrame({"docno": qids, "group": ["x", "y"]}), name="kind")
+    groups = small_groups(qids, "xy", "kind")
     qrels = pd.DataFrame({"qid": qids, "docno": "a", "label": 1, "gold_answer": "0"})
     run = pd.DataFrame({"qid": qids, "docno": "a", "score": 1.0, "qanswer": ["3", "5"]})
     measure = ByGroup(EU(utility="mae", upper_bound=2), groups, by="query", compare="ratio")

@@ -31,14 +31,8 @@ def measure(give, whole=False):
     return Odd()
 
 
-def frames():
-    qrels = toy_qrels().rename(columns={"qid": "query_id", "docno": "doc_id", "label": "relevance"})
-    run = toy_run().rename(columns={"qid": "query_id", "docno": "doc_id"})
-    return qrels, run
-
-
-def calc(asked):
-    return ir_measures.calc([asked], *frames())
+def calc(measure):
+    return ir_measures.calc([measure], toy_qrels(), toy_run())
 
 
 @pytest.mark.parametrize("given", ["0.5", None, np.inf, -np.inf, 1j, [0.5], {}])

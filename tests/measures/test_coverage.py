@@ -5,20 +5,15 @@ import warnings
 import ir_measures
 import pandas as pd
 import pytest
+from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, Groups, Target
+from fairtk import AWRF, Target
 from fairtk.errors import DataWarning
 from fairtk.groups.groups import empty_levels, unreachable
 
-GENDER = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "b", "c", "u"], "group": ["f", "m", "m", None]}),
-    name="gender",
-    levels=["@UNKNOWN", "f", "m", "NB"],
-)
-PLACE = Groups.from_frame(
-    pd.DataFrame({"docno": ["a", "a", "b", "c"], "group": ["x", "y", "x", "y"]}), name="place"
-)
+GENDER = small_groups("abcu", ["f", "m", "m", None], "gender", levels=["@UNKNOWN", "f", "m", "NB"])
+PLACE = small_groups("aabc", "xyxy", "place")
 RUN = pd.DataFrame(
     {
         "qid": ["q", "q", "q", "r", "r", "r"],
@@ -30,7 +25,6 @@ QRELS = pd.DataFrame({"query_id": ["q", "r"], "doc_id": ["a", "b"], "relevance":
 
 
 def value(measure, run=RUN):
-    run = run.rename(columns={"qid": "query_id", "docno": "doc_id"})
     return ir_measures.calc_aggregate([measure], QRELS, run)[measure]
 
 
@@ -39,7 +33,10 @@ def test_groups_that_are_shown_and_absent():
     # q: f and m of f, m, NB; r: m alone, since the unknown is not a known group
     assert found["groups_shown"].to_dict() == {"q": 2, "r": 1}
     assert found["groups_absent"].to_dict() == {"q": 1, "r": 2}
+    assert found["retrieved"].to_dict() == {"q": 3, "r": 3}
+    assert found["with_row"].to_dict() == {"q": 3, "r": 2}  # u has one, of the unknown level
     assert found["with_label"].to_dict() == {"q": 3, "r": 1}
+    assert found["label_share"].to_dict() == pytest.approx({"q": 1, "r": 1 / 3})
     at_1 = fairtk.coverage(GENDER, RUN, cutoff=1).set_index("qid")
     assert at_1["groups_shown"].to_dict() == {"q": 1, "r": 1}
     pd.testing.assert_frame_equal(found.reset_index(), GENDER.coverage(RUN))
@@ -50,6 +47,7 @@ def test_crossed_groups():
     # q: f x, f y, m x, m y; r: m x; of three known genders and two places
     assert found["groups_shown"].to_dict() == {"q": 4, "r": 1}
     assert found["groups_absent"].to_dict() == {"q": 2, "r": 5}
+    assert found["with_label"].to_dict() == {"q": 3, "r": 1}
 
 
 def test_an_empty_run():

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import iter_calc
+from small_frames import small_groups
 
 from fairtk import AWRF, EE_D, EE_L, EE_R, Groups, Target
 from fairtk.errors import DataWarning, UndefinedWarning
@@ -171,8 +172,7 @@ def test_groups(grades, model, cutoff, useful_only, seed):
     st.integers(0, 99),
 )
 def test_awrf(base, cutoff, policy, amortize, share, seed):
-    rows = pd.DataFrame({"docno": list("abc"), "group": ["f", "m", "@UNKNOWN"]})
-    groups = Groups.from_frame(rows, name="gender")
+    groups = small_groups("abc", ["f", "m", "@UNKNOWN"])
     shares = pd.DataFrame({"group": ["f", "m"], "weight": [share, 1 - share]})
     options = {"groups": groups, "target": Target.from_frame(shares, groups), "base": base}
     options |= {"cutoff": cutoff, "unlabeled": policy, "amortize": amortize}
@@ -238,7 +238,7 @@ def test_no_worst_raw_value_without_a_cutoff():
 
 
 def test_awrf_with_neither_target_nor_run():
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["f"]}), "gender")
+    groups = small_groups("a", "f", "gender")
     rows = pd.DataFrame({"qid": ["q0"], "group": ["f"], "weight": [1.0]})
     measure = AWRF(groups=groups, target=Target.from_frame(rows, groups))
     with pytest.warns((UndefinedWarning, DataWarning), match="'missing'"):

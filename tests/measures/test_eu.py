@@ -3,7 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from ir_measures import calc_aggregate, iter_calc
+from ir_measures import calc_aggregate
+from small_frames import values
 
 from fairtk import EE_D, EU
 from fairtk.errors import ColumnError, InputError, ParameterError, UndefinedWarning
@@ -32,10 +33,6 @@ RUN = answers(
         ("q2", 0, "a", 1.0, "drama"),
     ]
 )
-
-
-def values(measure, qrels, run):
-    return {m.query_id: m.value for m in iter_calc([measure], qrels, run)}
 
 
 def test_mean_over_samples_by_hand():

@@ -17,61 +17,46 @@ from ir_measures import (
     nDCG,
     parse_measure,
 )
+from small_frames import run_of, small_groups, values
 
-from fairtk import EE_D, E, Groups
+from fairtk import EE_D, E
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError, UndefinedWarning
 from fairtk.measures import ByGroup, parse
 
 QRELS = pd.DataFrame(
-    {"query_id": ["q1", "q1", "q2"], "doc_id": ["a", "b", "a"], "relevance": [1, 0, 1]}
+    {"query_id": ["q", "q", "q2"], "doc_id": ["a", "b", "a"], "relevance": [1, 0, 1]}
 )
 
 
-def run_of(samples, qid="q1"):
-    rows = [
-        (qid, doc, sample, rank, -float(rank))
-        for sample, ranking in enumerate(samples)
-        for rank, doc in enumerate(ranking)
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "sample", "rank", "score"])
-
-
 def test_mean_over_samples_by_hand():
-    # RR is 1 and 1/2: 0.75 for q1; q2 is missing: 0
+    # RR is 1 and 1/2: 0.75 for q; q2 is missing: 0
     run = run_of([["a", "b"], ["b", "a"]])
-    got = {m.query_id: m.value for m in iter_calc([E(RR)], QRELS, run)}
-    assert got == {"q1": pytest.approx(0.75), "q2": 0}
+    got = values(E(RR), QRELS, run)
+    assert got == {"q": pytest.approx(0.75), "q2": 0}
     with pytest.raises(InputError, match=r"write E\(RR\)"):
         iter_calc([RR], QRELS, run)
 
 
-def test_a_run_without_samples_is_the_measure_itself():
-    run = run_of([["b", "a"]]).drop(columns="sample")
-    assert calc_aggregate([E(nDCG @ 5)], QRELS, run)[E(nDCG @ 5)] == pytest.approx(
-        calc_aggregate([nDCG @ 5], QRELS, run)[nDCG @ 5]
-    )
-
-
 def test_rank_decides_where_scores_tie():
     run = run_of([["b", "a"], ["b", "a"]]).assign(score=1.0)
-    assert {m.query_id: m.value for m in iter_calc([E(RR)], QRELS, run)}["q1"] == 0.5
+    assert values(E(RR), QRELS, run)["q"] == 0.5
 
 
 def test_unequal_numbers_of_samples():
-    # q1 has two samples (1, 1/2), q2 one (1)
+    # q has two samples (1, 1/2), q2 one (1)
     run = pd.concat([run_of([["a", "b"], ["b", "a"]]), run_of([["a"]], "q2")])
-    got = {m.query_id: m.value for m in iter_calc([E(RR)], QRELS, run)}
-    assert got == {"q1": pytest.approx(0.75), "q2": 1}
+    got = values(E(RR), QRELS, run)
+    assert got == {"q": pytest.approx(0.75), "q2": 1}
 
 
 def test_several_expectations_and_a_fair_measure_inside():
     run = run_of([["a", "b"], ["b", "a"]])
     measures = [E(nDCG @ 5), E(AP), E(EE_D @ 1), EE_D @ 1]
     got = {(m.measure, m.query_id): m.value for m in iter_calc(measures, QRELS, run)}
-    assert got[E(EE_D @ 1), "q1"] == 1  # each sample alone is one fixed ranking
-    assert got[EE_D @ 1, "q1"] == 0.5
+    assert got[E(EE_D @ 1), "q"] == 1  # each sample alone is one fixed ranking
+    assert got[EE_D @ 1, "q"] == 0.5
     assert got[E(EE_D @ 1), "q2"] == 1  # missing: the worst value of the measure inside
-    assert got[E(AP), "q1"] == pytest.approx(0.75)
+    assert got[E(AP), "q"] == pytest.approx(0.75)
 
 
 def test_empty_run():
@@ -100,7 +85,7 @@ def test_compat_gets_scores_that_say_retrieved():
     # documents of equal grade: the ideal takes those that were retrieved, in their order, if scores
     # are above the 0 of one that was not; with 0, -1, -2 it put the missing one first
     qrels = pd.DataFrame({"query_id": "q", "doc_id": ["a", "b", "c"], "relevance": [1, 1, 1]})
-    run = run_of([["a", "b"], ["b", "a"]], "q")
+    run = run_of([["a", "b"], ["b", "a"]])
     first = run[run["sample"] == 0].assign(score=[2.0, 1.0])
     wanted = calc_aggregate([Compat], qrels, first)[Compat]
     for samples in (run, run.assign(score=-1.0 - run["rank"])):
@@ -108,14 +93,14 @@ def test_compat_gets_scores_that_say_retrieved():
 
 
 def test_a_sum_over_queries_stays_a_sum():
-    # q1: two samples of 2 and 1 documents, 1.5; q2: one of 1
+    # q: two samples of 2 and 1 documents, 1.5; q2: one of 1
     run = pd.concat([run_of([["a", "b"], ["b"]]), run_of([["a"]], "q2")])
     measure = E(NumRet)
     assert calc_aggregate([measure], QRELS, run)[measure] == 2.5
     assert ir_measures.calc([measure], QRELS, run).aggregated[measure] == 2.5
-    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
-    topics = pd.DataFrame({"qid": ["q1", "q2"], "query": "x"})
-    arguments = [run.rename(columns=names)], topics, QRELS.rename(columns=names)
+    topics = pd.DataFrame({"qid": ["q", "q2"], "query": "x"})
+    ours, labels = map(pt.model.from_ir_measures, (run, QRELS))
+    arguments = [ours], topics, labels
     with pytest.warns(DataWarning, match="'NumRet'"):
         pt.Experiment(*arguments, [measure])
     # means are the measure's own
@@ -125,14 +110,9 @@ def test_a_sum_over_queries_stays_a_sum():
 def test_an_undefined_value_of_a_sample_is_not_0():
     # Accuracy has no value where nothing relevant is retrieved
     run = run_of([["a", "b"], ["b"]])
-    with pytest.warns(UndefinedWarning, match="'q1'"):
-        got = {m.query_id: m.value for m in iter_calc([E(Accuracy)], QRELS, run)}
-    assert np.isnan(got["q1"])
-
-
-def test_undefined_values_are_no_ground_for_tests():
-    with pytest.warns(UndefinedWarning):
-        calc_aggregate([E(Accuracy)], QRELS, run_of([["b"]]))
+    with pytest.warns(UndefinedWarning, match="'q'"):
+        got = values(E(Accuracy), QRELS, run)
+    assert np.isnan(got["q"])
 
 
 LABELS = {
@@ -149,7 +129,7 @@ def test_labels_and_ids_of_any_type(kind, samples):
     wanted = calc_aggregate(measures, QRELS, run_of(samples))
     qrels = QRELS.assign(relevance=LABELS[kind])
     assert calc_aggregate(measures, qrels, run_of(samples)) == wanted
-    numbers = {"q1": 1, "q2": 2, "a": 10, "b": 20}
+    numbers = {"q": 1, "q2": 2, "a": 10, "b": 20}
 
     def numbered(frame):
         return frame.assign(
@@ -167,6 +147,6 @@ def test_fractional_labels(measure):
 
 
 def test_documents_of_groups_lose_their_ranks_inside_an_expectation():
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a"], "group": ["g"]}))
+    groups = small_groups("a", "g")
     with pytest.raises(ParameterError, match="EE_D@1"):
         ByGroup(E(EE_D @ 1), groups)

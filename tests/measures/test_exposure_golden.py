@@ -4,28 +4,15 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from ir_measures import calc_aggregate
+from small_frames import qrels_of, run_of
 
 from fairtk import EE_D, EE_L, EE_R
-from fairtk.errors import UndefinedWarning
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 MACHINE = json.loads((GOLDEN / "ee_machine_user.json").read_text())["cases"]
 BROWSING = json.loads((GOLDEN / "ee_browsing_models.json").read_text())["cases"]
-
-
-def frames(rankings, labels):
-    rows = [
-        ("q", doc, -float(rank), sample)
-        for sample, ranking in enumerate(rankings)
-        for rank, doc in enumerate(ranking)
-    ]
-    run = pd.DataFrame(rows, columns=["query_id", "doc_id", "score", "sample"])
-    qrels = pd.DataFrame([("q", d, g) for d, g in labels.items()])
-    qrels.columns = ["query_id", "doc_id", "relevance"]
-    return qrels, run
 
 
 def close(value, expected):
@@ -36,7 +23,7 @@ def close(value, expected):
 @pytest.mark.parametrize("case", MACHINE, ids=lambda c: f"{c['id']}-{c['tag']}")
 @pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
 def test_machine_user_paper(case):
-    qrels, run = frames(case["rankings"], case["labels"])
+    qrels, run = qrels_of(case["labels"]), run_of(case["rankings"])
     k, want = case["k"], case["paper_k_clipped"]
     raw = [m(normalize=False) @ k for m in (EE_D, EE_R, EE_L)]
     normalized = [m @ k for m in (EE_D, EE_R, EE_L)]
@@ -56,7 +43,7 @@ def test_machine_user_paper(case):
 @pytest.mark.parametrize("case", MACHINE, ids=lambda c: f"{c['id']}-{c['tag']}")
 @pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
 def test_machine_user_code(case):
-    qrels, run = frames(case["rankings"], case["labels"])
+    qrels, run = qrels_of(case["labels"]), run_of(case["rankings"])
     raw = [m(variant="fair-rag", normalize=False) @ case["k"] for m in (EE_D, EE_R, EE_L)]
     normalized = [m(variant="fair-rag") @ case["k"] for m in (EE_D, EE_R, EE_L)]
     got = calc_aggregate(raw + normalized, qrels, run)
@@ -89,7 +76,7 @@ def expeval(case):
 @pytest.mark.parametrize("case", BROWSING, ids=lambda c: f"{c['id']}-{c['tag']}")
 @pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
 def test_browsing_models_expeval(case):
-    qrels, run = frames(case["rankings"], {d: g for d, _, g in case["qrels"]})
+    qrels, run = qrels_of({d: g for d, _, g in case["qrels"]}), run_of(case["rankings"])
     if case["options"]["umPatience"] == 1:  # marked: the code divides by zero
         with pytest.raises(ValueError, match="p below 1"):
             EE_D(**expeval(case))
@@ -124,7 +111,7 @@ def test_plain_browsing_models_need_no_variant():
         plain = o["complete"] and o["umPatience"] < 1 and min(grades) >= 0 and max(grades) > 0
         if not plain or not retrieved or retrieved - judged:
             continue
-        qrels, run = frames(case["rankings"], {d: g for d, _, g in case["qrels"]})
+        qrels, run = qrels_of({d: g for d, _, g in case["qrels"]}), run_of(case["rankings"])
         options = expeval(case)
         kept = {k: v for k, v in options.items() if k in ("browsing", "graded")}
         measures = [m(normalize=False, **kept) for m in (EE_D, EE_R, EE_L)]
@@ -133,9 +120,3 @@ def test_plain_browsing_models_need_no_variant():
             assert close(got[measure], case["individual"]["raw"][key]), (case["id"], key)
         checked += 1
     assert checked >= 15
-
-
-def test_undefined_is_a_warning_that_names_the_query():
-    qrels, run = frames([["a", "b"]], {"a": 0, "b": 0})
-    with pytest.warns(UndefinedWarning, match="EE_R@1.*1 of 1.*'q'"):
-        assert np.isnan(calc_aggregate([EE_R @ 1], qrels, run)[EE_R @ 1])

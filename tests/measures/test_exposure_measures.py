@@ -8,35 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import calc_aggregate, iter_calc
+from small_frames import qrels_of, run_of, value, values
 
 from fairtk import EE_D, EE_L, EE_R
 from fairtk.errors import (
     ColumnError,
     DataWarning,
-    DuplicateError,
     InputError,
     ParameterError,
     UndefinedWarning,
 )
 from fairtk.exposure.browsing import DCG, GERR, RBP, TREC
-
-
-def run_of(samples, qid="q"):
-    rows = [
-        (qid, doc, -float(rank), rank, sample)
-        for sample, ranking in enumerate(samples)
-        for rank, doc in enumerate(ranking)
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score", "rank", "sample"])
-
-
-def qrels_of(labels, qid="q"):
-    rows = [(qid, doc, label) for doc, label in labels.items()]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"])
-
-
-def value(measure, qrels, run):
-    return calc_aggregate([measure], qrels, run)[measure]
 
 
 def test_machine_user_by_hand():
@@ -127,7 +109,7 @@ def test_missing_query_gets_the_worst_value():
     assert got["q2", "EE_L@1"] == 1
     raw = EE_L(normalize=False) @ 1
     # upper bound of the raw value: 1 (EE-D) + 1 (target)
-    assert {m.query_id: m.value for m in iter_calc([raw], qrels, run)}["q2"] == pytest.approx(2)
+    assert values(raw, qrels, run)["q2"] == pytest.approx(2)
 
 
 def test_a_query_without_labels_is_ignored_and_an_empty_run_is_the_worst():
@@ -143,7 +125,7 @@ def test_no_useful_document_is_nan_with_a_warning():
     qrels = pd.concat([qrels_of({"a": 1, "b": 0}, "q1"), qrels_of({"a": 0}, "q2")])
     run = pd.concat([run_of([["a"]], "q1"), run_of([["a"]], "q2")])
     with pytest.warns(UndefinedWarning, match="EE_R@1.*1 of 2.*'q2'"):
-        got = {m.query_id: m.value for m in iter_calc([EE_R @ 1], qrels, run)}
+        got = values(EE_R @ 1, qrels, run)
     assert np.isnan(got["q2"])
     assert got["q1"] == 1
 
@@ -164,6 +146,7 @@ def test_machine_user_needs_a_cutoff():
     ("params", "text"),
     [
         ({"cutoff": 0}, "cutoff must be at least 1; found 0"),
+        ({"cutoff": 10**20}, "cutoff must be at most"),
         ({"cutoff": 2.5}, "cutoff must be of type int"),
         ({"bounds": "exactly"}, r"bounds must be one of 'paper', 'exact'; .* mean 'exact'"),
         ({"browsing": "RPB(p=0.5)"}, "did you mean 'RBP'"),
@@ -182,48 +165,6 @@ def test_machine_user_needs_a_cutoff():
 def test_wrong_parameters(params, text):
     with pytest.raises(ParameterError, match=text):
         EE_D(**params)
-
-
-def frame(**columns):
-    base = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "score": [2.0, 1.0]}
-    base.update(columns)
-    return pd.DataFrame({k: v for k, v in base.items() if v is not None})
-
-
-@pytest.mark.parametrize(
-    ("run", "error", "text"),
-    [
-        (frame(score=None), ColumnError, r"missing: \['score'\]"),
-        (frame(doc_id=None), ColumnError, r"missing: \['docno'\]"),
-        (frame(score=[1.0, np.nan]), InputError, "score of qid 'q', docno 'b' is nan"),
-        (frame(score=[np.inf, 1.0]), InputError, "docno 'a' is inf"),
-        (frame(doc_id=["a", "a"]), DuplicateError, "twice in one ranking .*docno 'a'"),
-        (frame(sample=[0.5, 1.0]), ColumnError, "'sample' must be an integer"),
-        (frame(rank=[0, np.nan]), ColumnError, "'rank' must be an integer; found nan for qid"),
-        (frame(rank=[0.0, np.inf]), ColumnError, "'rank' must be an integer; found inf for qid"),
-        (
-            frame(sample=pd.Series([0, 10**400], dtype=object)),
-            ColumnError,
-            "'sample' must be an integer from 0; found object",
-        ),
-        (frame(sample=[-1, 0]), ColumnError, "integer from 0; found -1"),
-        (frame(sample=[0, np.nan]), InputError, "mixed.*docno 'b'"),
-        (frame(rank=[1, 0]), InputError, "ranks disagree with scores.*docno 'a'"),
-        (frame(rank=[0, 0]), DuplicateError, "rank 0 occurs twice"),
-    ],
-)
-def test_bad_runs(run, error, text):
-    with pytest.raises(error, match=text):
-        value(EE_D @ 1, qrels_of({"a": 1, "b": 0}), run)
-
-
-def test_bad_labels():
-    run = run_of([["a"]])
-    twice = pd.concat([qrels_of({"a": 1}), qrels_of({"a": 0})])
-    with pytest.raises(DuplicateError, match="docno 'a'.*qid 'q'"):
-        value(EE_D @ 1, twice, run)
-    with pytest.raises(InputError, match="qid 'q'.*docno 'a'"):
-        value(EE_D @ 1, qrels_of({"a": np.nan, "b": 1.0}), run)
 
 
 def test_number_of_documents():
@@ -256,10 +197,9 @@ def test_systems_that_differ_in_n_are_warned_about():
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
 def test_systems_of_an_experiment_that_differ_in_n_are_warned_about():
-    names = {"query_id": "qid", "doc_id": "docno", "relevance": "label"}
     topics = pd.DataFrame({"qid": ["q"], "query": ["x"]})
-    qrels = qrels_of({"a": 1, "b": 0}).rename(columns=names)
-    one, other = (run_of([docs]).rename(columns=names) for docs in (["a"], ["a", "x"]))
+    frames = qrels_of({"a": 1, "b": 0}), run_of(["a"]), run_of(["ax"])
+    qrels, one, other = map(pt.model.from_ir_measures, frames)
     measures = [EE_D @ 2, EE_R @ 2]
     with pytest.warns(DataWarning, match="'q'"):
         pt.Experiment([one, other], topics, qrels, measures)

@@ -6,9 +6,10 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, Judged, P, nDCG
+from small_frames import small_groups
 
 import fairtk
-from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, Groups, OracleSampler, Target
+from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, OracleSampler, Target
 from fairtk.errors import ColumnError, DuplicateError, InputError
 from fairtk.frames import ours
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
@@ -30,9 +31,7 @@ RUN = pd.DataFrame(
     }
 )
 TOPICS = pd.DataFrame({"qid": ["1", "2"], "query": ["a", "b"]})
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": ["7", "8", "9"], "group": ["f", "m", "m"]}), name="gender"
-)
+GROUPS = small_groups("789", "fmm", "gender")
 HALF = Target.uniform(GROUPS)
 MEASURES = [
     EE_D @ 2,
@@ -83,12 +82,11 @@ DOORS = {
 ALL_DOORS = {**DOORS, "pt.Experiment": by_experiment}
 
 
-def with_value(frame, column, value, row=1):
-    """Return the frame with one other value in a column, of objects."""
-    values = frame[column].astype(object)
-    changed = pd.Series(values.tolist(), dtype=object)
-    changed.at[row] = value
-    return frame.assign(**{column: changed})
+def with_value(frame, column, value):
+    """Return the frame with another value in the second row of a column."""
+    values = frame[column].tolist()
+    values[1] = value
+    return frame.assign(**{column: pd.Series(values, dtype=object)})
 
 
 @EVERY
@@ -101,94 +99,76 @@ def test_doors_agree(measure):
         pd.testing.assert_frame_equal(RUN, before[1])
 
 
-KINDS = {
-    "float": QRELS["label"].astype(float),
-    "nullable": QRELS["label"].astype("Int64"),
-    "nullable float": QRELS["label"].astype("Float64"),
-    "objects": QRELS["label"].astype(object),
-    "small": QRELS["label"].astype(np.int8),
+WHOLE = {"qid": int, "docno": int}
+TYPES = {
+    "labels as floats": (QRELS.astype({"label": float}), RUN),
+    "nullable labels": (QRELS.astype({"label": "Int64"}), RUN),
+    "labels as objects": (QRELS.astype({"label": object}), RUN),
+    "ids of qrels": (QRELS.astype(WHOLE), RUN),
+    "ids of the run": (QRELS, RUN.astype({"qid": "Int64", "docno": "int32"})),
 }
+EVERY_TYPE = pytest.mark.parametrize("frames", TYPES.values(), ids=TYPES)
 
 
 @EVERY
-@pytest.mark.parametrize("kind", KINDS)
-def test_labels_of_every_kind(measure, kind):
+@EVERY_TYPE
+def test_numbers_of_every_type(measure, frames):
     expected = by_iter(measure, QRELS, RUN)
-    qrels = QRELS.assign(label=KINDS[kind])
     for door in DOORS.values():
-        assert door(measure, qrels, RUN) == pytest.approx(expected, nan_ok=True)
+        assert door(measure, *frames) == pytest.approx(expected, nan_ok=True)
 
 
 @EVERY
 def test_labels_that_are_true_or_false(measure):
-    expected = by_iter(measure, QRELS.assign(label=(QRELS["label"] > 0).astype(int)), RUN)
-    qrels = QRELS.assign(label=QRELS["label"] > 0)
-    assert by_iter(measure, qrels, RUN) == pytest.approx(expected, nan_ok=True)
+    useful = QRELS["label"] > 0
+    expected = by_iter(measure, QRELS.assign(label=useful.astype(int)), RUN)
+    found = by_iter(measure, QRELS.assign(label=useful), RUN)
+    assert found == pytest.approx(expected, nan_ok=True)
 
 
-@EVERY
-def test_ids_that_are_whole_numbers(measure):
-    expected = by_iter(measure, QRELS, RUN)
-    numbers = {"qid": int, "docno": int}
-    for qrels, run in (
-        (QRELS.astype(numbers), RUN),
-        (QRELS, RUN.astype(numbers)),
-        (QRELS.astype(numbers), RUN.astype({"qid": "Int64", "docno": "int32"})),
-    ):
-        for door in DOORS.values():
-            assert door(measure, qrels, run) == pytest.approx(expected, nan_ok=True)
-
-
-BAD_IDS = {
-    "float": (1.0, "astype"),
-    "bytes": (b"1", "decode"),
-    "list": (["1"], "list"),
-    "missing": (None, "is missing"),
-    "NUL": ("1\0", r"U\+0000"),
-    "BOM": ("\ufeff1", r"U\+FEFF"),
-    "surrogate": ("\udc80", r"U\+DC80"),
+# One case of each rule: tests/frames has all of them.
+TWICE = pd.concat([QRELS, QRELS[1:2]])
+TWO_LABELS = pd.concat([QRELS, QRELS[["label"]]], axis=1)
+BAD_QRELS = {
+    "qid": (with_value(QRELS, "qid", 1.0), InputError, "qid.*astype"),
+    "docno": (with_value(QRELS, "docno", "8\0"), InputError, r"docno.*U\+0000"),
+    "label": (with_value(QRELS, "label", 2.0**53), InputError, "qid '1'.*docno '8'"),
+    "a label twice": (TWICE, DuplicateError, "docno '8'.*qid '1'"),
+    "a column twice": (TWO_LABELS, ColumnError, "label|relevance"),
 }
+LEVELS = RUN.set_axis(pd.MultiIndex.from_product([RUN.columns, [""]]), axis=1)
+BAD_RUNS = {
+    "qid": (with_value(RUN, "qid", b"1"), InputError, "qid.*bytes"),
+    "docno": (with_value(RUN, "docno", ["8"]), InputError, "docno.*list"),
+    "two names": (RUN.assign(query_id="1"), ColumnError, "'qid'.*'query_id'"),
+    "levels": (LEVELS, ColumnError, "MultiIndex"),
+}
+EVERY_BAD_QRELS = pytest.mark.parametrize("case", BAD_QRELS.values(), ids=BAD_QRELS)
 
 
 @EVERY
-@pytest.mark.parametrize("column", ["qid", "docno"])
-@pytest.mark.parametrize("bad", BAD_IDS)
-def test_impossible_ids(measure, column, bad):
-    value, message = BAD_IDS[bad]
-    for qrels, run in (
-        (with_value(QRELS, column, value, 0), RUN),
-        (QRELS, with_value(RUN, column, value, 0)),
-    ):
-        with pytest.raises(InputError, match=rf"{column}.*{message}"):
-            by_iter(measure, qrels, run)
-
-
-@EVERY
-@pytest.mark.parametrize("label", [np.nan, None, np.inf, "1", 2.0**53, 2**62])
-def test_impossible_labels(measure, label):
-    qrels = with_value(QRELS, "label", label)
-    with pytest.raises(InputError, match="qid '1'.*docno '8'"):
+@EVERY_BAD_QRELS
+def test_bad_qrels(measure, case):
+    qrels, error, place = case
+    with pytest.raises(error, match=place):
         by_iter(measure, qrels, RUN)
 
 
-@EVERY
-def test_a_label_twice(measure):
-    qrels = pd.concat([QRELS, QRELS[1:2]])
-    for door in ALL_DOORS.values():
-        with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
-            door(measure, qrels, RUN)
+@pytest.mark.parametrize("measure", [EE_D @ 2, nDCG @ 2], ids=repr)
+@pytest.mark.parametrize("door", ALL_DOORS.values(), ids=ALL_DOORS)
+@pytest.mark.parametrize("case", ["label", "a label twice"])
+def test_bad_qrels_at_every_door(measure, door, case):
+    qrels, error, place = BAD_QRELS[case]
+    with pytest.raises(error, match=place):
+        door(measure, qrels, RUN)
 
 
 @EVERY
-def test_columns_with_one_name_each(measure):
-    double = pd.concat([QRELS, QRELS[["label"]]], axis=1)
-    with pytest.raises(ColumnError):
-        by_iter(measure, double, RUN)
-    with pytest.raises(ColumnError, match="'qid'.*'query_id'"):
-        by_iter(measure, QRELS, RUN.assign(query_id="1"))
-    levels = RUN.set_axis(pd.MultiIndex.from_product([RUN.columns, [""]]), axis=1)
-    with pytest.raises(ColumnError, match="MultiIndex"):
-        by_iter(measure, QRELS, levels)
+@pytest.mark.parametrize("case", BAD_RUNS.values(), ids=BAD_RUNS)
+def test_bad_runs(measure, case):
+    run, error, place = case
+    with pytest.raises(error, match=place):
+        by_iter(measure, QRELS, run)
 
 
 READERS = {
@@ -200,31 +180,23 @@ READERS = {
 }
 
 
+@EVERY_BAD_QRELS
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
-def test_all_who_read_qrels_refuse_the_same(reader):
-    before = QRELS.copy()
+def test_all_who_read_qrels_refuse_the_same(reader, case):
+    before = QRELS.copy(), RUN.copy()
     reader(QRELS)
-    pd.testing.assert_frame_equal(QRELS, before)
-    reader(QRELS.astype({"qid": int, "docno": int, "label": "Float64"}))
-    for column in ("qid", "docno"):
-        for value, message in BAD_IDS.values():
-            with pytest.raises(InputError, match=rf"{column}.*{message}"):
-                reader(with_value(QRELS, column, value, 0))
-    for label in (np.nan, np.inf, "1", 2.0**53):
-        with pytest.raises(InputError, match="qid '1'.*docno '8'"):
-            reader(with_value(QRELS, "label", label))
-    with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
-        reader(pd.concat([QRELS, QRELS[1:2]]))
-    with pytest.raises(ColumnError):
-        reader(pd.concat([QRELS, QRELS[["label"]]], axis=1))
+    pd.testing.assert_frame_equal(QRELS, before[0])
+    pd.testing.assert_frame_equal(RUN, before[1])
+    reader(QRELS.astype({**WHOLE, "label": "Float64"}))
+    qrels, error, place = case
+    with pytest.raises(error, match=place):
+        reader(qrels)
 
 
 def test_coverage_reads_runs_by_the_same_rules():
-    GROUPS.coverage(RUN.astype({"qid": int, "docno": int}))
-    for column in ("qid", "docno"):
-        for value, message in BAD_IDS.values():
-            with pytest.raises(InputError, match=rf"{column}.*{message}"):
-                GROUPS.coverage(with_value(RUN, column, value, 0))
+    GROUPS.coverage(RUN.astype(WHOLE))
+    with pytest.raises(InputError, match="docno.*list"):
+        GROUPS.coverage(with_value(RUN, "docno", ["8"]))
 
 
 def test_drop_undefined_takes_either_names():
@@ -265,52 +237,42 @@ EVERY_PLAIN = pytest.mark.parametrize("measure", PLAIN, ids=repr)
 @EVERY_FORM
 @EVERY_PLAIN
 class TestPlainMeasuresByTheSameRules:
-    def test_ids_that_are_whole_numbers(self, measure, form):
+    @EVERY_TYPE
+    def test_numbers_of_every_type(self, measure, form, frames):
         expected = by_iter(measure, theirs(QRELS), theirs(RUN))
-        numbers = {"qid": int, "docno": int}
-        for qrels, run in ((QRELS.astype(numbers), RUN), (QRELS, RUN.astype(numbers))):
-            assert by_iter(measure, form(qrels), form(run)) == expected
+        assert by_iter(measure, *map(form, frames)) == expected
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_labels_of_every_kind(self, measure, form, kind):
-        expected = by_iter(measure, theirs(QRELS), theirs(RUN))
-        assert by_iter(measure, form(QRELS.assign(label=KINDS[kind])), form(RUN)) == expected
-
-    @pytest.mark.parametrize("column", ["qid", "docno"])
-    @pytest.mark.parametrize("bad", [b for b in BAD_IDS if b not in ("list", "missing")])
-    def test_impossible_ids(self, measure, form, column, bad):
-        value, message = BAD_IDS[bad]
-        for qrels, run in (
-            (with_value(QRELS, column, value, 0), RUN),
-            (QRELS, with_value(RUN, column, value, 0)),
-            (QRELS, with_value(RUN, column, value, 0).assign(sample=0)),
-        ):
-            with pytest.raises(InputError, match=rf"^{measure!r}.*{column}.*{message}"):
-                by_iter(measure, form(qrels), form(run))
-
-    @pytest.mark.parametrize("label", [np.nan, None, np.inf, "1", 2.0**53, 2**62])
-    def test_impossible_labels(self, measure, form, label):
-        qrels = with_value(QRELS, "label", label)
-        with pytest.raises(InputError, match="qid '1'.*docno '8'"):
+    @pytest.mark.parametrize("case", ["qid", "docno", "label"])
+    def test_bad_qrels(self, measure, form, case):
+        qrels, error, place = BAD_QRELS[case]
+        with pytest.raises(error, match=place):
             by_iter(measure, form(qrels), form(RUN))
 
-    @pytest.mark.parametrize("score", [np.nan, np.inf, "high"])
-    def test_impossible_scores(self, measure, form, score):
-        with pytest.raises(ValueError, match="qid '1'.*docno '8'"):
-            by_iter(measure, form(QRELS), form(with_value(RUN, "score", score)))
+    @pytest.mark.parametrize(
+        ("column", "value", "place"),
+        [
+            ("qid", b"1", "qid.*bytes"),
+            ("docno", "8\0", r"docno.*U\+0000"),
+            ("score", np.nan, "qid '1'.*docno '8'"),
+            ("score", "high", "qid '1'.*docno '8'"),
+        ],
+    )
+    def test_bad_runs(self, measure, form, column, value, place):
+        with pytest.raises(ValueError, match=place):
+            by_iter(measure, form(QRELS), form(with_value(RUN, column, value)))
 
 
 @EVERY_PLAIN
 def test_rows_are_labeled_once(measure):
-    rows = as_rows(pd.concat([QRELS, QRELS[1:2]]))
     with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
-        by_iter(measure, rows, RUN)
+        by_iter(measure, as_rows(TWICE), RUN)
 
 
-def test_fractions_are_left_to_who_takes_them():
+@EVERY_FORM
+def test_fractions_are_left_to_who_takes_them(form):
     qrels = QRELS.assign(label=QRELS["label"] / 2)  # 1, 0, .5, .5
-    with pytest.raises(InputError, match=r"the labels have fractions \(0\.5\), but nDCG@2 needs"):
-        by_iter(nDCG @ 2, qrels, RUN)
+    with pytest.raises(InputError, match=r"\(0\.5\).*nDCG@2"):
+        by_iter(nDCG @ 2, form(qrels), RUN)
     gain = ir_measures.define_byquery(lambda qrels, run: qrels["relevance"].sum(), name="Gain")
     assert by_iter(gain, qrels, RUN) == {"1": 1.0, "2": 1.0}
 
@@ -328,12 +290,3 @@ def test_mappings_are_handed_on_as_they_are():
     labels = {"1": {"7": 1}, "2": {}}  # a query without labels counts for ir_measures
     assert by_iter(nDCG @ 2, labels, {"1": {"7": 1.0}, "2": {}}) == {"1": 1.0, "2": 0.0}
     assert labels == {"1": {"7": 1}, "2": {}}
-
-
-@pytest.mark.parametrize("door", ALL_DOORS.values(), ids=ALL_DOORS)
-def test_plain_measures_read_qrels_by_the_same_rules(door):
-    assert door(nDCG @ 2, QRELS, RUN)["1"] == 1.0
-    with pytest.raises(DuplicateError, match="docno '8'.*qid '1'"):
-        door(nDCG @ 2, pd.concat([QRELS, QRELS[1:2]]), RUN)
-    with pytest.raises(InputError, match="qid '1'.*docno '8'"):
-        door(nDCG @ 2, with_value(QRELS, "label", np.nan), RUN)

@@ -6,6 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import RR, nDCG
+from small_frames import small_groups, values
 
 import fairtk
 from fairtk import (
@@ -16,7 +17,6 @@ from fairtk import (
     ByGroup,
     E,
     FairSampler,
-    Groups,
     PlackettLuceExposure,
     Target,
     nDCG_AWRF,
@@ -38,9 +38,7 @@ RUN = pd.DataFrame(
 QRELS = RUN[["qid", "docno"]].assign(label=(RNG.random(3 * N) < 0.3).astype(int))
 TOPICS = RUN[["qid", "query"]].drop_duplicates()
 SAMPLED = FairSampler(alpha=2, n_samples=5_000)(RUN)
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": [f"d{i}" for i in range(N)], "group": list("abc") * 4}), name="thirds"
-)
+GROUPS = small_groups([f"d{i}" for i in range(N)], "abc" * 4, "thirds")
 TARGET = Target.uniform(GROUPS)
 PAIR = {"groups": GROUPS, "target": TARGET}
 
@@ -91,11 +89,10 @@ def test_a_query_that_the_frame_lacks_gets_the_worst_value():
     frame = exact()
     frame = frame[frame["qid"] != "q2"]
     for measure, worst in ((EE_D @ 5, 1.0), (EE_R @ 5, 0.0)):
-        found = {m.query_id: m.value for m in ir_measures.iter_calc([measure], QRELS, frame)}
+        found = values(measure, QRELS, frame)
         assert found["q2"] == worst and found["q1"] != worst
     dcg = exact("DCG")
-    found = ir_measures.iter_calc([E(nDCG @ 5)], QRELS, dcg[dcg["qid"] != "q2"])
-    assert {m.query_id: m.value for m in found}["q2"] == 0
+    assert values(E(nDCG @ 5), QRELS, dcg[dcg["qid"] != "q2"])["q2"] == 0
 
 
 def test_the_least_frame():

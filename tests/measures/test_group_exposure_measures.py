@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from ir_measures import calc_aggregate, iter_calc, parse_measure
+from ir_measures import calc_aggregate, parse_measure
+from small_frames import qrels_of, run_of, small_groups, values
 from trec_worlds import groups_of, target_of
 
 from fairtk import EE_D, EE_L, EE_R, Groups, Target
@@ -16,19 +17,6 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 EEL = json.loads((GOLDEN / "eel.json").read_text(encoding="utf-8"))
 BROWSING = json.loads((GOLDEN / "ee_browsing_models.json").read_text(encoding="utf-8"))["cases"]
 MEASURES = ((EE_D, "EE-D"), (EE_R, "EE-R"), (EE_L, "EE-L"))
-
-
-def frames(rankings, labels):
-    run = pd.DataFrame(
-        [
-            ("q", str(doc), -float(rank), sample)
-            for sample, ranking in enumerate(rankings)
-            for rank, doc in enumerate(ranking)
-        ],
-        columns=["query_id", "doc_id", "score", "sample"],
-    )
-    rows = [("q", str(doc), label) for doc, label in labels.items()]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "relevance"]), run
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
@@ -47,7 +35,7 @@ def test_task_2(case):
     if "zero exposure" in case["tag"]:  # a departure: documents count all the same here
         assert not options["useful_only"]
         return
-    qrels, run = frames(case["sequences"], dict.fromkeys(case["rel"], 1))
+    qrels, run = qrels_of(dict.fromkeys(case["rel"], 1)), run_of(case["sequences"])
     for measure, key in MEASURES:
         got = calc_aggregate([measure(**options) @ length], qrels, run)
         assert list(got.values())[0] == pytest.approx(case["expected"][key], rel=1e-5, abs=1e-6)
@@ -69,7 +57,7 @@ def test_expeval(case):
     )
     options = {"variant": "expeval", "complete": o["complete"], "graded": not o["binarize"]}
     options |= {"browsing": browsing, "groups": groups}
-    qrels, run = frames(case["rankings"], {d: g for d, _, g in case["qrels"]})
+    qrels, run = qrels_of({d: g for d, _, g in case["qrels"]}), run_of(case["rankings"])
     for measure, key in MEASURES:
         raw, normalized = measure(**options, normalize=False), measure(**options)
         got = calc_aggregate([raw, normalized], qrels, run)
@@ -83,27 +71,26 @@ def test_expeval(case):
 
 @pytest.fixture
 def gender():
-    rows = pd.DataFrame({"docno": ["a", "b", "c"], "group": ["f", "m", "m"]})
-    return Groups.from_frame(rows, name="gender", unknown=None)
+    return small_groups("abc", "fmm", "gender", unknown=None)
 
 
 def test_by_hand(gender):
     # useful: a, b; ranks 1 and 2 weigh 1: exposure of f is 1, of m 1; @2 scales the target by 2
-    qrels, run = frames([["a", "b"]], {"a": 1, "b": 1, "c": 0})
+    qrels, run = qrels_of({"a": 1, "b": 1, "c": 0}), run_of([["a", "b"]])
     target = Target.uniform(gender)
     loss, disparity = EE_L(groups=gender, target=target) @ 2, EE_D(groups=gender) @ 2
     got = calc_aggregate([loss, disparity], qrels, run)
     assert got[loss] == pytest.approx(0)
     assert got[disparity] == pytest.approx(2)
     all_documents = EE_D(groups=gender, useful_only=False) @ 2
-    qrels, run = frames([["b", "c"]], {"a": 1, "b": 1, "c": 0})
+    qrels, run = qrels_of({"a": 1, "b": 1, "c": 0}), run_of([["b", "c"]])
     got = calc_aggregate([disparity, all_documents], qrels, run)
     assert got[disparity] == pytest.approx(1)  # c is not useful
     assert got[all_documents] == pytest.approx(4)
 
 
 def test_missing_queries_get_the_worst_value(gender):
-    qrels, _ = frames([], {"a": 1, "b": 1})
+    qrels = qrels_of({"a": 1, "b": 1})
     empty = pd.DataFrame({"query_id": [], "doc_id": [], "score": []})
     target = Target.uniform(gender)
     measures = [m(groups=gender, target=target) @ 2 for m in (EE_D, EE_R, EE_L)]
@@ -113,17 +100,10 @@ def test_missing_queries_get_the_worst_value(gender):
 
 
 def test_undefined(gender):
-    qrels, run = frames([["a"]], {"a": 0})
+    qrels, run = qrels_of({"a": 0}), run_of([["a"]])
     measure = EE_L(groups=gender, target=Target.uniform(gender)) @ 2
     with pytest.warns(UndefinedWarning):
-        assert np.isnan({m.query_id: m.value for m in iter_calc([measure], qrels, run)}["q"])
-    other = Target.from_frame(
-        pd.DataFrame({"qid": ["x", "x"], "group": ["f", "m"], "weight": [0.5, 0.5]}), gender
-    )
-    qrels, run = frames([["a"]], {"a": 1})
-    measure = EE_R(groups=gender, target=other) @ 2
-    with pytest.warns(UndefinedWarning, match="'q'"):
-        assert np.isnan(calc_aggregate([measure], qrels, run)[measure])
+        assert np.isnan(values(measure, qrels, run)["q"])
 
 
 def test_forms(gender):
@@ -136,15 +116,12 @@ def test_forms(gender):
         EE_D(target=Target.uniform(gender))
     with pytest.raises(ParameterError):
         EE_D(groups=gender, normalize=True)
-    with pytest.raises(ParameterError):
-        qrels, run = frames([["a"]], {"a": 1})
-        calc_aggregate([EE_L(groups=gender) @ 2], qrels, run)
 
 
 def test_undefined_alike_whatever_is_measured_with_it():
     """EE_D has a value without a target and shares its computation with the others."""
-    qrels, run = frames([["a", "b"]], {"a": 1, "b": 0})
-    groups = Groups.from_frame(pd.DataFrame({"docno": ["a", "b"], "group": ["f", "m"]}), "gender")
+    qrels, run = qrels_of({"a": 1, "b": 0}), run_of([["a", "b"]])
+    groups = small_groups("ab", "fm", "gender")
     with pytest.raises(ParameterError, match="EE_L"):
         calc_aggregate([EE_D(groups=groups) @ 2, EE_L(groups=groups) @ 2], qrels, run)
     other = pd.DataFrame({"qid": ["other"], "group": ["f"], "weight": [1.0]})

@@ -4,13 +4,11 @@ import gc
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pytest
+from small_frames import small_groups
 
-from fairtk import AWRF, EE_D, Groups, Target
+from fairtk import AWRF, EE_D, Target
 from fairtk.exposure import BrowsingModel
-
-FRAME = pd.DataFrame({"docno": ["a", "b"], "group": ["x", "y"]})
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,26 +21,23 @@ class Odd(BrowsingModel):
         return np.full(len(ranks), self.weight)
 
 
-def groups():
-    return Groups.from_frame(FRAME, name="side")
+def by_groups(groups):
+    return AWRF(groups=groups, target=Target.uniform(groups))
 
 
 @pytest.mark.parametrize("first_dies", [True, False])
-def test_groups_outlive_equal_ones(first_dies):
-    both = [groups(), groups()]
-    measures = [AWRF(groups=g, target=Target.uniform(g)) for g in both]
-    place = 0 if first_dies else 1
-    both[place] = measures[place] = None
+@pytest.mark.parametrize(
+    ("make", "measure", "name"),
+    [
+        (lambda: small_groups("ab", "xy"), by_groups, "side#"),
+        (Odd, lambda model: EE_D(browsing=model), "Odd"),
+    ],
+)
+def test_objects_outlive_equal_ones(make, measure, name, first_dies):
+    both = [make(), make()]
+    measures = [measure(one) for one in both]
+    dying = 0 if first_dies else 1
+    both[dying] = measures[dying] = None
     gc.collect()
     # the string form is read when the cutoff is set
-    assert "side#" in repr(measures[1 - place] @ 5)
-
-
-@pytest.mark.parametrize("first_dies", [True, False])
-def test_browsing_models_outlive_equal_ones(first_dies):
-    both = [Odd(), Odd()]
-    measures = [EE_D(browsing=model) for model in both]
-    place = 0 if first_dies else 1
-    both[place] = measures[place] = None
-    gc.collect()
-    assert "Odd" in repr(measures[1 - place] @ 5)
+    assert name in repr(measures[1 - dying] @ 5)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from ir_measures import AP, RR, P, ScoredDoc, nDCG
+from small_frames import small_groups
 
-from fairtk import EE_D, EE_R, E, Groups
+from fairtk import EE_D, EE_R, E
 from fairtk.errors import DuplicateError, InputError
 from fairtk.frames import Run
 from fairtk.measures import ByGroup, as_frame
@@ -17,7 +18,7 @@ from fairtk.measures.provider import refuse_samples
 
 QRELS = pd.DataFrame({"qid": ["q", "q", "r"], "docno": ["a", "b", "a"], "label": [1, 0, 1]})
 TOPICS = pd.DataFrame({"qid": ["q", "r"], "query": ["x", "y"]})
-GROUPS = Groups.from_frame(pd.DataFrame({"docno": ["a", "b"], "group": ["g", "h"]}), name="k")
+GROUPS = small_groups("ab", "gh", "k")
 NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 THEIRS = QRELS.rename(columns=NAMES)
 SAVED = r"fairtk\.io\.read_run.*save_format=fairtk\.io\.save_format.*fairtk\.Experiment"
@@ -61,30 +62,21 @@ def theirs(frame):
 
 
 DOORS = {
-    "calc": lambda m, run: ir_measures.calc([m], THEIRS, theirs(run)),
     "calc_aggregate": lambda m, run: ir_measures.calc_aggregate([m, EE_D @ 2], THEIRS, theirs(run)),
-    "iter_calc": lambda m, run: list(ir_measures.iter_calc([m], THEIRS, theirs(run))),
-    "evaluator": lambda m, run: ir_measures.evaluator([m], THEIRS).calc_aggregate(theirs(run)),
-    "measure": lambda m, run: m.calc_aggregate(THEIRS, theirs(run)),
-    "names of PyTerrier": lambda m, run: ir_measures.calc_aggregate([m], QRELS, run),
     "dict qrels": lambda m, run: ir_measures.calc_aggregate(
         [m], {"q": {"a": 1, "b": 0}, "r": {"a": 1}}, theirs(run)
     ),
     "rows": lambda m, run: ir_measures.calc_aggregate(
         [m], THEIRS, theirs(run).itertuples(index=False)
     ),
-    "pt.Evaluate": lambda m, run: pt.Evaluate(run, QRELS, [m]),
     "pt.Experiment": lambda m, run: pt.Experiment([system(run)], TOPICS, QRELS, [m]),
     "tree": lambda m, run: pt.Experiment(
         [system(run)], TOPICS, QRELS, [m], plan="tree", verbose=False
     ),
     "batches": lambda m, run: pt.Experiment([system(run)], TOPICS[:1], QRELS, [m], batch_size=1),
-    "frame": lambda m, run: pt.Experiment([run], TOPICS, QRELS, [m]),
     "Product": lambda m, run: ir_measures.calc_aggregate([m * (EE_R @ 2)], QRELS, run),
     "ByGroup": lambda m, run: ByGroup(m, GROUPS).per_group(QRELS, run),
-    "by query": lambda m, run: ByGroup(
-        m, Groups.from_frame(pd.DataFrame({"docno": ["q"], "group": ["g"]})), by="query"
-    ).per_group(QRELS, run),
+    "by query": lambda m, run: ByGroup(m, small_groups("q", "g"), by="query").per_group(QRELS, run),
 }
 
 
@@ -139,9 +131,8 @@ def test_measures_that_know_samples():
     counted = ir_measures.define_byquery(
         lambda qrels, run: run["sample"].nunique(), run_inputs=["query_id", "sample"], name="Count"
     )
-    assert (
-        ir_measures.calc_aggregate([counted], THEIRS, theirs(SAMPLED))[counted] == 1
-    )  # 2 for q, none for r
+    found = ir_measures.calc_aggregate([counted], THEIRS, theirs(SAMPLED))
+    assert found[counted] == 1  # 2 for q, none for r
     unaware = ir_measures.define_byquery(lambda qrels, run: len(run), name="Rows")
     with pytest.raises(InputError, match=r"E\(Rows\)"):
         ir_measures.calc_aggregate([unaware], THEIRS, theirs(SAMPLED))

@@ -9,9 +9,10 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 from ir_measures import nDCG
+from small_frames import small_groups
 
 import fairtk
-from fairtk import Groups, Target
+from fairtk import Target
 from fairtk.errors import TruncationWarning
 from fairtk.exposure import RBP
 from fairtk.measures import AWRF, EE_D, EE_L, EE_R, E
@@ -23,9 +24,7 @@ FULL = pd.DataFrame(
     [(q, f"d{i}", 10.0 - i, i) for q in "12" for i in range(5)],
     columns=["qid", "docno", "score", "rank"],
 )
-GROUPS = Groups.from_frame(
-    pd.DataFrame({"docno": [f"d{i}" for i in range(8)], "group": list("ab") * 4}), name="side"
-)
+GROUPS = small_groups([f"d{i}" for i in range(8)], "ab" * 4)
 
 
 def cut(k):

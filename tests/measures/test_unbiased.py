@@ -6,39 +6,25 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_measures import calc_aggregate
+from small_frames import qrels_of, run_of, small_groups, value
 
-from fairtk import EE_D, EE_L, EE_R, Groups, Target
+from fairtk import EE_D, EE_L, EE_R, Target
 from fairtk.errors import InputError, ParameterError
 
 LABELS = {"a": 1, "b": 0, "c": 2, "d": 0, "e": 0}
-QRELS = pd.DataFrame([("q", d, y) for d, y in LABELS.items()],
-                     columns=["query_id", "doc_id", "relevance"])  # fmt: skip
-
-
-def run_of(samples, qid="q"):
-    rows = [
-        (qid, doc, -float(rank), rank, sample)
-        for sample, ranking in enumerate(samples)
-        for rank, doc in enumerate(ranking)
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "doc_id", "score", "rank", "sample"])
-
-
-def value(measure, run, qrels=QRELS):
-    return calc_aggregate([measure], qrels, run)[measure]
+QRELS = qrels_of(LABELS)
 
 
 def test_by_hand():
     # k=2: exposures (1, 1, 0, ...), (1, 0, 1, ...), (0, 1, 1, ...): each two share one document,
     # so that EE-D is 1 of 2; the mean exposure 2/3 has the square 4/3 = (2 * 1 + 2) / 3
     run = run_of([["a", "b"], ["a", "c"], ["b", "c"]])
-    assert value(EE_D @ 2, run) == pytest.approx(2 / 3)
-    assert value(EE_D(estimator="unbiased") @ 2, run) == pytest.approx(1 / 2)
+    assert value(EE_D @ 2, QRELS, run) == pytest.approx(2 / 3)
+    assert value(EE_D(estimator="unbiased") @ 2, QRELS, run) == pytest.approx(1 / 2)
     # two rankings with nothing in common: less than the floor k/n = 2/5 of any policy, by chance
     apart = run_of([["a", "b"], ["c", "d"]])
-    assert value(EE_D(estimator="unbiased") @ 2, apart) == pytest.approx(0)
-    assert value(EE_D(estimator="unbiased", bounds="exact") @ 2, apart) < 0
+    assert value(EE_D(estimator="unbiased") @ 2, QRELS, apart) == pytest.approx(0)
+    assert value(EE_D(estimator="unbiased", bounds="exact") @ 2, QRELS, apart) < 0
 
 
 @settings(max_examples=30)
@@ -57,23 +43,22 @@ def test_it_is_the_mean_over_pairs_of_samples(seed, n_samples, browsing, grouped
     rankings = [list(generator.permutation(list(LABELS))[:3]) for _ in range(n_samples)]
     options = {"browsing": browsing, "normalize": False}
     if grouped:
-        members = pd.DataFrame({"docno": list("abcde"), "group": list("xxyyz")})
-        groups = Groups.from_frame(members, name="letters")
+        groups = small_groups("abcde", "xxyyz")
         target = Target.uniform(groups)
         options |= {"groups": groups}
     plain, unbiased = EE_D(**options) @ 3, EE_D(estimator="unbiased", **options) @ 3
-    alone = [value(plain, run_of([ranking])) for ranking in rankings]
+    alone = [value(plain, QRELS, run_of([ranking])) for ranking in rankings]
     pairs = [
-        2 * value(plain, run_of([rankings[i], rankings[j]])) - (alone[i] + alone[j]) / 2
+        2 * value(plain, QRELS, run_of([rankings[i], rankings[j]])) - (alone[i] + alone[j]) / 2
         for i in range(n_samples)
         for j in range(i)
     ]
     run = run_of(rankings)
-    assert value(unbiased, run) == pytest.approx(np.mean(pairs), abs=1e-12)
+    assert value(unbiased, QRELS, run) == pytest.approx(np.mean(pairs), abs=1e-12)
     if grouped:
         options |= {"target": target}
-    removed = value(plain, run) - value(unbiased, run)
-    losses = [value(EE_L(estimator=e, **options) @ 3, run) for e in ("plain", "unbiased")]
+    removed = value(plain, QRELS, run) - value(unbiased, QRELS, run)
+    losses = [value(EE_L(estimator=e, **options) @ 3, QRELS, run) for e in ("plain", "unbiased")]
     assert losses[0] - losses[1] == pytest.approx(removed, abs=1e-12)
 
 
@@ -81,16 +66,16 @@ def test_one_sample_is_an_error_and_no_sample_is_a_policy():
     run = pd.concat([run_of([["a", "b"], ["b", "c"]]), run_of([["a", "b"]], "r")])
     qrels = pd.concat([QRELS, QRELS.assign(query_id="r")])
     with pytest.raises(InputError, match="qid 'r'.*'plain'"):
-        value(EE_D(estimator="unbiased") @ 2, run, qrels)
+        value(EE_D(estimator="unbiased") @ 2, qrels, run)
     fixed = run_of([["a", "b"]]).drop(columns="sample")
-    assert value(EE_D(estimator="unbiased") @ 2, fixed) == 1.0
-    assert value(EE_L(estimator="unbiased") @ 2, fixed) == value(EE_L @ 2, fixed)
+    assert value(EE_D(estimator="unbiased") @ 2, QRELS, fixed) == 1.0
+    assert value(EE_L(estimator="unbiased") @ 2, QRELS, fixed) == value(EE_L @ 2, QRELS, fixed)
 
 
 def test_a_query_that_the_run_lacks_gets_the_worst_value():
     qrels = pd.concat([QRELS, QRELS.assign(query_id="r")])
     run = run_of([["a", "b"], ["c", "d"]])
-    assert value(EE_D(estimator="unbiased") @ 2, run, qrels) == pytest.approx((0 + 1) / 2)
+    assert value(EE_D(estimator="unbiased") @ 2, qrels, run) == pytest.approx((0 + 1) / 2)
 
 
 def test_strings_and_what_does_not_go_together():

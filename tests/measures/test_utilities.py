@@ -19,6 +19,7 @@ PACKAGED = [
     "rouge_score_rougeL",
     "rouge_score_rougeLsum",
 ]
+MISSING = [None, math.nan, pd.NA]
 WORDS = st.lists(st.sampled_from("abcd"), max_size=8)
 
 
@@ -132,62 +133,49 @@ class TestSeveralGoldAnswers:
             assert utility(["2"], [["3"]]) == utility(["2"], ["3"])
 
 
-class TestBadInput:
-    @pytest.mark.parametrize("wrong", [None, math.nan, pd.NA, np.nan])
-    def test_missing_prediction(self, wrong):
-        with pytest.raises(InputError, match="position 1"):
-            utilities.get("rougeL")(["a", wrong], ["a", "b"])
+@pytest.mark.parametrize(
+    ("name", "predictions", "golds", "place"),
+    [
+        *(("rougeL", ["a", missing], ["a", "b"], "position 1") for missing in MISSING),
+        *(("em", [wrong], ["a"], "position 0") for wrong in (3, ["a"], b"a")),
+        *(
+            ("em", ["a", "b", "c"], ["a", "b", wrong], "position 2")
+            for wrong in (*MISSING, 5, ["a", None])
+        ),
+        ("em", ["a"], [[]], "position 0"),
+        ("em", ["a", "b"], ["a"], "2.*1"),
+        ("em", "abc", ["a", "b", "c"], "predictions"),
+        ("mae", ["1", "2"], ["1", "good"], "position 1.*'good'"),
+    ],
+)
+def test_bad_texts(name, predictions, golds, place):
+    with pytest.raises(InputError, match=place):
+        utilities.get(name)(predictions, golds)
 
-    @pytest.mark.parametrize("wrong", [3, ["a"], b"a"])
-    def test_prediction_of_another_type(self, wrong):
-        with pytest.raises(InputError, match="position 0"):
-            utilities.get("em")([wrong], ["a"])
 
-    @pytest.mark.parametrize("wrong", [None, math.nan, pd.NA, 5, ["a", None]])
-    def test_gold_answer_of_another_type(self, wrong):
-        with pytest.raises(InputError, match="position 2"):
-            utilities.get("em")(["a", "b", "c"], ["a", "b", wrong])
+@pytest.mark.parametrize(
+    ("name", "options", "error", "place"),
+    [
+        ("rouge-l", {}, NotFoundError, "'rouge-l'.*'rougeL'"),
+        ("accuracy", {"label": ["a"]}, ParameterError, "'label'.*'labels'"),
+        ("em", {"x": 1}, ParameterError, "'em'.*'x'"),
+        *(
+            ("accuracy", {"labels": wrong}, ParameterError, "labels")
+            for wrong in ("abc", [], [1, 2])
+        ),
+        ("mae", {"low": 5, "high": 1}, ParameterError, "low"),
+    ],
+)
+def test_bad_options(name, options, error, place):
+    with pytest.raises(error, match=place):
+        utilities.get(name, **options)
 
-    def test_no_gold_answer(self):
-        with pytest.raises(InputError, match="position 0"):
-            utilities.get("em")(["a"], [[]])
 
-    def test_different_lengths(self):
-        with pytest.raises(InputError, match="2.*1"):
-            utilities.get("em")(["a", "b"], ["a"])
-
-    def test_one_string_instead_of_many(self):
-        with pytest.raises(InputError, match="predictions"):
-            utilities.get("em")("abc", ["a", "b", "c"])
-
-    def test_gold_that_is_no_number(self):
-        with pytest.raises(InputError, match="position 1.*'good'"):
-            utilities.get("mae")(["1", "2"], ["1", "good"])
-
-    def test_unknown_name(self):
-        with pytest.raises(NotFoundError, match="'rouge-l'.*'rougeL'"):
-            utilities.get("rouge-l")
-
-    def test_unknown_option(self):
-        with pytest.raises(ParameterError, match="'label'.*'labels'"):
-            utilities.get("accuracy", label=["a"])
-        with pytest.raises(ParameterError, match="'em'.*'x'"):
-            utilities.get("em", x=1)
-
-    @pytest.mark.parametrize("labels", ["abc", [], [1, 2]])
-    def test_labels_that_are_no_list_of_strings(self, labels):
-        with pytest.raises(ParameterError):
-            utilities.get("accuracy", labels=labels)
-
-    def test_scale_the_wrong_way_round(self):
-        with pytest.raises(ParameterError, match="low"):
-            utilities.get("mae", low=5, high=1)
-
-    def test_package_that_is_not_installed(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "rouge_score", None)
-        monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
-        with pytest.raises(MissingExtraError, match=r"'.\[rouge\]'"):
-            utilities.get("rouge_score_rougeL")
+def test_package_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+    with pytest.raises(MissingExtraError, match=r"'.\[rouge\]'"):
+        utilities.get("rouge_score_rougeL")
 
 
 @pytest.mark.parametrize("name", NAMES)

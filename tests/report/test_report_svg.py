@@ -2,9 +2,6 @@
 
 import base64
 
-import pytest
-
-from fairtk.io import svg_text
 from fairtk.report.page import picture
 
 HOSTILE = """<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"
@@ -21,18 +18,3 @@ def test_a_figure_is_an_image_in_which_nothing_runs():
     head, _, data = picture(HOSTILE).partition(",")
     assert head == "data:image/svg+xml;base64"
     assert base64.b64decode(data).decode() == HOSTILE
-
-
-def test_equal_figures_are_equal_texts_without_a_date():
-    figures = pytest.importorskip("matplotlib.figure")
-
-    def drawn():
-        figure = figures.Figure()
-        axes = figure.subplots()
-        axes.plot([1, 2], [3, 4], "o-", label="a")
-        axes.legend()
-        return figure
-
-    assert svg_text(drawn()) == svg_text(drawn())
-    assert "<dc:date>" not in svg_text(drawn())
-    assert picture(drawn()) == picture(drawn())

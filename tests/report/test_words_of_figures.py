@@ -119,23 +119,7 @@ FIGURES = {
     "one trade-off": lambda: plot_trade_off(values(("BM25",), (GENERATOR,)), "EE_D", "EE_R"),
     "spread": lambda: plot_spread(values(("BM25",), (GENERATOR,))),
     "spreads": lambda: plot_spread(values(("BM25", "SPLADE", "Contriever"), ("small", GENERATOR))),
-    "credit": lambda: plot_credit(
-        values(
-            ("BM25",),
-            (GENERATOR,),
-            (
-                "AE_D",
-                "AE_R",
-                "AE_D of exposure",
-                "AE_R of exposure",
-                "CreditGap",
-                "credit sum",
-                "credit undefined",
-                "credit below 0",
-            )
-            + tuple(f"credit at place {i}" for i in range(1, 6)),
-        )
-    ),
+    "credit": lambda: plot_credit(values(("BM25",), (GENERATOR,), CREDIT)),
     "requests": lambda: plot_requests(requests(), cutoff=5, candidates=24, useful=["D003"]),
     "trace": lambda: plot_trace(trace(), "1457", dict.fromkeys(REGIONS, 0.125)),
     "settings": lambda: plot_variation(of_study(), "choose"),
