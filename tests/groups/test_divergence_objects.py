@@ -76,7 +76,6 @@ def test_what_a_string_leaves_open():
         ("kl(smoothing=1)", r"smoothing must lie in \[0, 1\)"),
         ("kl(smooth=0)", "divergence 'kl\\(smooth=0\\)'.*unexpected"),
         ("kl(0.1)", "cannot read the divergence"),
-        ("js(base=1)", "base must be 'e' or a number above 1"),
     ],
 )
 def test_bad_strings(text, message):

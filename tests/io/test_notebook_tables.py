@@ -19,7 +19,7 @@ def test_groups_and_targets():
     groups = small_groups("abcc", "xyxy")
     shown = groups._repr_html_()
     assert "<th>documents</th>" in shown and "3 documents" in shown and "side" in shown
-    other = Groups.from_frame(frame, name="other")
+    other = small_groups("abcc", "xyxy", "other")
     assert (groups * other)._repr_html_().count("<table>") == 2
     target = Target.uniform(groups, unknown=False)._repr_html_()
     assert target.count("0.5000") == 2 and "Target over side" in target

@@ -133,6 +133,8 @@ BAD_QRELS = {
     "qid": (with_value(QRELS, "qid", 1.0), InputError, "qid.*astype"),
     "docno": (with_value(QRELS, "docno", "8\0"), InputError, r"docno.*U\+0000"),
     "label": (with_value(QRELS, "label", 2.0**53), InputError, "qid '1'.*docno '8'"),
+    "label far below 0": (with_value(QRELS, "label", -(2**62)), InputError, "docno '8'"),
+    "no label": (with_value(QRELS, "label", np.nan), InputError, "qid '1'.*docno '8'"),
     "a label twice": (TWICE, DuplicateError, "docno '8'.*qid '1'"),
     "a column twice": (TWO_LABELS, ColumnError, "label|relevance"),
 }
@@ -242,7 +244,7 @@ class TestPlainMeasuresByTheSameRules:
         expected = by_iter(measure, theirs(QRELS), theirs(RUN))
         assert by_iter(measure, *map(form, frames)) == expected
 
-    @pytest.mark.parametrize("case", ["qid", "docno", "label"])
+    @pytest.mark.parametrize("case", ["qid", "docno", "label", "label far below 0", "no label"])
     def test_bad_qrels(self, measure, form, case):
         qrels, error, place = BAD_QRELS[case]
         with pytest.raises(error, match=place):
