@@ -150,15 +150,8 @@ def test_crossing_multiplies_weights_that_are_no_shares():
 def test_crossing_needs_other_names_and_common_documents():
     with pytest.raises(InputError, match="'gender'"):
         GENDERS * GENDERS
-<<<<<<< HEAD
     assert (GENDERS * Groups.from_frame(GENDER, name="second")).space.shape == (3, 3)
-    far = Groups.from_frame(pd.DataFrame({"docno": ["7"], "group": ["x"]}), name="region")
-    three = Groups.from_frame(pd.DataFrame({"docno": ["9", "7", "8"], "group": "x"}), name="region")
-    none = Groups.from_frame(pd.DataFrame({"docno": [], "group": []}), name="region")
-=======
-    assert (GENDERS * GENDERS.renamed("second")).space.shape == (3, 3)
     far, three, none = (small_groups(docnos, "x" * len(docnos)) for docnos in ("7", "978", ""))
->>>>>>> tmeasures
     for other, example in ((far, "1, e.g. '7'"), (three, "3, e.g. '7'"), (none, "no documents")):
         message = f"have no documents in common (4, e.g. 'd1' and {example}); check that both use"
         with pytest.raises(InputError, match=re.escape(message)):
