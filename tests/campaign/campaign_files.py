@@ -7,7 +7,6 @@ import io
 import json
 import random
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,16 @@ from fairtk.cli import main
 SPELLING = {"nDCG": "nDCG@{}", "E(nDCG)": "E(nDCG@{})", "EU": "EU(utility='accuracy')"}
 
 
-@cache
-def choices() -> list[tuple[str, str, Mutation]]:
-    """Return every file, format and mutation, in a mixed order."""
-    every = [
-        (kind, form, mutation)
-        for kind, forms in FORMS.items()
-        for form in forms
-        for mutation in MUTATIONS.all
-        if kind in mutation.files and form in mutation.forms
-    ]
-    return random.Random(0).sample(every, len(every))
+def choice(seed: int) -> tuple[Mutation, str, str]:
+    """Return the mutation of a case, and a kind and a format of file that it is for."""
+    mutation = MUTATIONS.all[seed % len(MUTATIONS.all)]
+    files = [(k, f) for k in mutation.files for f in FORMS[k] if f in mutation.forms]
+    return mutation, *random.Random(seed).choice(files)
 
 
 def run_case(seed: int, folder: Path, show: bool = False) -> Verdict:
     """Run a case in an empty folder; with `show`, print the files, the command and its output."""
-    kind, form, mutation = choices()[seed % len(choices())]
+    mutation, kind, form = choice(seed)
     verdict = Verdict(f"{kind} {form}, {mutation.name}", mutation.kind)
     for attempt in range(20):  # not every world allows every mutation
         rng = random.Random(f"files {seed} {attempt}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 import warnings
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +22,16 @@ from fairtk.errors import FairtkError, FairtkWarning, ParameterError
 WORDS = ["fox", "ship", "sea", "bread", "mice", "dawn", "forest", "lamp", "tide", "kettle"]
 
 
-@cache
-def choices() -> list[tuple[EntryPoint, str, Mutation]]:
-    """Return every entry point, frame and mutation, in a mixed order."""
-    every = [
-        (entry_point, name, mutation)
-        for mutation in MUTATIONS
-        for name in mutation.frames
-        for entry_point in ENTRY_POINTS
-        if name in entry_point.reads
-    ]
-    return random.Random(0).sample(every, len(every))
+def choice(seed: int) -> tuple[Mutation, str, EntryPoint]:
+    """Return the mutation of a case, a frame that it is for, and an entry point that reads it."""
+    mutation = MUTATIONS[seed % len(MUTATIONS)]
+    inputs = [(n, e) for n in mutation.frames for e in ENTRY_POINTS if n in e.reads]
+    return mutation, *random.Random(seed).choice(inputs)
 
 
 def run_case(seed: int, folder: Path | None = None, show: bool = False) -> Verdict:
     """Run a case; with `show`, print the frames and the values. It needs no folder."""
-    entry_point, name, mutation = choices()[seed % len(choices())]
+    mutation, name, entry_point = choice(seed)
     verdict = Verdict(f"{entry_point.name} ({name}), {mutation.name}", mutation.kind)
     for attempt in range(30):  # not every world allows every mutation
         rng = random.Random(f"frames {seed} {attempt}")
