@@ -79,10 +79,11 @@ class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
         # ir_measures counts NumRet among the documents of the first measure that it is given, and
         # hands over a set: of only the judged ones, in some processes, if a measure is judged_only
         asked = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
-        return super()._evaluator(asked, safe_labels(QrelsConverter(qrels).as_dict_of_dict()))
+        labels = safe_labels(asked, QrelsConverter(qrels).as_dict_of_dict())
+        return super()._evaluator(asked, labels)
 
 
-def safe_labels(labels: Labels) -> Labels:
+def safe_labels(measures: Sequence[Any], labels: Labels) -> Labels:
     """Return labels that pytrec_eval can hold: zeros for a query whose labels are all negative.
 
     A negative label next to others stays: trec_eval counts it as unjudged.
@@ -96,8 +97,8 @@ def safe_labels(labels: Labels) -> Labels:
         if top > LARGEST_LABEL:
             docno = next(docno for docno, label in docs.items() if label == top)
             raise InputError(
-                f"labels must be at most {LARGEST_LABEL:,} for trec_eval's measures, got {top} for "
-                f"qid {qid!r}, docno {docno!r}; number the grades 0, 1, 2, ..."
+                f"{measures[0]!r} takes labels up to {LARGEST_LABEL:,}, got {top} for qid {qid!r}, "
+                f"docno {docno!r}; number the grades 0, 1, 2, ..."
             )
         if top < 0:
             result[qid] = dict.fromkeys(docs, 0)
