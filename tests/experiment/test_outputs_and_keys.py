@@ -1,6 +1,6 @@
 """Keys survive moves of modules and new versions; an output that changes raises `output_version`.
 
-``python tests/experiment/test_outputs_and_keys.py`` writes the golden file again.
+``PYTHONPATH=tests python tests/experiment/test_outputs_and_keys.py`` writes the golden file again.
 """
 
 from __future__ import annotations
