@@ -185,6 +185,7 @@ def test_an_error_without_a_message_costs_its_query_alone(data, executor):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["processes", "dask"])
 def test_a_stage_that_no_worker_can_load_is_named(data, executor):
     if executor == "dask":

@@ -85,6 +85,7 @@ def run(folder, store):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_a_new_version_of_fairtk_and_of_a_plugin_finds_what_is_stored(tmp_path):
     old = install(tmp_path / "old", "0.3.0", "1.0")
     new = install(tmp_path / "new", "99.0.0", "2.0")

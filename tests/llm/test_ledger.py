@@ -281,6 +281,7 @@ print("".join(c.text for c in llm.complete(Chat((Message("user", t),)) for t in 
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_pays_for_nothing_twice_but_what_was_under_way(tmp_path):
     script = tmp_path / "work.py"
     script.write_text(textwrap.dedent(SCRIPT))

@@ -52,6 +52,7 @@ def upper(prompt, count):
 # Starting ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [12, pytest.param(200, marks=pytest.mark.nightly)])
 def test_four_processes_begin_one_ledger(tmp_path, times):
     context = multiprocessing.get_context("spawn")
@@ -99,6 +100,7 @@ def reported(process):
     return text, int(calls)
 
 
+@pytest.mark.slow
 def test_two_processes_pay_each_prompt_once(tmp_path):
     with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": 0.2}) as server:
         both = [asking(tmp_path / "l", server) for _ in range(2)]
@@ -108,6 +110,7 @@ def test_two_processes_pay_each_prompt_once(tmp_path):
         assert server.counts == dict.fromkeys("abcdefghijkl", 1)
 
 
+@pytest.mark.slow
 def test_the_calls_of_a_killed_process_are_taken_over(tmp_path):
     hold = threading.Event()
 
