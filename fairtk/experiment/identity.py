@@ -6,7 +6,7 @@ that returns them. Names, not classes, so that nothing is imported to look somet
 fairtk's transformers need no entry: their `SETTINGS` say all.
 
 An identity is a description in JSON values: the class by its `identity_name`, its `output_version`
-(without one: its distribution and that one's version), and every setting; frames, groups and files
+(by default its distribution and that one's version), and every setting; frames, groups and files
 by the digests of their content. Equal identities mean equal results. A `repr` is never an identity:
 many leave settings out, others hold an address. What has no identity is refused, with the remedy
 `fairtk.identified`.

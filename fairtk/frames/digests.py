@@ -38,7 +38,7 @@ def identity_name(kind: type | FunctionType) -> str:
     """Return the name of a class or function in identities and digests.
 
     This is the `identity_name` that it declares itself (an inherited one belongs to the base),
-    which stays when the class moves or is renamed. Without one it is module and name.
+    which stays when the class moves or is renamed. The default is module and name.
     """
     declared = vars(kind).get("identity_name")
     if isinstance(declared, str):

@@ -353,7 +353,7 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
 
 
 def _read(path: Path, mark: str, names: list[str]) -> Pages | None:
-    """Return what a cache file holds; `None` if there is none, or it is of another state."""
+    """Return what a cache file holds; `None` if it is absent or outdated."""
     if not path.is_file():
         return None
     from pyarrow import parquet
