@@ -12,6 +12,7 @@ import io
 import json
 import math
 import re
+import unicodedata
 import zlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -241,7 +242,9 @@ def _is_integer(value: Any) -> bool:
 def _id(name: str, value: Any) -> str:
     if _is_integer(value):
         return str(value)
-    if not isinstance(value, str) or not value or value != value.strip() or "\n" in value:
+    if not isinstance(value, str) or not value or value != value.strip():
+        raise ValueError(f"{name} is {value!r}")
+    if any(unicodedata.category(sign) == "Cc" for sign in value):  # control characters
         raise ValueError(f"{name} is {value!r}")
     return value
 
