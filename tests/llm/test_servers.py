@@ -354,6 +354,7 @@ def ctrl_c(monkeypatch):
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.nightly  # a signal that another thread gets holds it for minutes
 def test_what_is_under_way_at_ctrl_c_is_kept(tmp_path, ctrl_c, monkeypatch):
     monkeypatch.setattr(server_module, "GRACE", 300.0)
     press, noticed = ctrl_c
@@ -376,6 +377,7 @@ def test_what_is_under_way_at_ctrl_c_is_kept(tmp_path, ctrl_c, monkeypatch):
         assert len(server.requests) == 20  # each once
 
 
+@pytest.mark.nightly  # a signal that another thread gets holds it for minutes
 def test_ctrl_c_does_not_wait_for_long(ctrl_c, monkeypatch):
     monkeypatch.setattr(server_module, "GRACE", 0.2)
     press, _ = ctrl_c
