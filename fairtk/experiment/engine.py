@@ -30,7 +30,7 @@ from fairtk.errors import InputError
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.identity import Node, Tree, describe, key_of
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
-from fairtk.experiment.store import Answers, Asker, Made, Recording, Store, StoredCell
+from fairtk.experiment.store import Answers, Made, ModelKey, Recording, Store, StoredCell
 from fairtk.experiment.work import (
     PromptBatch,
     Prompts,
@@ -56,10 +56,10 @@ from fairtk.llm import (
     ChatBackend,
     Completion,
     HuggingFaceBackend,
+    LedgerModel,
     Outcome,
-    Recorded,
     cost,
-    heard_by,
+    on_outcome,
 )
 from fairtk.plugins import on_terminal
 
@@ -165,7 +165,7 @@ _ROUNDS = 4  # of a batch for servers, each of as many calls as are made at a ti
 class PromptSet:
     """The distinct prompts for one model."""
 
-    asker: Asker
+    model: ModelKey
     backend: Any
     lengths: dict[str, int] = field(default_factory=dict)  # tokens by prompt
     errors: dict[str, str] = field(default_factory=dict)  # why there is no answer, by prompt
@@ -217,21 +217,21 @@ def generate(
 
     `tell` is told how many more prompts are done.
     """
-    by_key = {one.asker.key: one for one in prompt_sets}
+    by_key = {one.model.key: one for one in prompt_sets}
 
     def missing() -> Iterator[PromptBatch]:
         for key, one in by_key.items():
             for prompts in one.batches:
                 # looked up when a worker is free: another process may have been faster
-                stored_answers = answers.get(one.asker, prompts)
+                stored_answers = answers.get(one.model, prompts)
                 left = tuple(prompt for prompt in prompts if prompt not in stored_answers)
                 tell(len(prompts) - len(left))
                 if left:
-                    yield PromptBatch(key, left, threads, fail_fast, one.asker.name)
+                    yield PromptBatch(key, left, threads, fail_fast, one.model.name)
 
     for batch, (texts, errors, deferred) in session.map(run_batch, missing()):
         one = by_key[batch.backend]
-        answers.put(one.asker, texts)
+        answers.put(one.model, texts)
         one.errors.update(errors)
         one.deferred.update(deferred)
         tell(len(batch.prompts))
@@ -309,7 +309,7 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
                 move()
 
         add(0)
-        with heard_by(hear):
+        with on_outcome(hear):
             yield add
 
 
@@ -394,8 +394,8 @@ class Engine:
         stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
         backends = self.prepare()
         recording = Recording(self.store.path)
-        stages = {key: recording.behind(stage) for key, stage in stages.items()}
-        backends = {key: recording.behind(backend) for key, backend in backends.items()}
+        stages = {key: recording.with_ledger(stage) for key, stage in stages.items()}
+        backends = {key: recording.with_ledger(backend) for key, backend in backends.items()}
         # what is wrong with a server is not found out after hours
         for model in {repr(model): model for model in recording.models}.values():
             model.check()
@@ -418,28 +418,25 @@ class Engine:
             equal = (w for w in prompt_sets if w.backend is backend or w.backend == backend)
             prompt_set = next(equal, None)
             if prompt_set is None:
-                prompt_set = PromptSet(self._asker(node, backend, len(prompt_sets)), backend)
+                prompt_set = PromptSet(self._model_key(node, backend, len(prompt_sets)), backend)
                 prompt_sets.append(prompt_set)
             self.prompt_sets[node.number] = prompt_set
-        return {prompt_set.asker.key: prompt_set.backend for prompt_set in prompt_sets}
+        return {prompt_set.model.key: prompt_set.backend for prompt_set in prompt_sets}
 
-    def _asker(self, node: Node, backend: Any, number: int) -> Asker:
+    def _model_key(self, node: Node, backend: Any, number: int) -> ModelKey:
         name = str(getattr(backend, "name", type(backend).__name__))
         if isinstance(backend, ChatBackend):  # as the ledger that records its calls knows it
-            recorded = isinstance(backend.model, Recorded)
-            return Asker(
-                f"model {number}", name, backend.model.parameters(), recorded, backend.model.local
-            )
+            has_ledger = isinstance(backend.model, LedgerModel)
+            return ModelKey(f"model {number}", name, backend.model.parameters(), has_ledger)
         if not self.durable:
-            return Asker(f"model {number}", name, {"number": number})
+            return ModelKey(f"model {number}", name, {"number": number})
         stage = node.stage.description or {}
         if "identified" in stage:  # the user's name of the stage is that of its model, too
             identity: Any = {"model of": stage}  # another key than the stage's own
         else:
             identity = describe(backend, f"{node.stage.name}.backend")
         key = key_of(identity)
-        local = isinstance(backend, HuggingFaceBackend)
-        return Asker(key, name, {"identity": key, "threads": self.threads}, local=local)
+        return ModelKey(key, name, {"identity": key, "threads": self.threads})
 
     # Stages -----------------------------------------------------------------------------------
 
@@ -580,7 +577,7 @@ class Engine:
     def _put_answers(self, node: Node, prompts: Prompts) -> None:
         """Commit the rows of a generator: those that it read, and the answers."""
         prompt_set = self.prompt_sets[node.number]
-        answers = self.store.answers.get(prompt_set.asker, prompts.texts)
+        answers = self.store.answers.get(prompt_set.model, prompts.texts)
         spans, table = self._input(node, prompts.qids)
         lost = {i: text for i, text in enumerate(prompts.texts) if text not in answers}
         errors, waiting = {}, set()

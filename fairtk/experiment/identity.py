@@ -43,8 +43,8 @@ from fairtk.llm import (
     ChatBackend,
     ChatModel,
     HuggingFaceModel,
+    LedgerModel,
     LocalChat,
-    Recorded,
     find_folder,
     model_digest,
 )
@@ -269,7 +269,7 @@ _BY_NAME: dict[str, Adapter] = {
 
 _BY_BASE: tuple[tuple[type, Adapter], ...] = (
     (ChatBackend, lambda backend: {"model": backend.model}),
-    (Recorded, lambda model: {"model": model.llm}),
+    (LedgerModel, lambda model: {"model": model.llm}),
     (LocalChat, _local_chat),
     (ChatModel, lambda model: {"name": model.name, "parameters": model.parameters()}),
     (HuggingFaceModel, _hugging_face),

@@ -96,28 +96,28 @@ def _prompts(engine: Engine) -> pd.DataFrame:
     engine.prepare()
     texts: dict[str, set[str]] = {}
     unknown: dict[str, int] = {}
-    askers = {}
+    models = {}
     for node in engine.tree.nodes:
         generator = node.stage.generator
         if generator is None:
             continue
-        asker = engine.prompt_sets[node.number].asker
-        askers[asker.key] = asker
-        prompts = texts.setdefault(asker.key, set())
+        model = engine.prompt_sets[node.number].model
+        models[model.key] = model
+        prompts = texts.setdefault(model.key, set())
         if node.parent is None:
             prompts.update(generator.asked(engine.topics.frame).prompts)
             continue
         cells = [cell for cell in engine.cells(node.parent).values() if cell.error is None]
         lost = len(engine.topics.qids) - len(cells)
-        unknown[asker.key] = unknown.get(asker.key, 0) + lost
+        unknown[model.key] = unknown.get(model.key, 0) + lost
         table = engine.store.read(cells)
         if table is not None:
             prompts.update(generator.asked(unpack(table)).prompts)
     rows = []
-    for key, asker in askers.items():
-        stored = len(engine.store.answers.get(asker, texts[key]))
+    for key, model in models.items():
+        stored = len(engine.store.answers.get(model, texts[key]))
         total = len(texts[key])
-        rows.append((asker.name, total, stored, total - stored, unknown.get(key, 0)))
+        rows.append((model.name, total, stored, total - stored, unknown.get(key, 0)))
     return pd.DataFrame(rows, columns=PROMPTS)
 
 

@@ -1,12 +1,11 @@
-"""The store: one SQLite file per folder, with what each chain of stages made of each query, and
-its upkeep.
+"""The store: one SQLite file per folder, with the results of each chain of stages for each query,
+and its upkeep.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import json
 import sqlite3
 import weakref
@@ -26,53 +25,40 @@ from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import Description, Identified
 from fairtk.experiment.packing import Span, Table, from_bytes, joined, to_bytes, unpack
 from fairtk.frames import QID
-from fairtk.io import network_of, real_path
-from fairtk.llm import (
-    STORE_MARK,
-    AnswerStore,
-    ChatBackend,
-    ChatModel,
-    Database,
-    Kind,
-    Ledger,
-    Recorded,
-    call_keys,
-    checksums,
-    questions,
-)
+from fairtk.io import real_path
+from fairtk.llm import ChatBackend, ChatModel, Ledger, LedgerModel
+from fairtk.llm.chat import call_keys, questions
+from fairtk.llm.store import AnswerStore, Database
 from fairtk.transformers import FairTransformer
 
 
 @dataclass(frozen=True)
-class Asker:
+class ModelKey:
     """A generation backend as a ledger knows it: by its content and the threads it used."""
 
     key: str  # the digest of its identity, or a number within this run
     name: str
     parameters: dict[str, Any]
-    elsewhere: bool = False  # its answers are kept in a ledger of the user's
-    local: bool = False  # it is a model of this machine, whose answers need no backup
+    has_ledger: bool = False  # its answers are kept in a ledger of the user's
 
     def keys(self, prompts: Iterable[str]) -> dict[str, str]:
-        """Return what a ledger knows the calls by, by prompt."""
+        """Return the keys of the calls in a ledger, by prompt."""
         distinct = list(dict.fromkeys(prompts))
         keys = call_keys(self.name, self.parameters, questions(distinct))
         return dict(zip(distinct, keys, strict=True))
 
 
 class Answers:
-    """Answers by model and prompt; the first that is kept stays. Without a file they are in
-    memory.
-    """
+    """Answers by model and prompt; the first one stays. Without a file they are in memory."""
 
     def __init__(self, store: AnswerStore | None) -> None:
         self._store = store
         self._memory: dict[str, str] = {}
 
-    def get(self, asker: Asker, prompts: Iterable[str]) -> dict[str, str]:
+    def get(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, str]:
         """Return the answers that are there, by prompt."""
-        keys = asker.keys(prompts)
-        if self._store is None or asker.elsewhere:
+        keys = model.keys(prompts)
+        if self._store is None or model.has_ledger:
             texts = self._memory
         else:  # stripped, as a backend gives them: a language model's are kept as they came
             texts = {
@@ -82,17 +68,17 @@ class Answers:
             }
         return {prompt: texts[key] for prompt, key in keys.items() if key in texts}
 
-    def put(self, asker: Asker, texts: Mapping[str, str]) -> None:
-        """Keep answers, all or none; what a worker has paid for is there already, and stays."""
-        if self._store is None or asker.elsewhere:
-            for prompt, key in asker.keys(texts).items():
+    def put(self, model: ModelKey, texts: Mapping[str, str]) -> None:
+        """Keep answers, all or none; those that a worker has paid for are there already."""
+        if self._store is None or model.has_ledger:
+            for prompt, key in model.keys(texts).items():
                 self._memory.setdefault(key, texts[prompt])
         else:
-            self._store.put_texts(asker.name, asker.parameters, texts, asker.local)
+            self._store.put_texts(model.name, model.parameters, texts)
 
 
 class Recording:
-    """Puts models behind the store's ledger; whoever asks writes there, also a worker.
+    """Puts models behind the ledger of the store, where whoever calls them writes, also a worker.
 
     A model that the user has put behind a ledger keeps that one, and rules that stand in for a
     model need none. Without a store nothing is recorded.
@@ -100,27 +86,27 @@ class Recording:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.models: list[ChatModel] = []  # that were met
+        self.models: list[ChatModel] = []  # all that were found
 
     @cached_property
     def _ledger(self) -> Ledger:
-        assert self.path is not None  # asked before
+        assert self.path is not None  # checked before
         return Ledger(self.path)
 
-    def behind(self, value: Any) -> Any:
-        """Return a stage or backend, or a copy of it in which all models are recorded.
+    def with_ledger(self, value: Any) -> Any:
+        """Return a stage or backend, or a copy of it in which all models are behind the ledger.
 
-        Models stand in settings of fairtk's transformers, and these within others and pipelines.
+        Models are settings of fairtk's transformers, of those nested in them, and of pipelines.
         """
         if isinstance(value, ChatModel):
-            own = self.path is None or value.free or isinstance(value, Recorded)
-            self.models.append(value if own else self._ledger.wrap(value))
+            as_it_is = self.path is None or value.free or isinstance(value, LedgerModel)
+            self.models.append(value if as_it_is else self._ledger.wrap(value))
             return self.models[-1]
         if isinstance(value, ChatBackend):
-            model = self.behind(value.model)
+            model = self.with_ledger(value.model)
             return value if model is value.model else ChatBackend(model)
         if isinstance(value, list | tuple):
-            parts = [self.behind(part) for part in value]
+            parts = [self.with_ledger(part) for part in value]
             same = all(new is old for new, old in zip(parts, value, strict=True))
             return value if same else type(value)(parts)
         names: Iterable[str] = ()
@@ -130,7 +116,7 @@ class Recording:
             names = ("_transformers",)
         elif isinstance(value, Identified):
             names = ("transformer",)
-        inner = {name: self.behind(getattr(value, name)) for name in names}
+        inner = {name: self.with_ledger(getattr(value, name)) for name in names}
         changes = {name: new for name, new in inner.items() if new is not getattr(value, name)}
         if changes:
             value = copy.copy(value)
@@ -142,83 +128,16 @@ class Recording:
 FILE = "experiment.sqlite"
 """The store's name in its folder."""
 
-TABLES = {
-    "chains": """CREATE TABLE chains (
-    chain INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    stages TEXT NOT NULL,
-    created TEXT NOT NULL
-)""",
-    "systems": """CREATE TABLE systems (
-    name TEXT NOT NULL,
-    chain INTEGER NOT NULL,
-    seen TEXT NOT NULL,
-    checksum TEXT NOT NULL,
-    PRIMARY KEY (name, chain)
-)""",
-    "frames": """CREATE TABLE frames (
-    frame INTEGER PRIMARY KEY,
-    digest BLOB NOT NULL,
-    data BLOB NOT NULL
-)""",
-    "cells": """CREATE TABLE cells (
-    chain INTEGER NOT NULL,
-    qid TEXT NOT NULL,
-    topic TEXT NOT NULL,
-    frame INTEGER,
-    first INTEGER NOT NULL,
-    size INTEGER NOT NULL,
-    error TEXT,
-    notes TEXT,
-    checksum TEXT NOT NULL,
-    PRIMARY KEY (chain, qid, topic)
-) WITHOUT ROWID""",
-    "evaluations": """CREATE TABLE evaluations (
-    key TEXT PRIMARY KEY,
-    digest BLOB NOT NULL,
-    data BLOB NOT NULL,
-    said TEXT NOT NULL
-) WITHOUT ROWID""",
-}
-
-
-def _insert(
-    database: sqlite3.Connection, table: str, rows: Sequence[Sequence[Any]], more: str = ""
-) -> None:
-    """Insert rows of one length, each with its checksum."""
-    values = [(*row, summed) for row, summed in zip(rows, checksums(rows), strict=True)]
-    if values:
-        marks = ",".join("?" * len(values[0]))
-        database.executemany(f"INSERT INTO {table} VALUES ({marks}) {more}", values)
-
-
-def _damaged(rows: Iterable[Sequence[Any]]) -> Iterator[Sequence[Any]]:
-    """Yield the rows whose checksum, their last value, is not theirs."""
-    stored = list(rows)
-    for row, summed in zip(stored, checksums([row[:-1] for row in stored]), strict=True):
-        if row[-1] != summed:
-            yield row
-
-
-_KIND = Kind("store of the experiment", STORE_MARK, TABLES)
-
-
-_SEEN = "ON CONFLICT (name, chain) DO UPDATE SET seen = excluded.seen, checksum = excluded.checksum"
-_GIVES_WAY = (
-    "ON CONFLICT (chain, qid, topic) DO UPDATE SET frame = excluded.frame, first = excluded.first, "
-    "size = excluded.size, error = excluded.error, notes = excluded.notes, "
-    "checksum = excluded.checksum WHERE cells.error IS NOT NULL"
+_SEEN = (
+    "INSERT INTO systems VALUES (?, ?, ?) "
+    "ON CONFLICT (name, chain) DO UPDATE SET seen = excluded.seen"
 )
-
-
-def _digest(*data: bytes) -> bytes:
-    return hashlib.blake2b(b"".join(data), digest_size=8).digest()
-
-
-def _is_whole(frame: int, digest: bytes, data: bytes) -> bool:
-    """Return whether a frame is what was stored."""
-    # a damaged cell may hold something else than bytes
-    return isinstance(data, bytes) and digest == _digest(data, str(frame).encode())
+_CELL = (
+    "INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (chain, qid, topic) DO UPDATE SET frame = excluded.frame, first = excluded.first, "
+    "size = excluded.size, error = excluded.error, notes = excluded.notes "
+    "WHERE cells.error IS NOT NULL"
+)
 
 
 @contextlib.contextmanager
@@ -237,13 +156,6 @@ def _make_folder(folder: Path) -> None:
             f"{folder}: save_dir cannot be made ({error.strerror or error}); give a folder that "
             "can be written to"
         ) from None
-    kind = network_of(folder)
-    if kind:
-        raise StoreError(
-            f"{folder}: this folder lies on a network file system ({kind}), where a store could be "
-            "damaged: give a save_dir on a local disk, e.g. in $TMPDIR, and copy the folder when "
-            "the experiment has ended"
-        )
 
 
 T = TypeVar("T")
@@ -279,20 +191,19 @@ class Store:
     other. Without a folder results are held in memory.
 
     Args:
-        folder: made if it is not there; None: none.
-        mend: whether a damaged file is put aside, and begun anew with the answers in its backup.
+        folder: created if absent. `None`: results are held in memory.
 
     Raises:
         StoreError: the file cannot be opened, here or later; names it and says why.
-        InputError: the folder's links lead in a circle.
+        InputError: the folder's path is a symlink loop.
     """
 
-    def __init__(self, folder: Path | None, mend: bool = True) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.path = None if folder is None else real_path(folder) / FILE
         if self.path is not None:
             _make_folder(self.path.parent)
         with _named():
-            self.file = Database(self.path, _KIND, mend)
+            self.file = Database(self.path)
         # results outlive the call that made them, and close with the last who holds them
         weakref.finalize(self, self.file.close)
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))
@@ -326,7 +237,7 @@ class Store:
             )
             number = self.number_of(key)
             assert number is not None  # it was inserted just now
-            _insert(database, "systems", [(name, number, now) for name in systems], _SEEN)
+            database.executemany(_SEEN, [(name, number, now) for name in systems])
             return number
 
         return self.write(work)
@@ -338,21 +249,11 @@ class Store:
             "ORDER BY seen DESC, chain DESC LIMIT 1",
             (system,),
         )
-        return self.stages(rows[0][0]) if rows and self.number_of(key) is None else None
-
-    def stages(self, text: str) -> list[Any]:
-        """Return the stages of a chain, as the store has them."""
-        stages = _stages(text)
-        if stages is None:
-            raise self.damage("what a chain is made of")
-        return stages
+        return json.loads(rows[0][0]) if rows and self.number_of(key) is None else None
 
     def number_of(self, key: str) -> int | None:
         """Return a chain's number, or None if the store has nothing of it."""
         rows = self.select("SELECT chain FROM chains WHERE key = ?", (key,))
-        # an index was asked, which may be damaged where the table is not
-        if rows and self.select("SELECT key FROM chains WHERE chain = ?", rows[0]) != [(key,)]:
-            raise self.damage(f"chain {rows[0][0]}")
         return int(rows[0][0]) if rows else None
 
     # Cells ------------------------------------------------------------------------------------
@@ -375,11 +276,9 @@ class Store:
     def cells_where(
         self, condition: str, values: Sequence[Any]
     ) -> list[tuple[str, str, StoredCell]]:
-        """Return qid, topic and place of cells, after a look at their checksums."""
+        """Return qid, topic and location of cells."""
         rows = self.select(f"SELECT * FROM cells WHERE {condition}", values)
-        for _, qid, *_ in _damaged(rows):
-            raise self.damage(f"the result of query {qid!r}")
-        return [(qid, topic, StoredCell(*cell)) for _, qid, topic, *cell, _ in rows]
+        return [(qid, topic, StoredCell(*cell)) for _, qid, topic, *cell in rows]
 
     def commit(self, made: Iterable[Made], topics: Mapping[str, str]) -> None:
         """Keep results in one step; a result that is there stays, a failure gives way."""
@@ -395,7 +294,7 @@ class Store:
                     (chain, qid, topics[qid], *cell, errors.get(qid), notes.get(qid))
                     for qid, cell in cells.items()
                 ]
-            _insert(database, "cells", rows, _GIVES_WAY)
+            database.executemany(_CELL, rows)
 
         self.write(work)
 
@@ -430,8 +329,7 @@ class Store:
         data = b"" if self.path is None else to_bytes(table)
         last = database.execute("SELECT coalesce(max(frame), 0) FROM frames").fetchone()[0]
         number = int(last) + 1
-        values = (number, _digest(data, str(number).encode()), data)
-        database.execute("INSERT INTO frames VALUES (?, ?, ?)", values)
+        database.execute("INSERT INTO frames VALUES (?, ?)", (number, data))
         if self.path is None:
             tables = [table, *(t for t in self._held.values() if not isinstance(t, bytes))]
             fits = sum(each.nbytes for each in tables) <= _PLAIN
@@ -449,42 +347,25 @@ class Store:
         if frame in self._held:
             held = self._held[frame]
             return from_bytes(held, pickled=True) if isinstance(held, bytes) else held
-        rows = self.select("SELECT digest, data FROM frames WHERE frame = ?", (frame,))
-        if not rows or not _is_whole(frame, *rows[0]):
-            raise self.damage(f"frame {frame}", "damaged" if rows else "gone")
-        return from_bytes(rows[0][1])
-
-    def damage(self, what: str, state: str = "damaged") -> StoreError:
-        """Return the error that says what of the store cannot be used."""
-        return StoreError(
-            f"{self.path}: {what} is {state}; fairtk.experiment.prune(save_dir, damaged=True) "
-            "removes what cannot be read, and the next run makes it again"
-        )
+        [[data]] = self.select("SELECT data FROM frames WHERE frame = ?", (frame,))
+        return from_bytes(data)
 
     # Values -----------------------------------------------------------------------------------
 
     def values(self, key: str) -> tuple[Table, list[list[str]]] | None:
-        """Return the values of an evaluation and what was warned of; None: it is not there."""
-        rows = self.select("SELECT digest, data, said FROM evaluations WHERE key = ?", (key,))
-        if not rows:
-            return None
-        digest, data, text = rows[0]
-        whole = (
-            isinstance(data, bytes)
-            and _digest(data, str(text).encode("utf-8", "replace")) == digest
-        )
-        return (from_bytes(data), json.loads(text)) if whole else None
+        """Return the values of an evaluation and its warnings, `None` if it is not stored."""
+        rows = self.select("SELECT data, warnings FROM evaluations WHERE key = ?", (key,))
+        return (from_bytes(rows[0][0]), json.loads(rows[0][1])) if rows else None
 
-    def keep_values(self, key: str, table: Table, warnings_heard: Sequence[Sequence[str]]) -> None:
-        """Keep the values of an evaluation, and the category and text of each warning with them.
+    def keep_values(self, key: str, table: Table, warnings: Sequence[Sequence[str]]) -> None:
+        """Keep the values of an evaluation, with the category and text of each warning.
 
         The key is a digest of all that they depend on.
         """
-        data, text = to_bytes(table), json.dumps(warnings_heard)
-        values = (key, _digest(data, text.encode()), data, text)
+        values = (key, to_bytes(table), json.dumps(warnings))
         self.write(
             lambda database: database.execute(
-                "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?, ?)", values
+                "INSERT OR REPLACE INTO evaluations VALUES (?, ?, ?)", values
             )
         )
 
@@ -511,7 +392,7 @@ def stored(save_dir: str | PathLike[str]) -> pd.DataFrame:
             "FROM chains LEFT JOIN cells USING (chain) GROUP BY chains.chain ORDER BY chains.chain"
         )
     rows = [
-        (key[:_SHORT], " >> ".join(map(_name, store.stages(stages))), systems or "", *rest)
+        (key[:_SHORT], " >> ".join(map(_name, json.loads(stages))), systems or "", *rest)
         for key, stages, systems, *rest in chains
     ]
     columns = ["chain", "stages", "systems", "queries", "failed", "megabytes", "created"]
@@ -524,16 +405,14 @@ def prune(
     *,
     systems: Iterable[str] = (),
     failed: bool = False,
-    damaged: bool = False,
 ) -> int:
-    """Remove results from a store; the next run makes again what it needs. Answers stay.
+    """Remove results from a store; the next run makes what it needs again. Answers stay.
 
     Args:
         save_dir: the store's folder.
         chains: chains to forget, as `stored` shows them.
         systems: systems whose last chain is to be forgotten; stages before it stay.
         failed: whether to forget failures.
-        damaged: whether to remove frames that cannot be read.
 
     Returns:
         How many cells were removed.
@@ -544,8 +423,8 @@ def prune(
         StoreError: there is no store, or it cannot be written; then nothing was removed.
     """
     starts, names = list(chains), list(systems)
-    if not (starts or names or failed or damaged):
-        raise ParameterError("prune: say what to remove: chains, systems, failed or damaged")
+    if not (starts or names or failed):
+        raise ParameterError("prune: say what to remove: chains, systems or failed")
     with closing(_store(save_dir)) as store:
         numbers = [_chain(store, start) for start in starts]
         numbers += [number for name in names for number in _chains_of(store, name)]
@@ -561,33 +440,12 @@ def prune(
                 delete("chains WHERE chain = ?", number)
             if failed:
                 removed += delete("cells WHERE error IS NOT NULL")
-            if damaged:
-                removed += _delete_damaged(database, delete)
             delete("frames WHERE frame NOT IN (SELECT frame FROM cells WHERE frame IS NOT NULL)")
             delete("evaluations")
             return removed
 
         removed = store.write(work)
         store.file.vacuum()
-    return removed
-
-
-def _delete_damaged(database: sqlite3.Connection, delete: Callable[..., int]) -> int:
-    """Delete what is not as it was stored, and return the number of cells."""
-    database.execute("REINDEX chains")
-    removed = delete("cells WHERE frame NOT IN (SELECT frame FROM frames)")
-    for chain, text in database.execute("SELECT chain, stages FROM chains").fetchall():
-        if _stages(text) is None:
-            removed += delete("cells WHERE chain = ?", chain)
-            delete("systems WHERE chain = ?", chain)
-            delete("chains WHERE chain = ?", chain)
-    for row in database.execute("SELECT * FROM frames"):
-        if not _is_whole(*row):
-            removed += delete("cells WHERE frame = ?", row[0])
-    for row in _damaged(database.execute("SELECT * FROM cells")):
-        removed += delete("cells WHERE chain = ? AND qid = ? AND topic = ?", *row[:3])
-    for row in _damaged(database.execute("SELECT * FROM systems")):
-        delete("systems WHERE name = ? AND chain = ?", *row[:2])
     return removed
 
 
@@ -605,16 +463,13 @@ def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
     """Yield the systems of a store, in the order in which their chains came.
 
     Raises:
-        StoreError: there is no store, or it is damaged.
+        StoreError: there is no store, or it cannot be read.
     """
     with closing(_store(save_dir)) as store:
-        for *system, summed, key, stages in store.select(
-            "SELECT systems.*, key, stages FROM systems JOIN chains USING (chain) "
+        for name, chain, key, stages in store.select(
+            "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
             "ORDER BY chain, name"
         ):
-            name, chain, _ = system
-            for _ in _damaged([[*system, summed]]):
-                raise store.damage(f"system {name!r}")
             cells = [
                 (qid, cell)
                 for qid, _, cell in store.cells_where("chain = ? ORDER BY frame, first", (chain,))
@@ -622,14 +477,14 @@ def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
             table = store.read(cell for _, cell in cells)
             rows = None if table is None else unpack(table).sort_values(QID, kind="stable")
             errors = [(qid, cell.error) for qid, cell in cells if cell.error is not None]
-            yield StoredSystem(name, key[:_SHORT], store.stages(stages), rows, errors)
+            yield StoredSystem(name, key[:_SHORT], json.loads(stages), rows, errors)
 
 
 def _store(save_dir: str | PathLike[str]) -> Store:
     path = Path(save_dir) / FILE
     if not path.exists():
         raise StoreError(f"{path}: there is no store of an experiment here")
-    return Store(Path(save_dir), mend=False)
+    return Store(Path(save_dir))
 
 
 def _chain(store: Store, start: str) -> int:
@@ -646,16 +501,6 @@ def _chains_of(store: Store, name: str) -> list[int]:
         names = [row[0] for row in store.select("SELECT DISTINCT name FROM systems")]
         raise NotFoundError("system", name, names)
     return [int(row[0]) for row in numbers]
-
-
-def _stages(text: Any) -> list[Any] | None:
-    """Return the stages of a chain; None: they are damaged."""
-    try:
-        stages = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    whole = isinstance(stages, list) and all(isinstance(stage, dict | None) for stage in stages)
-    return stages if whole else None
 
 
 def _name(stage: dict[str, Any]) -> str:

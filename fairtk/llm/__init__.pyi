@@ -18,8 +18,7 @@ from .chat import LLMError as LLMError
 from .chat import Message as Message
 from .chat import OfflineError as OfflineError
 from .chat import Outcome as Outcome
-from .chat import heard_by as heard_by
-from .chat import questions as questions
+from .chat import on_outcome as on_outcome
 from .ct2 import CTranslate2Seq2Seq as CTranslate2Seq2Seq
 from .encoders import Encoder as Encoder
 from .encoders import MeanEncoder as MeanEncoder
@@ -27,7 +26,7 @@ from .encoders import SpladeEncoder as SpladeEncoder
 from .hugging_face import HuggingFaceCausal as HuggingFaceCausal
 from .hugging_face import HuggingFaceSeq2Seq as HuggingFaceSeq2Seq
 from .ledger import Ledger as Ledger
-from .ledger import Recorded as Recorded
+from .ledger import LedgerModel as LedgerModel
 from .loading import require_packages as require_packages
 from .local import ChatBackend as ChatBackend
 from .local import KeywordRefiner as KeywordRefiner
@@ -44,9 +43,6 @@ from .batch_files import ledger_of as ledger_of
 from .batch_files import read_manifest as read_manifest
 from .batch_files import write_prompts as write_prompts
 from .budget import estimate as estimate
-from .chat import answer_row as answer_row
-from .chat import call_keys as call_keys
-from .chat import checksums as checksums
 from .hugging_face import HuggingFaceBackend as HuggingFaceBackend
 from .hugging_face import HuggingFaceModel as HuggingFaceModel
 from .hugging_face import cost as cost
@@ -72,7 +68,3 @@ from .prompts import get as get
 from .refinement import Refinement as Refinement
 from .refinement import RefinementPromptLike as RefinementPromptLike
 from .refinement import as_refinement_prompt as as_refinement_prompt
-from .store import STORE_MARK as STORE_MARK
-from .store import AnswerStore as AnswerStore
-from .store import Database as Database
-from .store import Kind as Kind

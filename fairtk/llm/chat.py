@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import math
 import operator
@@ -116,11 +115,6 @@ def questions(prompts: Iterable[str]) -> list[Chat]:
     return [Chat((Message("user", prompt),)) for prompt in prompts]
 
 
-def completions(rows: Iterable[Iterable[Any]]) -> list[Completion]:
-    """Return the answers of rows that have the values of a `Completion`, in its order."""
-    return [Completion(*row) for row in rows]
-
-
 Outcome = Completion | Failure
 """What becomes of a call."""
 
@@ -151,8 +145,8 @@ _listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
 
 
 @contextlib.contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
-    """Tell a listener what arrives from servers for calls that are made within the block."""
+def on_outcome(listener: Listener) -> Iterator[None]:
+    """Pass the outcomes of calls within the block to a listener, as they arrive."""
     token = _listener.set(listener)
     try:
         yield
@@ -191,11 +185,6 @@ class ChatModel(ByContent, ABC):
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
         """Return all that decides an answer beside name and chat, as JSON values; no secrets."""
-
-    @property
-    def local(self) -> bool:
-        """Whether answers cost nothing but time on this machine, so that none needs a backup."""
-        return self.free
 
     @abstractmethod
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
@@ -260,9 +249,6 @@ class ChatModel(ByContent, ABC):
         return digest([type(self).__qualname__, self.name, self.parameters()])
 
 
-# What is kept of a call -------------------------------------------------------------------------
-
-
 def call_keys(
     model: str, parameters: Mapping[str, Any], chats: Iterable[Chat], reads_facts: bool = False
 ) -> list[str]:
@@ -275,86 +261,6 @@ def call_keys(
         for chat in chats
     ]
     return digests([model, parameters], calls, 16)
-
-
-SERVED = ("key", "answer", "finish", "prompt_tokens", "completion_tokens", "seconds", "created")
-"""The columns that a checksum covers."""
-
-
-class Row(NamedTuple):
-    """An answer with all that is kept of its call."""
-
-    key: str  # see `call_keys`
-    model: str
-    parameters: str  # JSON
-    prompt: str  # the messages, as JSON
-    answer: str
-    finish: str  # see `Completion`
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    seconds: float
-    created: str  # UTC
-    unusable: int  # whether who read it could do nothing with it, 0 or 1
-    checksum: str  # of what is served (`SERVED`)
-
-    @property
-    def completion(self) -> Completion:
-        """The answer."""
-        counts = (self.prompt_tokens, self.completion_tokens)
-        return Completion(self.answer, *counts, self.seconds, self.finish)
-
-    @property
-    def expected(self) -> str:
-        """The checksum that the row should have."""
-        return checksums([[getattr(self, column) for column in SERVED]])[0]
-
-    @property
-    def sound(self) -> bool:
-        """Whether nothing was changed since the row was made."""
-        typed = all(isinstance(t, str) for t in self[:4]) and isinstance(self.unusable, int)
-        return typed and self.checksum == self.expected
-
-    @property
-    def local(self) -> bool:
-        """Whether a model of this machine answered, which can do so again: no backup has it."""
-        with contextlib.suppress(ValueError, LookupError, TypeError):  # there is none, or damage
-            return json.loads(self.parameters)[_LOCAL] is True
-        return False
-
-
-_LOCAL = "local"  # among a row's parameters
-COLUMNS = Row._fields
-
-
-def from_servers(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows whose answers no model of this machine could give again."""
-    return [row for row in rows if not row.local]
-
-
-def checksums(rows: Iterable[Sequence[Any]]) -> list[str]:
-    """Return the checksum of each row: of its values in the order of their columns."""
-    # no text has a NUL, so that values cannot run into each other
-    texts = ("\0".join(map(repr, row)).encode("utf-8", "surrogatepass") for row in rows)
-    return [hashlib.blake2b(text, digest_size=8).hexdigest() for text in texts]
-
-
-def answer_row(
-    key: str,
-    model: str,
-    parameters: Mapping[str, Any],
-    chat: Chat,
-    answer: Completion,
-    local: bool = False,
-) -> Row:
-    """Return the row of an answer that has just come; `local`: from a model of this machine."""
-    made_with = {**parameters, _LOCAL: True} if local else parameters
-    messages = [list(message) for message in chat.messages]
-    row = Row(
-        *(key, model, as_json(made_with), as_json(messages), answer.text, answer.finish),
-        *(answer.prompt_tokens, answer.completion_tokens, answer.seconds, now()),
-        *(int(not answer.usable), ""),  # the checksum is of the row
-    )
-    return row._replace(checksum=row.expected)
 
 
 def now() -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,8 +15,6 @@ from fairtk.errors import ParameterError, advice
 from fairtk.io import real_path
 from fairtk.llm.budget import (
     Budget,
-    Claim,
-    Claims,
     Estimate,
     Prices,
     PriceTable,
@@ -32,43 +32,26 @@ from fairtk.llm.chat import (
     Failure,
     OfflineError,
     Outcome,
-    Row,
-    answer_row,
     call_keys,
     now,
 )
+from fairtk.llm.claims import Claim, Claims, process_name
 from fairtk.llm.local import as_chat_model
-from fairtk.llm.servers import SeenServers
-from fairtk.llm.store import AnswerStore, Database
+from fairtk.llm.store import AnswerStore, Database, answer_row
 
-_SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
-_STANDSTILL = 60.0  # seconds of waiting before it is asked what is waited for
-
-
-_LIMITS = ("max_tokens", "max_completion_tokens")
-
-
-def _with_renamed_limit(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the parameters with the limit under its other name, or `None` without a limit.
-
-    Where a server refuses `max_tokens`, a warning says that `max_completion_tokens` is sent. A user
-    who then renames the setting does not pay for the recorded answers again.
-    """
-    for name, other in (_LIMITS, _LIMITS[::-1]):
-        if name in parameters:
-            return {other if key == name else key: value for key, value in parameters.items()}
-    return None
+_MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two looks for answers of other processes
+_QUIET = 2.0  # seconds of waiting before it is reported
 
 
 class Collector(Protocol):
-    """Takes the calls that are not recorded, in place of the models."""
+    """Takes the calls that are not recorded, instead of the models."""
 
-    def take(self, llm: Recorded, calls: Mapping[str, Chat]) -> None:
+    def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
         """Take calls by key."""
 
 
 collecting: ContextVar[Collector | None] = ContextVar("collecting", default=None)
-"""Who takes what models behind ledgers would be asked; None: they are asked."""
+"""Takes the calls of models behind ledgers; `None`: the models are called."""
 
 
 class Ledger:
@@ -77,30 +60,29 @@ class Ledger:
         llm = Ledger("answers.sqlite", max_calls=500).wrap(OpenAICompatible("gpt-4o"))
 
     Calls are equal when model, parameters and prompt are. Each answer is committed before it is
-    used, so a killed run goes on where it stopped. Equal calls at the same time are made once, in
+    used, so a killed run continues where it stopped. Equal calls at the same time are made once, in
     all threads and processes that have the file open: the others wait for the answer. The file
-    holds prompts and answers, and no keys.
+    holds prompts and answers, and no keys. It may be the file of an experiment.
 
     Args:
-        path: the SQLite file; made when it is not there. One that is damaged is kept under another
-            name, with a warning, and what it and its backup hold is taken over.
+        path: the SQLite file; created if absent.
         offline: whether a call that is not in the ledger is an error; the file need not be
             writable.
-        max_calls: the most calls to pay for from now on, those of other processes with the same
-            file included; None: any number.
+        max_calls: the most calls to pay for from now on, including those of other processes with
+            the same file; `None`: any number.
         max_cost: the most money to pay from now on, counted likewise, in the currency of `prices`;
-            None: any. Before a call its answer, and those of the calls that still run, are counted
-            as long as can be; near the limit fewer calls run at a time.
+            `None`: any. Before a call, its answer and those of the calls that still run count as
+            long as they can be; near the limit fewer calls run at a time.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
-            ``model``, ``prompt``, ``completion``. What is not listed has no known price.
-        retry_unusable: whether to ask once more for answers that are there and of no use: refused,
-            cut off, unreadable, or rejected by who read them.
+            ``model``, ``prompt``, ``completion``. The price of other models is unknown.
+        retry_unusable: whether to ask once more for stored answers that cannot be used: refused,
+            cut off, unreadable, or rejected by their reader.
 
     Raises:
-        ParameterError: a limit is negative or no number.
-        OfflineError: `offline`, and there is no such file.
-        FormatError: the file cannot be opened, is of another format, or is damaged, and nothing of
-            it can be saved; or the prices cannot be read.
+        ParameterError: a limit is negative or not a number.
+        OfflineError: `offline`, and the file does not exist.
+        FormatError: the file cannot be opened or is not of this version, or the prices cannot be
+            read.
     """
 
     def __init__(
@@ -121,15 +103,10 @@ class Ledger:
 
     def _open(self, path: str | PathLike[str]) -> None:
         if self.offline and not Path(path).exists():
-            raise OfflineError(f"offline=True needs a ledger that exists; there is none at {path}")
-        self.store = AnswerStore(Database(real_path(path), offline=self.offline))
+            raise OfflineError(f"offline=True needs an existing ledger, and {path} does not exist")
+        self.path = real_path(path)
+        self.store = AnswerStore(Database(self.path, read_only=self.offline))
         self.claims = Claims(self.store)
-        self.seen = SeenServers(self.store.file)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self.store.path
 
     @property
     def prices(self) -> Prices:
@@ -142,58 +119,42 @@ class Ledger:
         return self.budget.own
 
     def recorded(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """Return the answers that are there, by key, less those that are to be asked again."""
+        """Return the stored answers by key, without those that are to be requested again."""
         return self.store.get(keys, self.since)
 
-    def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> list[Claim]:
-        """Claim calls by key, those that are not answered, under way elsewhere, or beyond the
-        budget; there is a claim for each up to the first that is refused.
+    def claim(
+        self, llm: ChatModel, calls: Mapping[str, Chat], rate: float = 1.0
+    ) -> dict[str, Claim]:
+        """Claim calls by key, and return a claim for each up to the first that is refused.
+
+        `rate`: the share of the price that is to be paid.
         """
-        prices = {key: self.most(llm, chat) for key, chat in calls.items()}
+        prices = {key: rate * self.most(llm, chat) for key, chat in calls.items()}
         budget = self.budget if self.budget.limited else None
-        return self.claims.claim(prices, self.since, budget)
+        return dict(zip(calls, self.claims.claim(prices, self.since, budget), strict=False))
 
     def pay(
         self, llm: ChatModel, calls: Mapping[str, Chat], answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
-        """Commit the answers of claimed calls, by key, and return them as they are kept."""
+        """Commit the answers of claimed calls, by key, and return the stored answers."""
+        parameters = llm.parameters()
         prices = [
             self.budget.spend(llm, answer, self.most(llm, calls[key]))
             for key, answer in answers.items()
         ]
-        parameters = llm.parameters()
         rows = [
-            self.row(key, llm.name, parameters, calls[key], answer, llm.local)
+            answer_row(key, llm.name, parameters, calls[key], answer)
             for key, answer in answers.items()
         ]
-        return dict(zip(answers, self.claims.pay(rows, prices), strict=True))
-
-    def row(self, *call: Any) -> Row:
-        """Return the row of an answer that has just come, as `answer_row` does.
-
-        It is none of those that are to be asked again, even where the clock was set back.
-        """
-        row = answer_row(*call)
-        if row.created < self.since:
-            row = row._replace(created=self.since)
-            row = row._replace(checksum=row.expected)
-        return row
-
-    @property
-    def servers(self) -> list[dict[str, Any]]:
-        """The servers that answered: ``url``, ``version``, ``models`` and when it was ``seen``.
-
-        One that changed its version or its models stands there once more.
-        """
-        return self.seen.rows()
+        return dict(zip(answers, self.claims.pay(rows, prices, self.since), strict=True))
 
     def most(self, llm: ChatModel, chat: Chat) -> float:
-        """Return the most that a call can cost; 0 without a limit of money."""
+        """Return the most that a call can cost, 0 without a limit of money."""
         if self.budget.max_cost is None:
             return 0.0
         return self.prices.of(llm, prompt_tokens(chat), most_completion_tokens(llm))
 
-    def wrap(self, llm: Any) -> Recorded:
+    def wrap(self, llm: Any) -> LedgerModel:
         """Return a model behind this ledger.
 
         Args:
@@ -202,11 +163,12 @@ class Ledger:
         Raises:
             ParameterError: `max_cost` is given, but no price for the model.
         """
-        return Recorded(as_chat_model(llm), self)
+        return LedgerModel(as_chat_model(llm), self)
 
     def close(self) -> None:
         """Close the file."""
-        self.claims.close()
+        if not self.offline:
+            self.claims.close()
         self.store.close()
 
     def __len__(self) -> int:
@@ -214,13 +176,11 @@ class Ledger:
 
     def __getstate__(self) -> dict[str, Any]:
         # another process opens the file itself, and shares the budget from where it began here
-        state = {k: v for k, v in vars(self).items() if k not in ("store", "claims", "seen")}
-        return {**state, "path": self.path}
+        return {k: v for k, v in vars(self).items() if k not in ("store", "claims")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        path = state.pop("path")
         self.__dict__.update(state)
-        self._open(path)
+        self._open(self.path)
 
     def __enter__(self) -> Ledger:
         return self
@@ -235,7 +195,7 @@ class Ledger:
         return f"Ledger({str(self.path)!r}{''.join(flags + settings)})"
 
 
-class Recorded(ChatModel):
+class LedgerModel(ChatModel):
     """A model behind a ledger; made by `Ledger.wrap`.
 
     Equal to the model behind another ledger: a ledger changes what is paid, not what is answered.
@@ -248,11 +208,11 @@ class Recorded(ChatModel):
         ParameterError: the ledger has a `max_cost`, but no price for the model.
     """
 
-    identity_name = "fairtk.Recorded"
+    identity_name = "fairtk.LedgerModel"
     output_version = 1
 
     def __init__(self, llm: ChatModel, ledger: Ledger) -> None:
-        inner: ChatModel = llm.llm if isinstance(llm, Recorded) else llm
+        inner: ChatModel = llm.llm if isinstance(llm, LedgerModel) else llm
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
                 f"max_cost needs the price of {inner.name!r}, which is unknown: give "
@@ -284,20 +244,15 @@ class Recorded(ChatModel):
         """The most calls at a time."""
         return self.llm.concurrency
 
-    @property
-    def local(self) -> bool:
-        """Whether the model is one of this machine."""
-        return self.llm.local
-
     def digest(self) -> str:
         """Return the model's digest."""
         return self.llm.digest()
 
     def __repr__(self) -> str:
-        return f"Recorded({self.llm!r}, {self.ledger!r})"
+        return f"LedgerModel({self.llm!r}, {self.ledger!r})"
 
     def check(self) -> None:
-        """Raise if the model cannot be asked and nothing is recorded that could answer for it."""
+        """Raise if the model cannot be called and no answer of it is stored."""
         if collecting.get() is not None and self.writable:
             return
         if not self.ledger.offline and not self.ledger.store.has(self.name):
@@ -305,89 +260,60 @@ class Recorded(ChatModel):
 
     @property
     def writable(self) -> bool:
-        """Whether the model's requests can be written to files, for others to answer."""
+        """Whether the model's requests can be written to batch files."""
         return hasattr(self.llm, "body")
 
-    def at_temperature(self, temperature: float) -> Recorded:
+    def at_temperature(self, temperature: float) -> LedgerModel:
         """Return the model at another temperature, behind the same ledger."""
-        return Recorded(self.llm.at_temperature(temperature), self.ledger)
+        return LedgerModel(self.llm.at_temperature(temperature), self.ledger)
 
     def key(self, chat: Chat) -> str:
-        """Return what the ledger knows a call by."""
+        """Return the key of a call in the ledger."""
         return self._keys([chat])[0]
 
     def reject(self, chat: Chat) -> None:
-        """Note that an answer is of no use; see `Ledger`'s `retry_unusable`."""
+        """Note that an answer cannot be used; see `retry_unusable` of `Ledger`."""
         self.ledger.store.reject(self.key(chat))
 
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return how many calls are to be paid for, their tokens and price, without any call."""
         calls = dict(zip(self._keys(chats), chats, strict=True))
         answers = self._recorded(calls)
-        asked = [chat for key, chat in calls.items() if key not in answers]
-        return estimate(self.llm, asked, len(answers), self.ledger.prices)
+        missing = [chat for key, chat in calls.items() if key not in answers]
+        return estimate(self.llm, missing, len(answers), self.ledger.prices)
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the recorded answers, then the new ones as they arrive, each committed before.
+        """Yield the stored answers, then the new ones as they arrive, each committed before.
 
         Raises:
             OfflineError: a call is not in the ledger, and the ledger is offline.
             BudgetError: the budget does not allow the next call; all others were recorded.
-            DeferredError: calls are out in a batch, or were just taken for one.
+            DeferredError: calls are in a batch folder, or were just written to one.
             LLMError: no call to the model would succeed.
         """
-        asked = list(chats)
-        places: dict[str, list[int]] = {}
-        for place, key in enumerate(self._keys(asked)):
-            places.setdefault(key, []).append(place)
-        calls = {key: asked[same[0]] for key, same in places.items()}
-        answers, waited = self._recorded(calls), 0.0
+        chats = list(chats)
+        positions: dict[str, list[int]] = {}
+        for position, key in enumerate(self._keys(chats)):
+            positions.setdefault(key, []).append(position)
+        calls = {key: chats[same[0]] for key, same in positions.items()}
+        answers = self._recorded(calls)
+        waited = 0.0
         while True:
             for key, answer in answers.items():
                 del calls[key]
-                yield from ((place, answer) for place in places[key])
-                waited = 0.0
+                yield from ((position, answer) for position in positions[key])
             if not calls:
                 return
-            collector = collecting.get()
-            if collector is not None and self.writable:
-                collector.take(self, calls)
-                raise DeferredError(f"{len(calls)} prompts to {self.name!r} are to be answered")
-            if self.ledger.offline:
-                some, are = (f"{len(calls)} calls", "are") if len(calls) > 1 else ("1 call", "is")
-                raise OfflineError(
-                    f"{some} to {self.name!r} {are} not in the ledger "
-                    f"{self.ledger.path}, the first: {next(iter(calls.values())).text[:80]!r}; run "
-                    f"without {advice('offline=True', '--offline')}"
-                )
-            left, refused = len(calls), Claim("")
-            batched: dict[str, str] = {}
-            made = self._made(dict(calls), batched)
-            while True:
-                try:
-                    key, outcome = next(made)
-                except StopIteration as end:
-                    refused = end.value
-                    break
+            self._defer_or_refuse(calls)
+            missing, blocked = dict(calls), dict[str, Claim]()
+            for key, outcome in self._make(missing, blocked):
                 del calls[key]
-                yield from ((place, outcome) for place in places[key])
-            if len(calls) < left:
+                yield from ((position, outcome) for position in positions[key])
+            if answers or len(calls) < len(missing):
                 waited = 0.0
-            elif len(batched) == len(calls):
-                folder = next(iter(batched.values()))
-                raise DeferredError(
-                    f"{len(calls)} prompts to {self.name!r} are out in the batch {folder} and are "
-                    "not asked twice: read its answers "
-                    f"({advice('Batches.read', 'fairtk prompts read')}), or give it up "
-                    f"({advice('Batches.drop', 'fairtk prompts drop')})"
-                )
-            elif refused.reason and not refused.running:
-                raise BudgetError(
-                    f"stopped before a call to {self.name!r}: {refused.reason}; all answers so far "
-                    f"are in {self.ledger.path}: raise the limit and run again to go on"
-                )
-            else:  # a running call counts as long as can be: what it leaves is there for the next
-                waited += self._wait(waited, calls)
+            if len(calls) == len(missing):
+                self._raise_if_final(blocked, calls)
+                waited += self._wait(waited, blocked)
             answers = self.ledger.recorded(calls)
 
     def _keys(
@@ -397,7 +323,7 @@ class Recorded(ChatModel):
         return call_keys(self.name, parameters, chats, self.llm.reads_facts)
 
     def _recorded(self, calls: Mapping[str, Chat]) -> dict[str, Completion]:
-        """Return recorded answers by key, also those of the same limit under its other name."""
+        """Return stored answers by key, including those under the other name of the same limit."""
         answers = self.ledger.recorded(calls)
         renamed = _with_renamed_limit(self.parameters())
         if renamed is not None and len(answers) < len(calls):
@@ -406,63 +332,101 @@ class Recorded(ChatModel):
             answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
         return answers
 
-    def _made(
-        self, calls: Mapping[str, Chat], batched: dict[str, str]
-    ) -> Generator[tuple[str, Outcome], None, Claim]:
-        """Make the calls that nobody else makes, as the budget allows; return a refused claim.
+    def _defer_or_refuse(self, calls: Mapping[str, Chat]) -> None:
+        """Raise if these calls are to be written to a batch folder, or must not be made."""
+        collector = collecting.get()
+        if collector is not None and self.writable:
+            collector.take(self, calls)
+            raise DeferredError(f"{len(calls)} prompts to {self.name!r} are to be answered")
+        if self.ledger.offline:
+            subject = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+            raise OfflineError(
+                f"{subject} to {self.name!r} missing from the ledger {self.ledger.path}, the "
+                f"first: {next(iter(calls.values())).text[:80]!r}; run "
+                f"without {advice('offline=True', '--offline')}"
+            )
 
-        `batched` gets those that are out in batches, with the folder of each.
+    def _make(
+        self, calls: Mapping[str, Chat], blocked: dict[str, Claim]
+    ) -> Iterator[tuple[str, Outcome]]:
+        """Make the calls that no other process makes, as far as the budget allows.
+
+        `blocked` gets the claims of the other calls, by key.
         """
-        keys: list[str] = []
-        under_way: set[str] = set()
-        refused = Claim("")
+        keys: list[str] = []  # in the order in which the model gets the calls
+        running: set[str] = set()
 
         def claimed() -> Iterator[Chat]:
-            nonlocal refused
-            left = list(calls)[::-1]
-            while left:
-                # as many as can start: answers that came together leave room for as many
-                room = max(1, self.llm.concurrency - len(under_way))
-                part = {key: calls[key] for key in left[-room:][::-1]}
-                del left[-room:]
-                mine = []
-                for key, claim in zip(part, self.ledger.claim(self.llm, part), strict=False):
-                    if claim.state == "refused":
-                        refused = claim
-                        left = []
-                    elif claim.state == "batched":
-                        batched[key] = claim.reason
-                    elif claim.state == "mine":
-                        mine.append(key)
-                under_way.update(mine)
+            left = iter(calls)
+            # as many as can start: answers that arrived together make room for as many
+            while some := list(islice(left, max(1, self.llm.concurrency - len(running)))):
+                claims = self.ledger.claim(self.llm, {key: calls[key] for key in some})
+                mine = [key for key, claim in claims.items() if claim.state == "mine"]
+                running.update(mine)
                 for key in mine:
                     keys.append(key)
                     yield calls[key]
+                states = {key: claim for key, claim in claims.items() if key not in mine}
+                blocked.update(states)
+                if any(claim.state == "refused" for claim in states.values()):
+                    return
 
         arrivals = self.llm.arrivals(claimed())
         try:
             for together in arrivals:
                 outcomes = {keys[number]: outcome for number, outcome in together}
                 answers = {k: one for k, one in outcomes.items() if isinstance(one, Completion)}
-                self.ledger.claims.release(key for key in outcomes if key not in answers)
+                self.ledger.claims.release(outcomes.keys() - answers.keys())
                 if answers:
                     outcomes |= self.ledger.pay(self.llm, calls, answers)
-                    self.ledger.seen.note(self.llm.served())
-                under_way.difference_update(outcomes)
+                running -= outcomes.keys()
                 yield from outcomes.items()
-            for key in list(under_way):
-                under_way.discard(key)
-                self.ledger.claims.release([key])
+            for key in list(running):
                 yield key, Failure("the model gave no answer")
         finally:
             arrivals.close()
-            self.ledger.claims.release(under_way)
-        return refused
+            self.ledger.claims.release(running)
 
-    def _wait(self, waited: float, keys: Iterable[str]) -> float:
-        """Wait for calls that others make, the longer the longer it took; return the seconds."""
-        seconds = min(_LONGEST, max(_SHORTEST, waited / 4))
+    def _raise_if_final(self, blocked: Mapping[str, Claim], calls: Mapping[str, Chat]) -> None:
+        """Raise if waiting for other processes brings no answer."""
+        refused = next((claim for claim in blocked.values() if claim.state == "refused"), None)
+        if refused is not None and not refused.running:
+            raise BudgetError(
+                f"stopped before a call to {self.name!r}: {refused.reason}; all answers so far "
+                f"are in {self.ledger.path}: raise the limit and run again to continue"
+            )
+        folders = [claim.owner for claim in blocked.values() if claim.state == "batched"]
+        if len(folders) == len(calls):
+            raise DeferredError(
+                f"{len(calls)} prompts to {self.name!r} are in the batch folder {folders[0]} and "
+                "are not requested twice: read its answers "
+                f"({advice('Batches.read', 'fairtk prompts read')}), or give it up "
+                f"({advice('Batches.drop', 'fairtk prompts drop')})"
+            )
+
+    def _wait(self, waited: float, blocked: Mapping[str, Claim]) -> float:
+        """Wait for other processes, the longer the longer it took, and return the seconds."""
+        seconds = min(_MAX_WAIT, max(_MIN_WAIT, waited / 4))
         time.sleep(seconds)
-        if waited < _STANDSTILL <= waited + seconds:
-            self.ledger.claims.warn_of_standstill(keys)
+        owners = {claim.owner for claim in blocked.values() if claim.state == "claimed"}
+        owners.discard(process_name())
+        if owners and waited < _QUIET <= waited + seconds:
+            print(
+                f"fairtk: waiting for {len(blocked)} answers that {', '.join(sorted(owners))} "
+                f"requested (see {self.ledger.path})",
+                file=sys.stderr,
+            )
         return seconds
+
+
+def _with_renamed_limit(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the parameters with the limit under its other name, or `None` without a limit.
+
+    Where a server refuses `max_tokens`, a warning says that `max_completion_tokens` is sent. A user
+    who then renames the setting does not pay for the recorded answers again.
+    """
+    names = ("max_tokens", "max_completion_tokens")
+    for name, other in (names, names[::-1]):
+        if name in parameters:
+            return {other if key == name else key: value for key, value in parameters.items()}
+    return None

@@ -352,7 +352,7 @@ CASES = {
     "fairtk.CallableBackend": generated(lambda folder: CallableBackend(t5(folder).generate)),
     "fairtk.ChatBackend": generated(lambda folder: ChatBackend(local_chat(folder))),
     "fairtk.LocalChat": chat_case(local_chat),
-    "fairtk.Recorded": chat_case(
+    "fairtk.LedgerModel": chat_case(
         lambda folder: Ledger(folder / "ledger.sqlite").wrap(local_chat(folder))
     ),
     "fairtk.KeywordRefiner": chat_case(lambda folder: KeywordRefiner()),

@@ -26,8 +26,8 @@ from fairtk.io import frame_html, new_figure, open_axes, series
 from fairtk.llm import (
     ChatModel,
     Estimate,
+    LedgerModel,
     Prices,
-    Recorded,
     Refinement,
     RefinementPromptLike,
     as_chat_model,
@@ -641,7 +641,7 @@ class FairQR(FairTransformer):
         group = max(self.ordering.meter.levels, key=len)
         requests = [Refinement(text, text, (group,), self.groups.name) for text in texts]
         chats = [self.prompt(request) for request in requests] * self.max_iterations
-        if isinstance(self.llm, Recorded):  # the ledger's prices count
+        if isinstance(self.llm, LedgerModel):  # the ledger's prices count
             return estimate(self.llm.llm, chats, 0, self.llm.ledger.prices)
         return estimate(self.llm, chats, 0, Prices())
 

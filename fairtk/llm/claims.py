@@ -1,0 +1,252 @@
+"""Claims: which prompts are being answered, and by whom.
+
+    absent --claim--> claimed --pay--> answered
+       ^                 |
+       +-----------------+  released without an answer, or the owner's lease lapsed
+
+An owner is an open ledger of a process, with a lease that a thread renews, or a batch folder, whose
+claims never lapse. After a kill the claims of a process are free within `LEASE` seconds. So are
+those of a computer that was suspended for longer: when it wakes up, others may have asked for the
+same prompts. The first answer is kept then, and both are counted as paid.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from fairtk.errors import FormatError
+from fairtk.llm.budget import Budget, Payment
+from fairtk.llm.chat import Completion
+from fairtk.llm.store import AnswerStore, Row
+
+LEASE = 30.0
+"""Seconds after which the claims of a process are free, unless it renewed its lease."""
+
+RENEWAL = 10.0
+"""Seconds between two renewals."""
+
+
+def process_name() -> str:
+    """Return the name of this process in messages of others."""
+    return f"process {os.getpid()} on {platform.node()}"
+
+
+class Claim(NamedTuple):
+    """The result of claiming a prompt.
+
+    The state is ``"mine"``: ask for it; ``"answered"``: it is in the file; ``"claimed"``: `owner`
+    asks for it; ``"batched"``: it is in the batch folder `owner`; ``"refused"``: the budget does
+    not allow it because of `reason`, while so many calls are `running`.
+    """
+
+    state: str
+    owner: str = ""
+    reason: str = ""
+    running: int = 0
+
+
+class Claims:
+    """The claims in the file of an answer store, on behalf of this process."""
+
+    def __init__(self, store: AnswerStore) -> None:
+        self._store = store
+        self._file = store.file
+        self.closed = False
+
+    @property
+    def owner(self) -> str:
+        """The owner of the claims that are made here."""
+        return self._file.token
+
+    def last_payment(self) -> int:
+        """Return the number of the latest payment, 0 if there is none."""
+        return int(self._file.read("SELECT coalesce(max(number), 0) FROM payments")[0][0])
+
+    def claim(
+        self, prices: Mapping[str, float], since: str = "", budget: Budget | None = None
+    ) -> list[Claim]:
+        """Claim prompts by key, in one transaction.
+
+        Args:
+            prices: the most that each call can cost, by key.
+            since: as in `AnswerStore.get`.
+            budget: decides whether one more call may be made; `None`: it may.
+
+        Returns:
+            A claim for each prompt, up to the first that the budget refuses.
+        """
+
+        def write(connection: sqlite3.Connection) -> list[Claim]:
+            self._begin(connection)
+            running, reserved, batched = 0, 0.0, 0
+            if budget is not None:
+                budget.add(_payments(connection, budget.after))
+                running, reserved, batched = _reservations(connection)
+            claims = []
+            for key, price in prices.items():
+                claim = self._claim_of(connection, key, since)
+                if claim is None and budget is not None:
+                    reason = budget.refusal(running + batched, reserved, price)
+                    if reason:
+                        claims.append(Claim("refused", reason=reason, running=running))
+                        break
+                    running, reserved = running + 1, reserved + price
+                if claim is None:
+                    claim = Claim("mine")
+                    values = (key, self.owner, price)
+                    connection.execute("INSERT INTO claims VALUES (?, ?, ?)", values)
+                claims.append(claim)
+            return claims
+
+        claims = self._file.write(write, durable=False)
+        _keep_renewing(self)
+        return claims
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        """Renew the lease, and free the claims of owners whose lease has lapsed."""
+        current = time.time()
+        connection.execute(
+            "INSERT INTO owners VALUES (?, ?, ?, 0, 0) "
+            "ON CONFLICT (owner) DO UPDATE SET expires = excluded.expires",
+            (self.owner, process_name(), current + LEASE),
+        )
+        lapsed = connection.execute("SELECT owner FROM owners WHERE expires < ?", (current,))
+        for owner in lapsed.fetchall():
+            _delete_owner(connection, *owner)
+
+    def _claim_of(self, connection: sqlite3.Connection, key: str, since: str) -> Claim | None:
+        """Return what is known of a prompt, `None` if it may be claimed."""
+        answer = "SELECT 1 FROM answers WHERE key = ? AND NOT (unusable AND created < ?)"
+        if connection.execute(answer, (key, since)).fetchone():
+            return Claim("answered")
+        row = connection.execute(
+            "SELECT expires, name FROM claims JOIN owners USING (owner) WHERE key = ?", (key,)
+        ).fetchone()
+        if row is None:
+            return None
+        return Claim("batched" if row[0] is None else "claimed", row[1])
+
+    def pay(
+        self, rows: Sequence[Row], prices: Sequence[float | None], since: str = ""
+    ) -> list[Completion]:
+        """Commit answers with their payments, all or none, end their claims, and return the stored
+        answers: if another process was first, its answer.
+
+        Args:
+            rows: the answers.
+            prices: what each cost; `None`: unknown.
+            since: unusable answers created before are replaced.
+        """
+
+        def write(connection: sqlite3.Connection) -> int:
+            add_payments(connection, rows, prices)
+            self._delete(connection, (row.key for row in rows))
+            return self._store.insert(connection, rows, since)
+
+        if self._file.write(write) == len(rows):
+            return [row.completion for row in rows]
+        stored = self._store.get(row.key for row in rows)
+        return [stored[row.key] for row in rows]
+
+    def release(self, keys: Iterable[str]) -> None:
+        """End claims of calls that gave no answer."""
+        unanswered = list(keys)
+        if unanswered:
+            self._file.write(lambda database: self._delete(database, unanswered), durable=False)
+
+    def _delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> None:
+        values = [(key, self.owner) for key in keys]
+        connection.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", values)
+
+    def renew(self) -> None:
+        """Renew the lease, if there are claims that depend on it."""
+        self._file.write(
+            lambda connection: connection.execute(
+                "UPDATE owners SET expires = ? WHERE owner = ? "
+                "AND owner IN (SELECT owner FROM claims)",
+                (time.time() + LEASE, self.owner),
+            ),
+            durable=False,
+        )
+
+    def close(self) -> None:
+        """End all claims that are left."""
+        self.closed = True
+        if self._file.read("SELECT 1 FROM owners WHERE owner = ?", (self.owner,)):
+            self._file.write(lambda database: _delete_owner(database, self.owner), durable=False)
+
+
+def _delete_owner(connection: sqlite3.Connection, owner: str) -> None:
+    connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
+    connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+
+
+def _reservations(connection: sqlite3.Connection) -> tuple[int, float, int]:
+    """Return how many calls processes are making, the most that all claims can cost, and how many
+    prompts are in batch folders.
+    """
+    # counts the few claims of processes; those of folders, which can be many, have totals
+    calls, price = connection.execute(
+        "SELECT count(*), total(claims.price) FROM owners CROSS JOIN claims USING (owner) "
+        "WHERE expires IS NOT NULL"
+    ).fetchone()
+    batched, reserved = connection.execute(
+        "SELECT total(claims), total(price) FROM owners WHERE expires IS NULL"
+    ).fetchone()
+    return calls, price + reserved, int(batched)
+
+
+def _payments(connection: sqlite3.Connection, after: int) -> list[Payment]:
+    """Return the payments of all processes after the one with this number."""
+    query = "SELECT * FROM payments WHERE number > ? ORDER BY number"
+    return [Payment(*row) for row in connection.execute(query, (after,))]
+
+
+def add_payments(
+    connection: sqlite3.Connection, rows: Sequence[Row], prices: Sequence[float | None]
+) -> None:
+    """Insert the payment of each answer; a price of `None` is unknown."""
+    connection.executemany(
+        "INSERT INTO payments (model, prompt_tokens, completion_tokens, price) VALUES (?, ?, ?, ?)",
+        [
+            (row.model, row.prompt_tokens, row.completion_tokens, price)
+            for row, price in zip(rows, prices, strict=True)
+        ],
+    )
+
+
+# Renewal ----------------------------------------------------------------------------------------
+
+_renewed: list[weakref.ref[Claims]] = []
+_threads: dict[int, threading.Thread] = {}  # by process: a forked one begins without threads
+
+
+def _keep_renewing(claims: Claims) -> None:
+    """Have the lease renewed, by the one thread of this process that does so."""
+    if all(each() is not claims for each in list(_renewed)):
+        _renewed.append(weakref.ref(claims))
+    if os.getpid() not in _threads:
+        thread = threading.Thread(target=_renew, name="fairtk-leases", daemon=True)
+        _threads[os.getpid()] = thread
+        thread.start()
+
+
+def _renew() -> None:
+    while True:
+        time.sleep(RENEWAL)
+        for each in list(_renewed):
+            claims = each()
+            if claims is None or claims.closed:
+                _renewed.remove(each)
+                continue
+            try:
+                claims.renew()
+            except FormatError:  # the calls meet the same error, and report it
+                continue
