@@ -314,7 +314,7 @@ def open_ledger(
     path = Path(settings.pop("path", path))
     if dry_run and not path.exists() and not settings.get("offline"):
         # prices are needed, and a file that stays is not
-        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "ledger.sqlite"
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answers.sqlite"
     if not settings.get("offline"):
         path.parent.mkdir(parents=True, exist_ok=True)
     return stack.enter_context(Ledger(path, **settings))

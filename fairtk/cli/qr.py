@@ -69,9 +69,8 @@ def command(
 
     The baselines other than BM25 come with the plugin fairtk-baselines. FOLDER has the files of
     TREC Fair Ranking 2022 (corpus, metadata, topics); DATASET is an id of theirs, such as
-    trec-fair/2022/train/keywords. What was done is kept in the output folder, each query's ranking
-    in experiment.sqlite and answers in ledger.sqlite: run the same command again to go on after a
-    stop.
+    trec-fair/2022/train/keywords. What was done is kept in the output folder, rankings
+    and answers in experiment.sqlite: run the same command again to continue after a stop.
 
     CONFIG is a TOML file; all keys but the first are optional, and options given here win:
 
@@ -116,6 +115,7 @@ def command(
       fairtk qr study.toml --dry-run
       fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
     """  # noqa: D301 - click reads the backslash
+    from fairtk.experiment import FILE
     from fairtk.io import new_figure
     from fairtk.plugins import registry
     from fairtk.studies.fair_qr import QrConfiguration, Study, with_model
@@ -134,7 +134,7 @@ def command(
     )
     study = Study.of(with_model(configuration, model, server_settings(more)))
     with contextlib.ExitStack() as stack:
-        path = study.folder / "ledger.sqlite"
+        path = study.folder / FILE
         study.ledger = open_ledger(configuration.ledger, more, path, dry_run or status, stack)
         if status:
             echo_frame(form, study.status())

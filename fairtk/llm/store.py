@@ -164,9 +164,9 @@ class Database:
 
     def _after_fork(self) -> None:
         """Let a forked process open the file itself."""
-        if self._connection is not None and self.path is not None:
-            _inherited.append(self._connection)  # SQLite forbids to close it in another process
-            self._finalizer.detach()
+        if self.path is not None:
+            # open, it would keep SQLite from taking locks of its own in this process
+            self._finalizer()
             self._reset()
 
     @contextlib.contextmanager
@@ -202,22 +202,35 @@ class Database:
             )
         if not path.exists():
             _create(path)
-        connection = _checked(_connect(path), path)
-        connection.execute("PRAGMA journal_mode=WAL")
-        return connection
+        return _checked(_connect(path), path)
 
 
 _open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
-_inherited: list[sqlite3.Connection] = []
+_locked_databases: list[Database] = []
 
 
-def _after_fork() -> None:
-    for database in list(_open_databases):
-        database._after_fork()
+def _before_fork() -> None:
+    _locked_databases.extend(_open_databases)
+    for database in _locked_databases:
+        database._lock.acquire()  # no thread may be within SQLite
+
+
+def _after_fork_in_parent() -> None:
+    while _locked_databases:
+        _locked_databases.pop()._lock.release()
+
+
+def _after_fork_in_child() -> None:
+    while _locked_databases:
+        _locked_databases.pop()._after_fork()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork_in_parent,
+        after_in_child=_after_fork_in_child,
+    )
 
 
 def _connect(place: Path | str) -> sqlite3.Connection:
@@ -239,6 +252,7 @@ def _create(path: Path) -> None:
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             with closing(_connect(part)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")  # is kept in the file
                 connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
             # left behind by a file that was deleted; SQLite would read them into this one
             for suffix in ("-wal", "-shm", "-journal"):

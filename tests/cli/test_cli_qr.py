@@ -257,10 +257,10 @@ def test_an_output_that_cannot_be_written(fairtk, config, tmp_path):
 @pytest.mark.slow
 def test_a_ledger_that_is_corrupt_is_refused_and_left_alone(fairtk, config, tmp_path):
     (tmp_path / "out").mkdir()
-    ledger = tmp_path / "out" / "ledger.sqlite"
+    ledger = tmp_path / "out" / "experiment.sqlite"
     ledger.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
     done = fairtk("qr", config(), "-o", "out")
-    assert done.exit_code == 2 and "ledger.sqlite" in done.stderr
+    assert done.exit_code == 2 and "experiment.sqlite" in done.stderr
     assert ledger.stat().st_size == 5016
 
 

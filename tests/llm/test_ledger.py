@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
-import textwrap
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from chat_server import KEY, error, serving, wait_until
+from chat_server import KEY, error, serving
 
 pytest.importorskip("openai")
 
-from fairtk.errors import DataWarning, FormatError, ParameterError
+from fairtk.errors import FormatError, ParameterError
 from fairtk.llm import (
     BudgetError,
     Chat,
@@ -30,7 +23,6 @@ from fairtk.llm import (
     Message,
     OfflineError,
     OpenAICompatible,
-    chat,
 )
 
 
@@ -162,17 +154,6 @@ def test_calls_that_run_when_the_budget_ends_are_counted_in_the_message(tmp_path
             llm.complete(chats(*"abcdefgh"))
 
 
-def test_a_clock_that_is_set_back_pays_for_nothing_twice(tmp_path, monkeypatch):
-    with (
-        serving(lambda *_: {"text": "half", "finish": "length"}) as server,
-        Ledger(tmp_path / "ledger", retry_unusable=True) as ledger,
-    ):
-        llm = ledger.wrap(client(server))
-        monkeypatch.setattr(chat, "now", lambda: "2000-01-01T00:00:00.000000+00:00")
-        assert llm.complete(chats("a")) == llm.complete(chats("a"))
-        assert len(server.requests) == 1
-
-
 def test_estimate_calls_nobody(tmp_path):
     with serving(upper) as server:
         with Ledger(tmp_path / "l", prices={"toy": (1e6, 1e6)}) as ledger:
@@ -200,63 +181,7 @@ def test_prices_from_a_file(tmp_path):
         Ledger(tmp_path / "l", prices={"toy": (-1.0, 1.0)})
 
 
-def damaged(path, kind):
-    if kind == "text":
-        path.write_text("my notes, not a ledger\n" * 50)
-        return
-    if kind == "foreign":
-        with sqlite3.connect(path) as database:
-            database.execute("CREATE TABLE t (x)")
-        database.close()
-        return
-    Ledger(path).close()
-    if kind == "corrupt":
-        raw = bytearray(path.read_bytes())
-        raw[100:] = b"\x07" * (len(raw) - 100)
-        path.write_bytes(raw)
-        return
-    with sqlite3.connect(path) as database:
-        database.execute(f"PRAGMA user_version={kind}")
-    database.close()
-
-
-def test_what_cannot_be_read_is_moved_aside(tmp_path):
-    path = tmp_path / "answers.sqlite"
-    (tmp_path / "answers.sqlite.aside-1").write_text("an older one")
-    damaged(path, "corrupt")
-    content = path.read_bytes()
-    with (
-        pytest.warns(DataWarning),
-        serving(upper) as server,
-        Ledger(path) as ledger,
-    ):
-        assert ledger.wrap(client(server)).complete(chats("a"))[0].text == "A"
-    assert (tmp_path / "answers.sqlite.aside-2").read_bytes() == content
-    assert (tmp_path / "answers.sqlite.aside-1").read_text() == "an older one"
-
-
-@pytest.mark.parametrize(
-    ("kind", "problem"),
-    [
-        ("text", "is corrupt, and has no backup beside it: move it away to begin a new one"),
-        ("foreign", "is not a ledger, and has no backup beside it"),
-        (2, "format 2, expected 3"),
-    ],
-)
-def test_what_is_no_ledger_is_left_alone(tmp_path, kind, problem):
-    path = tmp_path / "answers.sqlite"
-    damaged(path, kind)
-    content = path.read_bytes()
-    with pytest.raises(FormatError, match=problem):
-        Ledger(path)
-    assert path.read_bytes() == content
-
-
-def test_paths(tmp_path):
-    with pytest.raises(FormatError):
-        Ledger(tmp_path / "no" / "l")
-    with pytest.raises(FormatError):
-        Ledger(tmp_path)
+def test_settings_out_of_range(tmp_path):
     with pytest.raises(ParameterError, match="max_calls"):
         Ledger(tmp_path / "l", max_calls="3")
     for pair in ((1,), 5, ("a", "b")):
@@ -272,41 +197,13 @@ def test_wrong_key_leaves_the_ledger_usable(tmp_path):
         assert llm.complete(chats("a"))[0].text == "a" and one.spent.calls == 1
 
 
-SCRIPT = """
-import sys
-from fairtk.llm import Chat, Ledger, Message, OpenAICompatible
-llm = OpenAICompatible("toy", sys.argv[2], concurrency=2, timeout=600)
-llm = Ledger(sys.argv[1]).wrap(llm)
-print("".join(c.text for c in llm.complete(Chat((Message("user", t),)) for t in "abcdefghij")))
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_pays_for_nothing_twice_but_what_was_under_way(tmp_path):
-    script = tmp_path / "work.py"
-    script.write_text(textwrap.dedent(SCRIPT))
-    killed = threading.Event()
-
-    def rule(prompt, count):
-        if len(server.requests) > 5:
-            killed.wait(600)
-        return prompt.upper()
-
-    with serving(rule) as server:
-        call = [sys.executable, str(script), str(tmp_path / "l"), server.url]
-        env = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2]))
-        child = subprocess.Popen(call, stdout=subprocess.DEVNULL, env=env)
-        wait_until(lambda: len(server.requests) >= 6)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        before = len(server.requests)
-        assert 6 <= before < 8
-        killed.set()
-        out = subprocess.run(call, capture_output=True, text=True, check=True, env=env).stdout
-        assert out.strip() == "ABCDEFGHIJ"
-        # at most the two calls under way (and two just answered) are asked for again
-        assert len(server.requests) <= 10 + 4
-        assert sum(count > 1 for count in server.counts.values()) <= 4
+def test_a_full_disk_is_an_error_before_the_next_paid_call(tmp_path):
+    with serving(lambda *_: "x" * 100_000) as server, Ledger(tmp_path / "l") as ledger:
+        [[pages]] = ledger.store.file.read("PRAGMA page_count")
+        ledger.store.file.read(f"PRAGMA max_page_count = {pages + 60}")  # two answers
+        with pytest.raises(FormatError, match=r"/l.*full"):
+            ledger.wrap(client(server, concurrency=1)).complete(chats(*"abcdef"))
+        assert len(server.requests) == 3 and len(ledger) == 2
 
 
 def test_a_budget_without_counts_says_why_it_ends(tmp_path):

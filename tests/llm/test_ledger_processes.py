@@ -15,22 +15,20 @@ from contextlib import closing
 
 import pytest
 from chat_server import nobody, serving, wait_until
+from ledger_files import claimed_elsewhere, lapse
 from ledger_starts import ROWS, starts
 
 pytest.importorskip("openai")
 
-from fairtk.errors import DataWarning
-from fairtk.io import process_start
 from fairtk.llm import (
     BudgetError,
     Chat,
-    KeywordRefiner,
     Ledger,
     LLMError,
     Message,
     OpenAICompatible,
 )
-from fairtk.llm import budget as claims
+from fairtk.llm.claims import LEASE, process_name
 
 PROCESSES = 4
 
@@ -71,8 +69,7 @@ def test_four_processes_begin_one_ledger(tmp_path, times):
     for place in range(times):
         with Ledger(tmp_path / str(place)) as ledger:
             assert set(ledger.store.get(keys)) == set(keys)
-    names = {f"{place}{end}" for place in range(times) for end in ("", ".backup")}
-    assert {path.name for path in tmp_path.iterdir()} == names  # nothing was moved aside
+    assert {path.name for path in tmp_path.iterdir()} == set(map(str, range(times)))
 
 
 # Asking ------------------------------------------------------------------------------------------
@@ -87,9 +84,22 @@ with Ledger(path) as ledger:
     print("".join(c.text for c in found), ledger.spent.calls)
 """
 
+LIMITED = """
+import sys
+from fairtk.llm import BudgetError, Chat, Ledger, Message, OpenAICompatible
+path, url, concurrency = sys.argv[1:4]
+llm = OpenAICompatible("toy", url, concurrency=int(concurrency), timeout=600)
+with Ledger(path, max_calls=7) as ledger:
+    ledger.budget.after = 0  # they all begin at the same time
+    try:
+        ledger.wrap(llm).complete(Chat((Message("user", t),)) for t in "abcdefghijkl")
+    except BudgetError:
+        sys.exit(3)
+"""
 
-def asking(path, server, concurrency=2):
-    command = [sys.executable, "-c", ASKING, str(path), server.url, str(concurrency)]
+
+def asking(path, server, concurrency=2, script=ASKING):
+    command = [sys.executable, "-c", script, str(path), server.url, str(concurrency)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -111,26 +121,69 @@ def test_two_processes_pay_each_prompt_once(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.nightly)])
+def test_no_prompt_is_answered_twice_and_the_budget_holds(tmp_path, count):
+    path = tmp_path / "l"
+    with serving(lambda prompt, _: {"text": prompt.upper(), "sleep": 0.1}) as server:
+        processes = [asking(path, server, script=LIMITED) for _ in range(count)]
+        for process in processes:
+            _, errors = process.communicate(timeout=600)
+            assert process.returncode == 3, errors
+        assert len(server.requests) == 7 and set(server.counts.values()) == {1}
+
+
+@pytest.mark.slow
 def test_the_calls_of_a_killed_process_are_taken_over(tmp_path):
-    hold = threading.Event()
+    hold, path = threading.Event(), tmp_path / "l"
 
     def rule(prompt, count):
         if count == 1:
-            hold.wait(600)  # slower than any fixed time for which a claim might hold
+            hold.wait(600)
         return prompt.upper()
 
     with serving(rule) as server:
-        first = asking(tmp_path / "l", server, concurrency=3)
+        first = asking(path, server, concurrency=3)
         wait_until(lambda: len(server.requests) == 3)
-        second = asking(tmp_path / "l", server, concurrency=20)
+        second = asking(path, server, concurrency=20)
         wait_until(lambda: len(server.requests) == 12)  # all but what the first one asks for
         time.sleep(0.5)
         assert len(server.requests) == 12
         first.send_signal(signal.SIGKILL)
         first.communicate()
+        lapse(path)
         hold.set()
         assert reported(second) == ("ABCDEFGHIJKL", 12)
         assert sorted(server.counts.values()) == [1] * 9 + [2] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.nightly)])
+def test_a_process_that_was_suspended_continues_with_the_stored_answers(tmp_path, seconds):
+    """As on a laptop that is closed: its calls are asked again, paid twice, and stored once."""
+    hold, path = threading.Event(), tmp_path / "l"
+
+    def rule(prompt, count):
+        if count == 1 and prompt in "ab":
+            hold.wait(600)
+        return f"{prompt}{count}"
+
+    with serving(rule) as server:
+        asleep = asking(path, server)  # two calls at a time
+        wait_until(lambda: len(server.requests) == 2)
+        asleep.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        if not seconds:
+            lapse(path)
+        texts = "a2b2c1d1e1f1g1h1i1j1k1l1"
+        assert reported(asking(path, server)) == (texts, 12)
+        hold.set()
+        asleep.send_signal(signal.SIGCONT)
+        assert reported(asleep) == (texts, 2)
+        assert server.counts == {**dict.fromkeys("abcdefghijkl", 1), "a": 2, "b": 2}
+    with Ledger(path) as ledger:
+        assert ledger.store.file.read("SELECT count(*) FROM payments") == [(14,)]
+        assert len(ledger) == 12
+        assert ledger.store.file.read("SELECT * FROM claims") == []
 
 
 def test_an_interrupted_process_leaves_no_claims(tmp_path):
@@ -168,80 +221,109 @@ def test_whoever_stops_reading_leaves_no_claims(tmp_path):
         assert ledger.store.file.read("SELECT * FROM claims") == []
 
 
-def claimed(path, owner, beat):
-    with closing(sqlite3.connect(path)) as database, database:
-        database.execute("DELETE FROM claims")
-        llm = KeywordRefiner({"a": ["b"]})
-        with Ledger(path) as ledger:
-            key = ledger.wrap(llm).key(refinement())
-        database.execute("INSERT INTO claims VALUES (?,?,?,?)", (key, owner, 0.0, beat))
+def test_claims_of_a_lapsed_lease_are_free_and_others_are_waited_for(tmp_path, capsys):
+    path = tmp_path / "l"
+    with serving(upper) as server, Ledger(path) as ledger:
+        llm = ledger.wrap(client(server))
+        claimed_elsewhere(path, *map(llm.key, chats("a", "b")))
+        found = {}
+        thread = threading.Thread(target=lambda: found.update(llm.outcomes(chats(*"abc"))))
+        thread.start()
+        reports = []
+
+        def is_reported():
+            reports.append(capsys.readouterr().err)
+            return "process 1 on elsewhere" in reports[-1]
+
+        wait_until(is_reported)
+        assert "2 answers" in reports[-1] and str(path) in reports[-1]
+        assert server.counts == {"c": 1} and thread.is_alive()
+        lapse(path)
+        thread.join()
+        assert [found[number].text for number in range(3)] == ["A", "B", "C"]
+        assert server.counts == {"a": 1, "b": 1, "c": 1}
+        [[name]] = ledger.store.file.read("SELECT name FROM owners")
+        assert name == process_name()
 
 
-def refinement():
-    return Chat((Message("user", "x"),), {"keywords": "q", "group": ("a",)})
-
-
-def test_claims_of_the_dead_are_worth_nothing_and_of_the_living_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(claims, "SILENCE", 6000.0)  # the machine may stand still meanwhile
-    mine, now = claims.new_owner(), time.time()
-    host, pid, start, _ = mine.rsplit("|", 3)
-    assert claims.is_alive(mine, beat=0.0)  # a slow call gives no sign for long
-    assert not claims.is_alive(f"{host}|{pid}|{int(start) - 1}|x", now)  # another process's number
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        place = f"{host}|{child.pid}|{process_start(child.pid)}|x"
-        assert claims.is_alive(place, 0.0)
-        child.kill()
-        wait_until(lambda: not claims.is_alive(place, now))  # a zombie is dead, too
-    # of another host nothing but the last sign of life is known
-    assert claims.is_alive("elsewhere|1|1|x", now - 3000)
-    assert not claims.is_alive("elsewhere|1|1|x", now - 9000)
-    Ledger(tmp_path / "l").close()
-    claimed(tmp_path / "l", "elsewhere|1|1|x", now - 9000)
+def test_a_renewal_changes_one_row_and_none_without_claims(tmp_path):
     with Ledger(tmp_path / "l") as ledger:
-        [found] = ledger.wrap(KeywordRefiner({"a": ["b"]})).complete([refinement()])
-        assert found.text == '["q", "b"]'
+        claims, file = ledger.claims, ledger.store.file
+
+        def renewed():
+            before = file.write(lambda database: database.total_changes)
+            claims.renew()
+            return file.write(lambda database: database.total_changes) - before
+
+        assert renewed() == 0
+        claims.claim({str(number): 0.0 for number in range(1000)})
+        file.write(lambda database: database.execute("UPDATE owners SET expires = 0"))
+        assert renewed() == 1
+        [[expires]] = file.read("SELECT expires FROM owners")
+        assert 0 < expires - time.time() <= LEASE
+        claims.release(map(str, range(1000)))
+        assert renewed() == 0
 
 
-def test_signs_of_life(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairtk.llm.budget.BEAT", 0.05)
-    hold = threading.Event()
+def test_one_thread_renews_for_all_threads_and_ledgers(tmp_path):
+    with serving(lambda prompt, _: {"text": prompt, "sleep": 0.05}) as server:
+        ledgers = [Ledger(tmp_path / str(number)) for number in range(3)]
+
+        def work(number):
+            ledgers[number % 3].wrap(client(server)).complete(chats("a", str(number)))
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(9)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert [t.name for t in threading.enumerate()].count("fairtk-leases") == 1
+        for ledger in ledgers:
+            ledger.close()
+
+
+RENEWING = """
+import sys
+from fairtk.llm import claims
+claims.RENEWAL = 0.05
+"""
+
+
+def test_leases_are_renewed_during_a_call(tmp_path):
+    hold, path = threading.Event(), tmp_path / "l"
 
     def rule(prompt, count):
         hold.wait(600)
-        return "A"
+        return prompt.upper()
 
     with serving(rule) as server:
-        ledger = Ledger(tmp_path / "l")
-        asked = threading.Thread(target=lambda: ledger.wrap(client(server)).complete(chats("a")))
-        asked.start()
-        wait_until(lambda: ledger.store.file.read("SELECT * FROM claims"))
-        [[first]] = ledger.store.file.read("SELECT beat FROM claims")
-        wait_until(lambda: ledger.store.file.read("SELECT beat FROM claims") != [(first,)])
-        assert len(ledger.store.file.read("SELECT beat FROM claims")) == 1
+        process = asking(path, server, script=RENEWING + ASKING)
+        wait_until(lambda: len(server.requests) == 2)
+        lapse(path)
+        with Ledger(path) as ledger:
+            wait_until(lambda: ledger.store.file.read("SELECT expires FROM owners")[0][0] > 1)
         hold.set()
-        asked.join()
-        ledger.close()
+        assert reported(process) == ("ABCDEFGHIJKL", 12)
 
 
-def test_a_process_that_stands_still_is_named(tmp_path, monkeypatch):
-    Ledger(tmp_path / "l").close()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        host = claims.new_owner().rsplit("|", 3)[0]
-        claimed(tmp_path / "l", f"{host}|{child.pid}|{process_start(child.pid)}|x", 0.0)
-        monkeypatch.setattr("fairtk.llm.ledger._STANDSTILL", 0.1)
-        warn = claims.Claims.warn_of_standstill
-
-        def warn_and_kill(self, keys):
-            warn(self, keys)
-            child.kill()
-
-        monkeypatch.setattr(claims.Claims, "warn_of_standstill", warn_and_kill)
-        with (
-            Ledger(tmp_path / "l") as ledger,
-            pytest.warns(DataWarning, match=f"process {child.pid} on .* asked for, which does not"),
-        ):
-            [found] = ledger.wrap(KeywordRefiner({"a": ["b"]})).complete([refinement()])
-        assert found.text == '["q", "b"]'  # taken over when it was dead
+def test_batch_claims_are_not_read_by_an_online_call(tmp_path):
+    """Of 100,000 claims of a folder a call reads its own: they are found by key or by owner."""
+    folder = {"owner": "batch", "name": "/prompts", "expires": None}
+    claimed_elsewhere(tmp_path / "l", *map(str, range(2000)), **folder)
+    with Ledger(tmp_path / "l", max_calls=2010) as ledger:
+        read = []
+        ledger.store.file.write(
+            lambda database: database.set_progress_handler(lambda: read.append(1), 100)
+        )
+        claims = ledger.claims.claim({"7": 0.0, "new": 0.0}, budget=ledger.budget)
+        assert [claim.state for claim in claims] == ["batched", "mine"]
+        assert claims[0].owner == "/prompts"
+        assert len(read) < 20  # hundreds of steps of SQLite, not thousands
+        states = [
+            c.state
+            for c in ledger.claims.claim(dict.fromkeys("abcdefghijkl", 0.0), "", ledger.budget)
+        ]
+        assert states == ["mine"] * 9 + ["refused"]  # 2,000 in the folder, 10 here
 
 
 # Paying ------------------------------------------------------------------------------------------

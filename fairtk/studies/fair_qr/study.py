@@ -72,7 +72,6 @@ from fairtk.studies.fair_qr.systems import (
 from fairtk.studies.frame import StudyPlan, file_name, names_repeat, plain, write_json
 from fairtk.transformers import CollectionBM25, FairQR
 
-LEDGER = "ledger.sqlite"
 COUNTS = ["calls", "prompt_tokens", "completion_tokens", "price"]
 STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
 _SERIAL = 1
@@ -156,7 +155,7 @@ class Study:
         llm: the model: a `fairtk.llm.ChatModel`, or what `fairtk.llm.as_chat_model` takes; or
             several by name: see `fairtk.studies.fair_qr.systems`.
         settings: how the study is done.
-        ledger: where answers are kept; None: ``ledger.sqlite`` in the folder.
+        ledger: where answers are kept; `None`: the store in the folder, ``experiment.sqlite``.
         retriever: Q -> R, deep; None: BM25 by PISA; or several by name.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
             ``threads``, ``batch_size``.
@@ -309,7 +308,7 @@ class Study:
         the original ones. `StudyPlan.total` has the sums of these, and how many ``systems`` there
         are, how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
         """
-        path = self.folder / LEDGER
+        path = self.folder / FILE
         ledger, rows, cells, complete = self.ledger, [], 0, 0
         with contextlib.ExitStack() as stack:
             if ledger is None and path.exists():
@@ -518,7 +517,7 @@ class Study:
         if self.ledger is not None:  # an empty one is false, too
             yield self.ledger
             return
-        with Ledger(self.folder / LEDGER) as ledger:
+        with Ledger(self.folder / FILE) as ledger:
             yield ledger
 
     @cached_property

@@ -71,7 +71,7 @@ def test_faults_are_tried_again_or_named(gender, tmp_path, client):
         assert {topic(p): c for p, c in server.counts.items()} == counts | {7: 4}
         # asked once more, nothing else is
         faults.clear()
-    assert len(qr_world.paid(tmp_path / "ledger.sqlite")) == 7  # all but the one that failed
+    assert len(qr_world.paid(tmp_path / "experiment.sqlite")) == 7  # all but the one that failed
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_study(gender, tmp_path, clien
     with serving(rule) as server:
         with pytest.raises(LLMError):
             small(gender, tmp_path, client(server, concurrency=1)).run()
-        assert len(qr_world.paid(tmp_path / "ledger.sqlite")) == 3
+        assert len(qr_world.paid(tmp_path / "experiment.sqlite")) == 3
         alive.set()
         assert small(gender, tmp_path, client(server)).run().missing.empty
         assert [c for p, c in server.counts.items() if topic(p) <= 3] == [1, 1, 1]
@@ -164,7 +164,7 @@ def test_what_was_refused_cut_off_or_unreadable_is_asked_for_again_on_demand(
                 results = small(gender, tmp_path, client(server)).run()
         assert set(server.counts.values()) == {1} and len(results.missing) == 6
         odd.clear()
-        with Ledger(tmp_path / "ledger.sqlite", retry_unusable=True) as ledger:
+        with Ledger(tmp_path / "experiment.sqlite", retry_unusable=True) as ledger:
             results = small(gender, tmp_path, client(server), ledger=ledger).run()
             assert ledger.spent.calls == 6
         assert results.missing.empty
@@ -210,7 +210,7 @@ def test_the_key_stands_nowhere(gender, tmp_path, client, capfd):
             results = study.run(print)
         results.save(tmp_path)
         assert server.requests[0][2]["Authorization"] == f"Bearer {KEY}"
-        with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        with Ledger(tmp_path / "experiment.sqlite") as ledger:
             shown = repr([ledger, ledger.wrap(study.llm), study.llm, results.settings])
     out, err = capfd.readouterr()
     assert KEY not in out + err + shown + "".join(str(w.message) for w in heard)

@@ -87,7 +87,8 @@ class Gate:
 
 def paid(folder):
     """Return what the ledger of a study has; nothing if there is none yet."""
-    return qr_world.paid(folder / "ledger.sqlite") if (folder / "ledger.sqlite").exists() else []
+    path = folder / "experiment.sqlite"
+    return qr_world.paid(path) if path.exists() else []
 
 
 @pytest.mark.nightly
@@ -128,7 +129,7 @@ def test_killed_studies_end_as_uninterrupted_ones(wiki, tmp_path):
         requests = Counter(prompt for prompt, *_ in server.requests)
         # what had been paid for was not asked for again; what was under way was, 3 at a time
         assert all(requests[prompt] == before for prompt, before in known)
-        assert set(requests) == set(qr_world.paid(whole / "ledger.sqlite"))
+        assert set(requests) == set(qr_world.paid(whole / "experiment.sqlite"))
         assert sum(requests.values()) <= total + 3 * stops
         assert again == csv
         before = len(server.requests)
@@ -175,7 +176,7 @@ def test_studies_killed_beside_their_workers_end_as_serial_ones(wiki, tmp_path, 
         assert finished(start(config, killed)) == csv
         requests = Counter(prompt for prompt, *_ in server.requests)
         assert known and all(requests[prompt] == before for prompt, before in known)
-        assert set(requests) == set(qr_world.paid(whole / "ledger.sqlite"))
+        assert set(requests) == set(qr_world.paid(whole / "experiment.sqlite"))
         # each of two workers makes three calls at a time
         assert sum(requests.values()) <= total + 2 * 3 * 2
     for name in FRAMES:

@@ -58,7 +58,7 @@ def test_prompts_by_name_with_options_and_of_plugins(gender, tmp_path, client):
             study = qr_world.study(gender, folder, KeywordRefiner(), fair_qr=fair_qr, **ONLY)
             study.run()
             keys.add(study.key(next(cell for cell in study.cells if cell.refines)))
-            [text, *_] = qr_world.paid(folder / "ledger.sqlite")
+            [text, *_] = qr_world.paid(folder / "experiment.sqlite")
             assert ("3 words at most" in text) == (number == 2)
         assert len(keys) == 3
     finally:

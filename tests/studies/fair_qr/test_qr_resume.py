@@ -154,7 +154,7 @@ def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whol
         prompts = [prompt for prompt, *_ in server.requests]
         answered = [p for p in prompts if prompts.count(p) == 1]
         # what was answered was asked for once, and nothing else was ever asked
-        assert set(prompts) == set(whole[2]) == set(qr_world.paid(tmp_path / "ledger.sqlite"))
+        assert set(prompts) == set(whole[2]) == set(qr_world.paid(tmp_path / "experiment.sqlite"))
         first = gender.topics["query"].tolist()[:4]
         assert {p for p in prompts if original(p) in first} <= set(answered)
     assert equal(results, tmp_path, whole) and results.missing.empty
@@ -231,7 +231,7 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
         assert 0 < len(server.requests) - before <= plan.total["calls"]
         after = first.plan()
         assert after.rows.empty and after.total["done"] == 4 and after.total["calls"] == 0
-        assert after.total["recorded"] == len(qr_world.paid(tmp_path / "ledger.sqlite"))
+        assert after.total["recorded"] == len(qr_world.paid(tmp_path / "experiment.sqlite"))
 
 
 def test_the_status_counts_what_is_there(gender, tmp_path, index):

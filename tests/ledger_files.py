@@ -1,0 +1,28 @@
+"""Changes of the file of a ledger or store that time or another process would make."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+from fairtk.llm import Ledger
+
+
+def change(path, statement, values=()):
+    """Run a statement on a file."""
+    with closing(sqlite3.connect(path, timeout=120)) as database, database:
+        database.execute(statement, values)
+
+
+def lapse(path):
+    """Let the leases of all processes lapse, as after half a minute without a renewal."""
+    if path.exists():
+        change(path, "UPDATE owners SET expires = 0 WHERE expires IS NOT NULL")
+
+
+def claimed_elsewhere(path, *keys, owner="other", name="process 1 on elsewhere", expires=1e12):
+    """Claim prompts on behalf of a process of another computer, or of a batch folder."""
+    Ledger(path).close()
+    change(path, "INSERT INTO owners VALUES (?, ?, ?, ?, 0)", (owner, name, expires, len(keys)))
+    for key in keys:
+        change(path, "INSERT INTO claims VALUES (?, ?, 0)", (key, owner))
