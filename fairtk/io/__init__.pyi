@@ -38,12 +38,9 @@ from .tables import write_table as write_table
 # What other rooms use, and users need not:
 # isort: split
 from .atomic import file_digest as file_digest
-from .atomic import free_beside as free_beside
 from .atomic import locked as locked
 from .atomic import network_of as network_of
 from .atomic import part_beside as part_beside
-from .atomic import process_host as process_host
-from .atomic import process_start as process_start
 from .atomic import put_in_place as put_in_place
 from .atomic import real_path as real_path
 from .figures import BLACK as BLACK

@@ -9,7 +9,6 @@ import functools
 import gzip
 import hashlib
 import io
-import itertools
 import os
 import platform
 import re
@@ -68,12 +67,6 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
 
 _PART = re.compile(r"\.([0-9a-f]{8})-(\d+)-(\d*)-[0-9a-f]{8}\.part\.")
 _swept: set[Path] = set()  # folders that were looked at by this process
-
-
-def free_beside(target: Path) -> Path:
-    """Return a path for what is moved aside, beside the target, that nothing has yet."""
-    places = (target.with_name(f"{target.name}.aside-{n}") for n in itertools.count(1))
-    return next(place for place in places if not place.exists())
 
 
 def part_beside(target: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The store of an experiment: resumed, shared, damaged, full, pruned."""
+"""The store of an experiment: resumed, shared, refused, full, pruned."""
 
 import os
 import signal
@@ -8,19 +8,20 @@ import sys
 import threading
 import time
 import warnings
-from contextlib import closing
 
 import ir_measures
 import pandas as pd
 import pytest
 from experiment_stages import Echo, FailsFor, Retriever
 from ir_measures import nDCG
+from ledger_files import change
 
 import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
-from fairtk.experiment.store import FILE, Store
+from fairtk.experiment.store import FILE
 from fairtk.experiment.values import Evaluation
+from fairtk.llm import Chat, Ledger, LocalChat, Message
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
 
@@ -235,7 +236,7 @@ def test_a_full_disk_keeps_what_was_committed(data, tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stores.Store, "__init__", small)
-        with pytest.raises(StoreError, match=f"{tmp_path}.*full.*committed before is kept"):
+        with pytest.raises(StoreError, match=f"{tmp_path}.*full"):
             fairtk.Experiment(
                 {"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=1
             )
@@ -277,19 +278,6 @@ def test_upkeep(data, tmp_path):
         experiment.prune(store, ["zz"])
     with pytest.raises(StoreError):
         experiment.stored(tmp_path)
-
-
-def test_network_folders_are_refused(tmp_path, monkeypatch):
-    from fairtk.io import atomic as places
-
-    mounts = tmp_path / "mounts"
-    place = tmp_path / "shared disk"
-    escaped = str(place).replace(" ", "\\040")
-    mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {escaped} nfs4 rw 0 0\n")
-    monkeypatch.setattr(places, "_MOUNTS", mounts)
-    with pytest.raises(StoreError, match=r"network file system \(nfs4\).*local disk"):
-        Store(place)
-    Store(tmp_path / "local").close()
 
 
 SCRIPT = """
@@ -381,110 +369,35 @@ def committed(folder):
 
 
 @pytest.mark.parametrize(
-    ("change", "what"),
-    [
-        ("UPDATE cells SET first = first + 1 WHERE qid = 'q2'", "the result of query 'q2'"),
-        ("UPDATE frames SET frame = 100 WHERE frame = 1", "frame 1 is gone"),
-        ("UPDATE frames SET data = zeroblob(length(data)) WHERE frame = 1", "frame 1 is damaged"),
-        ("UPDATE frames SET data = 0 WHERE frame = 1", "frame 1 is damaged"),
-    ],
+    ("statement", "place"),
+    [("PRAGMA user_version = 3", "version 3"), ("DROP TABLE cells", "'cells'"), (None, "empty")],
 )
-def test_what_was_changed_is_never_used(data, tmp_path, change, what):
-    topics, qrels = data
-    run = {"save_dir": tmp_path, "batch_size": 5}
-    whole = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
-    with sqlite3.connect(tmp_path / FILE) as database:
-        assert database.execute(change).rowcount >= 1
-    database.close()
-    with pytest.raises(StoreError, match=rf"{what}.*prune\(save_dir, damaged=True\)"):
-        fairtk.Experiment({"a": system(), "b": system(alpha=3)}, topics, qrels, MEASURES, **run)
-    assert experiment.prune(tmp_path, damaged=True) >= 1
-    again = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
-    assert tables(again) == tables(whole)
-
-
-def test_a_frame_under_another_number_is_never_used(data, tmp_path):
-    topics, qrels = data
-    run = {"save_dir": tmp_path, "batch_size": 5}
-    fairtk.Experiment({"a": Retriever()}, topics, qrels, [nDCG @ 3], **run)
-    with sqlite3.connect(tmp_path / FILE) as database:
-        database.execute("UPDATE frames SET frame = -frame")
-        database.execute("UPDATE frames SET frame = 3 + frame WHERE frame IN (-1, -2)")
-    database.close()
-    with pytest.raises(StoreError):
-        fairtk.Experiment({"b": Retriever() % 2}, topics, qrels, [nDCG @ 3], **run)
-
-
-def test_a_chain_that_another_key_leads_to_is_never_used(tmp_path):
-    store = Store(tmp_path)
-    one, other = (store.chain(key, [], []) for key in ("k1", "k2"))
-    assert (store.number_of("k1"), store.number_of("k2")) == (one, other)
-    select = store.select
-    store.select = lambda query, values=(): (
-        [(other,)] if query.startswith("SELECT chain FROM chains") else select(query, values)
-    )  # as a damaged index would answer
-    with pytest.raises(StoreError):
-        store.number_of("k1")
-
-
-@pytest.mark.parametrize("lost", [["answers", "cells"], ["cells"]])
-@pytest.mark.parametrize("backup", [True, False])
-def test_a_store_without_tables_is_begun_again_with_a_warning_or_refused(
-    data, tmp_path, lost, backup
-):
-    topics, qrels = data
-    run = {"save_dir": tmp_path}
-    whole = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
-    path = tmp_path / FILE
-    with closing(sqlite3.connect(path)) as database, database:
-        for name in lost:
-            database.execute(f"DROP TABLE {name}")
-    if not backup:
-        path.with_name(f"{FILE}.backup").unlink()
-    with pytest.raises(StoreError):
-        experiment.stored(tmp_path)
-    if not backup and "answers" in lost:  # which could be read otherwise
-        with pytest.raises(StoreError):
-            fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
-        return
-    with pytest.warns(DataWarning):
-        again = fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, **run)
-    assert tables(again) == tables(whole)
-
-
-def test_a_store_of_another_format_is_refused(data, tmp_path):
+def test_a_file_that_is_no_store_of_this_version_is_refused(data, tmp_path, statement, place):
     topics, _ = data
     fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path)
-    with closing(sqlite3.connect(tmp_path / FILE)) as database:
-        database.execute("PRAGMA user_version = 2")
-    with pytest.raises(StoreError, match="format 2, expected 3"):
-        fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path)
+    if statement is None:
+        (tmp_path / FILE).write_bytes(b"")
+    else:
+        change(tmp_path / FILE, statement)
+    content = (tmp_path / FILE).read_bytes()
+    for use in (
+        lambda: fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path),
+        lambda: fairtk.plan({"a": Retriever()}, topics, save_dir=tmp_path),
+        lambda: experiment.stored(tmp_path),
+        lambda: experiment.prune(tmp_path, failed=True),
+        lambda: experiment.export(tmp_path, tmp_path / "out"),
+    ):
+        with pytest.raises(StoreError, match=f"{FILE}.*{place}"):
+            use()
+    assert (tmp_path / FILE).read_bytes() == content
 
 
-def test_the_answers_of_local_models_need_no_backup(tmp_path):
-    from fairtk import FlanT5, demo
-
-    store = {"save_dir": tmp_path, "threads": 1}
-    data = demo.load()
-    useful = data.qrels.groupby("qid", sort=False)["label"].max()
-    rows = data.candidates[data.candidates["qid"] == useful.index[useful > 0][0]]
-    flan = FlanT5(demo.model_folder(), "lamp-2", cutoff=2, device="cpu", max_new_tokens=4)
-    fairtk.Experiment({"a": fairtk.BM25Scorer() % 2 >> flan}, rows, **store)
-    answers = Store(tmp_path)
-    assert answers.select("SELECT count(*) FROM answers") == [(1,)]
-    answers.close()
-    assert (tmp_path / f"{FILE}.backup").read_bytes() == b""
-
-
-@pytest.mark.parametrize("value", ["", "3", "[3]", b"\xff"])
-def test_a_chain_whose_stages_are_damaged_is_damage_and_can_be_pruned(data, tmp_path, value):
-    topics, _ = data
-    expected = tables(fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path))
-    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
-        database.execute("UPDATE chains SET stages = ?", (value,))
-    for ask in (experiment.stored, lambda folder: experiment.export(folder, tmp_path / "out")):
-        with pytest.raises(StoreError):
-            ask(tmp_path)
-    assert experiment.prune(tmp_path, damaged=True) > 0
-    assert tables(fairtk.Experiment({"a": system()}, topics, save_dir=tmp_path)) == expected
-    experiment.stored(tmp_path)
+def test_a_ledger_and_an_experiment_share_a_file(data, tmp_path):
+    topics, qrels = data
+    call = Chat((Message("user", "a prompt"),))
+    with Ledger(tmp_path / FILE) as ledger:
+        wrapped = ledger.wrap(LocalChat(Echo()))
+        [answer] = wrapped.complete([call])
+        fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path)
+        assert ledger.store.get([wrapped.key(call)]) == {wrapped.key(call): answer}
+    assert set(experiment.stored(tmp_path)["systems"]) == {"", "a"}

@@ -22,10 +22,8 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    StoreError,
     UndefinedWarning,
 )
-from fairtk.experiment import prune
 from fairtk.llm import KeywordRefiner
 from fairtk.studies.fair_qr import QrConfiguration, Settings, Study, StudyData
 from fairtk.transformers import CollectionBM25
@@ -157,20 +155,6 @@ def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
         run(replace(gender, documents=documents), tmp_path / "study")
     with pytest.raises(InputError):
         CollectionBM25(tmp_path / "index", lambda: iter(()))(queries)
-
-
-# What is saved -----------------------------------------------------------------------------------
-
-
-def test_frames_that_are_corrupt_are_named(gender, tmp_path):
-    only = {"systems": ("fair-qr",)}
-    first = run(gender, tmp_path, **only)
-    changed = "UPDATE frames SET data = zeroblob(99) WHERE frame = 2 RETURNING frame"
-    assert qr_world.rows_of(tmp_path, changed) == [(2,)]
-    with pytest.raises(StoreError, match=r"frame 2 is damaged; .*prune\(save_dir, damaged=True\)"):
-        run(gender, tmp_path, **only)
-    assert prune(tmp_path, damaged=True) == 1
-    pd.testing.assert_frame_equal(run(gender, tmp_path, **only).table, first.table)
 
 
 # Settings ----------------------------------------------------------------------------------------
