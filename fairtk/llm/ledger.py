@@ -38,7 +38,6 @@ from fairtk.llm.chat import (
     now,
 )
 from fairtk.llm.local import as_chat_model
-from fairtk.llm.servers import SeenServers
 from fairtk.llm.store import AnswerStore, Database
 
 _SHORTEST, _LONGEST = 0.02, 0.5  # seconds between two looks for what others ask for
@@ -124,7 +123,6 @@ class Ledger:
             raise OfflineError(f"offline=True needs a ledger that exists; there is none at {path}")
         self.store = AnswerStore(Database(real_path(path), offline=self.offline))
         self.claims = Claims(self.store)
-        self.seen = SeenServers(self.store.file)
 
     @property
     def path(self) -> Path:
@@ -178,14 +176,6 @@ class Ledger:
             row = row._replace(created=self.since)
             row = row._replace(checksum=row.expected)
         return row
-
-    @property
-    def servers(self) -> list[dict[str, Any]]:
-        """The servers that answered: ``url``, ``version``, ``models`` and when it was ``seen``.
-
-        One that changed its version or its models stands there once more.
-        """
-        return self.seen.rows()
 
     def most(self, llm: ChatModel, chat: Chat) -> float:
         """Return the most that a call can cost; 0 without a limit of money."""
@@ -447,7 +437,6 @@ class Recorded(ChatModel):
                 self.ledger.claims.release(key for key in outcomes if key not in answers)
                 if answers:
                     outcomes |= self.ledger.pay(self.llm, calls, answers)
-                    self.ledger.seen.note(self.llm.served())
                 under_way.difference_update(outcomes)
                 yield from outcomes.items()
             for key in list(under_way):

@@ -117,8 +117,7 @@ MODES = {
        for name, how in (("gzip", gzip.compress), ("deflate", zlib.compress))},
     "gzip that is cut": (packed(FINE, "gzip", lambda raw: gzip.compress(raw)[:-12]), FAILURE),
     "gzip that is none": (packed(FINE, "gzip", bytes), FAILURE),
-    "br": (packed(FINE, "br"), FAILURE),
-    "a packing of many words": (packed(FINE, "x" * 5000), FAILURE),
+    "an unknown packing": (packed(FINE, "x" * 5000), FAILURE),
     "a bomb": (http(bomb(), 200, "Content-Encoding: gzip"), FAILURE),
     "a bomb in an error": (http(bomb(), 500, "Content-Encoding: gzip"), FAILURE),
     # Transport
@@ -214,7 +213,6 @@ def test_whatever_a_server_sends_ends_in_an_answer_or_one_line(server, mode, tmp
     place = "http://{}:{}/v1".format(*server.server_address)
     timeout = TIMEOUT if isinstance(sent, list) else 300.0  # the machine may be busy
     llm = OpenAICompatible("toy", place, timeout=timeout, retries=0, max_bytes=1 << 20)
-    llm._servers.states[0].heard = True
     path = tmp_path / "ledger.sqlite"
     call = [Chat((Message("user", mode),))]
     texts = []
