@@ -21,7 +21,7 @@ class ChatServer(ThreadingHTTPServer):
     A reply is a text, or a dict with `status`, `headers`, `body` (raw bytes), `sleep`, `refusal`,
     `finish`, `text`.
 
-    `models` is the list of models; None for a server without one.
+    `models` is the list of models, or None if the server does not list them.
     """
 
     daemon_threads = True

@@ -14,7 +14,6 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
-from urllib.parse import urljoin
 
 from fairtk import checks
 from fairtk.errors import MissingExtraError, ParameterError, advice, suggestion
@@ -464,10 +463,9 @@ class OpenAICompatible(ChatModel):
                 f"{self._hidden(error_message(error))}): check model and base_url"
             )
         if 300 <= status < 400:
-            location = error.response.headers.get("location", "")
-            target = self._hidden(urljoin(f"{url}/", location)) if location else "nowhere"
+            location = self._hidden(error.response.headers.get("location", "an unknown address"))
             return (
-                f"the server {url} redirects calls to {target} (status {status}), where prompts "
+                f"the server {url} redirects calls to {location} (status {status}), where prompts "
                 "and the key are not sent: give the address that answers as base_url"
             )
         return ""
@@ -515,6 +513,10 @@ class OpenAICompatible(ChatModel):
                 f"{self.api_key_env!r}, which is not set: export it, name another one with "
                 + advice("api_key_env, or give api_key_env=None", "--api-key-env, or give it as ''")
                 + " for a server without keys"
+            )
+        if not key.isascii():
+            raise ParameterError(
+                f"the API key in the environment variable {self.api_key_env!r} must be ASCII text"
             )
         certificates = httpx2.create_ssl_context()  # loaded once, as this takes long
 
@@ -570,7 +572,7 @@ def _effort(effort: Any) -> str | None:
 
 
 def _body(body: Any) -> dict[str, Any] | None:
-    """Return the JSON values of `extra_body`, or `None` if there are none."""
+    """Return the JSON values of `extra_body`, or `None` if it is empty."""
     try:
         if not isinstance(body, Mapping | None):
             raise TypeError

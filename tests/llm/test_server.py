@@ -191,6 +191,9 @@ def test_key_is_needed_or_not(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(ParameterError, match="'OPENAI_API_KEY'"):
         OpenAICompatible("toy").complete(chats("x"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-42…")
+    with pytest.raises(ParameterError, match="'OPENAI_API_KEY'"):
+        OpenAICompatible("toy").complete(chats("x"))
     with serving(lambda *_: "ok") as server:
         assert client(server, api_key_env=None).complete(chats("x"))[0].text == "ok"
 
