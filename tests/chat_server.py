@@ -19,9 +19,9 @@ class ChatServer(ThreadingHTTPServer):
     A rule of three arguments is given the request's body, too.
 
     A reply is a text, or a dict with `status`, `headers`, `body` (raw bytes), `sleep`, `refusal`,
-    `finish`, `text`, `drip` (seconds between two bytes of the body).
+    `finish`, `text`.
 
-    `models` is what the list of models says: None for a server without one; so is `version`.
+    `models` is the list of models, or None if the server does not list them.
     """
 
     daemon_threads = True
@@ -35,7 +35,7 @@ class ChatServer(ThreadingHTTPServer):
         self.rule = rule
         self.lock = threading.Lock()
         self.requests = []
-        self.models = self.version = None
+        self.models = None
         self.counts = {}
         self.running = self.most_running = 0
 
@@ -51,11 +51,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        models, version = self.server.models, self.server.version
-        if self.path.endswith("version"):
-            body = json.dumps({"version": version}).encode()
-            self.reply(error(404, "no such path") if version is None else {"body": body}, "")
-            return
+        models = self.server.models
         reply = error(404, "no such path") if models is None else models
         if isinstance(reply, list):
             reply = {"body": json.dumps({"data": [{"id": name} for name in reply]}).encode()}
@@ -113,12 +109,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         with contextlib.suppress(OSError):  # a client that timed out is gone
-            if "drip" not in reply:
-                self.wfile.write(raw)
-                return
-            for byte in raw:
-                self.wfile.write(bytes([byte]))
-                time.sleep(reply["drip"])
+            self.wfile.write(raw)
 
 
 def wait_until(happened):

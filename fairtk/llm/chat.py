@@ -208,10 +208,6 @@ class ChatModel(ByContent, ABC):
             if isinstance(outcomes, Generator):
                 outcomes.close()
 
-    def served(self) -> list[dict[str, Any]]:
-        """Return ``url``, ``version`` and ``models`` of each server that has answered."""
-        return []
-
     def complete(self, chats: Iterable[Chat]) -> list[Outcome]:
         """Return one outcome for each chat, in order; a call that failed is a `Failure`.
 

@@ -1,4 +1,4 @@
-"""What a server sends, however odd: bodies of any size, refusals, answers that are no text."""
+"""Responses of servers: their size, their error messages, and the answers in them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import dataclasses
 import hashlib
 import json
 import re
-import sys
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -17,134 +15,105 @@ from fairtk.errors import FormatError, printable
 from fairtk.llm.chat import Completion, escaped
 
 
-class BodyError(ValueError):
-    """What a server sends is too long, or packed in a way that was not asked for."""
+class ResponseTooLongError(ValueError):
+    """A response has more than `max_bytes` bytes."""
+
+
+def bounded_client(max_bytes: int, **options: Any) -> Any:
+    """Return an HTTP client that follows no redirect and reads at most so many bytes."""
+    return _client_class()(max_bytes, follow_redirects=False, timeout=None, **options)
 
 
 @cache
-def bounded_client(openai: Any) -> tuple[Any, Any]:
-    """Return a class of HTTP clients that read so many bytes and follow no redirect, and what
-    servers are known by: read once, as that takes longer than all else of a call.
-    """
+def _client_class() -> Any:
+    import httpx2
+    import openai
 
-    class _Bounded(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
-        def __init__(self, most: int, **options: Any) -> None:
+    class BoundedClient(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
+        def __init__(self, max_bytes: int, **options: Any) -> None:
             super().__init__(**options)
-            self.most = most
+            self.max_bytes = max_bytes
 
         async def send(self, request: Any, **options: Any) -> Any:
-            options |= {"stream": True, "follow_redirects": False}
-            response = await super().send(request, **options)
+            response = await super().send(request, **{**options, "stream": True})
+            content = bytearray()
             try:
-                content = await _read(response, self.most)
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > self.max_bytes:
+                        raise ResponseTooLongError(
+                            f"the response has more than max_bytes={self.max_bytes} bytes"
+                        )
             finally:
                 await response.aclose()
-            # as bytes: a server may send more than ASCII
-            headers = [(k, v) for k, v in response.headers.raw if k.lower() not in _OF_THE_WAY]
-            return type(response)(
-                response.status_code, headers=headers, content=content, request=request
+            headers = response.headers.copy()
+            for name in ("content-encoding", "content-length", "transfer-encoding"):
+                headers.pop(name, None)  # the content is decoded
+            return httpx2.Response(
+                response.status_code, headers=headers, content=bytes(content), request=request
             )
 
-    http = sys.modules[openai.DefaultAsyncHttpxClient.__base__.__module__]  # httpx or httpx2
-    return _Bounded, http.create_ssl_context()
+    return BoundedClient
 
 
-_OF_THE_WAY = (b"content-encoding", b"content-length", b"transfer-encoding")
-_PIECE = 1 << 16  # bytes that are unpacked at once
-
-
-async def _read(response: Any, most: int) -> bytes:
-    """Return the body of a response, unpacked piece by piece.
-
-    Raises:
-        BodyError: it has more bytes, or is packed otherwise than with zlib.
-    """
-    encoding = response.headers.get("content-encoding", "").strip().lower()
-    plain = encoding in ("", "identity")
-    if not plain and encoding not in ("gzip", "x-gzip", "deflate"):
-        raise BodyError(f"it is encoded as {encoding[:40]!r}, which was not asked for")
-    unpacking = zlib.decompressobj(32 + zlib.MAX_WBITS)
-    content = bytearray()
-    async for piece in response.aiter_raw():
-        while piece:
-            if plain:
-                content += piece
-                piece = b""
-            else:
-                try:
-                    content += unpacking.decompress(piece, _PIECE)
-                except zlib.error as error:
-                    raise BodyError(f"it is not encoded as {encoding!r}: {error}") from None
-                piece = unpacking.unconsumed_tail
-            if len(content) > most:
-                raise BodyError(f"it has more than max_bytes={most} bytes")
-    return bytes(content)
-
-
-_NAMED = r"(?:^|[\"'`:\[(] ?|(?:arg|field|for|invalid|parameter|support|unknown|value)\w* ){}\b"
-_UNKNOWN = re.compile(
+_PARAMETER = r"(?:^|[\"'`:\[(] ?|(?:arg|field|for|invalid|parameter|support|unknown|value)\w* ){}\b"
+_UNSUPPORTED = re.compile(
     r"unsupported|not (?:be )?(?:support|permitt|allow|accept|availabl|set\b|a valid)|n['’]t |"
     r"unknown|unrecogni[sz]ed|unexpected|extra|deprecated|removed|only|must|invalid|instead",
     re.IGNORECASE,
 )
 
 
-def refused_parameter(error: Exception, sent: Mapping[str, Any]) -> str | None:
-    """Return the parameter that a server refuses to take, by its own message; None: none.
+def refused_parameter(error: Any, sent: Mapping[str, Any]) -> str | None:
+    """Return the parameter that a server does not support by its error, or `None`.
 
-    A limit that is too large for a prompt and the window is not refused: other prompts may fit.
+    A limit that is too large for the context window is supported: other prompts may fit.
     """
-    if getattr(error, "status_code", None) not in (400, 422):
+    if error.status_code not in (400, 422):
         return None
-    body = getattr(error, "body", None)
-    about = body if isinstance(body, dict) else {}
-    text = one_line(detail(error), 2000)
+    body = error.body if isinstance(error.body, dict) else {}
+    text = one_line(error_message(error), 2000)
     names = {name: name for name in sent if name != "extra_body"}
     names |= dict.fromkeys(sent.get("extra_body") or {}, "extra_body")
     limits = "too large" in text or "context" in text
-    if about.get("param") in names and not limits:
-        return names[about["param"]]
-    if limits or not (about.get("code") or _UNKNOWN.search(text)):
+    if limits:
         return None
-    # a word such as "seed" may be the prompt's, which some servers repeat
-    places = {
-        m.start(): names[n] for n in names if (m := re.search(_NAMED.format(re.escape(n)), text))
-    }
-    return places[min(places)] if places else None
+    if body.get("param") in names:
+        return names[body["param"]]
+    if not (body.get("code") or _UNSUPPORTED.search(text)):
+        return None
+    # Some servers repeat the prompt, and a word such as "seed" may be in it.
+    matches = {n: re.search(_PARAMETER.format(re.escape(n)), text) for n in names}
+    positions = {match.start(): names[n] for n, match in matches.items() if match}
+    return positions[min(positions)] if positions else None
 
 
 _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
 SHORTEST_KEY = 16  # characters; "EMPTY" and "none" are words, and no secrets
 
 
-def detail(error: Exception) -> str:
-    """Return the message of an error that a server sent."""
-    body = getattr(error, "body", None)
-    message = body.get("message") if isinstance(body, dict) else None
+def error_message(error: Any) -> str:
+    """Return the message of an error response."""
+    message = error.body.get("message") if isinstance(error.body, dict) else None
     if isinstance(message, str):
         return message
     text = str(error)
-    # some servers put what is wrong where the client does not look
-    return text if not body or str(body) in text else f"{text}: {body}"
-
-
-def headers_of(error: Exception) -> Mapping[str, str]:
-    """Return the headers of an error that a server sent."""
-    return getattr(getattr(error, "response", None), "headers", None) or {}
+    # Some servers put the problem where the client does not look for it.
+    return text if not error.body or str(error.body) in text else f"{text}: {error.body}"
 
 
 def model_names(content: bytes) -> list[str]:
-    """Return the models in a server's list.
+    """Return the names in a server's list of models.
 
     Raises:
-        ValueError: the content is no such list.
+        ValueError: the content is not such a list.
     """
     try:
         models = json.loads(content)["data"]
-        # llama.cpp takes any name
+        # llama.cpp accepts any name.
         return [str(m["id"]) for m in models if m.get("owned_by") != "llamacpp"]
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"no list of models: {error}") from None
+        raise ValueError(f"not a list of models: {error}") from None
 
 
 def one_line(text: str, longest: int = 200) -> str:
@@ -154,23 +123,23 @@ def one_line(text: str, longest: int = 200) -> str:
 
 
 def without_keys(text: str, key: str) -> str:
-    """Return a server's text without anything that looks like a key, or is the one it got.
+    """Return a server's text without the key and without anything that looks like a key.
 
-    Of a text that is cut off afterwards no part of a key is left.
+    Call this before the text is cut off, so that no part of a key is left.
     """
     if len(key.strip()) > 3:
         text = text.replace(key.strip(), "<hidden>")
     return _SECRET.sub("<hidden>", text)
 
 
-_UNREADABLE = 10_000  # characters of what cannot be read, kept as it came
+_MAX_UNREADABLE = 10_000  # characters of an unreadable response that are recorded
 
 
 def keyless(answer: Completion, key: str) -> Completion:
-    """Return an answer without the key; one that is no text may repeat all that was sent."""
+    """Return an answer without the key; an unreadable response may repeat the whole request."""
     if answer.finish == "unreadable":
         text = without_keys(answer.text, key)
-        return dataclasses.replace(answer, text=text[:_UNREADABLE])
+        return dataclasses.replace(answer, text=text[:_MAX_UNREADABLE])
     if len(key) < SHORTEST_KEY or key not in f"{answer.text}\n{answer.finish}":
         return answer
     text, finish = (part.replace(key, "<hidden>") for part in (answer.text, answer.finish))
@@ -178,9 +147,9 @@ def keyless(answer: Completion, key: str) -> Completion:
 
 
 class BrokenReplyError(ValueError):
-    """A reply that is no chat completion; another attempt may do better.
+    """A response that is not a completion. Another attempt may succeed.
 
-    If none does, `answer` stands for it; None: nothing was answered.
+    `answer` is recorded if no attempt does; `None` if the server answered nothing.
     """
 
     def __init__(self, message: str, answer: Completion | None = None) -> None:
@@ -189,13 +158,13 @@ class BrokenReplyError(ValueError):
 
 
 def read_reply(content: bytes, seconds: float) -> Completion:
-    """Return the completion in the body of a reply that took so many seconds.
+    """Return the completion in the body of a response that took so many seconds.
 
-    An answer of another type than text was paid for like any other: it is ``"unreadable"``, and
-    asking again would pay again. Its text is the whole body.
+    An answer that is not text is paid like any other. It is ``"unreadable"``, and its text is the
+    whole body.
 
     Raises:
-        BrokenReplyError: the body is no JSON, says that there was an error, or has no choices.
+        BrokenReplyError: the body is not JSON, contains an error, or has no choices.
     """
     raw = content.decode("utf-8", "replace")
     unreadable = Completion(raw, seconds=seconds, finish="unreadable")
@@ -204,7 +173,7 @@ def read_reply(content: bytes, seconds: float) -> Completion:
     except RecursionError:
         return unreadable
     except ValueError as error:
-        raise BrokenReplyError(f"no JSON: {error}") from None
+        raise BrokenReplyError(f"not JSON: {error}") from None
     if isinstance(body, dict) and body.get("error"):
         raise BrokenReplyError(f"an error: {body['error']!r}")
     choices = body.get("choices") if isinstance(body, dict) else None

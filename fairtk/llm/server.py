@@ -4,32 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import inspect
 import itertools
 import json
-import math
 import os
 import queue
-import random
 import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
 from typing import Any
-from urllib.parse import urljoin
 
 from fairtk import checks
 from fairtk.errors import MissingExtraError, ParameterError, advice, suggestion
-from fairtk.llm.budget import prompt_tokens
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, tell
 from fairtk.llm.replies import (
-    BodyError,
     BrokenReplyError,
+    ResponseTooLongError,
     bounded_client,
-    detail,
-    headers_of,
+    error_message,
     keyless,
     model_names,
     one_line,
@@ -38,89 +31,76 @@ from fairtk.llm.replies import (
     without_keys,
 )
 from fairtk.llm.servers import (
-    LONGEST_WAIT,
-    MOST_FAILURES,
+    MAX_FAILURES,
+    MAX_RETRY_AFTER,
     Servers,
     ServerState,
-    addresses,
     backoff,
-    loop_of_calls,
-    retry_after,
+    call_loop,
+    parse_base_url,
+    parse_retry_after,
 )
 
 ENDPOINTS = ("chat", "completions")
-"""What is asked at a server: ``/chat/completions``, or ``/completions`` of base models."""
-
-VERSIONS = ("/version", "/api/version", "/props")
-"""Where servers say their version: vLLM, Ollama, llama.cpp."""
-
-HEAD_START = 1.0
-"""Seconds that the first call to a server is alone: what it refuses, it refuses once."""
+"""Endpoints of a server: ``/chat/completions``, or ``/completions`` of base models."""
 
 GRACE = 5.0
-"""Seconds after Ctrl-C in which calls that are under way may still be answered: they are paid."""
+"""Seconds after Ctrl-C in which calls under way may still be answered, because they are paid."""
 
-_CONNECT = 5.0  # seconds for the first connection, which says whether a server is there
-_CONNECT_AGAIN = 20.0  # hundreds of others, opened together, take longer
-_CONNECTIONS = 32  # of a client
-_DESCRIBE = 2.0  # seconds for a server's version and models, while its answers wait
-_NEEDED = ("model", "messages", "prompt")  # by the client; all else goes as it is
-_TRY_AGAIN = (408, 409, 425, 429)
+CHECK_TIMEOUT = 5.0
+"""Seconds that a server has to list its models."""
 
+CONNECTIONS = 32
+"""Connections of a client."""
 
-def _put(arrived: queue.SimpleQueue[int], number: int, _: Future[Outcome]) -> None:
-    arrived.put(number)
-
+RETRY_STATUSES = (408, 409, 425, 429)
+"""The statuses below 500 after which a call is tried again."""
 
 Clients = dict[ServerState, list[Any]]
-
-# The model --------------------------------------------------------------------------------------
 
 
 class OpenAICompatible(ChatModel):
     """A model behind OpenAI's chat protocol, through the ``openai`` client.
 
-    Calls overlap, at most `concurrency` at a time. Rate limits (429), server errors (5xx),
-    timeouts, broken connections and answers that are not JSON are tried again, with waits that
-    double and have a random part; ``Retry-After`` is met. A call that fails every time is a
-    `Failure`. A wrong key, an unknown model, a redirect, a parameter that the server does not
-    take, and a server that failed five calls in a row, end everything with an `LLMError`; but
-    where ``max_tokens`` is refused, ``max_completion_tokens`` is sent from then on, with a warning.
-    What an answer's headers say is left (``x-ratelimit-remaining-requests``, ``-tokens``) is not
-    exceeded until they say it is there again.
+    At most `concurrency` calls run at a time. Rate limits (429), server errors (5xx), timeouts,
+    broken connections and responses that are not JSON are tried again. The waits double and have
+    a random part. After ``Retry-After`` (up to 120 s) no call is sent to that server until then.
+    A call whose attempts all fail is a `Failure`.
 
-    Of several servers of one model, each call goes to the one with the fewest under way. One that
-    fails is left out, for a second and then for longer, and tried again with one call; so is one
-    that refuses key or model or redirects, with a warning. All of them have to fail to end all.
+    These end the work with an `LLMError`: a wrong key, an unknown model, a redirect, a parameter
+    that the server does not support, and five failed calls in a row. Where a server refuses
+    ``max_tokens``, ``max_completion_tokens`` is sent from then on, with a warning.
 
-    The key is read from the environment when calls are made, and stands nowhere else: not in the
-    printed form, the ledger or messages; an answer that repeats it has ``<hidden>`` in its place.
+    With several servers of one model, each call goes to the server with the fewest calls under
+    way, and the next attempt of a call to the next server. After a failure the others are
+    preferred for 1 s, and twice as long after each further failure. A server that refuses the key
+    or the model, or redirects, is left out with a warning. The work ends when all of them fail.
+
+    The key is read from the environment when calls are made. It is never printed and never
+    recorded; in an answer that repeats it, it is replaced by ``<hidden>``.
 
     Args:
         model: the model's name at the server.
-        base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``; None: OpenAI's. Or
-            several, as a list or parted by commas: see above. They are not part of what the ledger
-            knows an answer by.
-        api_key_env: the environment variable with the key; None: the server needs none.
-        temperature: 0 or above: how much answers vary. FAIR-QR uses 0.3. None: none is ever sent.
-        max_tokens: the most tokens of an answer; None: no limit is sent.
-        timeout: seconds that one attempt may take, from connecting to the last byte. While nothing
-            at all has come from the server, calls are tried again for 45 s, all together, so that
-            one that accepts connections and never answers ends the work within a minute; a larger
-            timeout lets it start slowly.
-        concurrency: the most calls at a time.
-        retries: how often a call is tried again.
+        base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``, or several addresses,
+            as a list or separated by commas; `None` for OpenAI's. A ledger finds answers whatever
+            the address.
+        api_key_env: the environment variable with the key; `None` if the server needs no key.
+        temperature: how much answers vary, from 0. FAIR-QR uses 0.3. `None` to send none.
+        max_tokens: the maximum number of tokens of an answer; `None` to send no limit.
+        timeout: seconds for one attempt, from connecting to the last byte.
+        concurrency: the maximum number of calls at a time.
+        retries: how often a call is tried again. Each server is tried at least once.
         backoff: seconds before the first retry.
-        seed: sent to the server, if given; many servers ignore it.
-        max_completion_tokens: the same limit under its newer name, sent in place of `max_tokens`.
+        seed: sent to the server if given; many servers ignore it.
+        max_completion_tokens: the same limit under its newer name, sent instead of `max_tokens`.
         reasoning_effort: sent if given, e.g. ``"low"``.
-        extra_body: more of the request's body, e.g. ``{"top_p": 0.9}``; JSON values.
-        max_bytes: the most bytes of what a server may send for a call; more is a `Failure`.
-        endpoint: ``"chat"``, or ``"completions"`` for base models: ``/v1/completions`` is asked to
-            go on with the messages, below each other.
+        extra_body: more fields of the request's body, e.g. ``{"top_p": 0.9}``; JSON values.
+        max_bytes: the maximum size of a response. A larger one is a `Failure`.
+        endpoint: ``"chat"``, or ``"completions"`` for base models: ``/v1/completions`` continues
+            the text of the messages.
 
     Raises:
-        ParameterError: a setting is out of its range, or the address carries a secret.
+        ParameterError: a setting is out of its range, or the address contains a secret.
     """
 
     identity_name = "fairtk.OpenAICompatible"
@@ -146,10 +126,10 @@ class OpenAICompatible(ChatModel):
     ) -> None:
         where = "OpenAICompatible"
         if not str(model).strip():
-            raise ParameterError(f"{where}: model must be the name of a model; found ''")
-        urls = addresses(base_url)
+            raise ParameterError(f"{where}: model must be the name of a model, got {model!r}")
+        urls = parse_base_url(base_url)
         if api_key_env is not None and not _VARIABLE.fullmatch(str(api_key_env)):
-            raise ParameterError(  # what was given may be a key, and is not repeated
+            raise ParameterError(  # the value may be a key: it is not repeated
                 f"{where}: api_key_env must be the name of an environment variable, such as "
                 "OPENAI_API_KEY, and never the key itself"
             )
@@ -157,12 +137,14 @@ class OpenAICompatible(ChatModel):
         self.base_url = base_url if isinstance(base_url, str | None) else urls
         self.endpoint = _endpoint(endpoint, max_completion_tokens, reasoning_effort)
         self.api_key_env = api_key_env
-        self.temperature = None if temperature is None else _number("temperature", temperature, 0.0)
+        self.temperature = (
+            None if temperature is None else checks.number("temperature", temperature, where)
+        )
         self.max_tokens = _limit("max_tokens", max_tokens)
-        self.timeout = _number("timeout", timeout, 1e-3)
+        self.timeout = checks.number("timeout", timeout, where, 1e-3)
         self.concurrency = checks.whole("concurrency", concurrency, where)
         self.retries = checks.whole("retries", retries, where, 0)
-        self.backoff = _number("backoff", backoff, 0.0)
+        self.backoff = checks.number("backoff", backoff, where)
         self.seed = seed
         self.max_completion_tokens = _limit("max_completion_tokens", max_completion_tokens)
         self.reasoning_effort = _effort(reasoning_effort)
@@ -178,7 +160,7 @@ class OpenAICompatible(ChatModel):
     @property
     def urls(self) -> list[str]:
         """The servers' addresses."""
-        return addresses(self.base_url)
+        return parse_base_url(self.base_url)
 
     @property
     def url(self) -> str:
@@ -186,13 +168,13 @@ class OpenAICompatible(ChatModel):
         return ", ".join(self.urls)
 
     def parameters(self) -> dict[str, Any]:
-        """Return what was asked for and decides an answer: temperature, limits, seed, the rest."""
+        """Return the settings that decide an answer: temperature, limits, seed and the others."""
         parameters: dict[str, Any] = {"temperature": self.temperature, "seed": self.seed}
         limit = "max_completion_tokens" if self.max_completion_tokens else "max_tokens"
         for name in (limit, "reasoning_effort", "extra_body"):
             if getattr(self, name) is not None:
                 parameters[name] = getattr(self, name)
-        if self.endpoint != "chat":  # without a word of it in the keys of chats, which are older
+        if self.endpoint != "chat":  # the keys of chats do not contain it
             parameters["endpoint"] = self.endpoint
         return parameters
 
@@ -207,16 +189,16 @@ class OpenAICompatible(ChatModel):
 
     @property
     def path(self) -> str:
-        """Where requests are sent, as a line of a batch has it: ``"/v1/chat/completions"``."""
+        """The path of requests in a batch file, e.g. ``"/v1/chat/completions"``."""
         return "/v1/chat/completions" if self.endpoint == "chat" else "/v1/completions"
 
     def body(self, chat: Chat, renamed: bool | None = None) -> dict[str, Any]:
-        """Return the request of a chat as JSON values: of a call, or of a line of a batch.
+        """Return the body of a request, for a call or for a line of a batch file.
 
         Args:
-            chat: the prompt; for ``/v1/completions`` its messages stand below each other.
-            renamed: whether the limit is sent as ``max_completion_tokens``; None: where one of
-                the servers has asked for that.
+            chat: the prompt; for ``/v1/completions`` the text of all messages.
+            renamed: whether the limit is sent as ``max_completion_tokens``; `None`: if one of the
+                servers has refused ``max_tokens``.
         """
         renamed = any(one.renamed for one in self._servers.states) if renamed is None else renamed
         sent = self._sent(renamed)
@@ -228,7 +210,7 @@ class OpenAICompatible(ChatModel):
         return {"model": self.model, **prompt, **sent, **more}
 
     def _sent(self, renamed: bool) -> dict[str, Any]:
-        """Return the parameters that are sent, under the names that the server takes."""
+        """Return the parameters to send, under the names that the server supports."""
         sent = {name: value for name, value in self.parameters().items() if value is not None}
         sent.pop("endpoint", None)
         if renamed and "max_tokens" in sent:
@@ -236,7 +218,7 @@ class OpenAICompatible(ChatModel):
         return sent
 
     def at_temperature(self, temperature: float) -> OpenAICompatible:
-        """Return the same model at another temperature; one that is sent none stays as it is."""
+        """Return the same model at another temperature, unless it is sent no temperature."""
         if self.temperature is None:
             return self
         other = OpenAICompatible(**{**self.settings(), "temperature": temperature})
@@ -244,9 +226,9 @@ class OpenAICompatible(ChatModel):
         return other
 
     def check(self) -> None:
-        """Raise if no call would succeed at one of the servers; each is asked for its models.
+        """Ask each server for its models, and raise an error if no call would succeed.
 
-        A server without such a list, or too slow to give it, is no error.
+        A server that has no such list, or takes more than a few seconds, is not an error.
 
         Raises:
             ParameterError: the environment variable with the key is not set.
@@ -254,80 +236,40 @@ class OpenAICompatible(ChatModel):
             LLMError: there is no server at an address, or it does not know the key or the model.
         """
 
-        async def look(clients: Clients) -> list[None]:
-            looks = (self._look(client, server) for server, [client] in clients.items())
-            return await asyncio.gather(*looks)
+        async def check_all(clients: Clients) -> None:
+            await asyncio.gather(*(self._check(one, server) for server, [one] in clients.items()))
 
-        asyncio.run_coroutine_threadsafe(look(self._clients()), loop_of_calls()).result()
-        versions = {one.url: one.about["version"] for one in self._servers.states if one.about}
-        if len(set(versions.values())) > 1:
-            self._servers.notes.append(
-                "the servers are of different versions, whose answers may differ: "
-                + ", ".join(f"{url}: {version or 'unknown'}" for url, version in versions.items())
-            )
-        self._servers.tell()
+        asyncio.run_coroutine_threadsafe(check_all(self._clients()), call_loop()).result()
 
-    async def _look(self, client: Any, server: ServerState) -> None:
-        async with client:
-            try:
-                names = await self._describe(client, server, min(self.timeout, _CONNECT))
-            except (TimeoutError, ValueError):
-                return
-            except Exception as error:
-                status = getattr(error, "status_code", None)
-                if status is None or status in (401, 403) or 300 <= status < 400:
-                    text = self._hidden(detail(error))
-                    reason = self._turned_away(status or 0, text, headers_of(error), server.url)
-                    reason = reason or self._judge(error, server)[0]
-                    raise LLMError(f"{self.model!r}: {reason}") from None
-                return
-        # "llama3" is served as "llama3:latest", and "m:free" is a way to be served m
+    async def _check(self, client: Any, server: ServerState) -> None:
+        import httpx2
+        import openai
+
+        try:
+            async with client, asyncio.timeout(min(self.timeout, CHECK_TIMEOUT)):
+                reply = await client.get("/models", cast_to=httpx2.Response)
+            names = model_names(reply.content)
+        except (TimeoutError, ValueError):
+            return
+        except openai.APIConnectionError:
+            raise LLMError(f"{self.model!r}: no connection to {server.url}") from None
+        except openai.APIStatusError as error:
+            if error.status_code in (401, 403) or 300 <= error.status_code < 400:
+                raise LLMError(self._refusal(error, server)) from None
+            return
+        # "llama3" is served as "llama3:latest", and "m:free" is an offer of the model "m".
         if names and self.model.partition(":")[0] not in {n.partition(":")[0] for n in names}:
             raise LLMError(
                 f"the server {server.url} does not know the model {self.model!r}"
                 f"{suggestion(self.model, names)}; it has {', '.join(map(repr, names[:9]))}"
             )
 
-    async def _describe(self, client: Any, server: ServerState, seconds: float) -> list[str]:
-        """Note the models and the version that a server says it has, and return the models."""
-        server.about = {"url": server.url, "version": "", "models": []}
-        async with asyncio.timeout(seconds):
-            reply = await client.models.with_raw_response.list()
-            names = model_names(reply.content)
-            server.about["models"] = sorted(names)
-            root = server.url.rstrip("/").removesuffix("/v1")
-            for path in VERSIONS:
-                with contextlib.suppress(Exception):  # most servers have one of them, or none
-                    said = await client.get(f"{root}{path}", cast_to=object)
-                    version = said.get("version") or said.get("build_info")
-                    server.about["version"] = self._hidden(str(version or ""))
-                if server.about["version"]:
-                    break
-        return names
-
-    def served(self) -> list[dict[str, Any]]:
-        """Return address, version and models of each server that has answered.
-
-        What a server has not said within two seconds stays empty; it is asked once.
-        """
-
-        async def look(clients: Clients) -> None:
-            for server, [client] in clients.items():
-                async with client:
-                    if server.heard and server.about is None:
-                        with contextlib.suppress(Exception):
-                            await self._describe(client, server, min(self.timeout, _DESCRIBE))
-
-        if any(one.heard and one.about is None for one in self._servers.states):
-            asyncio.run_coroutine_threadsafe(look(self._clients()), loop_of_calls()).result()
-        return [dict(one.about) for one in self._servers.states if one.heard and one.about]
-
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
         """Yield outcomes as they arrive.
 
-        If a call raises, no other starts, those that run are waited for and yielded, and then the
-        exception is raised. After Ctrl-C they are waited for for `GRACE` seconds, or until Ctrl-C
-        is pressed once more.
+        If a call raises an error, no other call starts. The outcomes of the calls under way are
+        yielded, and then the error is raised. After Ctrl-C the calls under way have `GRACE`
+        seconds, or until Ctrl-C is pressed again.
 
         Raises:
             LLMError: no call would succeed; see the class.
@@ -335,188 +277,167 @@ class OpenAICompatible(ChatModel):
             MissingExtraError: the package ``openai`` is not installed.
         """
         with contextlib.closing(self.arrivals(chats)) as arrivals:
-            for together in arrivals:
-                yield from together
+            for outcomes in arrivals:
+                yield from outcomes
 
     def arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
-        """Yield the same, those together that arrived by the time they are asked for."""
-        clients, loop, stopped = self._clients(self.concurrency), loop_of_calls(), asyncio.Event()
-        servers, heads, came = self._servers, len(self._servers.states), 0
-        arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
-        running: dict[int, Future[Outcome]] = {}
-        left: Iterator[tuple[int, Chat]] | None = enumerate(chats)
-        failed: BaseException | None = None
-        end, grace = time.monotonic() + HEAD_START, math.inf
+        """Yield lists of outcomes: those that arrived since the last list."""
+        clients, loop, stop = self._clients(self.concurrency), call_loop(), asyncio.Event()
+        remaining: Iterator[tuple[int, Chat]] = enumerate(chats)
+        running: dict[Future[Outcome], int] = {}
+        done: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
+        error: BaseException | None = None
+        deadline: float | None = None  # after Ctrl-C
         try:
             while True:
-                alone = 0.0 if came >= heads or servers.heard else end - time.monotonic()
-                room = min(heads, self.concurrency) if alone > 0 else self.concurrency
-                # the next chat is taken only when its call can start: who gives them may end here
-                while left is not None and len(running) < room:
-                    following = next(left, None)
-                    if following is None:
-                        left = None
-                        break
-                    number, chat = following
-                    ask = self._ask(clients, chat, stopped)
-                    running[number] = asyncio.run_coroutine_threadsafe(ask, loop)
-                    running[number].add_done_callback(partial(_put, arrived, number))
+                # A chat is taken only when its call can start: the iterator may stop the work.
+                for number, chat in itertools.islice(remaining, self.concurrency - len(running)):
+                    call = self._call(clients, chat, stop)
+                    future = asyncio.run_coroutine_threadsafe(call, loop)
+                    running[future] = number
+                    future.add_done_callback(done.put)
                 if not running:
                     break
-                patience = alone if left is not None and alone > 0 else None
-                if grace < math.inf:
-                    patience = max(0.0, grace - time.monotonic())
                 try:
-                    first = arrived.get(timeout=patience)
+                    seconds = None if deadline is None else max(0.0, deadline - time.monotonic())
+                    arrived = [done.get(timeout=seconds)]
                 except queue.Empty:
-                    if time.monotonic() >= grace:
-                        break
-                    continue
+                    break
                 except KeyboardInterrupt as interrupt:
-                    if grace < math.inf:
+                    if deadline is not None:
                         raise
-                    failed, left, grace = interrupt, None, time.monotonic() + GRACE
-                    loop.call_soon_threadsafe(stopped.set)
-                    for number, call in running.items():  # it may have come as one was taken
-                        if call.done():
-                            arrived.put(number)
+                    error, remaining, deadline = interrupt, iter(()), time.monotonic() + GRACE
+                    loop.call_soon_threadsafe(stop.set)
+                    for future in filter(Future.done, running):  # one may just have been taken
+                        done.put(future)
                     continue
-                numbers = [first, *(arrived.get() for _ in range(arrived.qsize()))]
-                numbers = [number for number in dict.fromkeys(numbers) if number in running]
-                servers.tell()
-                came += len(numbers)
-                together: list[tuple[int, Outcome]] = []
-                for number in numbers:
-                    call = running.pop(number)
-                    error = call.exception()
-                    if error is None:
-                        together.append((number, call.result()))
+                arrived += [done.get() for _ in range(done.qsize())]
+                self._servers.warn()
+                outcomes: list[tuple[int, Outcome]] = []
+                for future in arrived:
+                    if future not in running:  # after Ctrl-C one may be in the queue twice
+                        continue
+                    number, failure = running.pop(future), future.exception()
+                    if failure is None:
+                        outcomes.append((number, future.result()))
                     else:
-                        failed, left = failed or error, None
-                        loop.call_soon_threadsafe(stopped.set)
-                tell([outcome for _, outcome in together])
-                if together:
-                    yield together
-            if failed is not None:
-                servers.answered()  # whoever asks again begins anew
-                raise failed
+                        error, remaining = error or failure, iter(())
+                        loop.call_soon_threadsafe(stop.set)
+                if outcomes:
+                    tell([outcome for _, outcome in outcomes])
+                    yield outcomes
+            if error is not None:
+                self._servers.reset()
+                raise error
         finally:
-            for call in running.values():
-                call.cancel()
+            for future in running:
+                future.cancel()
             for client in itertools.chain.from_iterable(clients.values()):
                 asyncio.run_coroutine_threadsafe(client.close(), loop)
 
-    async def _ask(self, clients: Clients, chat: Chat, stopped: asyncio.Event) -> Outcome:
-        """Return the outcome of one call with its retries, wherever each attempt is made."""
-        rng = random.Random()  # waits only: no result depends on it
-        servers, reason, tried = self._servers, "not tried", set[ServerState]()
-        # of servers that just failed every attempt of a call, less is to be hoped for
-        retries = min(self.retries, 1) if servers.failures else self.retries
-        retries = max(retries, len(servers.states) - 1)
-        tokens = prompt_tokens(chat) + (self.max_completion_tokens or self.max_tokens or 0)
-        for attempt in range(retries + 1):
-            server = servers.next(tokens, tried)
-            while (wait := server.wait(tokens)) > 0:
-                if wait > LONGEST_WAIT:  # as of one server alone: this is no use
-                    return self._failed(f"{server.url} asks to wait {wait:.0f} s", stopped)
-                if await _ends(stopped, wait):
-                    return Failure(f"{self.model!r}: stopped while waiting for {server.url}")
-                server = servers.next(tokens, tried)
-            tried.add(server)
-            patience, asked = server.patience(self.timeout, attempt), None
-            if patience:
-                begin = time.perf_counter()
-                server.running += 1
-                try:
-                    async with asyncio.timeout(patience):
-                        reply = await self._send(clients[server], server, chat, tokens)
-                    server.heard = True
-                    answer = read_reply(reply, time.perf_counter() - begin)
-                    servers.answered(server)
-                    return self._without_key(answer)
-                except BrokenReplyError as error:
-                    if attempt == retries and error.answer is not None:
-                        servers.answered(server)
-                        return self._without_key(error.answer)
-                    server.missed(gone=False)
-                    kind = "chat" if self.endpoint == "chat" else "text"
-                    reason = f"the response is not a {kind} completion ({self._hidden(str(error))})"
-                except TimeoutError:
-                    server.missed(gone=False)
-                    reason = f"no answer within {patience:.3g} s"
-                except Exception as error:
-                    reason, again, asked = self._judge(error, server)
-                    if not again:  # the server is there, and refuses this prompt
-                        servers.answered(server)
-                        return Failure(f"{self.model!r}: {reason}")
-                finally:
-                    server.running -= 1
-            else:
-                server.missed(gone=True)
-            elsewhere = any(one.in_use and one not in tried for one in servers.states)
-            if not elsewhere and (not patience or (asked or 0.0) > LONGEST_WAIT):
-                made = f" ({attempt} attempts)" if not patience else ""
-                return self._failed(reason + made, stopped)
-            if attempt < retries and not elsewhere:
-                tried.clear()
-                if await _ends(stopped, backoff(self.backoff, attempt, asked, rng)):
-                    return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
-        return self._failed(f"{reason} ({retries + 1} attempts)", stopped)
+    async def _call(self, clients: Clients, chat: Chat, stop: asyncio.Event) -> Outcome:
+        """Make the attempts of a call, at least one at each server, and return its outcome."""
+        import openai
 
-    def _failed(self, reason: str, stopped: asyncio.Event) -> Failure:
-        """Return the failure of a call that the servers are to blame for; the last in a row ends
-        all.
-        """
+        servers, reason = self._servers, ""
+        tried, n_rounds = set[ServerState](), 0
+        attempts = max(self.retries + 1, len(servers.states))
+        for attempt in range(1, attempts + 1):
+            server = servers.next(tried)
+            while (seconds := server.seconds_closed) > 0:
+                if seconds > MAX_RETRY_AFTER:
+                    return self._failure(f"{server.url} asks to wait {seconds:.0f} s", stop)
+                if await _is_set(stop, min(seconds, 1.0)):
+                    return Failure(f"{self.model!r}: stopped while waiting for {server.url}")
+                server = servers.next(())  # another one may be free by now
+            tried.add(server)
+            server.n_running += 1
+            server.n_sent += 1
+            begin, retry_after = time.perf_counter(), None
+            try:
+                async with asyncio.timeout(self.timeout):
+                    content = await self._send(clients[server], server, chat)
+                answer = read_reply(content, time.perf_counter() - begin)
+                servers.record_answer(server)
+                return self._without_key(answer)
+            except BrokenReplyError as error:
+                if attempt == attempts and error.answer is not None:
+                    servers.record_answer(server)
+                    return self._without_key(error.answer)
+                reason = f"the response is not a completion ({self._hidden(str(error))})"
+            except TimeoutError:
+                reason = f"no answer within {self.timeout:.3g} s"
+            except openai.APIConnectionError as error:
+                reason = f"no connection to {server.url} ({type(error.__cause__).__name__})"
+            except openai.APIStatusError as error:
+                reason = f"status {error.status_code}: {self._hidden(error_message(error))}"
+                retry_after = parse_retry_after(error.response.headers)
+                if refusal := self._refusal(error, server):
+                    self._leave_out(server, refusal)
+                elif error.status_code < 500 and error.status_code not in RETRY_STATUSES:
+                    servers.record_answer(server)  # it works, and refuses this prompt
+                    return Failure(f"{self.model!r}: {reason}")
+            except ResponseTooLongError as error:
+                servers.record_answer(server)
+                return Failure(f"{self.model!r}: {error}")
+            finally:
+                server.n_running -= 1
+            server.record_failure(retry_after)
+            if attempt < attempts and all(one.is_out or one in tried for one in servers.states):
+                tried.clear()
+                n_rounds += 1
+                if await _is_set(stop, backoff(self.backoff, n_rounds)):
+                    return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
+        return self._failure(f"{reason} ({attempts} attempts)", stop)
+
+    def _failure(self, reason: str, stop: asyncio.Event) -> Failure:
+        """Return the failure of a call, or raise an `LLMError` after too many in a row."""
         self._servers.failures += 1
-        if self._servers.failures >= MOST_FAILURES and not stopped.is_set():
-            stopped.set()
-            what = "the server seems" if len(self._servers.states) == 1 else "all servers seem"
+        if self._servers.failures >= MAX_FAILURES and not stop.is_set():
+            stop.set()
+            subject = "the server seems" if len(self._servers.states) == 1 else "all servers seem"
             raise LLMError(
-                f"stopped: {MOST_FAILURES} calls in a row to {self.url} failed, the last to "
-                f"{self.model!r} with: {reason}; {what} to be down: run again when it "
-                "answers (with a ledger, no answer so far is asked for again)"
+                f"stopped: {MAX_FAILURES} calls in a row to {self.url} failed, the last to "
+                f"{self.model!r} with: {reason}; {subject} to be down: run again when it "
+                "answers (with a ledger, no recorded answer is requested again)"
             )
         return Failure(f"{self.model!r}: {reason}")
 
-    async def _send(
-        self, clients: list[Any], server: ServerState, chat: Chat, tokens: float
-    ) -> bytes:
-        """Send a call; with the other name of its limit, where the server asks for that."""
-        client = clients[int(server.sent) % len(clients)]
-        completions = (
-            client.completions if self.endpoint == "completions" else client.chat.completions
-        )
+    async def _send(self, clients: list[Any], server: ServerState, chat: Chat) -> bytes:
+        """Send a call and return the body of the response.
+
+        If the server refuses `max_tokens`, ``max_completion_tokens`` is sent from then on.
+        """
+        import httpx2
+        import openai
+
+        client = clients[server.n_sent % len(clients)]
         while True:
-            body = self.body(chat, server.renamed)
-            first = {
-                name: body.pop(name) for name in ("model", "messages", "prompt") if name in body
-            }
-            mine = server.send(tokens)
-            connect = min(self.timeout, _CONNECT if server.sent == 1 else _CONNECT_AGAIN)
+            renamed = server.renamed
             try:
-                reply = await completions.with_raw_response.create(
-                    **first, extra_body=body, timeout=_timeout(connect)
+                response = await client.post(
+                    self.path.removeprefix("/v1"),
+                    body=self.body(chat, renamed),
+                    cast_to=httpx2.Response,
                 )
-                server.told(reply.headers, mine)
-                content: bytes = reply.content
+                content: bytes = response.content
                 return content
-            except Exception as error:
-                server.told(headers_of(error), mine)
-                sent = self._sent(server.renamed)
-                refused = refused_parameter(error, sent)
-                if refused is None:
+            except openai.APIStatusError as error:
+                sent = self._sent(renamed)
+                name = refused_parameter(error, sent)
+                if name is None:
                     raise
-                text = self._hidden(detail(error))
-                if refused != "max_tokens" or self.endpoint != "chat":
-                    raise LLMError(self._refusal(server, refused, text)) from None
+                text = self._hidden(error_message(error))
+                if name != "max_tokens" or self.endpoint != "chat":
+                    raise LLMError(self._refused_parameter(server, name, text)) from None
                 if not server.renamed:
                     server.renamed = True
-                    self._servers.notes.append(
+                    self._servers.pending_warnings.append(
                         f"the server {server.url} refuses max_tokens for the model {self.model!r} "
-                        f"({text}); max_completion_tokens={sent[refused]} is sent from now on"
+                        f"({text}); max_completion_tokens={sent[name]} is sent from now on"
                     )
 
-    def _refusal(self, server: ServerState, name: str, text: str) -> str:
+    def _refused_parameter(self, server: ServerState, name: str, text: str) -> str:
         limits = ["max_tokens"] + ["max_completion_tokens"] * bool(self.max_completion_tokens)
         names = limits if name == "max_completion_tokens" else [name]
         none = "" if name == "reasoning_effort" else "none"  # which is a word for an effort
@@ -528,88 +449,64 @@ class OpenAICompatible(ChatModel):
             "file"
         )
 
-    def _judge(self, error: Exception, server: ServerState) -> tuple[str, bool, float | None]:
-        """Return what happened, whether to try again, and the wait that the server asks for.
-
-        What no other call would do better at is raised, as an `LLMError`.
-        """
-        if isinstance(error, LLMError):
-            raise error
-        status = getattr(error, "status_code", None)
-        if isinstance(status, int):
-            server.heard = True
-            text = self._hidden(detail(error))
-            refusal = self._turned_away(status, text, headers_of(error), server.url)
-            if refusal:
-                server.turn_away()
-                if all(one.refused for one in self._servers.states):
-                    raise LLMError(refusal)
-                self._servers.notes.append(f"{refusal}; the other servers go on without it")
-                return refusal, True, None
-            asked = retry_after(headers_of(error))
-            if asked is not None and (asked <= LONGEST_WAIT or len(self._servers.states) > 1):
-                server.close(asked)
-            if status >= 500:
-                server.missed(gone=False)
-            return f"status {status}: {text}", status in _TRY_AGAIN or status >= 500, asked
-        kind = type(error).__name__
-        body = next((e for e in (error, error.__cause__) if isinstance(e, BodyError)), None)
-        if body is not None:
-            return f"the response cannot be read ({self._hidden(str(body))})", False, None
-        if kind in ("APITimeoutError", "APIConnectionError"):
-            server.missed(gone=True)
-            return f"no connection to {server.url}", True, None
-        # whatever else goes wrong is the end of this call, not of the work
-        return f"{kind}: {self._hidden(str(error))}", kind.startswith("API"), None
-
-    def _turned_away(self, status: int, text: str, headers: Mapping[str, str], url: str) -> str:
-        """Return why a server would refuse any call, or an empty string."""
-        if status in (401, 403):  # its text often repeats a part of the key
+    def _refusal(self, error: Any, server: ServerState) -> str:
+        """Return why the server would refuse every call, or an empty string."""
+        status, url = error.status_code, server.url
+        if status in (401, 403):  # the server's text often repeats a part of the key
             return (
                 f"the server {url} refuses the key in {self.api_key_env!r} for the model "
                 f"{self.model!r} (status {status}): set a valid key"
             )
         if status == 404:
             return (
-                f"the server {url} does not know the model {self.model!r} (status 404: {text}): "
-                "check model and base_url"
+                f"the server {url} does not know the model {self.model!r} (status 404: "
+                f"{self._hidden(error_message(error))}): check model and base_url"
             )
         if 300 <= status < 400:
-            place = headers.get("location", "")
-            place = self._hidden(urljoin(f"{url}/", place)) if place else "nowhere"
+            location = self._hidden(error.response.headers.get("location", "an unknown address"))
             return (
-                f"the server {url} redirects calls to {place} (status {status}), where prompts "
+                f"the server {url} redirects calls to {location} (status {status}), where prompts "
                 "and the key are not sent: give the address that answers as base_url"
             )
         return ""
 
+    def _leave_out(self, server: ServerState, refusal: str) -> None:
+        """Warn that the other servers go on without this one, or raise if it is the last one."""
+        is_new, server.refused = not server.refused, True
+        if all(one.refused for one in self._servers.states):
+            raise LLMError(refusal) from None  # the server's text may contain the key
+        if is_new:
+            self._servers.pending_warnings.append(f"{refusal}; the other servers go on without it")
+
     def _without_key(self, answer: Completion) -> Completion:
-        """Return an answer without the key, and note a warning where it had it."""
-        kept = keyless(answer, self._environment())
-        if kept != answer and kept.finish != "unreadable":
-            self._servers.notes.append(
-                f"an answer of {self.model!r} repeats the key in {self.api_key_env!r}; <hidden> "
-                "stands in its place"
+        """Return an answer without the key, with a warning if the key was in it."""
+        clean = keyless(answer, self._key())
+        if clean != answer and clean.finish != "unreadable":
+            self._servers.pending_warnings.append(
+                f"an answer of {self.model!r} repeats the key in {self.api_key_env!r}; it is "
+                "replaced by <hidden>"
             )
-        return kept
+        return clean
 
     def _hidden(self, text: str) -> str:
-        """Return the start of a server's text, in one line, without what looks like a key."""
-        return one_line(without_keys(text, self._environment()))
+        """Return the start of a server's text in one line, without anything like a key."""
+        return one_line(without_keys(text, self._key()))
 
-    def _environment(self) -> str:
+    def _key(self) -> str:
         return os.environ.get(self.api_key_env or "", "").strip()
 
-    def _clients(self, connections: int = 1) -> Clients:
-        """Return clients for each server, which take turns.
+    def _clients(self, n_connections: int = 1) -> Clients:
+        """Return the clients of each server.
 
-        A client looks at all of its connections at each call: few of them are faster.
+        A client looks at all of its connections for each call, so that several clients with few
+        connections are faster than one client with many.
         """
         try:
-            openai = importlib.import_module("openai")
+            import httpx2
+            import openai
         except ImportError:
             raise MissingExtraError("openai", "llm", "OpenAICompatible") from None
-        key = self._environment()
+        key = self._key()
         if self.api_key_env is not None and not key:
             raise ParameterError(
                 f"OpenAICompatible needs an API key in the environment variable "
@@ -617,32 +514,31 @@ class OpenAICompatible(ChatModel):
                 + advice("api_key_env, or give api_key_env=None", "--api-key-env, or give it as ''")
                 + " for a server without keys"
             )
-        http, certificates = bounded_client(openai)
+        if not key.isascii():
+            raise ParameterError(
+                f"the API key in the environment variable {self.api_key_env!r} must be ASCII text"
+            )
+        certificates = httpx2.create_ssl_context()  # loaded once, as this takes long
 
         def client(server: ServerState) -> Any:
             return openai.AsyncOpenAI(
                 api_key=key or "none",
                 base_url=server.url,
-                # an attempt has its time as a whole; whether a server is there is known sooner
-                timeout=openai.Timeout(None, connect=min(self.timeout, _CONNECT)),
-                max_retries=0,  # retried here, so that broken answers are, too
+                timeout=None,  # `_call` limits each attempt as a whole
+                max_retries=0,  # `_call` repeats attempts
                 default_headers={"Accept-Encoding": "identity"},
-                http_client=http(self.max_bytes, verify=certificates),
+                http_client=bounded_client(self.max_bytes, verify=certificates),
             )
 
-        count = -(-connections // _CONNECTIONS)
+        count = -(-n_connections // CONNECTIONS)
         return {one: [client(one) for _ in range(count)] for one in self._servers.states}
 
 
-def _timeout(connect: float) -> Any:
-    return importlib.import_module("openai").Timeout(None, connect=connect)
-
-
-async def _ends(stopped: asyncio.Event, seconds: float) -> bool:
-    """Wait, and return whether all was stopped meanwhile."""
+async def _is_set(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event for so many seconds, and return whether it is set."""
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stopped.wait(), seconds)
-    return stopped.is_set()
+        await asyncio.wait_for(event.wait(), seconds)
+    return event.is_set()
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -651,24 +547,15 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def _endpoint(endpoint: Any, max_completion_tokens: Any, reasoning_effort: Any) -> str:
     if endpoint not in ENDPOINTS:
         raise ParameterError(
-            f"OpenAICompatible: endpoint must be {' or '.join(map(repr, ENDPOINTS))}; found "
+            f"OpenAICompatible: endpoint must be {' or '.join(map(repr, ENDPOINTS))}, got "
             f"{endpoint!r}"
         )
     if endpoint == "completions" and (max_completion_tokens or reasoning_effort):
         raise ParameterError(
-            "OpenAICompatible: endpoint='completions' takes max_tokens, and neither "
+            "OpenAICompatible: endpoint='completions' supports max_tokens, and neither "
             "max_completion_tokens nor reasoning_effort"
         )
     return str(endpoint)
-
-
-def _number(name: str, value: Any, least: float) -> float:
-    try:
-        return checks.number(name, value, "OpenAICompatible", least)
-    except ParameterError:
-        raise ParameterError(
-            f"OpenAICompatible: {name} must be a number of at least {least}; found {value!r}"
-        ) from None
 
 
 def _limit(name: str, value: Any) -> int | None:
@@ -678,14 +565,14 @@ def _limit(name: str, value: Any) -> int | None:
 def _effort(effort: Any) -> str | None:
     if effort is not None and not (isinstance(effort, str) and effort.strip()):
         raise ParameterError(
-            "OpenAICompatible: reasoning_effort must be a word such as 'low', or None; found "
+            "OpenAICompatible: reasoning_effort must be a word such as 'low', or None, got "
             f"{effort!r}"
         )
     return effort
 
 
 def _body(body: Any) -> dict[str, Any] | None:
-    """Return more of a request's body, JSON values that are settings of an answer, or None."""
+    """Return the JSON values of `extra_body`, or `None` if it is empty."""
     try:
         if not isinstance(body, Mapping | None):
             raise TypeError

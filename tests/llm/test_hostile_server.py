@@ -16,7 +16,6 @@ import struct
 import threading
 import time
 import warnings
-import zlib
 
 import pytest
 
@@ -51,14 +50,8 @@ def error(text, status, *lines):
     return http({"error": {"message": text, "type": "t", "code": None}}, status, *lines)
 
 
-def packed(raw, encoding, how=gzip.compress):
-    return http(how(raw), 200, f"Content-Encoding: {encoding}")
-
-
-def bomb():
-    """Return 64 MiB of blanks, packed."""
-    packing = zlib.compressobj(9, wbits=31)
-    return b"".join(packing.compress(b" " * (1 << 20)) for _ in range(64)) + packing.flush()
+def packed(raw, encoding):
+    return http(raw, 200, f"Content-Encoding: {encoding}")
 
 
 def drip(raw, seconds=0.1):
@@ -74,6 +67,7 @@ MODES = {
     **{f"{s} to another host": (http(b"", s, "Location: http://127.0.0.2:9/v1"), END)
        for s in (300, 302, 307, 399)},
     "301 to nowhere": (http(b"", 301), END),
+    "302 to an invalid address": (http(b"", 302, "Location: http://[h"), END),
     "308 to a long address": (http(b"", 308, "Location: http://h/" + "x" * 20_000), END),
     # Statuses
     **{f"status {s}": (error("no", s), FAILURE) for s in (400, 402, 422, 429, 500, 999)},
@@ -113,14 +107,9 @@ MODES = {
     "a refusal": (http(chat(None, message={"refusal": "I can't."})), ANSWER),
     "a refusal that is a number": (http(chat("fine", message={"refusal": 3})), ANSWER),
     # Packing
-    **{name: (packed(FINE, name, how), ANSWER)
-       for name, how in (("gzip", gzip.compress), ("deflate", zlib.compress))},
-    "gzip that is cut": (packed(FINE, "gzip", lambda raw: gzip.compress(raw)[:-12]), FAILURE),
-    "gzip that is none": (packed(FINE, "gzip", bytes), FAILURE),
-    "br": (packed(FINE, "br"), FAILURE),
-    "a packing of many words": (packed(FINE, "x" * 5000), FAILURE),
-    "a bomb": (http(bomb(), 200, "Content-Encoding: gzip"), FAILURE),
-    "a bomb in an error": (http(bomb(), 500, "Content-Encoding: gzip"), FAILURE),
+    "truncated gzip": (packed(gzip.compress(FINE)[:-12], "gzip"), FAILURE),
+    "not gzip": (packed(FINE, "gzip"), FAILURE),
+    "an unknown encoding": (packed(gzip.compress(FINE), "x" * 5000), FAILURE),
     # Transport
     "closed at once": ([], FAILURE),
     "reset in the body": ([http(FINE)[:-30], 0.05, "reset"], FAILURE),
@@ -143,7 +132,7 @@ MODES = {
     "the key as the finish": (http(chat(finish=KEY)), ANSWER),
     "the key in what is no answer": (http({"choices": [{"message": {"content": [KEY]}}]}),
                                      UNREADABLE),
-    "the key in a packing": (packed(FINE, KEY), FAILURE),
+    "the key as the encoding": (packed(gzip.compress(FINE), KEY), FAILURE),
     "the key in a redirect": (http(b"", 302, f"Location: http://h/?k={KEY}"), END),
     **{f"the key in an error {s}": (error(f"bad {KEY} here", s), kind)
        for s, kind in ((400, FAILURE), (401, END), (404, END))},
@@ -214,7 +203,6 @@ def test_whatever_a_server_sends_ends_in_an_answer_or_one_line(server, mode, tmp
     place = "http://{}:{}/v1".format(*server.server_address)
     timeout = TIMEOUT if isinstance(sent, list) else 300.0  # the machine may be busy
     llm = OpenAICompatible("toy", place, timeout=timeout, retries=0, max_bytes=1 << 20)
-    llm._servers.states[0].heard = True
     path = tmp_path / "ledger.sqlite"
     call = [Chat((Message("user", mode),))]
     texts = []

@@ -1,4 +1,4 @@
-"""Several servers, what they let through, base models, and many calls at a time."""
+"""Several servers, Ctrl-C, base models, and many calls at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import itertools
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -29,7 +30,7 @@ from fairtk.llm import (
 )
 from fairtk.llm import server as server_module
 from fairtk.llm import servers as states
-from fairtk.llm.servers import Allowance, Servers, addresses, duration
+from fairtk.llm.servers import Servers, parse_base_url
 
 
 def chats(*texts):
@@ -70,7 +71,8 @@ def test_one_call_at_a_time_goes_to_the_servers_in_turn():
 
 
 def test_a_server_that_dies_half_way_is_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(states, "REST", 3000.0)
+    for name in ("FIRST_PAUSE", "MAX_PAUSE"):
+        monkeypatch.setattr(states, name, 3000.0)
     count = iter(range(10_000))
 
     def dying(prompt, _):
@@ -89,7 +91,7 @@ def test_a_server_that_dies_half_way_is_left_out(tmp_path, monkeypatch):
 
 
 def test_a_server_that_was_left_out_is_tried_again(monkeypatch):
-    monkeypatch.setattr(states, "REST", 0.01)
+    monkeypatch.setattr(states, "FIRST_PAUSE", 0.01)
 
     def ill(prompt, _):
         return {"drop": True} if len(other.requests) <= 3 else {"text": prompt, "sleep": 0.01}
@@ -126,19 +128,18 @@ def test_all_servers_have_to_be_dead_to_end_all():
         (error(307, Location="http://h/"), "redirects calls to http://h/"),
     ],
 )
-def test_one_server_that_refuses_all_is_left_out_with_a_warning(reply, reason, monkeypatch):
-    monkeypatch.setattr(states, "LONGEST_REST", 3000.0)
+def test_one_server_that_refuses_all_is_left_out_with_a_warning(reply, reason):
 
     def good(prompt, _):
         wait_until(lambda: llm._servers.states[1].refused)
         return prompt
 
     with two(good, lambda *_: reply) as (_, other, urls):
-        llm = client(urls)
+        llm = client(urls, concurrency=4)
         with pytest.warns(DataWarning, match=f"{other.url}.*the other servers go on") as told:
-            found = llm.complete(chats(*map(str, range(40))))
-        assert [one.text for one in found] == list(map(str, range(40)))
-        assert len(other.requests) == len(told) == 1
+            outcomes = llm.complete(chats(*map(str, range(40))))
+        assert [one.text for one in outcomes] == list(map(str, range(40)))
+        assert len(told) == 1 and len(other.requests) <= 4  # those that started together
     with (
         two(lambda *_: reply) as (_, _, urls),
         warnings.catch_warnings(),
@@ -155,9 +156,6 @@ def test_the_check_names_the_server_without_the_model():
             client(urls).check()
         other.models = ["toy", "more"]
         client(urls).check()
-        one.version, other.version = "0.9.1", "0.9.2"
-        with pytest.warns(DataWarning, match="0.*9.*1.*0.*9.*2"):
-            client(urls).check()
     with (
         serving(lambda prompt, _: prompt) as one,
         nobody() as gone,
@@ -181,137 +179,81 @@ def test_a_limit_has_its_other_name_only_where_that_is_asked_for():
 
 
 def test_addresses():
-    assert addresses(None) == ["https://api.openai.com/v1"]
-    assert addresses("http://a/v1, http://b/v1") == addresses(("http://a/v1", "http://b/v1"))
+    assert parse_base_url(None) == ["https://api.openai.com/v1"]
+    both = ["http://a/v1", "http://b/v1"]
+    assert parse_base_url("http://a/v1, http://b/v1") == parse_base_url(tuple(both)) == both
     many = client("http://a/v1,http://b/v1")
     assert many == client("http://a/v1") and many.url == "http://a/v1, http://b/v1"
     assert many.at_temperature(0.9)._servers is many._servers
     for wrong, message in (
-        (["http://a", "http://a/"], "has the address http://a/ twice"),
-        (["http://a", 3], "must be a text, the address of a server, or a list.*3"),
-        (3, "must be a text"),
+        (["http://a", "http://a/"], "duplicate address http://a/"),
+        (["http://a", 3], "base_url must be.*3"),
+        (3, "base_url must be.*3"),
         ("http://a,", "begins with http"),
     ):
         with pytest.raises(ParameterError, match=message):
             client(wrong)
 
 
-# Rate limits ------------------------------------------------------------------------------------
+# Retry-After -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1s", 1.0),
-        ("6m0s", 360.0),
-        ("1h2m3.5s", 3723.5),
-        ("20ms", 0.02),
-        ("2000000010", 10.0),  # since 1970, at 2,000,000,000
-        ("-3", 0.0),
-        ("", None),
-        ("1.2.3s", None),
-        ("1s and more", None),
-        ("nan", None),
-    ],
-)
-def test_durations(text, seconds):
-    assert duration(text, now=2e9) == (None if seconds is None else pytest.approx(seconds))
-
-
-def test_an_allowance_counts_what_was_sent_after_the_call_that_tells_of_it():
-    limit = Allowance()
-    calls = [limit.send(1) for _ in range(5)]
-    assert limit.wait(1, 0.0) == 0.0  # nobody has said anything
-    limit.told(calls[1], 6, 8, 10.0, now=0.0)  # after the second 6 were left: 3 were sent since
-    assert [limit.wait(n, 4.0) for n in (1, 3, 4)] == [0.0, 0.0, 6.0]
-    limit.told(calls[0], 7, 8, 9.0, now=1.0)  # is older, though it came later
-    assert limit.wait(4, 4.0) == 6.0
-    limit.told(calls[4], 0, 8, 10.0, now=2.0)
-    assert limit.wait(1, 4.0) == 8.0
-    # then 8 are there again, for as long
-    assert limit.wait(8, 12.0) == 0.0 and limit.wait(9, 12.0) == 10.0
-
-
-def test_a_call_larger_than_the_limit_goes_when_all_is_there_again():
-    limit = Allowance()
-    limit.told(limit.send(5), 0, 8, 10.0, now=0.0)
-    assert limit.wait(20, 1.0) == 9.0 and limit.wait(20, 10.0) == 0.0
-
-
-def test_a_limit_that_is_not_told_is_found_out():
-    limit = Allowance()
-    limit.told(limit.send(1), 0, None, 10.0, now=0.0)
-    assert limit.wait(1, 4.0) == 6.0
-    assert limit.wait(1, 10.0) == 0.0 and limit.wait(2, 10.0) == 10.0  # one call asks for the rest
-    limit.told(limit.send(1), 50, None, 10.0, now=11.0)
-    assert limit.wait(50, 12.0) == 0.0 and limit.wait(51, 12.0) == 9.0
-
-
-def test_no_more_calls_than_the_headers_say_are_left():
-    times, lock = [], threading.Lock()
-
-    def rule(prompt, _):
-        with lock:
-            left = 9 - len(times) % 10
-            times.append(time.monotonic())
-        headers = {
-            "x-ratelimit-limit-requests": "10",
-            "x-ratelimit-remaining-requests": str(left),
-            "x-ratelimit-reset-requests": "300ms",
-        }
-        return {"text": prompt, "headers": headers}
-
-    with serving(rule) as server:
-        found = client(server.url, concurrency=32).complete(chats(*map(str, range(35))))
-    assert all(isinstance(one, Completion) for one in found)
-    assert len(server.requests) == 35
-    # ten in 300 ms, from the first answer on; however late a call arrives, it was not sent before
-    assert all(moment - times[0] >= 0.29 * (n // 10) for n, moment in enumerate(times))
-
-
-def test_tokens_that_are_left_count_too():
-    headers = {"x-ratelimit-remaining-tokens": "30", "x-ratelimit-reset-tokens": "300ms"}
+def test_the_other_server_takes_the_calls_until_retry_after_is_over():
     times = []
 
     def rule(prompt, _):
         times.append(time.monotonic())
-        return {"text": prompt, "headers": headers}
-
-    with serving(rule) as server:
-        client(server.url, max_tokens=100).complete(chats("a", "b", "c"))
-    # one in 300 ms, as above
-    assert all(moment - times[0] >= 0.29 * n for n, moment in enumerate(times))
-
-
-def test_a_wait_that_one_call_is_asked_for_is_met_by_all():
-    times = []
-
-    def rule(prompt, _):
-        times.append(time.monotonic())
-        busy = len(times) == 4
-        return error(429, "busy", **{"retry-after-ms": "400"}) if busy else prompt
-
-    with serving(rule) as server:
-        found = client(server.url, concurrency=1).complete(chats(*"abcdefgh"))
-    assert [one.text for one in found] == list("abcdefgh")
-    assert times[4] - times[3] >= 0.4
+        return error(429, "busy", **{"Retry-After": "60"}) if len(times) == 4 else prompt
 
     with two(rule) as (one, other, urls):
-        times.clear()
+        begin = time.monotonic()
         client(urls, concurrency=1).complete(chats(*"abcdefgh"))
-        # the other one takes what the first would have to wait for
+        # "d" went to the second server first
         assert one.counts["d"] == other.counts["d"] == 1
         assert len(one.requests) + len(other.requests) == 9
+        assert [prompt for prompt, _, _ in other.requests] == ["b", "d"]
+        assert time.monotonic() - begin < 60
 
 
-def test_one_server_is_taken_while_the_other_is_closed():
-    both = Servers(["http://a", "http://b"])
-    first, second = both.states
-    assert both.next(1) is first
-    first.close(100)
-    assert [both.next(1) for _ in range(2)] == [second, second]
-    second.close(115)
-    assert both.next(1) is first and 1 < first.wait(1) <= 100
+def test_the_next_server():
+    servers = Servers(["http://a", "http://b"])
+    one, other = servers.states
+    assert servers.next(()) is one and servers.next({one}) is other
+    one.record_failure(retry_after=100)
+    assert servers.next(()) is other and servers.next({other}) is one
+    other.record_failure(retry_after=115)
+    assert servers.next(()) is one and 1 < one.seconds_closed <= 100
+    assert servers.next({one}) is other
+    one.record_failure(retry_after=200)
+    assert one.is_out and servers.next({other}) is other
+    servers.reset()
+    assert not one.is_out and one.seconds_closed == 0
+
+    other.refused = True
+    assert servers.next({one}) is one
+    servers.reset()
+    one.record_failure()
+    assert not one.is_healthy and servers.next({other}) is other
+    one.record_failure()
+    assert one.pause == states.FIRST_PAUSE  # both failed together
+    for _ in range(10):
+        one.paused_until = 0.0
+        assert one.is_healthy
+        one.record_failure()
+    assert one.pause == states.MAX_PAUSE
+    one.paused_until, one.n_running = 0.0, 1
+    assert not one.is_healthy  # one call at a time tries it
+    servers.record_answer(one)
+    assert one.is_healthy
+    copy = pickle.loads(pickle.dumps(servers))
+    assert [state.n_running for state in copy.states] == [0, 0]
+
+
+def test_a_call_goes_on_at_the_next_server():
+    with two(lambda *_: error(500), lambda prompt, _: prompt) as (one, other, urls):
+        outcomes = client(urls, retries=0, concurrency=1).complete(chats(*"ab"))
+    assert [outcome.text for outcome in outcomes] == ["a", "b"]
+    assert one.counts == {"a": 1} and other.counts == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize("other", [error(429, **{"Retry-After": "200"}), error(500), error(401)])
@@ -338,7 +280,7 @@ def ctrl_c(monkeypatch):
         raise KeyboardInterrupt
 
     lines, first = inspect.getsourcelines(OpenAICompatible.arrivals)
-    [waiting] = [n for n, line in enumerate(lines, first) if "arrived.get(timeout=" in line]
+    [waiting] = [n for n, line in enumerate(lines, first) if "done.get(timeout=" in line]
 
     def press():
         def waits():
@@ -365,7 +307,7 @@ def test_what_is_under_way_at_ctrl_c_is_kept(tmp_path, ctrl_c, monkeypatch):
     def rule(prompt, count):
         if int(prompt) >= 5 and count == 1:
             if prompt == "5":  # four are under way
-                wait_until(lambda: server.running == 4)
+                wait_until(lambda: "8" in server.counts)
                 press()
             noticed.wait(300)
         return prompt
@@ -387,7 +329,7 @@ def test_ctrl_c_does_not_wait_for_long(ctrl_c, monkeypatch):
 
     def rule(prompt, count):
         if prompt != "0":
-            wait_until(lambda: server.running == 2)
+            wait_until(lambda: "2" in server.counts)
             if prompt == "1":
                 press()
             over.wait(300)
@@ -432,36 +374,12 @@ def test_base_models_go_on_with_a_text(tmp_path):
         assert len(server.requests) == 1
 
 
-# In the ledger ----------------------------------------------------------------------------------
-
-
-def test_the_ledger_has_the_servers_with_version_and_models(tmp_path, monkeypatch):
-    moments = map("2000-01-01T00:00:{:02}".format, range(60))
-    monkeypatch.setattr(states, "now", lambda: next(moments))
-    with two(lambda prompt, _: prompt) as (one, other, urls):
-        one.models, one.version, other.models = ["toy", "b"], "0.9.1", ["toy"]
-        with Ledger(tmp_path / "l") as ledger:
-            assert ledger.servers == []
-            ledger.wrap(client(urls, concurrency=1)).complete(chats(*"abcd"))
-            rows = ledger.servers
-        assert [(r["url"], r["version"], r["models"]) for r in rows] == [
-            (one.url, "0.9.1", ["b", "toy"]),
-            (other.url, "", ["toy"]),
-        ] and all(row["seen"] for row in rows)
-        one.version = "0.9.2"
-        with Ledger(tmp_path / "l") as ledger:
-            ledger.wrap(client(one.url)).complete(chats("e"))
-            assert [r["version"] for r in ledger.servers] == ["0.9.1", "", "0.9.2"]
-    with Ledger(tmp_path / "l", offline=True) as ledger:
-        assert len(ledger.servers) == 3
-
-
 def test_512_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path):
     together = threading.Barrier(512, timeout=600)
     count = iter(range(10_000))
 
     def rule(prompt, _):
-        if 1 <= next(count) <= 512:  # after the first, which is alone
+        if next(count) < 512:
             together.wait()
         return prompt
 
