@@ -278,7 +278,7 @@ class LedgerModel(ChatModel):
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
         """Return how many calls are to be paid for, their tokens and price, without any call."""
         calls = dict(zip(self._keys(chats), chats, strict=True))
-        answers = self._recorded(calls)
+        answers = self.ledger.recorded(calls)
         missing = [chat for key, chat in calls.items() if key not in answers]
         return estimate(self.llm, missing, len(answers), self.ledger.prices)
 
@@ -296,7 +296,7 @@ class LedgerModel(ChatModel):
         for position, key in enumerate(self._keys(chats)):
             positions.setdefault(key, []).append(position)
         calls = {key: chats[same[0]] for key, same in positions.items()}
-        answers = self._recorded(calls)
+        answers = self.ledger.recorded(calls)
         waited = 0.0
         while True:
             for key, answer in answers.items():
@@ -316,21 +316,8 @@ class LedgerModel(ChatModel):
                 waited += self._wait(waited, blocked)
             answers = self.ledger.recorded(calls)
 
-    def _keys(
-        self, chats: Iterable[Chat], parameters: Mapping[str, Any] | None = None
-    ) -> list[str]:
-        parameters = self.parameters() if parameters is None else parameters
-        return call_keys(self.name, parameters, chats, self.llm.reads_facts)
-
-    def _recorded(self, calls: Mapping[str, Chat]) -> dict[str, Completion]:
-        """Return stored answers by key, including those under the other name of the same limit."""
-        answers = self.ledger.recorded(calls)
-        renamed = _with_renamed_limit(self.parameters())
-        if renamed is not None and len(answers) < len(calls):
-            missing = {key: chat for key, chat in calls.items() if key not in answers}
-            keys = dict(zip(self._keys(missing.values(), renamed), missing, strict=True))
-            answers |= {keys[key]: answer for key, answer in self.ledger.recorded(keys).items()}
-        return answers
+    def _keys(self, chats: Iterable[Chat]) -> list[str]:
+        return call_keys(self.name, self.parameters(), chats, self.llm.reads_facts)
 
     def _defer_or_refuse(self, calls: Mapping[str, Chat]) -> None:
         """Raise if these calls are to be written to a batch folder, or must not be made."""
@@ -417,16 +404,3 @@ class LedgerModel(ChatModel):
                 file=sys.stderr,
             )
         return seconds
-
-
-def _with_renamed_limit(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the parameters with the limit under its other name, or `None` without a limit.
-
-    Where a server refuses `max_tokens`, a warning says that `max_completion_tokens` is sent. A user
-    who then renames the setting does not pay for the recorded answers again.
-    """
-    names = ("max_tokens", "max_completion_tokens")
-    for name, other in (names, names[::-1]):
-        if name in parameters:
-            return {other if key == name else key: value for key, value in parameters.items()}
-    return None

@@ -168,12 +168,14 @@ class OpenAICompatible(ChatModel):
         return ", ".join(self.urls)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the settings that decide an answer: temperature, limits, seed and the others."""
+        """Return the settings that decide an answer: temperature, limit, seed and the others."""
         parameters: dict[str, Any] = {"temperature": self.temperature, "seed": self.seed}
-        limit = "max_completion_tokens" if self.max_completion_tokens else "max_tokens"
-        for name in (limit, "reasoning_effort", "extra_body"):
-            if getattr(self, name) is not None:
-                parameters[name] = getattr(self, name)
+        # one name for the limit, so that answers are found under both
+        limit = self.max_completion_tokens or self.max_tokens
+        optional = {"max_tokens": limit, "reasoning_effort": self.reasoning_effort}
+        for name, value in {**optional, "extra_body": self.extra_body}.items():
+            if value is not None:
+                parameters[name] = value
         if self.endpoint != "chat":  # the keys of chats do not contain it
             parameters["endpoint"] = self.endpoint
         return parameters
@@ -213,7 +215,7 @@ class OpenAICompatible(ChatModel):
         """Return the parameters to send, under the names that the server supports."""
         sent = {name: value for name, value in self.parameters().items() if value is not None}
         sent.pop("endpoint", None)
-        if renamed and "max_tokens" in sent:
+        if (renamed or self.max_completion_tokens) and "max_tokens" in sent:
             sent["max_completion_tokens"] = sent.pop("max_tokens")
         return sent
 
