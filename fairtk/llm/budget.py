@@ -217,7 +217,9 @@ class Budget:
         if self.max_calls is not None and self._calls + running + 1 > self.max_calls:
             return f"max_calls={self.max_calls} is reached ({self._calls} calls are paid{by})"
         if self.max_cost is not None and not self._price + reserved + price <= self.max_cost:
-            guesses = "; the server reports no token counts, so each call counts as long as possible"
+            guesses = (
+                "; the server reports no token counts, so each call counts as long as possible"
+            )
             return (
                 f"max_cost={self.max_cost:g} could be exceeded ({self._price:.6g} is paid{by}, and "
                 f"the next call may cost {price:.2g}{guesses * self._has_guesses})"
