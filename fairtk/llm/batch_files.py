@@ -119,12 +119,11 @@ class PromptWriter:
     def __init__(self, folder: Path, rate: float, command: str) -> None:
         self.folder, self.rate = folder, rate
         self.ledger: Ledger | None = None  # opened here: all its claims are those of this round
-        self.manifest: dict[str, Any] = {
-            **{"format": _FORMAT, "batch": secrets.token_hex(8), "command": ""},
-            **{"models": [], "files": []},
-        }
         if (folder / MANIFEST).exists():
             self.manifest = read_manifest(folder)
+        else:
+            identity = {"format": _FORMAT, "batch": secrets.token_hex(8)}
+            self.manifest = {**identity, "command": "", "models": [], "files": []}
         self.manifest["command"] = command or self.manifest["command"]
         self.round = 1 + max((file["round"] for file in self.manifest["files"]), default=0)
         self.files: list[_File] = []
@@ -207,11 +206,9 @@ class PromptWriter:
             if not self.manifest["files"]:  # a later call finds the claims by the batch's id
                 self._save(self.manifest)
             self._hand_over()
+            facts = {"round": self.round, "rate": self.rate}
             files = [
-                {
-                    **{"name": file.name, "round": self.round, "model": file.model},
-                    **{"rate": self.rate, "lines": file.lines},
-                }
+                {"name": file.name, "model": file.model, "lines": file.lines, **facts}
                 for file in self.files
             ]
             self._save({**self.manifest, "files": self.manifest["files"] + files})
@@ -281,8 +278,8 @@ def ledger_of(folder: Place) -> Path:
     return Path(read_manifest(Path(folder))["ledger"])
 
 
-def owner_of(manifest: Mapping[str, Any], round_number: int) -> str:
-    """Return the owner of the claims of a round."""
+def owner_of(manifest: Mapping[str, Any], round_number: int | str = "%") -> str:
+    """Return the owner of a round's claims; by default a pattern for the owners of all rounds."""
     return f"{manifest['batch']}-{round_number}"
 
 
@@ -299,7 +296,7 @@ def recover(ledger: Ledger, folder: Path, manifest: Mapping[str, Any]) -> None:
         else:
             part.unlink()
     rounds = {owner_of(manifest, file["round"]) for file in manifest["files"]}
-    pattern = owner_of(manifest, "%")
+    pattern = owner_of(manifest)
 
     def write(database: sqlite3.Connection) -> None:
         owners = database.execute("SELECT owner FROM owners WHERE owner LIKE ?", (pattern,))

@@ -158,7 +158,7 @@ class Batches:
             for path in paths:
                 reader.read(path)
             query = "SELECT total(claims) FROM owners WHERE owner LIKE ?"
-            [[out]] = self.ledger.store.file.read(query, (owner_of(manifest, "%"),))
+            [[out]] = self.ledger.store.file.read(query, (owner_of(manifest),))
             reader.reading.out = int(out)
         return reader.reading
 
@@ -207,7 +207,7 @@ class Batches:
 
         with locked(place):
             exists = (place / MANIFEST).exists()
-            pattern = owner_of(read_manifest(place), "%") if exists else ""
+            pattern = owner_of(read_manifest(place)) if exists else ""
             return self.ledger.store.file.write(write)
 
     @contextmanager
