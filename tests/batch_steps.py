@@ -64,7 +64,7 @@ def watched(point):
 
     around(Database, "write")
     around(os, "replace")
-    around(batch_files._File, "add")
+    around(batch_files.PromptWriter, "_write")
     return passed
 
 

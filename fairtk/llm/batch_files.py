@@ -13,10 +13,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fairtk.errors import FormatError, InputError, ParameterError
+from fairtk.errors import FormatError, InputError
 from fairtk.io import atomic_text, locked, put_in_place, read_json
 from fairtk.llm.batch_lines import custom_id, prompt_line
-from fairtk.llm.budget import most_completion_tokens, prompt_tokens
+from fairtk.llm.budget import Prices, most_completion_tokens, prompt_tokens
 from fairtk.llm.chat import Chat, DeferredError
 from fairtk.llm.claims import delete_owner
 from fairtk.llm.ledger import Ledger, LedgerModel, collecting
@@ -29,14 +29,14 @@ RATE = 0.5
 """The price of a call in a batch as a share of its usual price: OpenAI's discount."""
 
 MANIFEST = "manifest.json"
-"""The file of a batch folder that lists its models and files."""
+"""The file of a batch folder that lists its files."""
 
 _FORMAT = 2
 
 Place = str | PathLike[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Written:
     """The result of `Batches.write`.
 
@@ -51,14 +51,14 @@ class Written:
         results: the results of the work; `None` if it needs answers first.
     """
 
-    round: int
-    prompts: int
-    files: tuple[Path, ...]
-    elsewhere: int
-    left_out: int
-    price: float
-    reason: str
-    results: Any
+    round: int = 0
+    prompts: int = 0
+    files: tuple[Path, ...] = ()
+    elsewhere: int = 0
+    left_out: int = 0
+    price: float = 0.0
+    reason: str = ""
+    results: Any = None
 
 
 def write_prompts(
@@ -82,153 +82,114 @@ def write_prompts(
     with locked(place):
         writer = PromptWriter(place, rate, command)
         token = collecting.set(writer)
-        results = None
         try:
             if ledger is not None:
                 writer.open(ledger)
             try:
-                results = work()
+                writer.written.results = work()
             except DeferredError as error:
-                writer.reason = writer.reason or str(error)
-            return writer.finish(results)
+                writer.written.reason = writer.written.reason or str(error)
+            if writer.files:
+                writer.finish()
         finally:
             collecting.reset(token)
             writer.close()
-
-
-class _File:
-    """A file of prompts to one model; it gets its name when the manifest lists it."""
-
-    def __init__(self, folder: Path, name: str, model: int) -> None:
-        self.name, self.model = name, model
-        self.lines = self.size = 0
-        self.stream: BinaryIO = _part(folder, name).open("wb")
-
-    def add(self, line: bytes) -> None:
-        self.stream.write(line)
-        self.lines, self.size = self.lines + 1, self.size + len(line)
-
-    def flush(self) -> None:
-        self.stream.flush()
-        os.fsync(self.stream.fileno())
+    return writer.written
 
 
 class PromptWriter:
-    """Takes calls instead of models: claims them in the ledger, and writes their lines."""
+    """Takes calls instead of models: claims them in the ledger, and writes their prompts."""
 
     def __init__(self, folder: Path, rate: float, command: str) -> None:
         self.folder, self.rate = folder, rate
-        self.ledger: Ledger | None = None  # opened here: all its claims are those of this round
         if (folder / MANIFEST).exists():
             self.manifest = read_manifest(folder)
         else:
             identity = {"format": _FORMAT, "batch": secrets.token_hex(8)}
-            self.manifest = {**identity, "command": "", "models": [], "files": []}
+            self.manifest = {**identity, "command": "", "files": []}
         self.manifest["command"] = command or self.manifest["command"]
         self.round = 1 + max((file["round"] for file in self.manifest["files"]), default=0)
-        self.files: list[_File] = []
-        self.current: dict[int, _File] = {}  # by model
+        self.ledger: Ledger | None = None  # opened here: all its claims are those of this round
+        self.files: list[dict[str, Any]] = []  # as they will be in the manifest
+        self.streams: list[BinaryIO] = []  # of these files
+        self.current: dict[str, int] = {}  # index of the last file by the digest of its model
         self.keys: set[str] = set()
-        self.elsewhere = self.left_out = 0
-        self.price = 0.0
-        self.reason = ""
+        self.written = Written()
 
     def open(self, path: Path) -> Ledger:
         """Open the ledger, unless it is open."""
-        if self.ledger is not None:
-            if path != self.ledger.path:
-                raise ParameterError(
-                    f"a batch belongs to one ledger, expected {self.ledger.path}, got a model "
-                    f"behind {path}"
-                )
-            return self.ledger
         expected = self.manifest.setdefault("ledger", str(path))
         if expected != str(path):
             raise InputError(
                 f"{self.folder}: the prompts in this folder belong to the ledger {expected}, not "
                 f"to {path}: use another folder"
             )
-        self.ledger = Ledger(path)
-        recover(self.ledger, self.folder, self.manifest)
+        if self.ledger is None:
+            self.ledger = Ledger(path)
+            recover(self.ledger, self.folder, self.manifest)
         return self.ledger
 
     def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
         """Claim calls, and write the prompts of those that could be claimed."""
-        own, limits, model = self.open(llm.ledger.path), llm.ledger, llm.llm
+        ledger, limits, model = self.open(llm.ledger.path), llm.ledger, llm.llm
         assert isinstance(model, OpenAICompatible)  # only its requests are `writable`
         most = {key: self.rate * limits.most(model, chat) for key, chat in calls.items()}
         budget = limits.budget if limits.budget.limited else None
-        claims = own.claims.claim(most, limits.since, budget)
-        number, tokens = self._model(model, limits), most_completion_tokens(model)
+        claims = ledger.claims.claim(most, limits.since, budget)
+        digest, tokens, written = model.digest(), most_completion_tokens(model), self.written
         for (key, chat), claim in zip(calls.items(), claims, strict=False):
             if claim.state == "mine":
                 line = prompt_line(custom_id(key, self.round), model.path, model.body(chat))
-                self._file(number, len(line)).add(line)
+                self._write(digest, model, limits.prices, line)
                 self.keys.add(key)
-                self.price += self.rate * limits.prices.of(model, prompt_tokens(chat), tokens)
+                written.price += self.rate * limits.prices.of(model, prompt_tokens(chat), tokens)
             elif claim.state in ("claimed", "batched"):
-                self.elsewhere += key not in self.keys
-        if claims[-1].state == "refused":
-            self.left_out += len(calls) - len(claims) + 1
-            self.reason = claims[-1].reason
+                written.elsewhere += key not in self.keys
+            elif claim.state == "refused":
+                written.left_out += len(calls) - len(claims) + 1
+                written.reason = claim.reason
 
-    def _model(self, llm: OpenAICompatible, ledger: Ledger) -> int:
-        """Return the number of a model in the manifest."""
-        pair = [ledger.prices.of_name(llm.name, *tokens) for tokens in ((1e6, 0), (0, 1e6))]
-        entry = {
-            "name": llm.name,
-            "parameters": llm.parameters(),
-            "url": llm.path,
-            "prices": None if any(map(math.isnan, pair)) else pair,
-        }
-        models: list[Any] = self.manifest["models"]
-        if entry not in models:
-            models.append(entry)
-        return models.index(entry)
+    def _write(self, digest: str, llm: OpenAICompatible, prices: Prices, line: bytes) -> None:
+        """Write a line to the last file of a model, or to a new one if that is full."""
+        index = self.current.get(digest)
+        if (
+            index is None
+            or self.files[index]["lines"] == MOST_LINES
+            or self.files[index]["bytes"] + len(line) > MOST_BYTES
+        ):
+            index = self.current[digest] = len(self.files)
+            name = f"batch-{len(self.manifest['files']) + index + 1:04d}.jsonl"
+            pair = [prices.of_name(llm.name, *counts) for counts in ((1e6, 0), (0, 1e6))]
+            self.streams.append(_part(self.folder, name).open("wb"))
+            self.files.append(
+                {
+                    "name": name,
+                    "round": self.round,
+                    "model": llm.name,
+                    "parameters": llm.parameters(),
+                    "prices": None if any(map(math.isnan, pair)) else pair,
+                    "rate": self.rate,
+                    "lines": 0,
+                    "bytes": 0,
+                }
+            )
+        self.streams[index].write(line)
+        self.files[index]["lines"] += 1
+        self.files[index]["bytes"] += len(line)
 
-    def _file(self, model: int, size: int) -> _File:
-        """Return the file for the next line, which has so many bytes."""
-        file = self.current.get(model)
-        if file is None or file.lines == MOST_LINES or file.size + size > MOST_BYTES:
-            count = len(self.manifest["files"]) + len(self.files)
-            file = _File(self.folder, f"batch-{count + 1:04d}.jsonl", model)
-            self.current[model] = file
-            self.files.append(file)
-        return file
-
-    def finish(self, results: Any) -> Written:
-        """Hand the claims over to the folder, and list the files in the manifest, which makes both
-        count.
+    def finish(self) -> None:
+        """Make the folder the owner of the claims, and list the files in the manifest, which makes
+        both count.
         """
-        if self.files:
-            for file in self.files:
-                file.flush()
-            if not self.manifest["files"]:  # a later call finds the claims by the batch's id
-                self._save(self.manifest)
-            self._hand_over()
-            facts = {"round": self.round, "rate": self.rate}
-            files = [
-                {"name": file.name, "model": file.model, "lines": file.lines, **facts}
-                for file in self.files
-            ]
-            self._save({**self.manifest, "files": self.manifest["files"] + files})
-        return Written(
-            self.round if self.files else 0,
-            len(self.keys),
-            tuple(self.folder / file.name for file in self.files),
-            self.elsewhere,
-            self.left_out,
-            self.price,
-            self.reason,
-            results,
-        )
-
-    def _hand_over(self) -> None:
-        """Make the folder the owner of the claims."""
         assert self.ledger is not None
+        for stream in self.streams:
+            stream.flush()
+            os.fsync(stream.fileno())
+        if not self.manifest["files"]:  # a later call finds the claims by the id of the batch
+            self._save(self.manifest)
         process, owner = self.ledger.claims.owner, owner_of(self.manifest, self.round)
 
-        def write(database: sqlite3.Connection) -> None:
+        def hand_over(database: sqlite3.Connection) -> None:
             database.execute("UPDATE claims SET owner = ? WHERE owner = ?", (owner, process))
             database.execute(
                 "INSERT INTO owners SELECT ?, ?, NULL, count(*), total(price) FROM claims "
@@ -236,7 +197,10 @@ class PromptWriter:
                 (owner, str(self.folder), owner),
             )
 
-        self.ledger.store.file.write(write)
+        self.ledger.store.file.write(hand_over)
+        self._save({**self.manifest, "files": self.manifest["files"] + self.files})
+        self.written.round, self.written.prompts = self.round, len(self.keys)
+        self.written.files = tuple(self.folder / file["name"] for file in self.files)
 
     def _save(self, manifest: dict[str, Any]) -> None:
         with atomic_text(self.folder / MANIFEST) as stream:
@@ -244,9 +208,9 @@ class PromptWriter:
         self.manifest = manifest
 
     def close(self) -> None:
-        """Name the files that are in the manifest, and remove all else with its claims."""
-        for file in self.files:
-            file.stream.close()
+        """Name the files that are in the manifest, and remove the others and their claims."""
+        for stream in self.streams:
+            stream.close()
         if self.ledger is not None:
             recover(self.ledger, self.folder, self.manifest)
             self.ledger.close()

@@ -25,7 +25,7 @@ def byte_lines(path: Path) -> Iterator[bytes]:
 def _json_object(line: bytes) -> dict[str, Any]:
     """Return the JSON object of a line, an empty one if the line has none."""
     try:
-        value = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode())
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -49,11 +49,8 @@ def key_of(line_id: str) -> str:
 
 def prompt_line(line_id: str, url: str, body: Mapping[str, Any]) -> bytes:
     """Return the line of a prompt."""
-    line = {"custom_id": line_id, "method": "POST", "url": url, "body": dict(body)}
-    try:
-        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(line).encode() + b"\n"
+    line = {"custom_id": line_id, "method": "POST", "url": url, "body": body}
+    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
 
 
 def line_ids(path: Path) -> Iterator[tuple[str, int]]:
@@ -65,16 +62,16 @@ def line_ids(path: Path) -> Iterator[tuple[str, int]]:
         start += len(line)
 
 
-def prompt_at(path: Path, start: int, key: str, model: Mapping[str, Any]) -> Chat | None:
+def prompt_at(folder: Path, file: Mapping[str, Any], start: int, key: str) -> Chat | None:
     """Return the prompt in a line, `None` if it is not the one that was written.
 
     Args:
-        path: the file.
+        folder: the batch folder.
+        file: the file's entry in the manifest.
         start: the offset of the line.
         key: the key that the prompt had when it was written.
-        model: the model's entry in the manifest.
     """
-    with path.open("rb") as stream:
+    with (folder / file["name"]).open("rb") as stream:
         stream.seek(start)
         body = _json_object(stream.readline()).get("body", {})
     joined = [{"role": "user", "content": body.get("prompt")}]  # of /v1/completions
@@ -83,7 +80,7 @@ def prompt_at(path: Path, start: int, key: str, model: Mapping[str, Any]) -> Cha
     # the key is that of the messages before they were joined or escaped
     if "messages" not in body or _ESCAPE.search(chat.text):
         return chat
-    return chat if [key] == call_keys(model["name"], model["parameters"], [chat]) else None
+    return chat if [key] == call_keys(file["model"], file["parameters"], [chat]) else None
 
 
 # Answers ----------------------------------------------------------------------------------------
@@ -92,8 +89,7 @@ def prompt_at(path: Path, start: int, key: str, model: Mapping[str, Any]) -> Cha
 class AnswerLine(NamedTuple):
     """A line of a file of answers."""
 
-    path: Path
-    number: int
+    place: str  # file, line number and id, for messages
     line_id: str
     answer: Completion | None
     model: str
@@ -105,22 +101,20 @@ def answer_lines(path: Path) -> Iterator[AnswerLine]:
     """Yield the lines of a file of answers, without blank ones."""
     for number, line in enumerate(byte_lines(path), 1):
         if line.strip():
-            yield _answer_line(path, number, line)
+            yield _answer_line(f"{path}:{number}", line)
 
 
-def _answer_line(path: Path, number: int, line: bytes) -> AnswerLine:
+def _answer_line(place: str, line: bytes) -> AnswerLine:
     def problem(kind: str, reason: str) -> AnswerLine:
-        return AnswerLine(path, number, line_id, None, "", kind, reason)
+        return AnswerLine(place, line_id, None, "", kind, reason)
 
-    line_id = ""
     record = _json_object(line)
-    if not record:
-        if not line.endswith(b"\n"):
-            return problem("cut", "the last line is incomplete")
-        return problem("broken", "expected a JSON object in UTF-8")
-    if not isinstance(record.get("custom_id"), str):
-        return problem("broken", "custom_id is missing")
-    line_id = record["custom_id"]
+    line_id = record.get("custom_id", "")
+    if not record and not line.endswith(b"\n"):
+        return problem("cut", "the last line is incomplete")
+    if not isinstance(line_id, str) or not line_id:
+        return problem("broken", "expected a JSON object with a custom_id")
+    place += f": {line_id}"
     if "body" in record and "method" in record:
         return problem("broken", "expected an answer, got a prompt")
     response, error = record.get("response"), record.get("error")
@@ -135,7 +129,7 @@ def _answer_line(path: Path, number: int, line: bytes) -> AnswerLine:
         if broken.answer is None:
             return problem("error", str(broken))
         answer = broken.answer
-    return AnswerLine(path, number, line_id, answer, str(body.get("model") or ""), "", "")
+    return AnswerLine(place, line_id, answer, str(body.get("model") or ""), "", "")
 
 
 def _error_message(error: Any) -> str:

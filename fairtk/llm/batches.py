@@ -8,13 +8,14 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import ParameterError
 from fairtk.io import locked
 from fairtk.llm.batch_files import (
     MANIFEST,
@@ -61,7 +62,7 @@ class Reading:
             a second answer in these files; ``error``: the prompt failed, and may be written again;
             ``unknown``: the id of no prompt of this batch; ``other model``: the answer of another
             model; ``edited``: the prompt was changed after it was written; ``broken``: no answer;
-            ``cut``: the last line is incomplete; ``empty``: files of 0 bytes.
+            ``cut``: the last line is incomplete; ``empty``: files without a line.
         problems: messages by kind, each with its file and line, up to 1,000 of a kind.
         price: the price of the answers, at batch rates; NaN if unknown.
         out: prompts of the batch that have no answer yet.
@@ -74,17 +75,12 @@ class Reading:
     out: int = 0
     foreign: list[Path] = field(default_factory=list)
 
-    def add(self, kind: str, line: AnswerLine, reason: str = "") -> None:
-        """Count a line, and name it if there is a reason."""
-        line_id = f"{line.line_id}: " if line.line_id else ""
-        self.add_problem(kind, f"{line.path}:{line.number}: ", reason and line_id + reason)
-
-    def add_problem(self, kind: str, place: str, reason: str) -> None:
+    def add(self, kind: str, place: str, reason: str = "") -> None:
         """Count a line or a file, and name it if there is a reason."""
         self.counts[kind] += 1
         messages = self.problems.setdefault(kind, []) if reason else []
         if reason and len(messages) < _NAMED:
-            messages.append(place + one_line(reason, 300))
+            messages.append(one_line(f"{place}: {reason}", 300))
 
 
 class Batches:
@@ -130,8 +126,7 @@ class Batches:
                 status`.
 
         Raises:
-            ParameterError: a model is behind another ledger.
-            InputError: the folder has prompts of another ledger.
+            InputError: the folder has prompts of another ledger, or a model is behind another one.
         """
         return write_prompts(work, folder, self.ledger.path, self.rate, command)
 
@@ -147,16 +142,12 @@ class Batches:
                 of them such as ``gpt-4o-2024-08-06`` of ``gpt-4o``, need not be given.
 
         Raises:
-            InputError: the folder has no batch, or a file does not exist.
+            InputError: the folder has no batch, or a file cannot be read.
         """
-        paths = [Path(file) for file in files]
-        for path in paths:
-            if not path.is_file():
-                raise InputError(f"{path}: this file of answers does not exist")
         with self._opened(folder) as (place, manifest):
             reader = _Reader(self.ledger, place, manifest, models)
-            for path in paths:
-                reader.read(path)
+            for file in files:
+                reader.read(Path(file))
             query = "SELECT total(claims) FROM owners WHERE owner LIKE ?"
             [[out]] = self.ledger.store.file.read(query, (owner_of(manifest),))
             reader.reading.out = int(out)
@@ -182,9 +173,8 @@ class Batches:
                 keys = [key_of(line_id) for line_id, _ in line_ids(place / file["name"])]
                 values = (json.dumps(keys), owner_of(manifest, file["round"]))
                 answered, out = map(int, self.ledger.store.file.read(query, values)[0])
-                model = manifest["models"][file["model"]]["name"]
                 counts = [file["lines"], answered, file["lines"] - answered - out, out]
-                rows.append([file["round"], file["name"], model, *counts])
+                rows.append([file["round"], file["name"], file["model"], *counts])
         return pd.DataFrame(rows, columns=STATUS)
 
     def drop(self, folder: Place) -> int:
@@ -237,101 +227,90 @@ class _Reader:
 
     def read(self, path: Path) -> None:
         """Read a file."""
-        if not path.stat().st_size:
-            self.reading.add_problem("empty", "", f"{path}: the file is empty")
-            return
-        total, unrelated = 0, self._unrelated()
-        lines: list[AnswerLine] = []
-        for line in answer_lines(path):
-            total += 1
-            if line.kind in ("broken", "cut"):
-                self.reading.add(line.kind, line, line.reason)
-                continue
-            lines.append(line)
-            if len(lines) == _TOGETHER:
-                self._take(lines)
-                lines = []
-        self._take(lines)
-        if self._unrelated() - unrelated == total:
+        lines, is_empty, is_foreign = answer_lines(path), True, True
+        while some := list(islice(lines, _TOGETHER)):
+            is_empty = False
+            is_foreign &= not self._take(some)
+        if is_empty:
+            self.reading.add("empty", str(path), "the file is empty")
+        elif is_foreign:
             self.reading.foreign.append(path)
 
-    def _unrelated(self) -> int:
-        """Return how many lines belong to no prompt of the batch."""
-        return sum(self.reading.counts[kind] for kind in ("unknown", "broken", "cut"))
+    def _take(self, lines: Sequence[AnswerLine]) -> bool:
+        """Process lines in a transaction, and return whether any belongs to this batch."""
+        known: list[AnswerLine] = []
+        for line in lines:
+            if line.kind in ("broken", "cut"):
+                self.reading.add(line.kind, line.place, line.reason)
+            elif line.line_id not in self.prompts:
+                self.reading.add("unknown", line.place, "no prompt of this batch has this id")
+            else:
+                known.append(line)
 
-    def _take(self, lines: Sequence[AnswerLine]) -> None:
-        """Commit answers and their payments, and end the claims of their prompts."""
-
-        def write(database: sqlite3.Connection) -> list[tuple[Row, float]]:
-            payments = [self._take_line(database, line) for line in lines]
+        def write(database: sqlite3.Connection) -> list[tuple[Row, float | None]]:
+            payments = [pair for line in known if (pair := self._take_line(database, line))]
+            rows, prices = [row for row, _ in payments], [price for _, price in payments]
+            self.ledger.store.insert(database, rows, since=now())  # replaces unusable answers
+            add_payments(database, rows, prices)
             database.execute("DELETE FROM owners WHERE expires IS NULL AND claims = 0")
-            return [payment for payment in payments if payment is not None]
+            return payments
 
         for row, price in self.ledger.store.file.write(write):
-            self.ledger.budget.count(row.completion, price)
-            self.reading.price += price
+            known_price = math.nan if price is None else price
+            self.ledger.budget.count(row.completion, known_price)
+            self.reading.price += known_price
+        return bool(known)
 
     def _take_line(
         self, database: sqlite3.Connection, line: AnswerLine
-    ) -> tuple[Row, float] | None:
-        """Process a line in a transaction, and return its answer and price if they are new."""
-        reading, key = self.reading, key_of(line.line_id)
-        if line.line_id not in self.prompts:
-            reading.add("unknown", line, "no prompt of this batch has this id")
-            return None
-        file, start = self.prompts[line.line_id]
-        model, owner = (
-            self.manifest["models"][file["model"]],
-            owner_of(self.manifest, file["round"]),
-        )
-        claim = database.execute("SELECT owner, price FROM claims WHERE key = ?", (key,)).fetchone()
-        is_out = claim is not None and claim[0] == owner
-        if not is_out and (
-            database.execute("SELECT 1 FROM answers WHERE key = ?", (key,)).fetchone()
-            or (claim is not None and line.answer is None)  # it was written again
-        ):
-            if key in self.taken:
-                reading.add("duplicate", line, "the prompt was answered before in these files")
-            else:
-                reading.add("there", line)
-            return None
+    ) -> tuple[Row, float | None] | None:
+        """End the claim of a line's prompt, and return its answer and price if they are new."""
+        key, (file, start) = key_of(line.line_id), self.prompts[line.line_id]
+        model, owner = file["model"], owner_of(self.manifest, file["round"])
+        query = "SELECT owner, price FROM claims WHERE key = ?"
+        claimed_by, most = database.execute(query, (key,)).fetchone() or ("", 0.0)
+        if claimed_by != owner:
+            answer = database.execute("SELECT 1 FROM answers WHERE key = ?", (key,)).fetchone()
+            is_written_again = claimed_by and line.answer is None
+            if answer or is_written_again or key in self.taken:
+                self.reading.add("duplicate" if key in self.taken else "there", line.place)
+                return None
         if line.answer is None:
-            reading.add("error", line, line.reason)
-            if is_out:
-                _end_claim(database, key, *claim)
+            self.reading.add("error", line.place, line.reason)
+            _end_claim(database, key, owner, most)
             return None
-        if not is_same_model(line.model, model["name"], self.models):
-            reading.add("other model", line, f"expected {model['name']!r}, got {line.model!r}")
+        if not is_same_model(line.model, model, self.models):
+            reason = f"expected {model!r}, got {line.model!r}"
+            self.reading.add("other model", line.place, reason)
             return None
-        chat = prompt_at(self.folder / file["name"], start, key, model)
+        chat = prompt_at(self.folder, file, start, key)
         if chat is None:
             reason = f"its line in {file['name']} was changed after it was written"
-            reading.add("edited", line, reason)
+            self.reading.add("edited", line.place, reason)
             return None
-        row = answer_row(key, model["name"], model["parameters"], chat, line.answer)
-        most = claim[1] if is_out else 0.0
-        price = _price(line.answer, model["prices"], file["rate"], most)
-        self.ledger.store.insert(database, [row], since=now())  # replaces any unusable answer
-        add_payments(database, [row], [None if math.isnan(price) else price])
-        if is_out:
-            _end_claim(database, key, *claim)
+        _end_claim(database, key, owner, most)
         self.taken.add(key)
-        reading.add("taken", line)
+        self.reading.add("taken", line.place)
         if not line.answer.usable:
-            reading.add("unusable", line, f"no use: {line.answer.finish}")
-        return row, price
+            self.reading.add("unusable", line.place, f"no use: {line.answer.finish}")
+        row = answer_row(key, model, file["parameters"], chat, line.answer)
+        return row, _price(line.answer, file, most)
 
 
 def _end_claim(database: sqlite3.Connection, key: str, owner: str, price: float) -> None:
-    database.execute("DELETE FROM claims WHERE key = ?", (key,))
+    """End a claim, if this owner has it."""
     database.execute(
-        "UPDATE owners SET claims = claims - 1, price = price - ? WHERE owner = ?", (price, owner)
+        "UPDATE owners SET claims = claims - 1, price = price - ? "
+        "WHERE owner = (SELECT owner FROM claims WHERE key = ? AND owner = ?)",
+        (price, key, owner),
     )
+    database.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (key, owner))
 
 
-def _price(answer: Completion, prices: Sequence[float] | None, rate: float, most: float) -> float:
-    """Return the price of an answer: if it is unknown the most that it can cost, or else NaN."""
+def _price(answer: Completion, file: Mapping[str, Any], most: float) -> float | None:
+    """Return the price of an answer: if it is unknown the most that it can cost, or else `None`."""
     counts = (answer.prompt_tokens, answer.completion_tokens)
-    if prices is None or None in counts:
-        return most or math.nan
-    return rate * sum(p * (n or 0) for p, n in zip(prices, counts, strict=True)) / 1e6
+    if file["prices"] is None or None in counts:
+        return most or None
+    prices = zip(file["prices"], counts, strict=True)
+    return float(file["rate"] * sum(price * count for price, count in prices) / 1e6)

@@ -217,7 +217,7 @@ def test_a_round_counts_once_the_manifest_lists_it(world):
 def test_a_batch_belongs_to_one_ledger(world, tmp_path):
     with Ledger(tmp_path / "other.sqlite") as ledger:
         llm = ledger.wrap(OpenAICompatible("toy"))
-        with pytest.raises(ParameterError):
+        with pytest.raises(InputError, match="other.sqlite"):
             world.write(["a"], llm)
         world.write(["a"])
         with pytest.raises(InputError, match="answers.sqlite"):
