@@ -1,7 +1,7 @@
 """A batch from writing to answers, in processes that are killed at a point: run as a script.
 
 ``batch_steps.py FOLDER POINTS`` kills one process at each of so many points, spread over all that
-are passed, and lets another go on. It prints the contents of the ledgers as JSON.
+are passed, and runs another one. It prints the contents of the ledgers as JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from batch_answers import answered
 
-from fairtk.llm import Batches, Ledger, OpenAICompatible, batch_files, batches, questions
+from fairtk.llm import Batches, Ledger, OpenAICompatible, batch_files, batches
+from fairtk.llm.chat import questions
 from fairtk.llm.store import Database
 
 PROMPTS = 12
@@ -63,7 +64,7 @@ def watched(point):
 
     around(Database, "write")
     around(os, "replace")
-    around(batch_files._File, "add")
+    around(batch_files.PromptWriter, "_write")
     return passed
 
 
@@ -80,13 +81,23 @@ def in_a_process(work):
     os._exit(0)
 
 
+def end_leases(folder):
+    """End the leases of processes that were killed, as time would do."""
+    with Ledger(folder / "answers.sqlite") as ledger:
+        ledger.store.file.write(
+            lambda database: database.execute(
+                "UPDATE owners SET expires = 0 WHERE expires IS NOT NULL"
+            )
+        )
+
+
 def state_of(folder):
     with Ledger(folder / "answers.sqlite") as ledger:
-        read = ledger.store.file.read
-        (out,) = read("SELECT total(calls) FROM batches")
-        (paid,) = read("SELECT count(*) FROM payments")
-        files = sorted(path.name for path in (folder / "prompts").iterdir())
-        return {"answers": len(ledger), "paid": paid[0], "out": out[0], "files": files}
+        counts = {
+            name: ledger.store.file.read(f"SELECT count(*) FROM {name}")[0][0]
+            for name in ("answers", "payments", "claims", "owners")
+        }
+    return {**counts, "files": sorted(path.name for path in (folder / "prompts").iterdir())}
 
 
 def main(place, points):
@@ -113,6 +124,7 @@ def main(place, points):
 
         ended = in_a_process(killed)
         assert os.WIFSIGNALED(ended) and os.WTERMSIG(ended) == signal.SIGKILL, ended
+        end_leases(folder)
         assert in_a_process(lambda folder=folder: go(folder)) == 0, point
         states[folder.name] = state_of(folder)
     print(json.dumps(states))

@@ -147,9 +147,8 @@ def _say_next(batches: Batches, folder: str) -> None:
     from fairtk.llm import read_manifest
 
     rows = batches.status(folder)
-    last = rows[rows["round"] == rows["round"].max()]
     answered, failed, out = (int(rows[name].sum()) for name in ("answered", "failed", "out"))
-    total, number = int(rows["prompts"].sum()), int(last["round"].iloc[0])
+    total, number = int(rows["prompts"].sum()), max(rows["round"], default=0)
     click.echo(
         f"Round {number}: {answered:,} of {total:,} prompts are answered, {failed:,} failed, "
         f"{out:,} are out"

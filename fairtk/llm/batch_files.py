@@ -1,9 +1,10 @@
-"""Prompts written to files for others to answer, in OpenAI's batch format, and claimed."""
+"""Batch folders: prompts in files of OpenAI's batch format, their manifest, and their claims."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Mapping
@@ -12,405 +13,266 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fairtk.errors import FormatError, InputError, ParameterError
-from fairtk.io import atomic_text, locked, process_host, put_in_place, read_json
-from fairtk.llm.budget import (
-    BATCH_TABLES,
-    batch_of,
-    is_alive,
-    most_completion_tokens,
-    out_in_batches,
-    payments,
-    prompt_tokens,
-)
-from fairtk.llm.chat import Chat, DeferredError, escaped
-from fairtk.llm.ledger import Ledger, Recorded, collecting
-from fairtk.llm.replies import byte_lines, json_object, line_digest
+from fairtk.errors import FormatError, InputError
+from fairtk.io import atomic_text, locked, put_in_place, read_json
+from fairtk.llm.batch_lines import custom_id, prompt_line
+from fairtk.llm.budget import Prices, most_completion_tokens, prompt_tokens
+from fairtk.llm.chat import Chat, DeferredError
+from fairtk.llm.claims import delete_owner
+from fairtk.llm.ledger import Ledger, LedgerModel, collecting
 from fairtk.llm.server import OpenAICompatible
 
 MOST_LINES, MOST_BYTES = 50_000, 200_000_000
-"""Of a file: what OpenAI's batch API takes."""
+"""Limits of a file in OpenAI's batch API."""
 
 RATE = 0.5
-"""What a call costs in a batch, as a share of its price alone: OpenAI's discount."""
+"""The price of a call in a batch as a share of its usual price: OpenAI's discount."""
 
 MANIFEST = "manifest.json"
-"""In a batch's folder: what is in it."""
+"""The file of a batch folder that lists its files."""
 
-OUT, FAILED = 0, -1
-"""States of a prompt; above 0: the number of the reading that took its answer."""
-
-_FORMAT = 1
-_PART = ".part"
+_FORMAT = 2
 
 Place = str | PathLike[str]
+
+
+@dataclass
+class Written:
+    """The result of `Batches.write`.
+
+    Attributes:
+        round: the number of this round in the folder, from 1; 0 if no prompt was written.
+        prompts: the number of prompts that were written.
+        files: their files.
+        elsewhere: prompts that are in a batch folder already, or that another process requests.
+        left_out: prompts that the budget does not allow.
+        price: about the most that the answers cost, at batch rates; NaN if unknown.
+        reason: why prompts were left out, or why the work could not be finished.
+        results: the results of the work; `None` if it needs answers first.
+    """
+
+    round: int = 0
+    prompts: int = 0
+    files: tuple[Path, ...] = ()
+    elsewhere: int = 0
+    left_out: int = 0
+    price: float = 0.0
+    reason: str = ""
+    results: Any = None
 
 
 def write_prompts(
     work: Callable[[], Any],
     folder: Place,
-    ledger: Ledger | None = None,
+    ledger: Path | None = None,
     rate: float = RATE,
     command: str = "",
 ) -> Written:
-    """Write the prompts that some work would ask for to a folder; see `Batches.write`.
+    """Write the prompts that some work needs to a folder; see `Batches.write`.
 
     Args:
-        work: what asks models behind ledgers.
-        folder: where files go.
-        ledger: the one that has the answers; None: that of the first model which is asked.
+        work: calls models behind ledgers.
+        folder: the batch folder.
+        ledger: the ledger's file; `None`: the file of the first model that is called.
         rate: see `Batches`.
-        command: that goes on when answers are read, for messages.
+        command: the command that continues when the answers were read, for messages.
     """
     place = Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
     with locked(place):
-        writer = PromptWriter(place, ledger, rate, command)
+        writer = PromptWriter(place, rate, command)
         token = collecting.set(writer)
         try:
+            if ledger is not None:
+                writer.open(ledger)
             try:
-                writer.results = work()
+                writer.written.results = work()
             except DeferredError as error:
-                writer.reason = writer.reason or str(error)
-            return writer.finished()
+                writer.written.reason = writer.written.reason or str(error)
+            if writer.files:
+                writer.finish()
         finally:
             collecting.reset(token)
             writer.close()
-
-
-@dataclass(frozen=True)
-class Written:
-    """What `Batches.write` wrote.
-
-    Attributes:
-        round: the number of this writing to the folder, from 1; 0: nothing was missing.
-        prompts: how many were written.
-        files: their files.
-        elsewhere: prompts that are out in a batch already, or under way elsewhere.
-        left_out: prompts that the budget does not allow.
-        price: at most about so much, at batch rates; NaN: unknown.
-        reason: why prompts were left out, or what the work waits for.
-        results: what the work gave; None: it waits for answers.
-    """
-
-    round: int
-    prompts: int
-    files: tuple[Path, ...]
-    elsewhere: int
-    left_out: int
-    price: float
-    reason: str
-    results: Any
-
-
-class _File:
-    """A file of prompts that is being written."""
-
-    def __init__(self, folder: Path, name: str, model: int) -> None:
-        self.name, self.model = name, model
-        self.path = folder / name
-        self.part = folder / f".{name}{_PART}"
-        self.lines = self.size = 0
-        self.stream: BinaryIO = self.part.open("wb")
-
-    def add(self, line: bytes) -> None:
-        """Write a line."""
-        self.stream.write(line)
-        self.lines, self.size = self.lines + 1, self.size + len(line)
-
-    def about(self, number: int, rate: float) -> dict[str, Any]:
-        """Return what the manifest says of the file."""
-        facts = {"name": self.name, "round": number, "model": self.model, "rate": rate}
-        return {**facts, "lines": self.lines, "bytes": self.size}
+    return writer.written
 
 
 class PromptWriter:
-    """Takes calls in place of models: claims them in the ledger, and writes their lines."""
+    """Takes calls instead of models: claims them in the ledger, and writes their prompts."""
 
-    def __init__(self, folder: Path, ledger: Ledger | None, rate: float, command: str) -> None:
-        self.folder, self.ledger, self.rate = folder, ledger, rate
-        self.own = ledger is None  # opened here, with the first model
-        self.there = (folder / MANIFEST).exists()
-        self.manifest: dict[str, Any] = (
-            read_manifest(folder)
-            if self.there
-            else {"format": _FORMAT, "batch": secrets.token_hex(8), "models": [], "files": []}
-        )
-        self.batch: str = self.manifest["batch"]
-        self.manifest["command"] = command or self.manifest.get("command", "")
-        self.models: list[dict[str, Any]] = self.manifest["models"]
-        self.number = 1 + max((file["round"] for file in self.manifest["files"]), default=0)
-        self.files: dict[int, list[_File]] = {}
-        self.elsewhere = self.left_out = self.prompts = 0
-        self.price = 0.0
-        self.reason = ""
-        self.results: Any = None
-        self.bound = False
-        if ledger is not None:
-            self._bind(ledger.path)
+    def __init__(self, folder: Path, rate: float, command: str) -> None:
+        self.folder, self.rate = folder, rate
+        if (folder / MANIFEST).exists():
+            self.manifest = read_manifest(folder)
+        else:
+            identity = {"format": _FORMAT, "batch": secrets.token_hex(8)}
+            self.manifest = {**identity, "command": "", "files": []}
+        self.manifest["command"] = command or self.manifest["command"]
+        self.round = 1 + max((file["round"] for file in self.manifest["files"]), default=0)
+        self.ledger: Ledger | None = None  # opened here: all its claims are those of this round
+        self.files: list[dict[str, Any]] = []  # as they will be in the manifest
+        self.streams: list[BinaryIO] = []  # of these files
+        self.current: dict[str, int] = {}  # index of the last file by the digest of its model
+        self.keys: set[str] = set()
+        self.written = Written()
 
-    def _bind(self, path: Path) -> Ledger:
-        """Use a ledger; what writers that are dead had claimed in it is free again."""
+    def open(self, path: Path) -> Ledger:
+        """Open the ledger, unless it is open."""
+        expected = self.manifest.setdefault("ledger", str(path))
+        if expected != str(path):
+            raise InputError(
+                f"{self.folder}: the prompts in this folder belong to the ledger {expected}, not "
+                f"to {path}: use another folder"
+            )
         if self.ledger is None:
             self.ledger = Ledger(path)
-        if path != self.ledger.path:
-            raise ParameterError(
-                f"a batch belongs to one ledger, {self.ledger.path}; found a model behind {path}"
-            )
-        if self.bound:
-            return self.ledger
-        if self.there and Path(self.manifest["ledger"]) != path:
-            raise InputError(
-                f"{self.folder}: the prompts in this folder belong to the ledger "
-                f"{self.manifest['ledger']}, not to {path}: give another folder"
-            )
-        begin_batches(self.ledger)
-        if self.there:
-            index_batch(self.ledger, self.folder, self.manifest)
-        for batch, folder, writer in self.ledger.store.file.read(
-            "SELECT batch, folder, writer FROM batches WHERE writer != ''"
-        ):
-            here = writer.partition("|")[0] == process_host()
-            # whoever wrote to this folder had its lock
-            if folder == str(self.folder) or (here and not is_alive(writer, 0)):
-                _recover(self.ledger, batch, Path(folder))
-        self.manifest["ledger"] = str(path)
-        values = (self.batch, str(self.folder), self.ledger.claims.owner, self.ledger.claims.owner)
-        self.ledger.store.file.write(
-            lambda database: database.execute(
-                "INSERT INTO batches VALUES (?, ?, ?, 0, 0) "
-                "ON CONFLICT (batch) DO UPDATE SET writer = ?",
-                values,
-            )
-        )
-        self.bound = True
+            recover(self.ledger, self.folder, self.manifest)
         return self.ledger
 
-    def take(self, llm: Recorded, calls: Mapping[str, Chat]) -> None:
-        """Claim calls, and write those that nobody else has."""
-        ledger = self._bind(llm.ledger.path)
-        budget, inner = llm.ledger.budget, llm.llm
-        assert isinstance(inner, OpenAICompatible)  # what can be written is
-        model = self._model(inner, llm.ledger)
-        url = self.models[model]["url"]
-        lines = [(key, _line(key, url, inner.body(chat))) for key, chat in calls.items()]
-        told, price_of = most_completion_tokens(inner), llm.ledger.prices.of
-        asked = map(prompt_tokens, calls.values())
-        prices = [self.rate * price_of(inner, tokens, told) for tokens in asked]
+    def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
+        """Claim calls, and write the prompts of those that could be claimed."""
+        ledger, limits, model = self.open(llm.ledger.path), llm.ledger, llm.llm
+        assert isinstance(model, OpenAICompatible)  # only its requests are `writable`
+        most = {key: self.rate * limits.most(model, chat) for key, chat in calls.items()}
+        budget = limits.budget if limits.budget.limited else None
+        claims = ledger.claims.claim(most, limits.since, budget)
+        digest, tokens, written = model.digest(), most_completion_tokens(model), self.written
+        for (key, chat), claim in zip(calls.items(), claims, strict=False):
+            if claim.state == "mine":
+                line = prompt_line(custom_id(key, self.round), model.path, model.body(chat))
+                self._write(digest, model, limits.prices, line)
+                self.keys.add(key)
+                written.price += self.rate * limits.prices.of(model, prompt_tokens(chat), tokens)
+            elif claim.state in ("claimed", "batched"):
+                written.elsewhere += key not in self.keys
+            elif claim.state == "refused":
+                written.left_out += len(calls) - len(claims) + 1
+                written.reason = claim.reason
 
-        def claim(database: sqlite3.Connection) -> tuple[list[list[Any]], int, int, str]:
-            running = ledger.claims.under_way(database)
-            new = payments(database, budget.after)
-            count, reserved = out_in_batches(database)
-            count, reserved = count + len(running), reserved + sum(running.values())
-            rows: list[list[Any]] = []
-            last = self._last(model)
-            name, number, size = (last.name, last.lines, last.size) if last else ("", 0, 0)
-            made = sum(map(len, self.files.values())) + len(self.manifest["files"])
-            elsewhere = left_out = 0
-            reason = ""
-            for (key, line), price in zip(lines, prices, strict=True):
-                if key in running or batch_of(database, key):
-                    elsewhere += 1
-                    continue
-                if budget.limited:
-                    refusal = budget.refusal(new, count, reserved, _or_0(price))
-                    new = []
-                    if refusal:
-                        left_out, reason = left_out + 1, refusal
-                        continue
-                if not name or number == MOST_LINES or size + len(line) > MOST_BYTES:
-                    made += 1
-                    name, number, size = f"batch-{made:04d}.jsonl", 0, 0
-                rows.append([self.batch, key, name, size, line_digest(line), _or_0(price), OUT])
-                number, size = number + 1, size + len(line)
-                count, reserved = count + 1, reserved + _or_0(price)
-            database.executemany("INSERT OR REPLACE INTO batched VALUES (?,?,?,?,?,?,?)", rows)
-            count_out(database, self.batch, len(rows), sum(row[5] for row in rows))
-            return rows, elsewhere, left_out, reason
+    def _write(self, digest: str, llm: OpenAICompatible, prices: Prices, line: bytes) -> None:
+        """Write a line to the last file of a model, or to a new one if that is full."""
+        index = self.current.get(digest)
+        if (
+            index is None
+            or self.files[index]["lines"] == MOST_LINES
+            or self.files[index]["bytes"] + len(line) > MOST_BYTES
+        ):
+            index = self.current[digest] = len(self.files)
+            name = f"batch-{len(self.manifest['files']) + index + 1:04d}.jsonl"
+            pair = [prices.of_name(llm.name, *counts) for counts in ((1e6, 0), (0, 1e6))]
+            self.streams.append(_part(self.folder, name).open("wb"))
+            self.files.append(
+                {
+                    "name": name,
+                    "round": self.round,
+                    "model": llm.name,
+                    "parameters": llm.parameters(),
+                    "prices": None if any(map(math.isnan, pair)) else pair,
+                    "rate": self.rate,
+                    "lines": 0,
+                    "bytes": 0,
+                }
+            )
+        self.streams[index].write(line)
+        self.files[index]["lines"] += 1
+        self.files[index]["bytes"] += len(line)
 
-        rows, elsewhere, left_out, reason = ledger.store.file.write(claim, durable=False)
-        texts, most = dict(lines), dict(zip(calls, prices, strict=True))
-        for _, key, name, *_ in rows:
-            last = self._last(model)
-            if last is None or last.name != name:
-                last = _File(self.folder, name, model)
-                self.files.setdefault(model, []).append(last)
-            last.add(texts[key])
-            self.price += most[key]
-        self.prompts += len(rows)
-        self.elsewhere += elsewhere
-        self.left_out += left_out
-        self.reason = reason or self.reason
+    def finish(self) -> None:
+        """Make the folder the owner of the claims, and list the files in the manifest, which makes
+        both count.
+        """
+        assert self.ledger is not None
+        for stream in self.streams:
+            stream.flush()
+            os.fsync(stream.fileno())
+        if not self.manifest["files"]:  # a later call finds the claims by the id of the batch
+            self._save(self.manifest)
+        process, owner = self.ledger.claims.owner, owner_of(self.manifest, self.round)
 
-    def _last(self, model: int) -> _File | None:
-        return self.files[model][-1] if model in self.files else None
+        def hand_over(database: sqlite3.Connection) -> None:
+            database.execute("UPDATE claims SET owner = ? WHERE owner = ?", (owner, process))
+            database.execute(
+                "INSERT INTO owners SELECT ?, ?, NULL, count(*), total(price) FROM claims "
+                "WHERE owner = ?",
+                (owner, str(self.folder), owner),
+            )
 
-    def _model(self, llm: OpenAICompatible, ledger: Ledger) -> int:
-        """Return the number of a model in the manifest; a file has prompts of one."""
-        pair = [ledger.prices.of_name(llm.name, *each) for each in ((1e6, 0), (0, 1e6))]
-        about = {
-            "name": llm.name,
-            "parameters": llm.parameters(),
-            "url": llm.path,
-            "prices": None if any(map(math.isnan, pair)) else pair,
-        }
-        about = json.loads(json.dumps(about))  # as it will be read
-        if about not in self.models:
-            self.models.append(about)
-        return self.models.index(about)
+        self.ledger.store.file.write(hand_over)
+        self._save({**self.manifest, "files": self.manifest["files"] + self.files})
+        self.written.round, self.written.prompts = self.round, len(self.keys)
+        self.written.files = tuple(self.folder / file["name"] for file in self.files)
 
-    def finished(self) -> Written:
-        """Give the files their names, and say so in the manifest, which makes them count."""
-        files = sorted((file for some in self.files.values() for file in some), key=_by_name)
-        for file in files:
-            file.stream.close()
-            put_in_place(file.part, file.path)
-        if files:
-            self.manifest["files"] += [file.about(self.number, self.rate) for file in files]
-            with atomic_text(self.folder / MANIFEST) as stream:
-                json.dump(self.manifest, stream, indent=1)
-        return Written(
-            self.number if files else 0,
-            self.prompts,
-            tuple(file.path for file in files),
-            self.elsewhere,
-            self.left_out,
-            self.price,
-            self.reason,
-            self.results,
-        )
+    def _save(self, manifest: dict[str, Any]) -> None:
+        with atomic_text(self.folder / MANIFEST) as stream:
+            json.dump(manifest, stream, indent=1)
+        self.manifest = manifest
 
     def close(self) -> None:
-        """Free what was claimed and does not count, after whatever was raised."""
-        for some in self.files.values():
-            for file in some:
-                file.stream.close()
-        if self.bound and self.ledger is not None:
-            _recover(self.ledger, self.batch, self.folder)
-        if self.own and self.ledger is not None:
+        """Name the files that are in the manifest, and remove the others and their claims."""
+        for stream in self.streams:
+            stream.close()
+        if self.ledger is not None:
+            recover(self.ledger, self.folder, self.manifest)
             self.ledger.close()
 
 
-def _by_name(file: _File) -> str:
-    return file.name
-
-
-def _line(key: str, url: str, body: Mapping[str, Any]) -> bytes:
-    line = {"custom_id": key, "method": "POST", "url": url, "body": dict(body)}
-    try:
-        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(line).encode() + b"\n"
-
-
-def _or_0(price: float) -> float:
-    return 0.0 if math.isnan(price) else price
-
-
-# A batch's folder, and what the ledger has of it ------------------------------------------------
+# A batch folder and its claims ------------------------------------------------------------------
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a batch's folder."""
+    """Return the manifest of a batch folder."""
     path = folder / MANIFEST
     if not path.exists():
-        raise InputError(f"{folder}: no batch of prompts is in this folder (no {MANIFEST})")
+        raise InputError(f"{folder}: this is not a batch folder ({MANIFEST} is missing)")
     manifest = read_json(path)
-    if not isinstance(manifest, dict) or not {"batch", "models", "files"} <= manifest.keys():
-        raise FormatError("this is no manifest of a batch of prompts", path)
-    if manifest.get("format") != _FORMAT:
+    version = manifest.get("format") if isinstance(manifest, dict) else None
+    if version != _FORMAT:
         raise FormatError(
-            f"this batch is of format {manifest.get('format')!r}; this version of fairtk knows "
-            f"{_FORMAT}",
-            path,
+            f"expected the manifest of a batch in format {_FORMAT}, got {version!r}", path
         )
-    return manifest
+    return dict(manifest)
 
 
 def ledger_of(folder: Place) -> Path:
-    """Return the ledger that a batch's prompts are claimed in.
+    """Return the ledger in which the prompts of a batch folder are claimed.
 
     Raises:
-        InputError: there is no batch in the folder.
+        InputError: the folder has no batch.
     """
     return Path(read_manifest(Path(folder))["ledger"])
 
 
-def begin_batches(ledger: Ledger) -> None:
-    """Let a ledger have the tables of batches."""
-
-    def write(database: sqlite3.Connection) -> None:
-        for table in BATCH_TABLES:
-            database.execute(table)
-
-    ledger.store.file.write(write)
+def owner_of(manifest: Mapping[str, Any], round_number: int | str = "%") -> str:
+    """Return the owner of a round's claims; by default a pattern for the owners of all rounds."""
+    return f"{manifest['batch']}-{round_number}"
 
 
-def count_out(database: sqlite3.Connection, batch: str, calls: int, price: float) -> None:
-    """Note that so many more calls are out in a batch; below 0: fewer."""
-    change = "UPDATE batches SET calls = calls + ?, price = price + ? WHERE batch = ?"
-    database.execute(change, (calls, price, batch))
+def recover(ledger: Ledger, folder: Path, manifest: Mapping[str, Any]) -> None:
+    """End the work of a writer, which may have been killed, and note where the folder is.
 
-
-def recount(database: sqlite3.Connection, batch: str) -> None:
-    """Count anew what is out in a batch, to which nobody writes."""
-    out = "SELECT count(*), total(price) FROM batched WHERE batch = ? AND state = 0"
-    calls, price = database.execute(out, (batch,)).fetchone()
-    change = "UPDATE batches SET calls = ?, price = ?, writer = '' WHERE batch = ?"
-    database.execute(change, (calls, price, batch))
-
-
-def _recover(ledger: Ledger, batch: str, folder: Path) -> None:
-    """End a writing: what is in no file of the manifest is not out.
-
-    Where the folder was moved nothing is known of its files, and what may be paid for stays out.
+    The files and the claims of a round count if the manifest lists it.
     """
-    files: list[str] = []
-    if not folder.is_dir():
-        return
-    if (folder / MANIFEST).exists():
-        manifest = read_manifest(folder)
-        if manifest["batch"] != batch:
-            return
-        files = [file["name"] for file in manifest["files"]]
-    marks = ",".join("?" * len(files))
+    names = {file["name"] for file in manifest["files"]}
+    for part in folder.glob(str(_part(Path(), "batch-*.jsonl"))):
+        name = part.name[1:-5]
+        if name in names:
+            put_in_place(part, folder / name)
+        else:
+            part.unlink()
+    rounds = {owner_of(manifest, file["round"]) for file in manifest["files"]}
+    pattern = owner_of(manifest)
 
     def write(database: sqlite3.Connection) -> None:
-        loose = f"DELETE FROM batched WHERE batch = ? AND state = 0 AND file NOT IN ({marks})"
-        database.execute(loose, (batch, *files))
-        recount(database, batch)
+        owners = database.execute("SELECT owner FROM owners WHERE owner LIKE ?", (pattern,))
+        for (owner,) in owners.fetchall():
+            if owner not in rounds:
+                delete_owner(database, owner)
+        values = (str(folder), pattern)
+        database.execute("UPDATE owners SET name = ? WHERE owner LIKE ?", values)
 
     ledger.store.file.write(write)
-    for path in folder.glob(f".batch-*{_PART}"):
-        path.unlink()
 
 
-def index_batch(ledger: Ledger, folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Let a ledger have a batch that it lost, or never had; what it has answers to is not out."""
-    begin_batches(ledger)
-    batch, file = manifest["batch"], ledger.store.file
-    if there := file.read("SELECT folder FROM batches WHERE batch = ?", (batch,)):
-        if there != [(str(folder),)]:  # it was moved
-            moved = "UPDATE batches SET folder = ? WHERE batch = ?"
-            file.write(lambda database: database.execute(moved, (str(folder), batch)))
-        return
-    rows: list[tuple[Any, ...]] = []
-    for about in manifest["files"]:
-        start = 0
-        for line in byte_lines(folder / about["name"]):
-            key = json_object(line).get("custom_id")
-            if isinstance(key, str):
-                rows.append((batch, escaped(key), about["name"], start, line_digest(line), 0.0))
-            start += len(line)
-
-    def write(database: sqlite3.Connection) -> None:
-        database.executemany(
-            "INSERT OR REPLACE INTO batched SELECT ?, ?, ?, ?, ?, ?, "
-            "EXISTS (SELECT 1 FROM answers WHERE key = ?)",
-            [(*row, row[1]) for row in rows],
-        )
-        database.execute("INSERT INTO batches VALUES (?, ?, '', 0, 0)", (batch, str(folder)))
-        recount(database, batch)
-
-    file.write(write)
+def _part(folder: Path, name: str) -> Path:
+    """Return the path of a file that is being written."""
+    return folder / f".{name}.part"

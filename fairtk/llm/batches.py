@@ -1,76 +1,72 @@
-"""Answers to prompts in files, as batch APIs and ``vllm run-batch`` write them."""
+"""Batches: prompts written to files, answered elsewhere, and read back into the ledger."""
 
 from __future__ import annotations
 
+import json
 import math
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import (
-    FormatError,
-    InputError,
-    ParameterError,
-)
+from fairtk.errors import ParameterError
 from fairtk.io import locked
 from fairtk.llm.batch_files import (
-    FAILED,
     MANIFEST,
-    OUT,
     RATE,
     Place,
     Written,
-    begin_batches,
-    count_out,
-    index_batch,
+    owner_of,
     read_manifest,
-    recount,
+    recover,
     write_prompts,
 )
-from fairtk.llm.chat import Chat, Completion, Message, Row
-from fairtk.llm.ledger import Ledger
-from fairtk.llm.replies import (
+from fairtk.llm.batch_lines import (
     AnswerLine,
     answer_lines,
-    is_model,
-    json_object,
-    line_digest,
-    one_line,
+    is_same_model,
+    key_of,
+    line_ids,
+    prompt_at,
 )
+from fairtk.llm.chat import Completion, now
+from fairtk.llm.claims import add_payments, delete_owner
+from fairtk.llm.ledger import Ledger
+from fairtk.llm.replies import one_line
+from fairtk.llm.store import Row, answer_row
 
 STATUS = ["round", "file", "model", "prompts", "answered", "failed", "out"]
 KINDS = (
     *("taken", "unusable", "there", "duplicate", "error", "unknown", "other model", "edited"),
     *("broken", "cut", "empty"),
 )
-"""Of lines of answers; see `Reading`."""
+"""Kinds of lines of answers; see `Reading`."""
 
-_TOGETHER = 500  # lines of answers that are committed together
+_TOGETHER = 500  # lines of answers in a transaction
 _NAMED = 1000  # problems of a kind that are named
 
 
 @dataclass
 class Reading:
-    """What `Batches.read` made of files.
+    """The result of `Batches.read`.
 
     Attributes:
-        counts: lines by what they are. ``taken``: answers that are in the ledger now; ``unusable``
-            of these: refused, cut off at the most tokens, or no text; ``there``: read earlier;
-            ``duplicate``: a second answer; ``error``: the prompt failed, and may be written again;
-            ``unknown``: an id of no prompt of this batch; ``other model``: answered by another;
-            ``edited``: the prompt's line in the folder is no longer what was written; ``broken``:
-            no answer at all; ``cut``: the last line is not whole; ``empty``: files of 0 bytes.
-        problems: what is wrong with lines, file and line first, of each kind up to 1,000.
-        price: what the answers cost, at batch rates; NaN: unknown.
+        counts: lines by kind. ``taken``: new answers; ``unusable``, also counted as taken: refused,
+            cut off at the token limit, or without text; ``there``: read earlier; ``duplicate``:
+            a second answer in these files; ``error``: the prompt failed, and may be written again;
+            ``unknown``: the id of no prompt of this batch; ``other model``: the answer of another
+            model; ``edited``: the prompt was changed after it was written; ``broken``: no answer;
+            ``cut``: the last line is incomplete; ``empty``: files without a line.
+        problems: messages by kind, each with its file and line, up to 1,000 of a kind.
+        price: the price of the answers, at batch rates; NaN if unknown.
         out: prompts of the batch that have no answer yet.
-        foreign: files with no line that answers a prompt of the batch.
+        foreign: files without a line that answers a prompt of the batch.
     """
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
@@ -79,290 +75,242 @@ class Reading:
     out: int = 0
     foreign: list[Path] = field(default_factory=list)
 
-    def add(self, kind: str, line: AnswerLine | None = None, reason: str = "") -> None:
-        """Count a line; name it, if there is a reason."""
+    def add(self, kind: str, place: str, reason: str = "") -> None:
+        """Count a line or a file, and name it if there is a reason."""
         self.counts[kind] += 1
-        texts = self.problems.setdefault(kind, []) if reason else []
-        if reason and len(texts) < _NAMED:
-            place = "" if line is None else f"{line.path}:{line.number}: "
-            name = "" if line is None or not line.key else f"{line.key}: "
-            texts.append(f"{place}{one_line(name + reason, 300)}")
+        messages = self.problems.setdefault(kind, []) if reason else []
+        if reason and len(messages) < _NAMED:
+            messages.append(one_line(f"{place}: {reason}", 300))
 
 
 class Batches:
-    """Prompts in files for others to answer, and their answers, of one ledger.
+    """Prompts of one ledger in files, for a batch API or a cluster, and their answers.
 
         batches = Batches(ledger)
         batches.write(lambda: fairtk.Experiment(systems, ..., save_dir="study"), "prompts")
         ...  # a batch API, or vllm run-batch
         batches.read("prompts", ["answers.jsonl"])
 
-    What is missing is claimed in the ledger when it is written, with what it may cost, and paid for
-    when its answer is read. While it is out nobody else asks for it: work that needs it ends with a
-    `DeferredError` after all else is done. Nothing is lost or taken twice when a process dies.
+    A prompt that is written is claimed in the ledger, with the most that it may cost, until its
+    answer is read and paid for. Meanwhile it is not requested by others: work that needs it ends
+    with a `DeferredError` after everything else is done. Nothing is lost or paid twice when a
+    process is killed.
 
     Args:
-        ledger: of the models; its limits and prices count.
-        rate: what a call costs in a batch, as a share of its price; 0.5 is OpenAI's.
+        ledger: the ledger of the models, with its limits and prices.
+        rate: the price of a call in a batch as a share of its usual price; OpenAI's is 0.5.
 
     Raises:
-        ParameterError: the rate is negative or no number, or the ledger is offline.
+        ParameterError: the rate is negative or not a number, or the ledger is offline.
     """
 
     def __init__(self, ledger: Ledger, rate: float = RATE) -> None:
         if ledger.offline:
-            raise ParameterError("Batches needs a ledger that may be written, without offline=True")
+            raise ParameterError("Batches needs a ledger that can be written, without offline=True")
         self.ledger = ledger
         self.rate = checks.number("rate", rate, "Batches", rule="be finite and not negative")
 
     def write(self, work: Callable[[], Any], folder: Place, command: str = "") -> Written:
-        """Write the prompts that are missing as JSON lines of OpenAI's batch API.
+        """Write the prompts without an answer as JSON lines of OpenAI's batch API.
 
-        The work is done as far as recorded answers go: what it can keep is kept, models of servers
-        are not asked, and those of this machine are. Prompts that depend on answers come to light
-        when these were read, and are written by another call, also to the same folder: a round.
-        Files have at most 50,000 lines and 200 MB, and prompts of one model; `MANIFEST` lists them.
-        A call that is killed leaves nothing behind that counts.
+        The work runs as far as recorded answers go, and its results are kept. Models of servers are
+        not called, models on this machine are. Prompts that depend on answers are written by
+        another call after these were read, also to the same folder: a round. A file has at most
+        50,000 lines and 200 MB, and prompts to one model. A call that is killed writes nothing.
 
         Args:
-            work: what asks models behind the ledger: a function without arguments that runs a
-                study or `fairtk.Experiment`.
-            folder: where files go; made when it is not there.
-            command: that goes on when answers are read, for `fairtk prompts status`.
+            work: a function without arguments that runs a study or `fairtk.Experiment`, whose
+                models are behind the ledger.
+            folder: the batch folder; created if absent.
+            command: the command that continues when the answers were read, for `fairtk prompts
+                status`.
 
         Raises:
-            ParameterError: a model is behind another ledger.
-            InputError: the folder has prompts of another ledger.
+            InputError: the folder has prompts of another ledger, or a model is behind another one.
         """
-        return write_prompts(work, folder, self.ledger, self.rate, command)
+        return write_prompts(work, folder, self.ledger.path, self.rate, command)
 
     def read(self, folder: Place, files: Iterable[Place], models: Sequence[str] = ()) -> Reading:
-        """Take answers from files of OpenAI's batch API or of ``vllm run-batch``, in any order.
+        """Read answers from files of OpenAI's batch API or of ``vllm run-batch``, in any order.
 
-        What is there stays; reading again, or after a kill, takes what is left.
+        Files can be read again, and after a kill.
 
         Args:
-            folder: of the prompts.
+            folder: the batch folder.
             files: output and error files.
-            models: other names of the models that answered. Without: a name that was asked for,
-                or a version of it, such as ``gpt-4o-2024-08-06`` of ``gpt-4o``.
+            models: other names of the models that answered. The names in the prompts, and versions
+                of them such as ``gpt-4o-2024-08-06`` of ``gpt-4o``, need not be given.
 
         Raises:
-            InputError: there is no batch in the folder, or a file is not there.
+            InputError: the folder has no batch, or a file cannot be read.
         """
-        paths = [Path(file) for file in files]
-        for path in paths:
-            if not path.is_file():
-                raise InputError(f"{path}: there is no such file of answers")
-        reading, number = Reading(), secrets.randbits(62) | 2
         with self._opened(folder) as (place, manifest):
-            for path in paths:
-                self._read(place, manifest, path, number, models, reading)
-            reading.out = int(self._status(manifest)["out"].sum())
-        return reading
+            reader = _Reader(self.ledger, place, manifest, models)
+            for file in files:
+                reader.read(Path(file))
+            query = "SELECT total(claims) FROM owners WHERE owner LIKE ?"
+            [[out]] = self.ledger.store.file.read(query, (owner_of(manifest),))
+            reader.reading.out = int(out)
+        return reader.reading
 
     def status(self, folder: Place) -> pd.DataFrame:
-        """Return what became of each file of prompts.
+        """Return how many prompts of each file are answered.
 
         Columns: ``round``, ``file``, ``model``, ``prompts``, ``answered``, ``failed`` (to be
         written again), ``out``.
 
         Raises:
-            InputError: there is no batch in the folder.
+            InputError: the folder has no batch.
         """
-        with self._opened(folder) as (_, manifest):
-            return self._status(manifest)
+        query = (
+            "SELECT total(claims.key IS NULL AND answers.key IS NOT NULL), count(claims.key) "
+            "FROM json_each(?) LEFT JOIN answers ON answers.key = value "
+            "LEFT JOIN claims ON claims.key = value AND owner = ?"
+        )
+        rows = []
+        with self._opened(folder) as (place, manifest):
+            for file in manifest["files"]:
+                keys = [key_of(line_id) for line_id, _ in line_ids(place / file["name"])]
+                values = (json.dumps(keys), owner_of(manifest, file["round"]))
+                answered, out = map(int, self.ledger.store.file.read(query, values)[0])
+                counts = [file["lines"], answered, file["lines"] - answered - out, out]
+                rows.append([file["round"], file["name"], file["model"], *counts])
+        return pd.DataFrame(rows, columns=STATUS)
 
     def drop(self, folder: Place) -> int:
-        """Give up what is out in a folder, which may be gone; return how many prompts it was.
+        """Give up the prompts of a folder that have no answer, and return how many.
 
-        They may be asked, or written, again. What a server still answers is paid for, and its
-        answers can be read.
+        They may be requested, or written, again. If a server still answers them, the answers can be
+        read, and are paid for unless the prompts were answered meanwhile. The folder may be gone.
         """
         place = Path(folder).absolute()
-        begin_batches(self.ledger)
-        manifest = read_manifest(place) if (place / MANIFEST).exists() else {"batch": ""}
 
         def write(database: sqlite3.Connection) -> int:
-            which = "SELECT batch FROM batches WHERE folder = ? OR batch = ?"
-            count = 0
-            for (batch,) in database.execute(which, (str(place), manifest["batch"])).fetchall():
-                lost = "UPDATE batched SET state = -1 WHERE batch = ? AND state = 0"
-                count += database.execute(lost, (batch,)).rowcount
-                recount(database, batch)
-            return count
+            rounds = database.execute(
+                "SELECT owner, claims FROM owners "
+                "WHERE expires IS NULL AND (name = ? OR owner LIKE ?)",
+                (str(place), pattern),
+            ).fetchall()
+            for owner, _ in rounds:
+                delete_owner(database, owner)
+            return sum(count for _, count in rounds)
 
-        return self.ledger.store.file.write(write)
-
-    # Reading ------------------------------------------------------------------------------------
+        with locked(place):
+            exists = (place / MANIFEST).exists()
+            pattern = owner_of(read_manifest(place)) if exists else ""
+            return self.ledger.store.file.write(write)
 
     @contextmanager
     def _opened(self, folder: Place) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """Give a folder that nobody else uses, with its manifest."""
+        """Lock a folder, and yield its path and its manifest."""
         place = Path(folder).absolute()
-        read_manifest(place)
         with locked(place):
             manifest = read_manifest(place)
-            index_batch(self.ledger, place, manifest)
+            recover(self.ledger, place, manifest)
             yield place, manifest
 
-    def _status(self, manifest: Mapping[str, Any]) -> pd.DataFrame:
-        read, batch = self.ledger.store.file.read, manifest["batch"]
-        counts = "SELECT file, total(state > 0), total(state = 0) FROM batched WHERE batch = ? "
-        states = {name: states for name, *states in read(f"{counts} GROUP BY file", (batch,))}
-        rows = []
-        for file in manifest["files"]:
-            answered, out = map(int, states.get(file["name"], (0, 0)))
-            model = manifest["models"][file["model"]]["name"]
-            counted = [file["lines"], answered, file["lines"] - answered - out, out]
-            rows.append([file["round"], file["name"], model, *counted])
-        return pd.DataFrame(rows, columns=STATUS)
 
-    def _read(
-        self,
-        folder: Path,
-        manifest: Mapping[str, Any],
-        path: Path,
-        number: int,
-        models: Sequence[str],
-        reading: Reading,
+class _Reader:
+    """Reads answers to the prompts of a folder."""
+
+    def __init__(
+        self, ledger: Ledger, folder: Path, manifest: Mapping[str, Any], models: Sequence[str]
     ) -> None:
-        """Take the answers of a file; `number` identifies the reading."""
-        if not path.stat().st_size:
-            reading.add("empty", None, f"{path}: the file is empty")
-        batch: list[AnswerLine] = []
-        lines, strange = 0, _strange(reading)
-        for answer in answer_lines(path):
-            lines += 1
-            if answer.kind in ("broken", "cut"):
-                reading.add(answer.kind, answer, answer.reason)
-                continue
-            batch.append(answer)
-            if len(batch) == _TOGETHER:
-                self._take(folder, manifest, batch, number, models, reading)
-                batch = []
-        self._take(folder, manifest, batch, number, models, reading)
-        if path.stat().st_size and _strange(reading) - strange == lines:
-            reading.foreign.append(path)
+        self.ledger, self.folder, self.manifest, self.models = ledger, folder, manifest, models
+        self.reading = Reading()
+        self.taken: set[str] = set()  # keys
+        self.prompts = {  # file and offset by id
+            line_id: (file, start)
+            for file in manifest["files"]
+            for line_id, start in line_ids(folder / file["name"])
+        }
 
-    def _take(
-        self,
-        folder: Path,
-        manifest: Mapping[str, Any],
-        answers: Sequence[AnswerLine],
-        number: int,
-        models: Sequence[str],
-        reading: Reading,
-    ) -> None:
-        """Commit some answers with what they cost, all or none."""
-        files = {file["name"]: file for file in manifest["files"]}
-        batch, ledger = manifest["batch"], self.ledger
+    def read(self, path: Path) -> None:
+        """Read a file."""
+        lines, is_empty, is_foreign = answer_lines(path), True, True
+        while some := list(islice(lines, _TOGETHER)):
+            is_empty = False
+            is_foreign &= not self._take(some)
+        if is_empty:
+            self.reading.add("empty", str(path), "the file is empty")
+        elif is_foreign:
+            self.reading.foreign.append(path)
 
-        def write(database: sqlite3.Connection) -> list[tuple[Any, ...]]:
-            told: list[tuple[Any, ...]] = []
-            which = "SELECT file, start, line, price, state FROM batched WHERE batch=? AND key=?"
-            seen = "SELECT 1 FROM settled WHERE batch = ? AND line = ?"
-            settle = "INSERT OR IGNORE INTO settled VALUES (?, ?)"
-            for one in answers:
-                row = database.execute(which, (batch, one.key)).fetchone()
-                if row is None:
-                    told.append(("unknown", one, "no prompt of this batch has this id"))
-                    continue
-                name, start, line, most, state = row
-                if name not in files:
-                    told.append(("edited", one, f"its file {name} is not in {MANIFEST}"))
-                    continue
-                model = manifest["models"][files[name]["model"]]
-                known = (batch, one.digest)
-                if state == OUT and database.execute(seen, known).fetchone():
-                    told.append(("there", one, ""))  # of an earlier round, and not of this one
-                    continue
-                if state > 0:
-                    there = "duplicate" if state == number else "there"
-                    repeats = "the prompt was answered before in these files"
-                    told.append((there, one, repeats if state == number else ""))
-                    database.execute(settle, known)
-                elif one.answer is None:
-                    told.append(("error", one, one.reason))
-                    _settle(database, batch, one.key, state, FAILED, most)
-                    database.execute(settle, known)
-                elif not is_model(one.model, model["name"], models):
-                    told.append(
-                        ("other model", one, f"asked was {model['name']!r}, not {one.model!r}")
-                    )
-                else:
-                    chat = _chat(folder / name, start, line)
-                    if chat is None:
-                        place = f"its line in {name} is not what was written"
-                        told.append(("edited", one, f"{place}, and nobody knows what was asked"))
-                        continue
-                    about = (model["name"], model["parameters"])
-                    kept = ledger.row(one.key, *about, chat, one.answer)
-                    price = _price(one.answer, model["prices"], files[name]["rate"], most)
-                    if not _is_kept(database, one.key):
-                        ledger.store.insert(database, [kept])
-                    ledger.claims.note(database, kept, price)
-                    _settle(database, batch, one.key, state, number, most)
-                    database.execute(settle, known)
-                    why = "" if one.answer.usable else f"no use: {one.answer.finish}"
-                    told.append(("taken", one, "", kept, price, why))
-            return told
+    def _take(self, lines: Sequence[AnswerLine]) -> bool:
+        """Process lines in a transaction, and return whether any belongs to this batch."""
+        known: list[AnswerLine] = []
+        for line in lines:
+            if line.kind in ("broken", "cut"):
+                self.reading.add(line.kind, line.place, line.reason)
+            elif line.line_id not in self.prompts:
+                self.reading.add("unknown", line.place, "no prompt of this batch has this id")
+            else:
+                known.append(line)
 
-        if not answers:
-            return
-        for kind, one, reason, *paid in ledger.store.file.write(write):
-            reading.add(kind, one, reason)
-            if paid:
-                kept, price, why = paid
-                assert isinstance(kept, Row)
-                cost = math.nan if price is None else price
-                ledger.budget.count(kept.completion, cost)
-                reading.price += cost
-                if why:
-                    reading.add("unusable", one, why)
+        def write(database: sqlite3.Connection) -> list[tuple[Row, float | None]]:
+            payments = [pair for line in known if (pair := self._take_line(database, line))]
+            rows, prices = [row for row, _ in payments], [price for _, price in payments]
+            self.ledger.store.insert(database, rows, since=now())  # replaces unusable answers
+            add_payments(database, rows, prices)
+            database.execute("DELETE FROM owners WHERE expires IS NULL AND claims = 0")
+            return payments
+
+        for row, price in self.ledger.store.file.write(write):
+            known_price = math.nan if price is None else price
+            self.ledger.budget.count(row.completion, known_price)
+            self.reading.price += known_price
+        return bool(known)
+
+    def _take_line(
+        self, database: sqlite3.Connection, line: AnswerLine
+    ) -> tuple[Row, float | None] | None:
+        """End the claim of a line's prompt, and return its answer and price if they are new."""
+        key, (file, start) = key_of(line.line_id), self.prompts[line.line_id]
+        model, owner = file["model"], owner_of(self.manifest, file["round"])
+        query = "SELECT owner, price FROM claims WHERE key = ?"
+        claimed_by, most = database.execute(query, (key,)).fetchone() or ("", 0.0)
+        if claimed_by != owner:
+            answer = database.execute("SELECT 1 FROM answers WHERE key = ?", (key,)).fetchone()
+            is_written_again = claimed_by and line.answer is None
+            if answer or is_written_again or key in self.taken:
+                self.reading.add("duplicate" if key in self.taken else "there", line.place)
+                return None
+        if line.answer is None:
+            self.reading.add("error", line.place, line.reason)
+            _end_claim(database, key, owner, most)
+            return None
+        if not is_same_model(line.model, model, self.models):
+            reason = f"expected {model!r}, got {line.model!r}"
+            self.reading.add("other model", line.place, reason)
+            return None
+        chat = prompt_at(self.folder, file, start, key)
+        if chat is None:
+            reason = f"its line in {file['name']} was changed after it was written"
+            self.reading.add("edited", line.place, reason)
+            return None
+        _end_claim(database, key, owner, most)
+        self.taken.add(key)
+        self.reading.add("taken", line.place)
+        if not line.answer.usable:
+            self.reading.add("unusable", line.place, f"no use: {line.answer.finish}")
+        row = answer_row(key, model, file["parameters"], chat, line.answer)
+        return row, _price(line.answer, file, most)
 
 
-def _strange(reading: Reading) -> int:
-    """Return how many lines belong to no prompt of the batch."""
-    return sum(reading.counts[kind] for kind in ("unknown", "broken", "cut"))
+def _end_claim(database: sqlite3.Connection, key: str, owner: str, price: float) -> None:
+    """End a claim, if this owner has it."""
+    database.execute(
+        "UPDATE owners SET claims = claims - 1, price = price - ? "
+        "WHERE owner = (SELECT owner FROM claims WHERE key = ? AND owner = ?)",
+        (price, key, owner),
+    )
+    database.execute("DELETE FROM claims WHERE key = ? AND owner = ?", (key, owner))
 
 
-def _settle(
-    database: sqlite3.Connection, batch: str, key: str, before: int, state: int, most: float
-) -> None:
-    """Note what became of a prompt, which is out no more."""
-    change = "UPDATE batched SET state = ? WHERE batch = ? AND key = ?"
-    database.execute(change, (state, batch, key))
-    if before == OUT:
-        count_out(database, batch, -1, -most)
-
-
-def _is_kept(database: sqlite3.Connection, key: str) -> bool:
-    """Return whether there is an answer of use, which stays."""
-    row = database.execute("SELECT unusable FROM answers WHERE key = ?", (key,)).fetchone()
-    return row is not None and not row[0]
-
-
-def _chat(path: Path, start: int, digest: str) -> Chat | None:
-    """Return the chat of a line of prompts; None: the line is not what was written."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(start)
-            line = stream.readline()
-    except OSError as error:
-        raise FormatError(f"the prompts cannot be read ({error.strerror})", path) from None
-    if line_digest(line) != digest:
-        return None
-    body = json_object(line)["body"]
-    messages = body.get("messages") or [{"role": "user", "content": body.get("prompt", "")}]
-    return Chat(tuple(Message(one["role"], one["content"]) for one in messages))
-
-
-def _price(
-    answer: Completion, prices: Sequence[float] | None, rate: float, most: float
-) -> float | None:
-    """Return the price of an answer; the most that it can cost where that is not to be known."""
+def _price(answer: Completion, file: Mapping[str, Any], most: float) -> float | None:
+    """Return the price of an answer: if it is unknown the most that it can cost, or else `None`."""
     counts = (answer.prompt_tokens, answer.completion_tokens)
-    if prices is None or None in counts:
+    if file["prices"] is None or None in counts:
         return most or None
-    return rate * sum(p * (n or 0) for p, n in zip(prices, counts, strict=True)) / 1e6
+    prices = zip(file["prices"], counts, strict=True)
+    return float(file["rate"] * sum(price * count for price, count in prices) / 1e6)

@@ -119,7 +119,7 @@ class Claims:
         )
         lapsed = connection.execute("SELECT owner FROM owners WHERE expires < ?", (current,))
         for owner in lapsed.fetchall():
-            _delete_owner(connection, *owner)
+            delete_owner(connection, *owner)
 
     def _claim_of(self, connection: sqlite3.Connection, key: str, since: str) -> Claim | None:
         """Return what is known of a prompt, `None` if it may be claimed."""
@@ -180,10 +180,11 @@ class Claims:
         """End all claims that are left."""
         self.closed = True
         if self._file.read("SELECT 1 FROM owners WHERE owner = ?", (self.owner,)):
-            self._file.write(lambda database: _delete_owner(database, self.owner), durable=False)
+            self._file.write(lambda database: delete_owner(database, self.owner), durable=False)
 
 
-def _delete_owner(connection: sqlite3.Connection, owner: str) -> None:
+def delete_owner(connection: sqlite3.Connection, owner: str) -> None:
+    """Delete an owner and its claims."""
     connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
     connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from fairtk.errors import FormatError, printable
-from fairtk.llm.chat import Completion, escaped
+from fairtk.errors import printable
+from fairtk.llm.chat import Completion
 
 
 class ResponseTooLongError(ValueError):
@@ -215,101 +213,3 @@ def _text(content: Any) -> str | None:
 def _integer(digits: str) -> int | None:
     # Python refuses thousands of digits; no count has more than 64 bits
     return int(digits) if len(digits) < 20 else None
-
-
-# Lines of batches ------------------------------------------------------------------------------
-
-
-def byte_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file."""
-    try:
-        with path.open("rb") as stream:
-            yield from stream
-    except OSError as error:
-        raise FormatError(f"the file cannot be read ({error.strerror})", path) from None
-
-
-def line_digest(line: bytes) -> str:
-    """Return the digest of a line of prompts or answers."""
-    return hashlib.blake2b(line, digest_size=8).hexdigest()
-
-
-def json_object(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line; empty: it is none."""
-    try:
-        value = json.loads(line.removeprefix(b"\xef\xbb\xbf").decode())
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-class AnswerLine(NamedTuple):
-    """A line of answers: what came of the prompt of a key."""
-
-    path: Path
-    number: int
-    key: str
-    answer: Completion | None
-    model: str
-    kind: str  # "": an answer
-    reason: str
-    digest: str = ""  # of the line
-
-
-def answer_lines(path: Path) -> Iterator[AnswerLine]:
-    """Yield what the lines of a file say."""
-    for number, line in enumerate(byte_lines(path), 1):
-        if line.strip():
-            yield _answer(path, number, line)
-
-
-def _answer(path: Path, number: int, line: bytes) -> AnswerLine:
-    digest = line_digest(line.strip())
-
-    def wrong(kind: str, reason: str, key: str = "") -> AnswerLine:
-        return AnswerLine(path, number, key, None, "", kind, reason, digest)
-
-    record = json_object(line)
-    if not record:
-        if not line.endswith(b"\n"):
-            return wrong("cut", "the last line is not whole")
-        return wrong("broken", "this is no line of JSON in UTF-8")
-    key = record.get("custom_id")
-    if not isinstance(key, str):
-        return wrong("broken", "there is no custom_id")
-    key = escaped(key)  # the ledger takes no other text, and no prompt has such an id
-    response, error = record.get("response"), record.get("error")
-    if "body" in record and "method" in record:
-        return wrong("broken", "this is a prompt, and not an answer", key)
-    body = response.get("body") if isinstance(response, dict) else None
-    status = response.get("status_code", 200) if isinstance(response, dict) else None
-    if error or status != 200 or not isinstance(body, dict):
-        reason = told_of(error) or told_of(body) or f"there is no answer (status {status})"
-        return wrong("error", reason, key)
-    try:
-        answer = read_reply(json.dumps(body).encode(), 0.0)
-    except BrokenReplyError as broken:
-        if broken.answer is None:
-            return wrong("error", str(broken), key)
-        answer = broken.answer
-    return AnswerLine(path, number, key, answer, str(body.get("model") or ""), "", "", digest)
-
-
-def told_of(error: Any) -> str:
-    """Return what an error says, however it is wrapped."""
-    while isinstance(error, dict) and isinstance(error.get("error"), dict):
-        error = error["error"]
-    if not isinstance(error, dict):
-        return str(error) if error else ""
-    parts = [error.get("code"), error.get("message")]
-    return ": ".join(str(part) for part in parts if part)
-
-
-_VERSION = re.compile(r"(?::.*|[-@]\d[\d.-]*)?")
-
-
-def is_model(answered: str, asked: str, others: Sequence[str]) -> bool:
-    """Return whether an answer's model is the one that was asked, or a version of it."""
-    if not answered or answered in others:
-        return True
-    return answered.startswith(asked) and bool(_VERSION.fullmatch(answered[len(asked) :]))

@@ -25,8 +25,8 @@ from fairtk.llm import (
     Message,
     OpenAICompatible,
     batch_files,
-    questions,
 )
+from fairtk.llm.chat import questions
 
 pytest.importorskip("openai")
 
@@ -62,6 +62,15 @@ class World:
     @property
     def payments(self):
         return self.ledger.store.file.read("SELECT price FROM payments")
+
+    @property
+    def claims(self):
+        return self.ledger.store.file.read("SELECT key, owner, price FROM claims ORDER BY key")
+
+    @property
+    def totals(self):
+        query = "SELECT name, claims, price FROM owners WHERE expires IS NULL"
+        return self.ledger.store.file.read(query)
 
 
 @pytest.fixture
@@ -115,10 +124,10 @@ def test_files_are_cut_at_lines_and_bytes(world, monkeypatch):
     monkeypatch.setattr(batch_files, "MOST_LINES", 3)
     written = world.write([f"prompt {n}" for n in range(7)])
     assert world.batches.status(world.folder)["prompts"].tolist() == [3, 3, 1]
-    monkeypatch.setattr(batch_files, "MOST_BYTES", 2 * written.files[2].stat().st_size)
+    monkeypatch.setattr(batch_files, "MOST_BYTES", 2 * written.files[2].stat().st_size + 9)
     world.write([f"beside {n}" for n in range(5)])
     sizes = [path.stat().st_size for path in sorted(world.folder.glob("*.jsonl"))]
-    assert len(sizes) == 6 and max(sizes[3:]) <= 2 * sizes[2]
+    assert len(sizes) == 6 and max(sizes[3:]) <= 2 * sizes[2] + 9
     assert len(world.lines("batch-0006.jsonl")) == 1  # 5 lines, 2 a file
 
 
@@ -151,9 +160,26 @@ def test_what_is_out_is_not_asked_online(world):
         assert list(server.counts) == ["c"]  # all else is asked first
         assert world.batches.drop(world.folder) == 2
         assert len(llm.complete(questions(["a", "b", "c"]))) == 3 == len(server.requests)
-    # what the batch answers after all is no second answer
+    # the batch answers nevertheless: the first answers stay
     reading = world.read([answered(line) for line in world.lines()])
-    assert counted(reading) == {"taken": 2} and len(world.ledger) == 3
+    assert counted(reading) == {"there": 2} and len(world.ledger) == 3
+
+
+def test_answers_to_dropped_prompts_are_paid_for(world):
+    world.write(["a", "b"])
+    lines = world.lines()
+    assert world.batches.drop(world.folder) == 2
+    assert world.batches.status(world.folder)["failed"].tolist() == [2]
+    assert counted(world.read([answered(lines[0])])) == {"taken": 1} and len(world.payments) == 1
+    again = world.write(["a", "b"])
+    assert (again.prompts, again.round) == (1, 2)
+    (line,) = world.lines("batch-0002.jsonl")
+    assert line["custom_id"] == f"{lines[1]['custom_id']}-2" and line["body"] == lines[1]["body"]
+    # both are answered: both are paid for, and the first answer stays
+    other = answered(line, lambda prompt: "another text")
+    assert counted(world.read([answered(lines[1]), other])) == {"taken": 2}
+    assert len(world.payments) == 3 and world.claims == []
+    assert world.llm.complete(questions(["b"]))[0].text == answer_of("b")
 
 
 def test_a_work_that_fails_leaves_nothing(world):
@@ -165,14 +191,33 @@ def test_a_work_that_fails_leaves_nothing(world):
 
     with pytest.raises(InputError, match="broken"):
         world.batches.write(work, world.folder)
-    assert list(world.folder.iterdir()) == []
+    assert list(world.folder.iterdir()) == [] and world.claims == []
     assert world.write(["a"]).prompts == 1
+
+
+def test_a_round_counts_once_the_manifest_lists_it(world):
+    world.write(["a"])
+    first, second = (world.folder / f"batch-000{number}.jsonl" for number in (1, 2))
+    parts = [path.with_name(f".{path.name}.part") for path in (first, second)]
+    manifest = world.folder / "manifest.json"
+    text = manifest.read_text()
+    world.write(["b"])
+    assert [count for _, count, _ in world.totals] == [1, 1]
+    # as if writers had been killed: before the manifest had the second file, and right after it
+    # had the first
+    manifest.write_text(text)
+    first.rename(parts[0])
+    second.rename(parts[1])
+    assert world.batches.status(world.folder)["out"].tolist() == [1]
+    assert [count for _, count, _ in world.totals] == [1] == [len(world.claims)]
+    assert set(world.folder.iterdir()) == {manifest, first}
+    assert world.write(["b"]).round == 2 and second.exists()
 
 
 def test_a_batch_belongs_to_one_ledger(world, tmp_path):
     with Ledger(tmp_path / "other.sqlite") as ledger:
         llm = ledger.wrap(OpenAICompatible("toy"))
-        with pytest.raises(ParameterError):
+        with pytest.raises(InputError, match="other.sqlite"):
             world.write(["a"], llm)
         world.write(["a"])
         with pytest.raises(InputError, match="answers.sqlite"):
@@ -195,16 +240,21 @@ def test_a_budget_is_claimed_at_writing_and_settled_at_reading(tmp_path):
     written = world.write(list("abcde"), llm)
     assert (written.prompts, written.left_out) == (3, 2)
     assert written.price == pytest.approx(3 * most)
+    assert world.totals == [(str(world.folder), 3, pytest.approx(3 * most))]
     assert "max_cost=" in written.reason and "could be exceeded" in written.reason
     with (
         Ledger(world.ledger.path, max_calls=3) as other,  # whose calls count with what is out
         pytest.raises(LLMError, match="max_calls=3"),
     ):
         other.wrap(llm.llm).complete(questions(["f"]))
-    reading = world.read([answered(line) for line in world.lines()])
+    lines = [answered(line) for line in world.lines()]
+    readings = [world.read(lines[:2]), world.read(lines)]
+    assert [counted(one) for one in readings] == [{"taken": 2}, {"taken": 1, "there": 2}]
+    assert world.totals == []
     # 10 and 5 tokens each, as the server says
     cost = 0.5 * (10 * 2 + 5 * 4) / 1e6
-    assert reading.price == pytest.approx(3 * cost) == pytest.approx(world.ledger.spent.price)
+    assert [one.price for one in readings] == pytest.approx([2 * cost, cost])
+    assert world.ledger.spent.price == pytest.approx(3 * cost)
     assert [price for (price,) in world.payments] == pytest.approx([cost] * 3)
     again = world.write(list("abcde"), llm)  # one more fits: 3 * cost + most < 3.5 * most
     assert (again.prompts, again.left_out) == (1, 1)
@@ -233,6 +283,7 @@ def test_answers_in_any_order_once(world):
     good = [answered(line) for line in world.lines()]
     reading = world.read([*good[:400:-1], good[700]])
     assert counted(reading) == {"taken": 799, "duplicate": 1} and reading.out == 401
+    assert [count for _, count, _ in world.totals] == [401] == [len(world.claims)]
     reading = world.read(good)
     assert counted(reading) == {"taken": 401, "there": 799} and reading.out == 0
     assert len(world.payments) == 1200
@@ -298,13 +349,13 @@ def test_what_cannot_be_taken_is_counted_and_named(world):
         f"F:4: {keys[2]}: batch_expired: not run in time",
     ]
     assert problems["unknown"] == ["F:5: of-another-study: no prompt of this batch has this id"]
-    assert problems["other model"] == [f"F:6: {keys[4]}: asked was 'toy', not 'toy-mini'"]
+    assert problems["other model"] == [f"F:6: {keys[4]}: expected 'toy', got 'toy-mini'"]
     assert problems["unusable"] == [
         f"F:7: {keys[5]}: no use: length",
         f"F:8: {keys[6]}: no use: refusal",
     ]
-    assert problems["broken"][2] == f"F:13: {keys[3]}: this is a prompt, and not an answer"
-    assert problems["cut"] == ["F:15: the last line is not whole"]
+    assert problems["broken"][2] == f"F:13: {keys[3]}: expected an answer, got a prompt"
+    assert problems["cut"] == ["F:15: the last line is incomplete"]
     assert problems["empty"] == [f"{empty}: the file is empty"]
     texts = {key: answer.text for key, answer in world.ledger.recorded(keys).items()}
     assert texts[keys[7]] == "a\\x00b\\ud800" and texts[keys[5]] == "half an"
@@ -320,7 +371,30 @@ def test_prompts_that_were_edited(world):
     path.write_text(path.read_text().replace('"content": "b"', '"content": "B"'))
     reading = world.read(good)
     assert counted(reading) == {"taken": 2, "edited": 1}
-    assert "its line in batch-0001.jsonl is not what was written" in reading.problems["edited"][0]
+    assert "batch-0001.jsonl" in reading.problems["edited"][0]
+
+
+def test_any_characters_and_joined_messages_are_not_taken_for_edited(world):
+    chats = [
+        *questions(["a\x00b", "c\ud800"]),
+        Chat((Message("system", "Be short."), Message("user", "d"))),
+    ]
+    joined = world.model(endpoint="completions")
+
+    def work():
+        for llm in (world.llm, joined):
+            try:
+                llm.complete(chats)
+            except DeferredError:
+                continue
+
+    assert world.batches.write(work, world.folder).prompts == 6
+    texts = [answered(line) for line in world.lines()]
+    for line in world.lines("batch-0002.jsonl"):
+        line["body"]["messages"] = [{"content": line["body"]["prompt"]}]
+        texts.append(answered(line))
+    assert counted(world.read(texts)) == {"taken": 6}
+    assert [one.text for one in joined.complete(chats)][2] == answer_of("Be short.\n\nd")
 
 
 def test_an_id_that_no_file_can_hold_stops_no_other(world):
@@ -344,7 +418,8 @@ def test_files_of_an_earlier_round_say_nothing_of_a_later_one(tmp_path):
     again = world.read(old)
     assert counted(again) == {"there": 2} and again.out == 2
     assert world.write(["a", "b"]).prompts == 0  # both are out, and paid for once more
-    assert counted(world.read([answered(first), answered(second)])) == {"taken": 2}
+    new = [answered(line) for line in world.lines("batch-0002.jsonl")]
+    assert counted(world.read([*old, *new])) == {"there": 2, "taken": 2}
     assert [one.text for one in world.llm.complete(questions(["a", "b"]))] == [
         answer_of("a"),
         answer_of("b"),
@@ -362,34 +437,57 @@ def test_an_answer_of_no_use_is_not_requested_again_by_default(world):
     assert world.write(["a"]).prompts == 0
 
 
-def test_a_ledger_that_is_lost_has_its_batch_again(world):
-    world.write(["a", "b"])
+def test_a_ledger_without_the_claims(tmp_path):
+    world = World(tmp_path)
+    world.write(["a", "b", "c"])
     good = [answered(line) for line in world.lines()]
-    world.read(good[:1])
-    world.ledger.store.file.write(
-        lambda database: [
-            database.execute(f"DROP TABLE {name}") for name in ("batched", "batches", "settled")
-        ]
-    )
-    assert world.batches.status(world.folder)["out"].tolist() == [1]
-    assert counted(world.read(good)) == {"taken": 1, "there": 1} and len(world.payments) == 2
+    world.ledger.close()
+    world.ledger.path.unlink()
+    world = World(tmp_path)
+    assert counted(world.read(good[:1])) == {"taken": 1}
+    row = world.batches.status(world.folder).iloc[0]
+    assert (row["answered"], row["failed"], row["out"]) == (1, 2, 0)
+    assert world.write(["a", "b", "c"]).prompts == 2
+    assert counted(world.read(good)) == {"taken": 2, "there": 1} and len(world.payments) == 3
+    world.ledger.close()
 
 
 def test_a_folder_that_was_moved(world, tmp_path):
     world.write(["a", "b"])
     old, world.folder = world.folder, world.folder.rename(tmp_path / "moved")
-    # a writer that is dead had the folder: what was written before it is out all the same
-    dead = ("|".join([*world.ledger.claims.owner.split("|")[:2], "0", "x"]),)
-    world.ledger.store.file.write(
-        lambda database: database.execute("UPDATE batches SET writer = ?", dead)
-    )
-    elsewhere = world.batches.write(lambda: world.llm.complete(questions(["a"])), tmp_path / "new")
-    assert (elsewhere.prompts, elsewhere.elsewhere) == (0, 1)
+    # a new batch in its place, with other prompts
+    elsewhere = world.batches.write(lambda: world.llm.complete(questions("ac")), old)
+    assert (elsewhere.prompts, elsewhere.elsewhere) == (1, 1)
     assert world.batches.status(world.folder)["out"].tolist() == [2]
-    with pytest.raises(DeferredError, match=str(world.folder)) as caught:
+    with pytest.raises(DeferredError, match=str(world.folder)):
         world.llm.complete(questions(["a"]))
-    assert f"{old} " not in str(caught.value)
+    with pytest.raises(DeferredError, match=str(old)):
+        world.llm.complete(questions(["c"]))
     assert counted(world.read([answered(line) for line in world.lines()])) == {"taken": 2}
+    assert world.totals == [(str(old), 1, 0.0)]
+
+
+def test_claims_of_folders_do_not_slow_down_calls(world):
+    def steps(key):
+        """Return how many instructions SQLite executes to claim a call."""
+        count = [0]
+
+        def step():
+            count[0] += 1
+
+        budget = Ledger(world.ledger.path, max_calls=10_000).budget
+        with world.ledger.store.file._use() as connection:  # no renewal meanwhile
+            connection.set_progress_handler(step, 1)
+            (claim,) = world.ledger.claims.claim({key: 0.0}, "", budget)
+            connection.set_progress_handler(None, 1)
+        assert claim.state == "mine"
+        return count[0]
+
+    world.write([f"prompt {n}" for n in range(10)])
+    few = steps("a")
+    world.write([f"prompt {n}" for n in range(2010)])
+    assert [count for _, count, _ in world.totals] == [10, 2000]
+    assert steps("b") < 2 * few < 1000
 
 
 def test_wrong_folders_and_files(world, tmp_path):
@@ -398,7 +496,7 @@ def test_wrong_folders_and_files(world, tmp_path):
         world.batches.read(world.folder, [tmp_path / "lost.jsonl"])
     manifest = world.folder / "manifest.json"
     manifest.write_text('{"batch": 1, "models": [], "files": [], "format": 9}')
-    with pytest.raises(FormatError):
+    with pytest.raises(FormatError, match="got 9"):
         world.batches.status(world.folder)
     manifest.write_text("[]")
     with pytest.raises(FormatError):
@@ -415,6 +513,11 @@ def test_kills_pay_nothing_twice_and_lose_nothing(tmp_path):
     states = json.loads(done.stdout)
     whole = states.pop("whole")
     assert whole.pop("steps") > 30 and len(states) == 20
-    assert whole["answers"] == whole["paid"] == batch_steps.PROMPTS and whole["out"] == 0
+    counts = {
+        **dict.fromkeys(("answers", "payments"), batch_steps.PROMPTS),
+        "claims": 0,
+        "owners": 0,
+    }
+    assert counts.items() <= whole.items()
     for name, state in states.items():
         assert state == whole, name
