@@ -59,8 +59,8 @@ from fairtk.llm import (
     LedgerModel,
     Outcome,
     cost,
-    on_outcome,
 )
+from fairtk.llm.chat import on_outcome
 from fairtk.plugins import on_terminal
 
 BATCH = 64

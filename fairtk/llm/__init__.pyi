@@ -18,7 +18,6 @@ from .chat import LLMError as LLMError
 from .chat import Message as Message
 from .chat import OfflineError as OfflineError
 from .chat import Outcome as Outcome
-from .chat import on_outcome as on_outcome
 from .ct2 import CTranslate2Seq2Seq as CTranslate2Seq2Seq
 from .encoders import Encoder as Encoder
 from .encoders import MeanEncoder as MeanEncoder

@@ -178,6 +178,8 @@ class Claims:
 
     def close(self) -> None:
         """End all claims that are left."""
+        if self.closed:
+            return
         self.closed = True
         if self._file.read("SELECT 1 FROM owners WHERE owner = ?", (self.owner,)):
             self._file.write(lambda database: delete_owner(database, self.owner), durable=False)

@@ -122,14 +122,9 @@ class Ledger:
         """Return the stored answers by key, without those that are to be requested again."""
         return self.store.get(keys, self.since)
 
-    def claim(
-        self, llm: ChatModel, calls: Mapping[str, Chat], rate: float = 1.0
-    ) -> dict[str, Claim]:
-        """Claim calls by key, and return a claim for each up to the first that is refused.
-
-        `rate`: the share of the price that is to be paid.
-        """
-        prices = {key: rate * self.most(llm, chat) for key, chat in calls.items()}
+    def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> dict[str, Claim]:
+        """Claim calls by key, and return a claim for each up to the first that is refused."""
+        prices = {key: self.most(llm, chat) for key, chat in calls.items()}
         budget = self.budget if self.budget.limited else None
         return dict(zip(calls, self.claims.claim(prices, self.since, budget), strict=False))
 
@@ -326,11 +321,11 @@ class LedgerModel(ChatModel):
             collector.take(self, calls)
             raise DeferredError(f"{len(calls)} prompts to {self.name!r} are to be answered")
         if self.ledger.offline:
-            subject = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
+            subject = "1 call is" if len(calls) == 1 else f"{len(calls)} calls are"
             raise OfflineError(
-                f"{subject} to {self.name!r} missing from the ledger {self.ledger.path}, the "
-                f"first: {next(iter(calls.values())).text[:80]!r}; run "
-                f"without {advice('offline=True', '--offline')}"
+                f"{subject} missing from the ledger {self.ledger.path}, the first to "
+                f"{self.name!r}: {next(iter(calls.values())).text[:80]!r}; run without "
+                f"{advice('offline=True', '--offline')}"
             )
 
     def _make(

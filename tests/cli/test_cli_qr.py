@@ -206,7 +206,9 @@ def test_a_run_goes_on_after_a_budget_and_is_replayed_offline(fairtk, config, tm
         assert fairtk(*command, "--offline").exit_code == 0
         assert math.isnan(price())  # without prices
         other = one_line(fairtk(*command, "--offline", "--llm", "openai:another"), 2)
-        assert "are not in the ledger" in other and len(server.requests) == total
+        assert (
+            "experiment.sqlite" in other and "--offline" in other and len(server.requests) == total
+        )
 
 
 # Failures ----------------------------------------------------------------------------------------
