@@ -9,7 +9,7 @@ from fairtk import EE_D, FairSampler, Generator, QueryRefiner
 from fairtk.llm import OpenAICompatible
 
 folder, url, executor = sys.argv[1:4]
-topics, qrels = world(n_queries=6)
+topics, qrels = world(n_queries=10)
 llm = OpenAICompatible("toy", url, concurrency=3, timeout=900)
 answer = Generator(llm, prompt="rag", cutoff=2)
 results = fairtk.Experiment(
