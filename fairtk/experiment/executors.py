@@ -317,6 +317,8 @@ class _Pool:
         with self._lock:
             processes, self._processes = self._processes or [], None
         for process in processes:
+            process.interrupt()
+        for process in processes:
             process.end()
 
     def _bytes(self, key: str) -> bytes:

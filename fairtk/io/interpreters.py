@@ -12,14 +12,19 @@ import os
 import pickle
 import pkgutil
 import queue
+import signal
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from typing import Any, BinaryIO
 
 ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
 """What `Interpreter.ask` raises when the process has ended."""
+
+GRACE = 10.0
+"""Seconds after an interrupt in which a process may store answers that it has paid for."""
 
 _START = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -67,9 +72,19 @@ class Interpreter:
             self.end()
             raise
 
+    def interrupt(self) -> None:
+        """Let the process end as Ctrl-C would, or after `GRACE` seconds."""
+        stdin: Any = self.process.stdin
+        with contextlib.suppress(OSError):
+            stdin.close()
+
     def end(self) -> None:
         """End the process; a thread that waits for it sees its output end."""
-        self.process.kill()
+        self.interrupt()
+        try:
+            self.process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
         with contextlib.suppress(OSError), self.process:  # closes its streams, and waits for it
             pass
 
@@ -78,18 +93,29 @@ def serve(server: str, calls: BinaryIO, answers: BinaryIO) -> None:
     """Answer calls until they end."""
     answer = pkgutil.resolve_name(server)()
     waiting: queue.Queue[Any] = queue.Queue()
-    threading.Thread(target=_listen, args=(calls, waiting), daemon=True).start()
-    while True:
-        answers.write(pickle.dumps(answer(waiting.get()), protocol=5))
-        answers.flush()
+    # also where the shell that began all this ignores Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    arguments = (calls, waiting, threading.get_ident())
+    threading.Thread(target=_listen, args=arguments, daemon=True).start()
+    try:
+        while True:
+            answers.write(pickle.dumps(answer(waiting.get()), protocol=5))
+            answers.flush()
+    except KeyboardInterrupt:
+        os._exit(0)
 
 
-def _listen(stream: BinaryIO, calls: queue.Queue[Any]) -> None:
-    """Hand over calls as they come; end the process with its parent, whatever it does then."""
+def _listen(stream: BinaryIO, calls: queue.Queue[Any], answering: int) -> None:
+    """Hand over calls as they come; when they end, interrupt the thread that answers them, and end
+    the process.
+    """
     try:
         while True:
             calls.put(pickle.load(stream))
     except (EOFError, pickle.UnpicklingError):  # it ended, perhaps in the middle of a call
+        if hasattr(signal, "pthread_kill"):  # not on Windows
+            signal.pthread_kill(answering, signal.SIGINT)
+            time.sleep(GRACE)
         os._exit(0)
     except BaseException:  # or the parent would wait for ever
         traceback.print_exc()

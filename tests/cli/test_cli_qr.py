@@ -177,7 +177,7 @@ def test_a_budget_stops_cleanly(fairtk, config, tmp_path):
         path = config(by_server(server))
         command = ("qr", path, "-o", "out")
         text = one_line(fairtk(*command, "--max-calls", "3"), 1)
-        assert "max_calls=3 is reached" in text and "run again to go on" in text
+        assert "max_calls=3 is reached" in text
         assert len(server.requests) == 3
         assert {body["temperature"] for _, body, _ in server.requests} == {0.3}  # FairQR's
         assert "needs the price of 'toy'" in one_line(fairtk(*command, "--max-cost", "1"), 2)
@@ -206,9 +206,7 @@ def test_a_run_goes_on_after_a_budget_and_is_replayed_offline(fairtk, config, tm
         assert fairtk(*command, "--offline").exit_code == 0
         assert math.isnan(price())  # without prices
         other = one_line(fairtk(*command, "--offline", "--llm", "openai:another"), 2)
-        assert (
-            "experiment.sqlite" in other and "--offline" in other and len(server.requests) == total
-        )
+        assert "'another'" in other and len(server.requests) == total
 
 
 # Failures ----------------------------------------------------------------------------------------

@@ -233,7 +233,7 @@ def test_a_key_that_is_not_there(gender, tmp_path, monkeypatch):
         with pytest.raises(ParameterError, match="'MY_KEY'"):
             study.run()
         assert server.requests == []
-        assert not (study.folder / qr_world.STORE).exists()  # said before anything is done
+        assert qr_world.kept(tmp_path) == 0  # said before anything is done
         monkeypatch.setenv("MY_KEY", KEY)
         study.run()
         assert len(server.requests) == 8
