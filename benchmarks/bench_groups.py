@@ -96,7 +96,7 @@ def dense_reference(groups, names, rel, shown, discount):
     def combined(factors, docs):
         result = np.ones((len(docs), 1))
         for factor in factors:
-            rows = factor.rows(docs)
+            rows = factor.factors[0].documents.rows(docs)
             m = factor.matrix[rows].toarray()
             result = (result[:, :, None] * m[:, None, :]).reshape(len(docs), -1)
         return result

@@ -272,7 +272,7 @@ def test_systems_that_raise_are_named(gender, tmp_path, build, kind, message):
             study.run()
         assert isinstance(found.value, InputError) == (kind is InputError)
         if build in ("unbuilt", "absent"):  # said before anything is done
-            assert not (study.folder / qr_world.STORE).exists()
+            assert qr_world.rows_of(study.folder, "SELECT * FROM cells") == []
         else:
             assert study.results().table["system"].tolist() == ["bm25"]  # what was done is kept
     with qr_world.installed(("toy", "same", False)):
