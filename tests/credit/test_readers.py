@@ -55,6 +55,19 @@ def test_weights_without_noise_of_all_orders_are_exact():
     assert fit.tests["p"].isna().all()
 
 
+def test_one_ranking_of_each_query_is_enough():
+    # One order of two documents per query. Credit at rank 0: 3 + 1; at rank 1: .5 + 1.5, half of
+    # it. Pairs of a document and a rank: 2 x 2 in each of 2 queries, 8; at each rank 4.
+    run = pd.DataFrame({"qid": ["q", "q", "r", "r"], "docno": list("abcd"), "score": 1.0})
+    rows = [("q", 0, "a", 0, 3.0), ("q", 0, "b", 1, 0.5), ("r", 0, "d", 0, 1.0)]
+    credit = pd.DataFrame(
+        [*rows, ("r", 0, "c", 1, 1.5)], columns=["qid", "sample", "docno", "rank", "credit"]
+    )
+    fit = fit_browsing(credit, run, FairSampler(alpha=1, n_samples=1))
+    assert fit.weight == pytest.approx((1.0, 0.5))
+    assert fit.counts["pairs"] == 8 and fit.table["documents"].tolist() == [4, 4]
+
+
 def test_a_reader_is_measured_not_its_documents():
     """Credit falls with the rank as good documents stand first; the weights do not."""
     fit = simulated(3, MIDDLE_LOST, n_queries=200)

@@ -44,6 +44,23 @@ def test_a_label_stands_right_of_its_point_where_nothing_is_in_its_way():
     assert box.tolist() == [54, 95, 94, 105]  # on the left
 
 
+@pytest.mark.parametrize(
+    ("point", "left", "lower"),
+    [
+        # 6 away on a diagonal is 6 / sqrt(2) = 4.243 in each direction; the label is 40 x 10
+        ((2.0, 2.0), 2 + 4.243, 2 + 4.243),
+        ((398.0, 2.0), 398 - 4.243 - 40, 2 + 4.243),
+        ((2.0, 298.0), 2 + 4.243, 298 - 4.243 - 10),
+        ((398.0, 298.0), 398 - 4.243 - 40, 298 - 4.243 - 10),
+    ],
+)
+def test_a_label_of_a_point_in_a_corner_stands_toward_the_middle(point, left, lower):
+    points = np.array([point])
+    marks = np.column_stack([points - 3, points + 3])
+    (box,) = place_labels(points, np.array([[40.0, 10.0]]), marks, 1, INSIDE, (6,))
+    assert box.tolist() == pytest.approx([left, lower, left + 40, lower + 10], abs=1e-3)
+
+
 @pytest.mark.parametrize("size", [(5, 4), (3.4, 2.6), (8, 6)])
 def test_a_crowd_of_systems_can_be_told_apart(size):
     rng = np.random.default_rng(3)

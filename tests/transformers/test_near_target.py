@@ -95,6 +95,21 @@ def test_three_documents_by_hand():
     assert exposure_order(relevance, member, half, attention, 1.0, 0.83).tolist() == [0, 2, 1]
 
 
+def test_groups_without_documents_keep_their_share_of_the_target():
+    attention = np.array([1.0, 1.0])
+    member = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    quarters = np.array([0.25, 0.25])  # the other half belongs to a group without documents
+    # The entropy of the target (1/4, 1/4, 1/2) is 1.0397. Closeness after rank 2, 1 - JSD:
+    # of documents 0 and 1, (1, 0, 0): 1 - (H(5/8, 1/8, 1/4) - (0 + 1.0397) / 2)
+    #   = 1 - (.9003 - .5199) = .6196;
+    # of documents 0 and 2, (1/2, 1/2, 0): 1 - (H(3/8, 3/8, 1/4) - (.6931 + 1.0397) / 2)
+    #   = 1 - (1.0822 - .8664) = .7842.
+    # 1.8 x .6196 = 1.1153 is more than 1.4 x .7842 = 1.0979, and less than 1.45 x .7842 = 1.1371.
+    for last, order in ((0.4, [0, 1, 2]), (0.45, [0, 2, 1])):
+        relevance = np.array([1.0, 0.8, last])
+        assert exposure_order(relevance, member, quarters, attention, 1.0, 0.0).tolist() == order
+
+
 def test_fair_qr_comes_near_the_target_and_keeps_the_rest_of_the_pool():
     system = fair_qr(rerank="exposure", depth=4, max_iterations=0, weight=30, floor=0.0)
     out = system(topics())
