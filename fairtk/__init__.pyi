@@ -1,4 +1,5 @@
 from . import analysis as analysis
+from . import batch as batch
 from . import credit as credit
 from . import datasets as datasets
 from . import demo as demo

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from batch_answers import answered
 
-from fairtk.llm import Batches, Ledger, OpenAICompatible, batch_files, batches
+from fairtk.batch import Batches, batches, files
+from fairtk.llm import Ledger, OpenAICompatible
 from fairtk.llm.chat import questions
 from fairtk.llm.store import Database
 
@@ -64,7 +65,7 @@ def watched(point):
 
     around(Database, "write")
     around(os, "replace")
-    around(batch_files.PromptWriter, "_write")
+    around(files.PromptWriter, "_write")
     return passed
 
 
@@ -101,7 +102,7 @@ def state_of(folder):
 
 
 def main(place, points):
-    batch_files.MOST_LINES = batches._TOGETHER = 5  # several files, several commits
+    files.MOST_LINES = batches._TOGETHER = 5  # several files, several commits
 
     def count():
         passed = watched(0)

@@ -35,6 +35,7 @@ LAYERS = tuple(
         "analysis",
         "experiment",
         "studies",
+        "batch",
         "demo",
         "statistics",
         "prompts",

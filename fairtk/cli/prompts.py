@@ -22,7 +22,8 @@ from fairtk.cli.output import COMMAND, KEPT, TABLE, echo_frame
 from fairtk.errors import FormatError, InputError
 
 if TYPE_CHECKING:
-    from fairtk.llm import Batches, Reading, Written
+    from fairtk.batch import Batches, ReadReport
+    from fairtk.batch.files import Written
 
 _SHOWN = 10  # problems of a kind
 
@@ -66,7 +67,7 @@ def write(study: str, folder: str, rate: float, **more: Any) -> None:
 
     --max-calls and --max-cost count what is out as it is written, and what is paid as it is read.
     """
-    from fairtk.llm import write_prompts
+    from fairtk.batch.files import write_prompts
 
     if more["offline"]:
         raise InputError("--offline: no server is asked here in any case; leave it out")
@@ -133,7 +134,7 @@ def read(folder: str, files: tuple[str, ...], models: tuple[str, ...], ledger: s
         )
 
 
-def _say_read(reading: Reading) -> None:
+def _say_read(reading: ReadReport) -> None:
     for kind, texts in reading.problems.items():
         for text in texts[:_SHOWN]:
             click.echo(f"{kind}: {text}", err=True)
@@ -144,7 +145,7 @@ def _say_read(reading: Reading) -> None:
 
 
 def _say_next(batches: Batches, folder: str) -> None:
-    from fairtk.llm import read_manifest
+    from fairtk.batch.files import read_manifest
 
     rows = batches.status(folder)
     answered, failed, out = (int(rows[name].sum()) for name in ("answered", "failed", "out"))
@@ -188,7 +189,9 @@ def drop(folder: str, ledger: str | None) -> None:
 @contextlib.contextmanager
 def _batches(folder: str, ledger: str | None) -> Iterator[Batches]:
     """Give the batches of a folder's ledger."""
-    from fairtk.llm import Batches, Ledger, ledger_of
+    from fairtk.batch import Batches
+    from fairtk.batch.files import ledger_of
+    from fairtk.llm import Ledger
 
     path = Path(ledger) if ledger else ledger_of(folder)
     if not path.exists():

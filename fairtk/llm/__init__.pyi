@@ -3,8 +3,6 @@ from .backends import CallableBackend as CallableBackend
 from .backends import NoAnswerError as NoAnswerError
 from .backends import PromptLengthError as PromptLengthError
 from .backends import as_backend as as_backend
-from .batches import Batches as Batches
-from .batches import Reading as Reading
 from .budget import Estimate as Estimate
 from .budget import Prices as Prices
 from .budget import Spending as Spending
@@ -36,11 +34,6 @@ from .server import OpenAICompatible as OpenAICompatible
 # What other rooms use, and users need not:
 # isort: split
 from .backends import texts as texts
-from .batch_files import RATE as RATE
-from .batch_files import Written as Written
-from .batch_files import ledger_of as ledger_of
-from .batch_files import read_manifest as read_manifest
-from .batch_files import write_prompts as write_prompts
 from .budget import estimate as estimate
 from .hugging_face import HuggingFaceBackend as HuggingFaceBackend
 from .hugging_face import HuggingFaceModel as HuggingFaceModel

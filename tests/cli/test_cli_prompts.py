@@ -18,7 +18,8 @@ from chat_server import KEY, serving
 from test_cli_rag import folder_of, short
 
 from fairtk import cli
-from fairtk.llm import Batches, Ledger, OpenAICompatible
+from fairtk.batch import Batches
+from fairtk.llm import Ledger, OpenAICompatible
 from fairtk.llm.chat import questions
 from fairtk.studies.frame import TIMES
 

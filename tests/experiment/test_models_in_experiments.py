@@ -10,10 +10,11 @@ from experiment_stages import Retriever, world
 
 import fairtk
 from fairtk import FairSampler, Generator, PerSample, QueryRefiner
+from fairtk.batch import Batches
 from fairtk.errors import DataWarning
 from fairtk.experiment.engine import PromptSet
 from fairtk.experiment.store import FILE
-from fairtk.llm import Batches, ChatBackend, DeferredError, Ledger, OpenAICompatible
+from fairtk.llm import ChatBackend, DeferredError, Ledger, OpenAICompatible
 
 TOPICS, _ = world(n_queries=5)
 

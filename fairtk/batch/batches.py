@@ -15,9 +15,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ParameterError
-from fairtk.io import locked
-from fairtk.llm.batch_files import (
+from fairtk.batch.files import (
     MANIFEST,
     RATE,
     Place,
@@ -27,7 +25,7 @@ from fairtk.llm.batch_files import (
     recover,
     write_prompts,
 )
-from fairtk.llm.batch_lines import (
+from fairtk.batch.lines import (
     AnswerLine,
     answer_lines,
     is_same_model,
@@ -35,6 +33,8 @@ from fairtk.llm.batch_lines import (
     line_ids,
     prompt_at,
 )
+from fairtk.errors import ParameterError
+from fairtk.io import locked
 from fairtk.llm.chat import Completion, now
 from fairtk.llm.claims import add_payments, delete_owner
 from fairtk.llm.ledger import Ledger
@@ -46,14 +46,14 @@ KINDS = (
     *("taken", "unusable", "there", "duplicate", "error", "unknown", "other model", "edited"),
     *("broken", "cut", "empty"),
 )
-"""Kinds of lines of answers; see `Reading`."""
+"""Kinds of lines of answers; see `ReadReport`."""
 
 _TOGETHER = 500  # lines of answers in a transaction
 _NAMED = 1000  # problems of a kind that are named
 
 
 @dataclass
-class Reading:
+class ReadReport:
     """The result of `Batches.read`.
 
     Attributes:
@@ -130,7 +130,7 @@ class Batches:
         """
         return write_prompts(work, folder, self.ledger.path, self.rate, command)
 
-    def read(self, folder: Place, files: Iterable[Place], models: Sequence[str] = ()) -> Reading:
+    def read(self, folder: Place, files: Iterable[Place], models: Sequence[str] = ()) -> ReadReport:
         """Read answers from files of OpenAI's batch API or of ``vllm run-batch``, in any order.
 
         Files can be read again, and after a kill.
@@ -217,7 +217,7 @@ class _Reader:
         self, ledger: Ledger, folder: Path, manifest: Mapping[str, Any], models: Sequence[str]
     ) -> None:
         self.ledger, self.folder, self.manifest, self.models = ledger, folder, manifest, models
-        self.reading = Reading()
+        self.reading = ReadReport()
         self.taken: set[str] = set()  # keys
         self.prompts = {  # file and offset by id
             line_id: (file, start)

@@ -13,9 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from fairtk.batch.lines import custom_id, prompt_line
 from fairtk.errors import FormatError, InputError
 from fairtk.io import atomic_text, locked, put_in_place, read_json
-from fairtk.llm.batch_lines import custom_id, prompt_line
 from fairtk.llm.budget import Prices, most_completion_tokens, prompt_tokens
 from fairtk.llm.chat import Chat, DeferredError
 from fairtk.llm.claims import delete_owner

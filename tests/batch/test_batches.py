@@ -13,9 +13,9 @@ import pytest
 from batch_answers import answer_of, answered, completion
 from chat_server import serving
 
+from fairtk.batch import Batches, files
 from fairtk.errors import FormatError, InputError, ParameterError
 from fairtk.llm import (
-    Batches,
     Chat,
     Completion,
     DeferredError,
@@ -24,7 +24,6 @@ from fairtk.llm import (
     LLMError,
     Message,
     OpenAICompatible,
-    batch_files,
 )
 from fairtk.llm.chat import questions
 
@@ -120,11 +119,11 @@ def test_only_what_is_missing_is_written_and_once(world):
 
 
 def test_files_are_cut_at_lines_and_bytes(world, monkeypatch):
-    assert (batch_files.MOST_LINES, batch_files.MOST_BYTES) == (50_000, 200_000_000)
-    monkeypatch.setattr(batch_files, "MOST_LINES", 3)
+    assert (files.MOST_LINES, files.MOST_BYTES) == (50_000, 200_000_000)
+    monkeypatch.setattr(files, "MOST_LINES", 3)
     written = world.write([f"prompt {n}" for n in range(7)])
     assert world.batches.status(world.folder)["prompts"].tolist() == [3, 3, 1]
-    monkeypatch.setattr(batch_files, "MOST_BYTES", 2 * written.files[2].stat().st_size + 9)
+    monkeypatch.setattr(files, "MOST_BYTES", 2 * written.files[2].stat().st_size + 9)
     world.write([f"beside {n}" for n in range(5)])
     sizes = [path.stat().st_size for path in sorted(world.folder.glob("*.jsonl"))]
     assert len(sizes) == 6 and max(sizes[3:]) <= 2 * sizes[2] + 9

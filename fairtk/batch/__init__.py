@@ -1,0 +1,15 @@
+"""Batches: prompts in files, for a batch API or a cluster, and their answers.
+
+    from fairtk.batch import Batches
+    from fairtk.llm import Ledger
+
+    batches = Batches(Ledger("answers.sqlite"))
+
+An optional part: nothing else in fairtk imports it.
+"""
+
+from __future__ import annotations
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

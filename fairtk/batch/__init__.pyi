@@ -1,0 +1,2 @@
+from .batches import Batches as Batches
+from .batches import ReadReport as ReadReport
