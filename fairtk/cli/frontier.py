@@ -7,52 +7,32 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import (
-    alpha_option,
-    cutoff_option,
-    draws_options,
-    gold_option,
-    groups_option,
-    plot_option,
-    printing_options,
-    qrels_argument,
-    runs_argument,
-    targets_option,
-)
-from fairtk.cli.output import TABLE, echo, echo_frame
+from fairtk.cli.options import plot_option, printing_options
+from fairtk.cli.output import show
+from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
 from fairtk.plugins import to_stderr
 
 
-@click.command("frontier", short_help="Sweep alpha over runs: exact curves, areas, equal utility.")
-@qrels_argument
-@runs_argument
+@signature_command(
+    "Sweep alpha over runs: exact curves, areas, equal utility.",
+    {
+        "fairtk:frontier": "qrels runs x y alphas answers cutoff levels resamples seed",
+        "fairtk:evaluate": "gold groups targets",
+    },
+)
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
               help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
 @click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
-@alpha_option("An exponent. Repeatable.  [default: 0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16]",
-              name="alphas")  # fmt: skip
-@click.option("--answers", "answer_files", multiple=True, metavar="[NAME:]ALPHA=FILE",
+@click.option("--answers", multiple=True, metavar="[NAME:]ALPHA=FILE",
               help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
               "generated at ALPHA from the run NAME (its file without suffix). "
               "Repeatable.")  # fmt: skip
-@cutoff_option("For EU: documents that the generator read.")
-@gold_option
-@groups_option
-@targets_option
-@click.option("--level", "levels", type=float, multiple=True,
-              help="A height of y at which retrievers are compared. Repeatable.  "
-              "[default: three that both reach]")  # fmt: skip
-@draws_options("Of the bootstrap over queries.", default=1000)
 @plot_option("The curves")
 @printing_options
 def command(
-    qrels: str,
     runs: tuple[str, ...],
-    x: str,
-    y: str,
-    alphas: tuple[float, ...],
-    answer_files: tuple[str, ...],
+    answers: tuple[str, ...],
     levels: tuple[float, ...],
     plot: str | None,
     form: str,
@@ -74,17 +54,12 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.frontier import frontier
 
-    if alphas:
-        options["alphas"] = alphas
     with to_stderr():
-        options["answers"] = _answers(answer_files, runs)
-        curves = frontier(qrels, runs, x, y, levels=levels or None, **options)
+        by_alpha = _answers(answers, runs)
+        curves = frontier(runs=runs, answers=by_alpha, levels=levels or None, **options)
     if plot is not None:
         curves.plot(Path(plot))
-    if form != TABLE:
-        echo_frame(form, curves.curve, output)
-        return
-    echo(str(curves), output)
+    show(str(curves), curves.curve, form, output)
 
 
 def _number(text: str, what: str) -> float:

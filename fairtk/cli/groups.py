@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.options import FILE, cutoff_option, printing_options, target_option
-from fairtk.cli.output import TABLE, echo, echo_frame, echo_rows, wrapped_lines
+from fairtk.cli.options import FILE, printing_options
+from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.signature import signature_command
 
 if TYPE_CHECKING:
     from fairtk.analysis import GivenGroups
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
 _MOST_ROWS = 40
 
 
-@click.command("groups", short_help="Inspect groups of documents, and how much of a run they know.")
+@signature_command(
+    "Inspect groups of documents, and how much of a run they know.",
+    {"fairtk:Groups.coverage": "run cutoff", "fairtk:doctor": "target"},
+)
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
 @click.option("--coverage", "run", type=FILE, help="Say how much of this run the groups know.")
-@cutoff_option("Ranks of the run that are looked at.", default=None)
-@target_option
 @click.option("--qrels", type=FILE, help="Relevance labels for --target qrels.")
 @printing_options
 def command(
@@ -51,6 +53,8 @@ def command(
       fairtk groups gender.tsv region.tsv --cross --target qrels --qrels qrels.txt
       fairtk groups gender.tsv --coverage bm25.run --cutoff 20
     """  # noqa: D301 - click reads the backslash
+    import pandas as pd
+
     from fairtk.analysis import GivenGroups
     from fairtk.io import read_qrels, read_run
 
@@ -62,24 +66,22 @@ def command(
     if run is not None:
         _echo_coverage(attributes, read_run(run), cutoff, form, output)
         return
-    rows = [row for groups in attributes for row in _levels(groups, evidence)]
     columns = ["attribute", "group", "documents", "share", *(["target"] if target else [])]
-    if form != TABLE:
-        records = [[row[0], _text(row[1]), *row[2:]] for row in rows]
-        echo_rows(form, columns, records, output)
-        return
+    rows = [row for groups in attributes for row in _levels(groups, evidence)]
     lines = _summary(attributes)
     for groups in attributes:
-        own = [row for row in rows if row[0] == groups.name]
+        levels = [row[1:] for row in rows if row[0] == groups.name]
         if groups.space.crossed:
-            own = sorted(own, key=lambda row: -row[3])
-        cells = [[_text(row[1]), str(row[2]), *(f"{share:.4f}" for share in row[3:])]
-                 for row in own[:_MOST_ROWS]]  # fmt: skip
+            levels = sorted(levels, key=lambda row: -row[2])
+        cells = [
+            [level, str(count), *(f"{share:.4f}" for share in shares)]
+            for level, count, *shares in levels[:_MOST_ROWS]
+        ]
         heads = [groups.name, *columns[2:]]
-        lines += ["", *wrapped_lines(heads, cells, range(1, len(columns) - 1))]
-        if len(own) > _MOST_ROWS:
-            lines.append(f"... and {len(own) - _MOST_ROWS} more; --format csv has all")
-    echo(lines, output)
+        lines += ["", *wrapped_lines(heads, cells, range(1, len(heads)))]
+        if len(levels) > _MOST_ROWS:
+            lines.append(f"... and {len(levels) - _MOST_ROWS} more; --format csv has all")
+    show(lines, pd.DataFrame(rows, columns=columns), form, output)
 
 
 def _refuse_unused(
@@ -135,7 +137,7 @@ def _levels(groups: Groups, evidence: GivenGroups) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for cell in sorted(places):
         n, w = shares.get(cell, (0, 0.0))
-        row = [groups.name, groups.space.label(cell), n, w / whole]
+        row = [groups.name, _text(groups.space.label(cell)), n, w / whole]
         rows.append([*row, target_shares.get(cell, 0.0)] if evidence.targets else row)
     return rows
 
@@ -165,9 +167,6 @@ def _echo_coverage(
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True)
     columns = [str(c) for c in table.columns]
-    if form != TABLE:
-        echo_frame(form, table, output)
-        return
     rows = table.to_numpy(dtype=object).tolist()
     cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
     lines = [*wrapped_lines(columns, cells, range(2, len(columns))), ""]
@@ -181,7 +180,7 @@ def _echo_coverage(
             f"{groups.name}: the group is known for {labeled} of {all_of} documents {where}; for "
             f"under half of them in {thin} of {len(frame)} queries."
         )
-    echo(lines, output)
+    show(lines, table, form, output)
 
 
 def _text(level: Any) -> str:

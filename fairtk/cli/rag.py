@@ -12,13 +12,10 @@ import click
 
 from fairtk.cli.options import (
     ModelOption,
-    alpha_option,
-    cutoff_option,
     engine_options,
     format_option,
     open_ledger,
     paying_options,
-    samples_option,
     server_settings,
     study_options,
 )
@@ -35,9 +32,12 @@ from fairtk.cli.output import echo_frame, said_command, say_beginning
               "Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
               default_text="t5:google/flan-t5-small")  # fmt: skip
-@alpha_option("Of the sampler. Repeatable.  [default: 1, 2, 4, 8]", name="alphas")
-@samples_option("Rankings per query and alpha.  [default: 100]")
-@cutoff_option("Documents that are read.  [default: 5]", default=None)
+@click.option("-a", "--alpha", "alphas", type=float, multiple=True,
+              help="Of the sampler. Repeatable.  [default: 1, 2, 4, 8]")  # fmt: skip
+@click.option("-n", "--samples", "n_samples", type=click.IntRange(min=1),
+              help="Rankings per query and alpha.  [default: 100]")  # fmt: skip
+@click.option("-k", "--cutoff", type=click.IntRange(min=1),
+              help="Documents that are read.  [default: 5]")  # fmt: skip
 @click.option("--seed", type=int, help="Of the samplers.  [default: 42]")
 @click.option("--limit", type=int, metavar="Q",
               help="The first Q queries of each task.  [default: 1000]")  # fmt: skip
@@ -63,7 +63,7 @@ def command(
     retrievers: tuple[str, ...],
     generators: tuple[str, ...],
     alphas: tuple[float, ...],
-    samples: int | None,
+    n_samples: int | None,
     cutoff: int | None,
     seed: int | None,
     limit: int | None,
@@ -133,7 +133,7 @@ def command(
     configuration = configuration.changed(
         {
             "alphas": alphas or None,
-            "n_samples": samples,
+            "n_samples": n_samples,
             "cutoff": cutoff,
             "seed": seed,
             "limit": limit,

@@ -15,7 +15,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
-from fairtk.errors import InputError, NotFoundError, ParameterError, advice
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
 from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import (
@@ -140,8 +140,7 @@ def read_tasks(
         return [LampTask(str(source))]
     if not numbers:
         raise InputError(
-            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. "
-            f"{advice('numbers=[4]', '--task 4')}"
+            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. `tasks=[4]`"
         )
     if len(set(numbers)) < len(numbers):
         raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")
@@ -227,8 +226,8 @@ class RagSettings:
         if self.credit != NONE and self.n_samples < 2:
             raise ParameterError(
                 f"the study: credit={self.credit!r} needs at least 2 rankings per query and alpha, "
-                f"since sampling adds to its measures; found n_samples={self.n_samples}: use "
-                f"{advice('n_samples=10', '--samples 10')}, or credit='none'"
+                f"since sampling adds to its measures; found `n_samples={self.n_samples}`: use "
+                "`n_samples=10`, or `credit='none'`"
             )
         if self.credit == "shapley" and self.cutoff > MOST_ASKED:
             raise ParameterError(
