@@ -62,13 +62,6 @@ def command(
     show(str(curves), curves.curve, form, output)
 
 
-def _number(text: str, what: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise click.UsageError(f"{what}: expected a number; found {text!r}") from None
-
-
 def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
     from fairtk.analysis import unique_names
     from fairtk.io import read_run
@@ -77,11 +70,15 @@ def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[fl
     answers: dict[str, dict[float, Any]] = {}
     for text in texts:
         head, sign, file = text.partition("=")
-        name, colon, alpha = head.rpartition(":")
-        if not sign or (not colon and len(names) > 1):
-            raise InputError(f"--answers is [NAME:]ALPHA=FILE, NAME one of {names}; found {text!r}")
-        chosen = name if colon else names[0]
-        if chosen not in names:
-            raise InputError(f"--answers: {chosen!r} is none of the runs {names}")
-        answers.setdefault(chosen, {})[_number(alpha, "--answers")] = read_run(file)
+        name, _, number = head.rpartition(":")
+        name = name or (names[0] if len(names) == 1 else "")
+        try:
+            alpha = float(number)
+        except ValueError:
+            name = ""
+        if not sign or name not in names:
+            raise InputError(
+                f"`answers` must be [NAME:]ALPHA=FILE with NAME one of {names}, got {text!r}"
+            )
+        answers.setdefault(name, {})[alpha] = read_run(file)
     return answers or None

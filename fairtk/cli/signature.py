@@ -18,6 +18,7 @@ from os import PathLike
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from fairtk.cli.options import FILE, SHARED, STRICT_OPTION
 
@@ -113,7 +114,7 @@ def parameter(
     settings.setdefault("help", help_text)
     if is_repeatable:
         settings["help"] += " Repeatable."
-    if default_text and name not in SHARED:
+    if default_text and default is None and name not in SHARED:
         settings["help"] += f"  [default: {default_text}]"
     if kind is bool:
         settings |= {"type": None, "is_flag": True}
@@ -145,7 +146,7 @@ def option_type(annotation: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
     except NameError:
         return str, False
     types = list(alternatives(annotation))
-    values = [t for t in types if typing.get_origin(t) in (Sequence, Iterable)]
+    values = [t for t in types if typing.get_origin(t) in (Sequence, Iterable, tuple)]
     types += [t for value in values for t in alternatives(typing.get_args(value)[0])]
     choices = [c for t in types if typing.get_origin(t) is typing.Literal for c in t.__args__]
     if choices:
@@ -169,7 +170,7 @@ def namespace(function: Any) -> Mapping[str, Any]:
     return vars(sys.modules[inspect.unwrap(function).__module__])
 
 
-_SECTION = re.compile(r"^Args:\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^(?:Args|Attributes):\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 _DEFAULT = re.compile(r"None: (.*?)\.?$")
 _MARKS = re.compile(r"``\"?|\"?``| \(`fairtk[^)]*\)")
@@ -188,6 +189,13 @@ def split_description(text: str) -> tuple[str, str]:
     default = _DEFAULT.search(text)
     sentence = re.split(r"\.(?: (?=[A-Z])|$)", text)[0]
     return f"{sentence[:1].upper()}{sentence[1:]}.", default[1] if default else ""
+
+
+def given_options(names: str) -> dict[str, Any]:
+    """Return the values of those parameters of the running command that were given."""
+    context = click.get_current_context()
+    given = [n for n in names.split() if context.get_parameter_source(n) != ParameterSource.DEFAULT]
+    return {name: context.params[name] for name in given}
 
 
 def in_options(text: str, command: click.Command) -> str:
@@ -211,5 +219,6 @@ def in_options(text: str, command: click.Command) -> str:
             return (param.secondary_opts if value in FALSE else param.opts)[-1]
         return " ".join([param.opts[-1], *([value.strip("'\"[]")] if value else [])])
 
-    pattern = rf"`(?P<name>\w+)(=(?P<value>[^`]*))?`|^((?:{names}): )?(?P<first>\w+)(?= must )"
-    return re.sub(pattern, option, text)
+    quoted = r"`(?P<name>\w+)(=(?P<value>[^`]*))?`"
+    at_start = rf"^((?:{names}|the \w+): )?(?P<first>\w+)(?= must )"
+    return re.sub(f"{quoted}|{at_start}", option, text)
