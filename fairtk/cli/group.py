@@ -297,43 +297,42 @@ def _refuse_broken_text(words: Sequence[str]) -> None:
             )
 
 
-def _values(context: click.Context, param: click.Parameter) -> list[str]:
-    """Return the texts that a parameter was given."""
-    value = context.params.get(param.name or "")
-    return [v for v in (value if isinstance(value, tuple) else [value]) if isinstance(v, str)]
-
-
-def _files(context: click.Context, *names: str) -> list[str]:
-    """Return the input files that parameters of these names were given."""
-    params = [p for p in context.command.params if isinstance(p.type, InputFile)]
-    return [file for p in params if p.name in names for file in _values(context, p)]
+def _given_files(context: click.Context) -> list[tuple[click.Parameter, str]]:
+    """Return the files that the command reads or writes, with their parameters."""
+    files = []
+    for param in context.command.params:
+        value = context.params.get(param.name or "")
+        is_file = isinstance(param.type, InputFile) or isinstance(param, click.Argument)
+        if is_file or param.name in WRITTEN:
+            values = value if isinstance(value, tuple) else [value]
+            files += [(param, text) for text in values if isinstance(text, str)]
+    return files
 
 
 def _refuse_overwriting(context: click.Context) -> None:
     """Raise if a command would write to a file that it reads."""
-    written = [p for p in context.command.params if p.name in WRITTEN]
+    files = _given_files(context)
     read = {
         os.path.realpath(file): file
-        for p in context.command.params
-        if p not in written and (isinstance(p.type, InputFile) or isinstance(p, click.Argument))
-        for file in _values(context, p)
-        if os.path.exists(file)
+        for param, file in files
+        if param.name not in WRITTEN and os.path.exists(file)
     }
-    for p in written:
-        for file in _values(context, p):
-            same = read.get(os.path.realpath(file))
-            if same is not None:
-                raise InputError(
-                    f"{p.opts[-1]} {file} would overwrite {same}, which the command reads; write "
-                    "to another file"
-                )
+    for param, file in files:
+        same = read.get(os.path.realpath(file))
+        if param.name in WRITTEN and same is not None:
+            raise InputError(
+                f"{param.opts[-1]} {file} would overwrite {same}, which the command reads; write "
+                "to another file"
+            )
 
 
 def _refuse_mixed_files(context: click.Context, error: InputError) -> None:
     """Say that labels were given as a run, or a run as labels, if this caused the error."""
     from fairtk.io import read_qrels, read_run
 
-    qrels, runs = _files(context, "qrels"), _files(context, "run", "runs")
+    files = _given_files(context)
+    qrels = [file for param, file in files if param.name in ("qrels", "relevance")]
+    runs = [file for param, file in files if param.name in ("run", "runs")]
     if context.params.get("no_qrels"):
         for file in [*qrels, *runs]:
             if not _is_read(read_run, file) and _is_read(read_qrels, file):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -25,8 +25,8 @@ def command(name: str | None, everything: bool, form: str, output: str | None) -
     import pandas as pd
 
     if name is not None:
-        page = _page(name)
-        show(page.lines, pd.DataFrame(page.rows, columns=["part", "text"]), form, output)
+        lines, parts = _page(name)
+        show(lines, pd.DataFrame(parts.items(), columns=["part", "text"]), form, output)
         return
     rows = list(_rows(everything))
     titles = {
@@ -36,7 +36,7 @@ def command(name: str | None, everything: bool, form: str, output: str | None) -
         "ir_measures": "Measures of ir_measures; over samples: E(...)",
     }
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    lines: list[str] = []
+    lines = []
     for kind, title in titles.items():
         chosen = table.loc[table["kind"] == kind, ["name", "better", "from", "summary"]]
         if not chosen["better"].any():  # no browsing model is better than another
@@ -69,62 +69,47 @@ def _rows(everything: bool) -> Iterator[list[str]]:
             yield ["ir_measures", name, "", about, "ir_measures"]
 
 
-class _Page(NamedTuple):
-    """What a measure, utility or browsing model is, and its parameters."""
-
-    title: str
-    description: str
-    parameters: list[list[str]]
-    sections: dict[str, str] = {}
-
-    @property
-    def rows(self) -> list[list[str]]:
-        parameters = [
-            [f"parameter {name}", ": ".join(filter(None, texts))]
-            for name, *texts in self.parameters
-        ]
-        parts = [["title", self.title], ["description", self.description]]
-        return [*parts, *map(list, self.sections.items()), *parameters]
-
-    @property
-    def lines(self) -> list[str]:
-        lines = [self.title, "", self.description]
-        for heading, text in self.sections.items():
-            lines += ["", heading, text]
-        if self.parameters:
-            columns = ["parameter", "default", "meaning"]
-            if not any(row[2] for row in self.parameters):  # an Args section says it
-                del columns[2]
-            cells = [row[: len(columns)] for row in self.parameters]
-            lines += ["", *wrapped_lines(columns, cells)]
-        return lines
+def _page(name: str) -> tuple[list[str], dict[str, str]]:
+    """Return what a measure, utility or browsing model is: as lines, and by part."""
+    title, description, sections, parameters = _described(name)
+    parts = {"title": title, "description": description, **sections}
+    parts |= {f"parameter {p}": ": ".join(filter(None, texts)) for p, *texts in parameters}
+    lines = [title, "", description]
+    for heading, text in sections.items():
+        lines += ["", heading, text]
+    if parameters:
+        columns = ["parameter", "default", "meaning"]
+        if not any(row[2] for row in parameters):  # an Args section says it
+            del columns[2]
+        lines += ["", *wrapped_lines(columns, [row[: len(columns)] for row in parameters])]
+    return lines, parts
 
 
-def _page(name: str) -> _Page:
+def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
+    """Return the title, description, sections and parameters of what has this name."""
     from fairtk.measures import FairMeasure, default_text, page_of, parse, plain_text
     from fairtk.plugins import registry
 
     if name in registry.utilities:
-        factory = registry.utilities.load(name)
-        return _Page(f"{name}: string utility", _description(factory), _parameters(factory))
+        utility = registry.utilities.load(name)
+        return f"{name}: string utility", _description(utility), {}, _parameters(utility)
     if name in registry.browsing_models:
         model = registry.browsing_models.get(name)
-        return _Page(f"{name}: browsing model", _description(model), _parameters(model))
+        return f"{name}: browsing model", _description(model), {}, _parameters(model)
     _refuse_unknown(name)
     measure = parse(name)
     if not isinstance(measure, FairMeasure):
         parameters = [
             [p, default_text(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
         ]
-        return _Page(measure.NAME, _description(type(measure)), parameters)
+        return measure.NAME, _description(type(measure)), {}, parameters
     page = page_of(measure)  # the one that the site has, too
     sections = {heading: plain_text(text) for heading, text in page.sections.items()}
     if page.notes:
         sections["Notes"] = page.notes
-    sections |= page.facts
-    sections["How to cite it"] = f"fairtk cite {page.name}"
-    about = page.description.replace("``", "`")
-    return _Page(f"{page.name}: {page.title}", about, page.parameters, sections)
+    sections |= {**page.facts, "How to cite it": f"fairtk cite {page.name}"}
+    description = page.description.replace("``", "`")
+    return f"{page.name}: {page.title}", description, sections, page.parameters
 
 
 def _refuse_unknown(name: str) -> None:
