@@ -281,7 +281,7 @@ COMMAND = re.compile(r"`[^`]*`")
 
 
 def test_messages_outside_of_the_command_line_name_parameters():
-    """Outside of `cli` an option is part of a whole command or stands in backquotes."""
+    """Outside of `cli` an option is part of a whole command or in backquotes."""
     for path in sources("fairtk"):
         if path.is_relative_to(ROOT / "fairtk" / "cli"):
             continue

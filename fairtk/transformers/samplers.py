@@ -363,7 +363,7 @@ class FairSampler(Sampler):
         max_relevance_loss: instead of alpha, the share of the run's own nDCG@cutoff that may be
             lost in expectation, in [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is
             drawn from, also where what is kept falls and rises with alpha: the smallest of many
-            alphas. Tied scores stand by ``rank`` in the run's own ranking, without one by docno,
+            alphas. Tied scores are in the order of ``rank`` in the run's own ranking, or of docno,
             descending; policies draw among them.
         relevance: goes with it: labels (``qid``, ``docno``, ``label``), or ``"scores"``, which
             trusts the scores of the run, scaled to [0, 1] in each query.
