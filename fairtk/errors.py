@@ -10,9 +10,7 @@ from __future__ import annotations
 import difflib
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import ClassVar
 
@@ -210,24 +208,6 @@ def warning_name(kind: type[Warning]) -> str:
     if issubclass(kind, FairtkWarning):
         return kind.NAME
     return kind.__name__.removesuffix("Warning").lower() or "warning"
-
-
-_on_command_line: ContextVar[bool] = ContextVar("on_command_line", default=False)
-
-
-@contextmanager
-def on_command_line() -> Iterator[None]:
-    """Let advice be in options, not in arguments: see `advice`."""
-    token = _on_command_line.set(True)
-    try:
-        yield
-    finally:
-        _on_command_line.reset(token)
-
-
-def advice(argument: str, option: str) -> str:
-    """Return what to give in the words of the door that was used: ``gold``, ``--gold FILE``."""
-    return option if _on_command_line.get() else argument
 
 
 def install_hint(extra: str = "") -> str:

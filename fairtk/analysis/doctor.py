@@ -16,7 +16,7 @@ from fairtk import checks
 from fairtk.analysis import findings
 from fairtk.analysis.evaluate import GivenGroups, completed, parse_with
 from fairtk.analysis.findings import Diagnosis, Finding
-from fairtk.errors import FairtkWarning, FormatError, InputError, advice
+from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.frames import (
     DOCNO,
     GROUP,
@@ -91,10 +91,9 @@ def _error(what: str, check: str, text: str, count: int, remedy: str) -> Finding
 
 
 def _order() -> str:
-    score, rank = (advice(f'order="{by}"', f"--order {by}") for by in ("score", "rank"))
     return (
-        f"choose what counts with {score} (as trec_eval) or {rank} (as expeval), and write "
-        "the run again; here scores count"
+        "choose what counts, scores (as trec_eval) or ranks (as expeval), and write the run again; "
+        "here scores count"
     )
 
 
@@ -156,8 +155,8 @@ def doctor(
             without one, and AWRF is not among the measures.
         measures: what ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, and
             AWRF if there are groups and a target.
-        cutoff: ranks that are looked at, above 0.
-        support: groups with fewer documents, judged or retrieved, have little support.
+        cutoff: ranks that are examined, above 0.
+        support: groups with fewer documents, judged or retrieved, are reported.
 
     Raises:
         InputError: there is no such file, or a measure or target cannot be used.

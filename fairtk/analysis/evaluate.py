@@ -25,7 +25,6 @@ from fairtk.errors import (
     MissingWarning,
     ParameterError,
     TruncationWarning,
-    advice,
     listed,
     suggestion,
 )
@@ -149,7 +148,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
             raise InputError(
-                f"{measure!r} needs gold answers: give {advice('gold', '--gold FILE')} (columns "
+                f"{measure!r} needs gold answers: give `gold` (columns "
                 "qid, gold_answer), or qrels with the named column gold_answer"
             )
     foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in _parts(m))]
@@ -174,9 +173,8 @@ def _refuse_without_labels(measures: list[Any]) -> None:
         if GOLD_ANSWER in getattr(measure, "QREL_COLUMNS", ()):
             reason = "it reads gold answers"
         if reason:
-            qrels = advice("qrels", "QRELS without --no-qrels")
             raise InputError(
-                f"{measure!r} needs qrels: {reason}; give {qrels}, or measure without labels "
+                f"{measure!r} needs qrels: {reason}; give `qrels`, or measure without labels "
                 "EE_D, AWRF and what is made of them"
             )
 
@@ -202,9 +200,8 @@ def as_run(
     for measure in _needing(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(
-                f"{where}: {measure!r} needs the generated answers: give "
-                f"{advice('answers', '--answers FILE')} (columns qid, sample, qanswer), or a "
-                f"{advice('run', 'Parquet run')} with the column qanswer"
+                f"{where}: {measure!r} needs the generated answers: give `answers` (columns qid, "
+                "sample, qanswer), or a run with the column qanswer, e.g. in Parquet"
             )
     refuse_samples(measures, checked, where)
     _say_what_is_missing(checked, qrels.qids)
@@ -298,9 +295,7 @@ class GivenGroups:
     def target(self, groups: Groups, where: str) -> Target:
         """Return the target over the levels of groups, for a measure or command that asks."""
         if not self.targets:
-            argument = "targets=[...]: a Target, a file, 'uniform' or 'qrels'"
-            option = advice(argument, "--target FILE, uniform or qrels")
-            raise InputError(f"{where} needs a target: give {option}")
+            raise InputError(f"{where} needs a target: give `targets`: files, 'uniform' or 'qrels'")
         chosen = self.targets[0] if len(self.targets) == 1 else self._fitting(groups, where)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
@@ -358,8 +353,7 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
             given_groups.used = True
         elif given_groups.attributes and "." not in node.value:
             hint = suggestion(node.value, given_groups.attributes)
-            option = advice("groups=", "--groups")
-            raise ParameterError(f"{text}: {option} has no attribute {node.value!r}{hint}")
+            raise ParameterError(f"{text}: `groups` has no attribute {node.value!r}{hint}")
     return parse(raw.decode())
 
 
@@ -401,8 +395,7 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
             if not given_groups.attributes:
                 if not _is_ours(measure):
                     return measure
-                option = advice("groups=[...]: Groups, frames or files", "--groups FILE")
-                raise InputError(f"{measure!r} needs groups: give {option}")
+                raise InputError(f"{measure!r} needs groups: give `groups`: one or several files")
             params["groups"] = given_groups.crossed
             given_groups.used = True
         if "target" not in params and _wants_target(measure, params):
@@ -570,8 +563,7 @@ def evaluated(
         from fairtk.groups import FROM_QRELS
 
         if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
-            give = advice("qrels", "QRELS without --no-qrels")
-            raise InputError(f"the target 'qrels' needs relevance labels: give {give}")
+            raise InputError("the target 'qrels' needs relevance labels: give `qrels`")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))
     else:
@@ -580,9 +572,7 @@ def evaluated(
     unique_measures = list(dict.fromkeys(whole.values()))
     if given_groups.attributes and not given_groups.used:
         example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
-        option = advice("groups=", "--groups")
-        example = advice(f'"{example}"', f'-m "{example}"')
-        raise InputError(f"no measure uses {option}: name an attribute, e.g. {example}")
+        raise InputError(f'no measure uses `groups`: name an attribute, e.g. "{example}"')
     _warn_of_item_forms(given_groups, whole)
     if qrels is None:
         _refuse_without_labels(unique_measures)

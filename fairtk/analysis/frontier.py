@@ -281,17 +281,17 @@ def frontier(
         runs: runs R of retrievers, which are swept; sampled runs S are single points.
         x: a measure, e.g. of disparity.
         y: a measure of relevance or utility.
-        alphas: the exponents; the fixed ranking is added unless a measure is EU.
+        alphas: the exponents of the sampler; the fixed ranking is added unless a measure is EU.
         answers: for EU: for each retriever, by alpha, rankings S with ``qanswer``.
-        cutoff: for EU: how many documents the generator read.
+        cutoff: for EU, how many documents the generator read.
         groups: for measures that need some.
         targets: for measures that need one.
         gold: gold answers for EU, if the qrels have none.
         order: what orders the runs of files.
-        levels: heights of y at which retrievers are compared in x; None: three that all reach.
-        confidence: of the intervals.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
+        levels: heights of y at which retrievers are compared in x. None: three that all reach.
+        confidence: the level of the intervals.
+        resamples: bootstrap samples of the queries.
+        seed: the seed of the bootstrap.
 
     Raises:
         InputError: a file, frame or measure cannot be used, or answers are missing.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -172,9 +172,10 @@ def _gaps(values: FloatArray) -> FloatArray:
     return np.where(np.abs(gaps) <= _EQUAL, 0.0, gaps)
 
 
-CHOICES = (
-    "browsing", "patience", "cutoff", "target", "unlabeled", "bounds", "base", "judgments",
-)  # fmt: skip
+Choice = Literal[
+    "browsing", "patience", "cutoff", "target", "unlabeled", "bounds", "base", "judgments"
+]
+CHOICES: tuple[Choice, ...] = get_args(Choice)
 """What can be varied; `judgments` is about labels that are missing, all others about measures."""
 
 BROWSING = ("MU", "RBP(p=0.8)", "GERR(p=0.8, u=0.5)", "DCG", "TREC")
@@ -329,7 +330,7 @@ def sensitivity(
     runs: Sequence[Data] | Mapping[str, Data],
     measures: Sequence[Any] | str,
     *,
-    vary: Sequence[str] = CHOICES,
+    vary: Sequence[Choice] = CHOICES,
     cutoffs: Sequence[int] = CUTOFFS,
     groups: Sequence[Any] = (),
     targets: Sequence[Any] = (),
@@ -348,7 +349,7 @@ def sensitivity(
         qrels: see `fairtk.evaluate`; so are the other arguments that have the same name there.
         runs: at least two.
         measures: measures, or strings that `fairtk.measures.parse` reads.
-        vary: some of `CHOICES`.
+        vary: the choices that are varied.
         cutoffs: the settings of the choice ``"cutoff"``.
         groups: for measures that need some.
         targets: for measures that need one; the first that fits is as asked.

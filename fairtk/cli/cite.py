@@ -7,13 +7,14 @@ import re
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import TABLE, echo, echo_rows
+from fairtk.cli.output import TABLE, show
+from fairtk.cli.signature import signature_command
 
 _COLUMNS = ("key", "author", "title", "year")
 _BRACES = {ord(brace): None for brace in "{}"}  # of BibTeX, for capitals
 
 
-@click.command("cite", short_help="Print BibTeX of the sources of measures, data sets and systems.")
+@signature_command("Print BibTeX of the sources of measures, data sets and systems.")
 @click.argument("names", nargs=-1, metavar="[MEASURE|DATASET|SYSTEM]...")
 @printing_options
 def command(names: tuple[str, ...], form: str, output: str | None) -> None:
@@ -23,16 +24,17 @@ def command(names: tuple[str, ...], form: str, output: str | None) -> None:
     `E(nDCG@5)`, `lamp/4/dev`, `FairSampler`. The formats other than table have a row per source:
     key, author, title and year.
     """
+    import pandas as pd
+
     from fairtk.plugins import cite
 
     text = cite(*names)
     if not text:
         click.echo(f"no source is known for {', '.join(names)}", err=True)
-    if form != TABLE:
-        entries = text.split("\n\n") if text else []
-        echo_rows(form, _COLUMNS, [[_field(e, c) for c in _COLUMNS] for e in entries], output)
-    elif text:
-        echo(text, output)
+    entries = text.split("\n\n") if text else []
+    rows = [[_field(entry, column) for column in _COLUMNS] for entry in entries]
+    if text or form != TABLE:
+        show(text, pd.DataFrame(rows, columns=_COLUMNS), form, output)
 
 
 def _field(entry: str, name: str) -> str:

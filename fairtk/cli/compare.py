@@ -7,54 +7,44 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import (
-    FILE_OR_NAME,
-    draws_options,
-    measuring_options,
-    printing_options,
-    test_options,
-)
-from fairtk.cli.output import TABLE, echo, echo_frame
+from fairtk.cli.options import FILE_OR_NAME, printing_options
+from fairtk.cli.output import echo, show
+from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError
 from fairtk.plugins import to_stderr
 
 
-@click.command("compare", short_help="Compare run files with a baseline: paired tests, intervals.")
-@measuring_options
+@signature_command(
+    "Compare run files with a baseline: paired tests, intervals.",
+    {
+        "fairtk:evaluate": "qrels runs measures answers gold groups targets order",
+        "fairtk:compare": "baseline test correction queries confidence resamples seed margin "
+        "levels",
+        "fairtk.experiment:Comparison.queries_needed": "difference power",
+    },
+)
 @click.option("--baseline", type=FILE_OR_NAME, metavar="RUN",
               help="What the others are compared with: a file, or the name that a run has in "
               "tables.  [default: the first run]")  # fmt: skip
-@test_options("runs")
-@click.option("--queries", type=click.Choice(["all", "common"]), default="all", show_default=True,
-              help="all: a query that a run lacks counts with the worst value; common: those that "
-              "all runs have.")  # fmt: skip
-@click.option("--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True),
-              default=0.95, show_default=True, help="Of the intervals.")  # fmt: skip
-@draws_options("Of tests that draw.", default=10_000)
-@click.option("--margin", "margins", multiple=True, metavar="[MEASURE=]NUMBER",
+@click.option("--margin", multiple=True, metavar="[MEASURE=]NUMBER",
               help="Also test whether a run is worse by this or more, and whether it differs by it "
               "or more. Repeatable, by measure.")  # fmt: skip
-@click.option("--levels", is_flag=True,
-              help="Also say what samples and queries each add to the error.")  # fmt: skip
 @click.option("--difference", type=float,
               help="Instead: how many queries would find a difference of this size, with 1, 10, "
               "100 and 1000 samples.")  # fmt: skip
-@click.option("--power", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.8,
-              show_default=True, help="Of finding it.")  # fmt: skip
 @click.option("--digits", type=click.IntRange(min=1), default=4, show_default=True,
               help="Behind the point, in tables that people read.")  # fmt: skip
 @printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
-    measures: tuple[str, ...],
     baseline: str | None,
-    form: str,
-    output: str | None,
-    margins: tuple[str, ...],
+    margin: tuple[str, ...],
     difference: float | None,
     power: float,
     digits: int,
+    form: str,
+    output: str | None,
     **options: Any,
 ) -> None:
     """Compare RUNS with a baseline: differences, intervals and paired tests.
@@ -83,33 +73,27 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.cli.values import comparison_table, plan_table, table_text
     from fairtk.experiment import compare
-    from fairtk.io import TEXTS
 
     if baseline is not None and _is_beside(baseline, runs):
         if options["answers"]:
-            raise InputError("--baseline must be one of the runs where --answers are given")
+            raise InputError("`baseline` must be one of the runs where `answers` are given")
         runs = (baseline, *runs)
     with to_stderr():
-        comparison = compare(
-            qrels, runs, measures, baseline=baseline, margin=_margin(margins), **options
-        )
+        comparison = compare(qrels, runs, baseline=baseline, margin=_margin(margin), **options)
         frame = comparison.table
         if difference is not None:
             frame = comparison.queries_needed(difference, power=power)
-    if form not in TEXTS and form != TABLE:
-        echo_frame(form, frame, output)
-        return
-    if form != TABLE and difference is None and not margins and not options["levels"]:
-        paper = {"latex": comparison.to_latex, "markdown": comparison.to_markdown}
-        echo(paper[form](digits=digits), output)
-        return
-    if difference is None:
-        table = comparison_table(comparison, digits)
-    else:
+    if difference is not None:
         caption = f"Queries with which a paired t-test finds a difference of {difference:g} from "
         caption += f"{comparison.baseline} with a chance of {power:.0%}."
         table = plan_table(frame, caption, digits)
-    echo(table_text(table) if form == TABLE else TEXTS[form](table), output)
+    elif form in ("latex", "markdown") and not margin and not options["levels"]:
+        paper = {"latex": comparison.to_latex, "markdown": comparison.to_markdown}
+        echo(paper[form](digits=digits), output)
+        return
+    else:
+        table = comparison_table(comparison, digits)
+    show(table_text(table), frame if form in ("csv", "json") else table, form, output)
 
 
 def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
@@ -134,10 +118,10 @@ def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
             float(number)
         except ValueError:
             raise InputError(
-                f"--margin must be a number, or MEASURE=number, e.g. EE_D@5=0.02; found {text!r}"
+                f"`margin` must be a number, or MEASURE=number, e.g. EE_D@5=0.02; found {text!r}"
             ) from None
     if [measure for measure, *_ in parts] == [""]:
         return float(parts[0][2])
     if any(not measure for measure, *_ in parts):
-        raise InputError("--margin is given for all measures and for one: name the measure of each")
+        raise InputError("`margin` is given for all measures and for one: name the measure of each")
     return {measure: float(number) for measure, _, number in parts} or None

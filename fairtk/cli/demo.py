@@ -8,20 +8,24 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import printing_options, samples_option
-from fairtk.cli.output import TABLE, echo, echo_frame, said_command, wrapped_lines
+from fairtk.cli.options import printing_options
+from fairtk.cli.output import said_command, show, wrapped_lines
+from fairtk.cli.signature import signature_command
 from fairtk.errors import MissingExtraError
 
 FOLDER = Path("fairtk-demo")
 
 
-@click.command("demo", short_help="Run the whole pipeline on the packaged collection and model.")
-@samples_option("Sampled rankings per query and alpha.", default=10)
-@click.option("--queries", type=click.IntRange(min=1), help="Use the first so many queries only.")
+@signature_command(
+    "Run the whole pipeline on the packaged collection and model.",
+    {"fairtk.demo.study:run": "n_samples queries"},
+)
 @click.option("--write/--no-write", default=True, show_default=True,
               help=f"Write figure and page to {FOLDER}.")  # fmt: skip
 @printing_options
-def command(samples: int, queries: int | None, write: bool, form: str, output: str | None) -> None:
+def command(
+    n_samples: int, queries: int | None, write: bool, form: str, output: str | None
+) -> None:
     """Run BM25, fair sampling and a tiny T5 on the packaged collection.
 
     Rankings are sampled from a Plackett-Luce policy at several alpha (0 is uniform, larger is
@@ -37,24 +41,23 @@ def command(samples: int, queries: int | None, write: bool, form: str, output: s
     started = time.monotonic()
     asked = "all queries" if queries is None else f"at most {queries} queries"
     click.echo(
-        f"Demo: 6 policies, {samples} rankings of {asked}, an answer from each. Ten rankings of "
+        f"Demo: 6 policies, {n_samples} rankings of {asked}, an answer from each. Ten rankings of "
         "all queries take about half a minute on two cores, most of it for answers.",
         err=True,
     )
-    results = study.run(n_samples=samples, queries=queries)
+    results = study.run(n_samples, queries)
     table = study.table_of(results)
     if write:
         _write(results)
-    if form != TABLE:
-        echo_frame(form, table, output)
-        return
-    columns = [str(c) for c in table.columns]
-    rows: list[list[Any]] = table.to_numpy(dtype=object).tolist()
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
+    columns = [str(c) for c in table.columns]
     heads = [columns[0], *(written(parse(column)) for column in columns[1:])]
-    cells = [[f"{row[0]}", *(number_text(value) for value in row[1:])] for row in rows]
+    cells = [
+        [str(first), *map(number_text, values)]
+        for first, *values in table.to_numpy(dtype=object).tolist()
+    ]
     lines = wrapped_lines(heads, cells, range(1, len(columns)))
-    echo([*lines, "", study.summary(table)], output)
+    show([*lines, "", study.summary(table)], table, form, output)
 
 
 def _write(results: Any) -> None:

@@ -4,49 +4,28 @@ from __future__ import annotations
 
 import textwrap
 import warnings
+from typing import Any
 
 import click
 
-from fairtk.cli.options import (
-    FILE,
-    cutoff_option,
-    groups_option,
-    measures_option,
-    printing_options,
-    run_argument,
-    target_option,
-)
-from fairtk.cli.output import TABLE, echo, echo_frame
+from fairtk.cli.options import printing_options
+from fairtk.cli.output import echo, show
+from fairtk.cli.signature import signature_command
 from fairtk.errors import DataWarning, InputError
 from fairtk.plugins import to_stderr
 
 _WIDTH = 98
 
 
-@click.command("doctor", short_help="Find problems in a run, its labels and groups.")
-@click.argument("qrels", type=FILE)
-@run_argument
-@groups_option
-@target_option
-@measures_option(
-    "A measure that ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, AWRF "
-    "with groups and target."
+@signature_command(
+    "Find problems in a run, its labels and groups.",
+    {"fairtk:doctor": "qrels run groups target measures cutoff support"},
 )
-@cutoff_option("Ranks that are looked at.")
-@click.option("--support", type=click.IntRange(min=1), default=10, show_default=True,
-              help="Groups with fewer documents have little support.")  # fmt: skip
+@click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE",
+              help="A measure that ties may move. Repeatable.  [default: EE_D, EE_R, EE_L and "
+              "E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
 @printing_options
-def command(
-    qrels: str,
-    run: str,
-    groups: tuple[str, ...],
-    target: str | None,
-    measures: tuple[str, ...],
-    cutoff: int,
-    support: int,
-    form: str,
-    output: str | None,
-) -> None:
+def command(run: str, qrels: str, form: str, output: str | None, **options: Any) -> None:
     """Examine RUN beside QRELS and groups: a verdict, what is wrong, and what to do.
 
     Everything is said at once: broken rows are counted and left out, and all checks see the rest.
@@ -66,20 +45,16 @@ def command(
     from fairtk.analysis.doctor import doctor
 
     with to_stderr():
-        diagnosis = doctor(
-            run, qrels, groups, target=target, measures=measures, cutoff=cutoff, support=support
-        )
+        diagnosis = doctor(run, qrels, **options)
     if form == "json":
         echo(diagnosis.to_json(), output)
-    elif form == TABLE:
-        lines = [f"{count} {name}" for name, count in diagnosis.counts.items()]
-        parts = [diagnosis.verdict, ", ".join(lines), ""]
-        for finding in diagnosis.findings:
-            parts += _wrapped(f"{finding.level}: {finding.text}", "  ")
-            parts += _wrapped(f"  -> {finding.remedy}", "     ")
-        echo("\n".join(parts).rstrip(), output)
     else:
-        echo_frame(form, diagnosis.table, output)
+        counts = ", ".join(f"{count} {name}" for name, count in diagnosis.counts.items())
+        lines = [diagnosis.verdict, counts, ""]
+        for finding in diagnosis.findings:
+            lines += _wrapped(f"{finding.level}: {finding.text}", "  ")
+            lines += _wrapped(f"  -> {finding.remedy}", "     ")
+        show("\n".join(lines).rstrip(), diagnosis.table, form, output)
     if diagnosis.number("error"):
         raise InputError(f"{run}: {diagnosis.summary}")
     if diagnosis.number("warning"):

@@ -6,20 +6,28 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import measuring_options_without_qrels, printing_options
-from fairtk.cli.output import TABLE, echo, echo_frame
+from fairtk.cli.options import FILE, printing_options
+from fairtk.cli.output import show
+from fairtk.cli.signature import signature_command
 from fairtk.plugins import to_stderr
 
 
-@click.command("evaluate", short_help="Measure run files against qrels.")
-@measuring_options_without_qrels
+@signature_command(
+    "Measure run files against qrels.",
+    {"fairtk:evaluate": "qrels runs measures answers gold groups targets order"},
+)
+@click.argument("runs", type=FILE, nargs=-1, metavar="RUNS...")
+@click.option(
+    "--no-qrels",
+    is_flag=True,
+    help="All files are RUNS: for measures that need no labels (EE_D, AWRF).",
+)
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
 @printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
     no_qrels: bool,
-    measures: tuple[str, ...],
     per_query: bool,
     form: str,
     output: str | None,
@@ -57,18 +65,14 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis import evaluated
     from fairtk.cli.values import means_table, means_text, queries_text
-    from fairtk.io import TEXTS
 
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
     with to_stderr():
-        values = evaluated(labels, files, measures, **options)
-    if form in TEXTS and not per_query:
-        echo(TEXTS[form](means_table(values)), output)
-        return
-    if form != TABLE:
-        echo_frame(form, values.per_query if per_query else values.means, output)
-        return
-    parts = [queries_text(values), ""] if per_query else []
-    echo("\n".join([*parts, means_text(values)]), output)
+        values = evaluated(labels, files, **options)
+    if per_query:
+        show(f"{queries_text(values)}\n\n{means_text(values)}", values.per_query, form, output)
+    else:
+        table = values.means if form in ("csv", "json") else means_table(values)
+        show(means_text(values), table, form, output)

@@ -7,49 +7,38 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import (
-    FILE,
-    groups_option,
-    order_option,
-    plot_option,
-    printing_options,
-    qrels_argument,
-    run_argument,
-    targets_option,
-)
-from fairtk.cli.output import TABLE, echo, echo_frame
+from fairtk.cli.options import plot_option, printing_options
+from fairtk.cli.output import echo_frame, show
+from fairtk.cli.signature import signature_command
 from fairtk.plugins import to_stderr
 
 _PARTS = ("group", "attribute", "rank", "query")
 
 
-@click.command("explain", short_help="Break AWRF or EE_L down by group, rank and query.")
-@qrels_argument
-@run_argument
+@signature_command(
+    "Break AWRF or EE_L down by group, rank and query.",
+    {
+        "fairtk:explain": "qrels run measures baseline bands",
+        "fairtk:evaluate": "groups targets order",
+    },
+)
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
               help="AWRF or EE_L, with its cutoff.")  # fmt: skip
-@groups_option
-@targets_option
-@click.option("--baseline", type=FILE, metavar="RUN",
-              help="Another run: the change of each part stands beside it.")  # fmt: skip
-@click.option("--band", "bands", type=click.IntRange(min=1), multiple=True, metavar="RANK",
-              help="The last rank of a band. Repeatable, e.g. --band 5 --band 20.")  # fmt: skip
 @click.option("--by", type=click.Choice(_PARTS),
               help="This table alone, all its rows and columns.  [default: all tables, cut; in "
               "csv and json one row per query, group and band]")  # fmt: skip
-@order_option
 @plot_option("The same as a figure")
 @printing_options
 def command(
     qrels: str,
     run: str,
     measures: tuple[str, ...],
-    groups: tuple[str, ...],
-    targets: tuple[str, ...],
     baseline: str | None,
     bands: tuple[int, ...],
-    by: str | None,
+    groups: tuple[str, ...],
+    targets: tuple[str, ...],
     order: Any,
+    by: str | None,
     plot: str | None,
     form: str,
     output: str | None,
@@ -94,7 +83,5 @@ def command(
         explanation.plot(Path(plot))
     if by is not None:
         echo_frame(form, getattr(explanation, f"by_{by}"), output)
-    elif form != TABLE:
-        echo_frame(form, explanation.to_frame(), output)
     else:
-        echo(str(explanation), output)
+        show(str(explanation), explanation.to_frame(), form, output)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import click
 
-from fairtk.cli.options import measures_option
 from fairtk.cli.output import echo
-
-FORMS = ("parquet", "trec")
+from fairtk.cli.signature import signature_command
 
 
 def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -20,27 +19,16 @@ def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.command("export", short_help="Export results to Parquet and JSON, or to TREC files.")
+@signature_command(
+    "Export results to Parquet and JSON, or to TREC files.",
+    {"fairtk.experiment:export": "source folder form setting qrels gold measures"},
+)
 @click.argument("source", metavar="STORE|STUDY")
-@click.option("-o", "--output", required=True, metavar="DIR", help="A new or an empty folder.")
-@click.option("--format", "form", type=click.Choice(FORMS), default=FORMS[0], show_default=True,
-              help="Tables and JSON of saved results; or run files, each with its ir_metadata, "
-              "and qrels.")  # fmt: skip
-@click.option("--setting", metavar="NAME", help="Of a study with results of several settings.")
-@click.option("--qrels", metavar="FILE|DATASET", help="Labels, for the folder of a store.")
-@click.option("--gold", metavar="FILE", help="Gold answers, if the qrels have none.")
-@measures_option("A measure, for the folder of a store.")
+@click.option("-o", "--output", "folder", required=True, metavar="DIR",
+              help="A new or an empty folder.")  # fmt: skip
 @click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
               help="Print the JSON Schema of the exported folder, and end.")  # fmt: skip
-def command(
-    source: str,
-    output: str,
-    form: str,
-    setting: str | None,
-    qrels: str | None,
-    gold: str | None,
-    measures: tuple[str, ...],
-) -> None:
+def command(**options: Any) -> None:
     """Write the results in STORE or STUDY to DIR, in forms that need no fairtk to be read.
 
     STORE is the save_dir of an experiment, STUDY the output folder of a study; what `Results.save`
@@ -62,8 +50,5 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import export
 
-    places = export(
-        source, output, form=form, qrels=qrels, measures=measures, gold=gold, setting=setting
-    )
-    for place in places:
+    for place in export(**options):
         click.echo(f"Results: {place}")

@@ -7,52 +7,32 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import (
-    alpha_option,
-    cutoff_option,
-    draws_options,
-    gold_option,
-    groups_option,
-    plot_option,
-    printing_options,
-    qrels_argument,
-    runs_argument,
-    targets_option,
-)
-from fairtk.cli.output import TABLE, echo, echo_frame
+from fairtk.cli.options import plot_option, printing_options
+from fairtk.cli.output import show
+from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
 from fairtk.plugins import to_stderr
 
 
-@click.command("frontier", short_help="Sweep alpha over runs: exact curves, areas, equal utility.")
-@qrels_argument
-@runs_argument
+@signature_command(
+    "Sweep alpha over runs: exact curves, areas, equal utility.",
+    {
+        "fairtk:frontier": "qrels runs x y alphas answers cutoff levels resamples seed",
+        "fairtk:evaluate": "gold groups targets",
+    },
+)
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
               help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
 @click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
-@alpha_option("An exponent. Repeatable.  [default: 0, 0.25, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16]",
-              name="alphas")  # fmt: skip
-@click.option("--answers", "answer_files", multiple=True, metavar="[NAME:]ALPHA=FILE",
+@click.option("--answers", multiple=True, metavar="[NAME:]ALPHA=FILE",
               help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
               "generated at ALPHA from the run NAME (its file without suffix). "
               "Repeatable.")  # fmt: skip
-@cutoff_option("For EU: documents that the generator read.")
-@gold_option
-@groups_option
-@targets_option
-@click.option("--level", "levels", type=float, multiple=True,
-              help="A height of y at which retrievers are compared. Repeatable.  "
-              "[default: three that both reach]")  # fmt: skip
-@draws_options("Of the bootstrap over queries.", default=1000)
 @plot_option("The curves")
 @printing_options
 def command(
-    qrels: str,
     runs: tuple[str, ...],
-    x: str,
-    y: str,
-    alphas: tuple[float, ...],
-    answer_files: tuple[str, ...],
+    answers: tuple[str, ...],
     levels: tuple[float, ...],
     plot: str | None,
     form: str,
@@ -74,24 +54,12 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.analysis.frontier import frontier
 
-    if alphas:
-        options["alphas"] = alphas
     with to_stderr():
-        options["answers"] = _answers(answer_files, runs)
-        curves = frontier(qrels, runs, x, y, levels=levels or None, **options)
+        by_alpha = _answers(answers, runs)
+        curves = frontier(runs=runs, answers=by_alpha, levels=levels or None, **options)
     if plot is not None:
         curves.plot(Path(plot))
-    if form != TABLE:
-        echo_frame(form, curves.curve, output)
-        return
-    echo(str(curves), output)
-
-
-def _number(text: str, what: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise click.UsageError(f"{what}: expected a number; found {text!r}") from None
+    show(str(curves), curves.curve, form, output)
 
 
 def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
@@ -102,11 +70,15 @@ def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[fl
     answers: dict[str, dict[float, Any]] = {}
     for text in texts:
         head, sign, file = text.partition("=")
-        name, colon, alpha = head.rpartition(":")
-        if not sign or (not colon and len(names) > 1):
-            raise InputError(f"--answers is [NAME:]ALPHA=FILE, NAME one of {names}; found {text!r}")
-        chosen = name if colon else names[0]
-        if chosen not in names:
-            raise InputError(f"--answers: {chosen!r} is none of the runs {names}")
-        answers.setdefault(chosen, {})[_number(alpha, "--answers")] = read_run(file)
+        name, _, number = head.rpartition(":")
+        name = name or (names[0] if len(names) == 1 else "")
+        try:
+            alpha = float(number)
+        except ValueError:
+            name = ""
+        if not sign or name not in names:
+            raise InputError(
+                f"`answers` must be [NAME:]ALPHA=FILE with NAME one of {names}, got {text!r}"
+            )
+        answers.setdefault(name, {})[alpha] = read_run(file)
     return answers or None

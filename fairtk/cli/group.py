@@ -13,11 +13,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 import click
 
 from fairtk import __version__
+from fairtk.cli.options import STRICT, STRICT_OPTION, InputFile
 from fairtk.cli.output import COMMAND
+from fairtk.cli.signature import SignatureCommand, in_options
 from fairtk.errors import (
     WARNINGS,
     DataWarning,
@@ -25,7 +28,6 @@ from fairtk.errors import (
     InputError,
     PluginError,
     UndefinedWarning,
-    on_command_line,
     printable,
     suggestion,
     warning_name,
@@ -42,7 +44,6 @@ def notice(message: Warning | str, category: type[Warning]) -> str:
     return printable(f"{warning_name(category)}: {text}")
 
 
-STRICT = "--strict"
 FAILED_WORK, WRONG_INPUT = 1, 2
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 and the number of the signal, as shells have it."""
@@ -97,7 +98,6 @@ def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
 _DEBUG = "--debug"
 WRITTEN = ("output", "plot")
 """The parameters that name a file to write."""
-_STRICT_HELP = "Warnings are errors (`fairtk --help` lists them)."
 
 
 class FairtkGroup(click.Group):
@@ -125,7 +125,7 @@ class FairtkGroup(click.Group):
         for point in self.entry_points if command is None else ():
             if point.command == cmd_name and not point.problem:
                 command = _load(point)
-        if command is not None and all(STRICT not in p.opts for p in command.params):
+        if command is not None:
             _prepare(command)
         return command
 
@@ -244,15 +244,20 @@ def _load(point: Plugin) -> click.Command | None:
     return command
 
 
+_PREPARED: WeakSet[click.Command] = WeakSet()
+
+
 def _prepare(command: click.Command) -> None:
     """Give a command, and those below it, what all have."""
-    # `main` takes it out of the arguments; here it is for the help
-    option = click.Option([STRICT], is_flag=True, expose_value=False, help=_STRICT_HELP)
-    command.params.append(option)
-    for below in command.commands.values() if isinstance(command, click.Group) else ():
-        _prepare(below)
+    if command in _PREPARED:
+        return
+    _PREPARED.add(command)
     if command.callback is not None:
         command.callback = _connected(command.callback)
+    if not isinstance(command, SignatureCommand):  # whose parameters are not read yet
+        command.params.append(STRICT_OPTION)
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        _prepare(below)
 
 
 def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -264,14 +269,11 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
         _refuse_overwriting(context)
         _begin()
         try:
-            with on_command_line():
-                return callback(*args, **options)
-        except InputError as error:
-            qrels, runs = _files(context, "qrels"), _files(context, "run", "runs")
-            if options.get("no_qrels"):
-                _refuse_labels([*qrels, *runs], error)
-            elif qrels and runs:
-                _refuse_swapped(qrels[0], runs, error)
+            return callback(*args, **options)
+        except FairtkError as error:
+            if isinstance(error, InputError):
+                _refuse_mixed_files(context, error)
+            error.args = (in_options(str(error), context.command),)
             raise
 
     return called
@@ -295,66 +297,56 @@ def _refuse_broken_text(words: Sequence[str]) -> None:
             )
 
 
-def _values(context: click.Context, param: click.Parameter) -> list[str]:
-    """Return the texts that a parameter was given."""
-    value = context.params.get(param.name or "")
-    return [v for v in (value if isinstance(value, tuple) else [value]) if isinstance(v, str)]
-
-
-def _files(context: click.Context, *names: str) -> list[str]:
-    """Return the input files that parameters of these names were given."""
-    from fairtk.cli.options import InputFile
-
-    params = [p for p in context.command.params if isinstance(p.type, InputFile)]
-    return [file for p in params if p.name in names for file in _values(context, p)]
+def _given_files(context: click.Context) -> list[tuple[click.Parameter, str]]:
+    """Return the files that the command reads or writes, with their parameters."""
+    files = []
+    for param in context.command.params:
+        value = context.params.get(param.name or "")
+        is_file = isinstance(param.type, InputFile) or isinstance(param, click.Argument)
+        if is_file or param.name in WRITTEN:
+            values = value if isinstance(value, tuple) else [value]
+            files += [(param, text) for text in values if isinstance(text, str)]
+    return files
 
 
 def _refuse_overwriting(context: click.Context) -> None:
     """Raise if a command would write to a file that it reads."""
-    from fairtk.cli.options import InputFile
-
-    written = [p for p in context.command.params if p.name in WRITTEN]
+    files = _given_files(context)
     read = {
         os.path.realpath(file): file
-        for p in context.command.params
-        if p not in written and (isinstance(p.type, InputFile) or isinstance(p, click.Argument))
-        for file in _values(context, p)
-        if os.path.exists(file)
+        for param, file in files
+        if param.name not in WRITTEN and os.path.exists(file)
     }
-    for p in written:
-        for file in _values(context, p):
-            same = read.get(os.path.realpath(file))
-            if same is not None:
+    for param, file in files:
+        same = read.get(os.path.realpath(file))
+        if param.name in WRITTEN and same is not None:
+            raise InputError(
+                f"{param.opts[-1]} {file} would overwrite {same}, which the command reads; write "
+                "to another file"
+            )
+
+
+def _refuse_mixed_files(context: click.Context, error: InputError) -> None:
+    """Say that labels were given as a run, or a run as labels, if this caused the error."""
+    from fairtk.io import read_qrels, read_run
+
+    files = _given_files(context)
+    qrels = [file for param, file in files if param.name in ("qrels", "relevance")]
+    runs = [file for param, file in files if param.name in ("run", "runs")]
+    if context.params.get("no_qrels"):
+        for file in [*qrels, *runs]:
+            if not _is_read(read_run, file) and _is_read(read_qrels, file):
                 raise InputError(
-                    f"{p.opts[-1]} {file} would overwrite {same}, which the command reads; write "
-                    "to another file"
-                )
-
-
-def _refuse_swapped(qrels: str, runs: Sequence[str], error: InputError) -> None:
-    """Say that a run and labels stand in each other's place, where that is what went wrong."""
-    from fairtk.io import read_qrels, read_run
-
-    if not _is_read(read_run, qrels):
-        return
-    for file in runs:
-        if _is_read(read_qrels, file):
-            raise InputError(
-                f"QRELS stands before RUN: {qrels} is a run, {file} holds labels; give them in "
-                "this order"
-            ) from error
-
-
-def _refuse_labels(runs: Sequence[str], error: InputError) -> None:
-    """Say that one of the runs holds labels, where that is what went wrong."""
-    from fairtk.io import read_qrels, read_run
-
-    for file in runs:
-        if not _is_read(read_run, file) and _is_read(read_qrels, file):
-            raise InputError(
-                f"{file} holds labels, and with --no-qrels all files are RUNS: leave out one of "
-                "the two"
-            ) from error
+                    f"{file} holds labels, and with --no-qrels all files are RUNS: leave out one "
+                    "of the two"
+                ) from error
+    elif qrels and runs and _is_read(read_run, qrels[0]):
+        for file in runs:
+            if _is_read(read_qrels, file):
+                raise InputError(
+                    f"QRELS stands before RUN: {qrels[0]} is a run, {file} holds labels; give "
+                    "them in this order"
+                ) from error
 
 
 def _is_read(read: Callable[[str], Any], file: str) -> bool:

@@ -6,22 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.options import FILE, cutoff_option, printing_options, target_option
-from fairtk.cli.output import TABLE, echo, echo_frame, echo_rows, wrapped_lines
+from fairtk.cli.options import FILE, printing_options
+from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.signature import signature_command
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fairtk.analysis import GivenGroups
     from fairtk.groups import Groups
 
 _MOST_ROWS = 40
 
 
-@click.command("groups", short_help="Inspect groups of documents, and how much of a run they know.")
+@signature_command(
+    "Inspect groups of documents, and how much of a run they know.",
+    {"fairtk:Groups.coverage": "run cutoff", "fairtk:doctor": "target"},
+)
 @click.argument("files", type=FILE, nargs=-1, required=True)
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
 @click.option("--coverage", "run", type=FILE, help="Say how much of this run the groups know.")
-@cutoff_option("Ranks of the run that are looked at.", default=None)
-@target_option
 @click.option("--qrels", type=FILE, help="Relevance labels for --target qrels.")
 @printing_options
 def command(
@@ -51,6 +55,8 @@ def command(
       fairtk groups gender.tsv region.tsv --cross --target qrels --qrels qrels.txt
       fairtk groups gender.tsv --coverage bm25.run --cutoff 20
     """  # noqa: D301 - click reads the backslash
+    import pandas as pd
+
     from fairtk.analysis import GivenGroups
     from fairtk.io import read_qrels, read_run
 
@@ -62,24 +68,20 @@ def command(
     if run is not None:
         _echo_coverage(attributes, read_run(run), cutoff, form, output)
         return
-    rows = [row for groups in attributes for row in _levels(groups, evidence)]
-    columns = ["attribute", "group", "documents", "share", *(["target"] if target else [])]
-    if form != TABLE:
-        records = [[row[0], _text(row[1]), *row[2:]] for row in rows]
-        echo_rows(form, columns, records, output)
-        return
+    tables = [_levels(groups, evidence) for groups in attributes]
     lines = _summary(attributes)
-    for groups in attributes:
-        own = [row for row in rows if row[0] == groups.name]
+    for groups, table in zip(attributes, tables, strict=True):
         if groups.space.crossed:
-            own = sorted(own, key=lambda row: -row[3])
-        cells = [[_text(row[1]), str(row[2]), *(f"{share:.4f}" for share in row[3:])]
-                 for row in own[:_MOST_ROWS]]  # fmt: skip
-        heads = [groups.name, *columns[2:]]
-        lines += ["", *wrapped_lines(heads, cells, range(1, len(columns) - 1))]
-        if len(own) > _MOST_ROWS:
-            lines.append(f"... and {len(own) - _MOST_ROWS} more; --format csv has all")
-    echo(lines, output)
+            table = table.sort_values("share", ascending=False, kind="stable")
+        heads = [groups.name, *table.columns[2:]]
+        cells = [
+            [group, str(count), *(f"{share:.4f}" for share in shares)]
+            for _, group, count, *shares in table.head(_MOST_ROWS).itertuples(index=False)
+        ]
+        lines += ["", *wrapped_lines(heads, cells, range(1, len(heads)))]
+        if len(table) > _MOST_ROWS:
+            lines.append(f"... and {len(table) - _MOST_ROWS} more; --format csv has all")
+    show(lines, pd.concat(tables), form, output)
 
 
 def _refuse_unused(
@@ -118,39 +120,39 @@ def _summary(attributes: list[Groups]) -> list[str]:
     )  # fmt: skip
 
 
-def _levels(groups: Groups, evidence: GivenGroups) -> list[list[Any]]:
-    """Return attribute, level, documents, share (and target) of levels that have any."""
+def _levels(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
+    """Return the documents and the share (and target) of each level, of crossed ones if any."""
     import numpy as np
+    import pandas as pd
 
     members = groups.memberships(groups.docnos)
-    cells, place = np.unique(members.level, return_inverse=True)
-    count = np.bincount(place, minlength=len(cells))
-    weight = np.bincount(place, weights=members.weight, minlength=len(cells))
-    shares = {int(c): (int(n), float(w)) for c, n, w in zip(cells, count, weight, strict=True)}
-    target_shares = _target_shares(groups, evidence) if evidence.targets else {}
-    places = set(shares) | set(target_shares)
-    if not groups.space.crossed:
-        places |= set(range(groups.space.size))  # levels without documents, too
-    whole = max(float(weight.sum()), 1e-300)
-    rows: list[list[Any]] = []
-    for cell in sorted(places):
-        n, w = shares.get(cell, (0, 0.0))
-        row = [groups.name, groups.space.label(cell), n, w / whole]
-        rows.append([*row, target_shares.get(cell, 0.0)] if evidence.targets else row)
-    return rows
+    levels, row_level = np.unique(members.level, return_inverse=True)
+    weight = np.bincount(row_level, weights=members.weight, minlength=len(levels))
+    columns = {
+        "documents": np.bincount(row_level, minlength=len(levels)),
+        "share": weight / max(float(weight.sum()), 1e-300),
+    }
+    table = pd.DataFrame(columns, levels)
+    if evidence.targets:
+        table = table.join(_target_shares(groups, evidence), how="outer")
+    if not groups.space.crossed:  # levels without documents, too
+        table = table.reindex(range(groups.space.size))
+    table = table.fillna(0).astype({"documents": int})
+    table.insert(0, "attribute", groups.name)
+    table.insert(1, "group", [_text(groups.space.label(level)) for level in table.index])
+    return table
 
 
-def _target_shares(groups: Groups, evidence: GivenGroups) -> dict[int, float]:
+def _target_shares(groups: Groups, evidence: GivenGroups) -> pd.Series[float]:
     import numpy as np
+    import pandas as pd
 
     rows = evidence.target(groups, "fairtk groups").for_groups(groups).distributions.expanded()
     total = rows.total()
-    share = rows.weight / np.where(total > 0, total, 1.0)[rows.row]
-    sums: dict[int, float] = {}
-    for cell, value in zip(rows.level.tolist(), share.tolist(), strict=True):
-        sums[cell] = sums.get(cell, 0.0) + value
-    n = max(int((total > 0).sum()), 1)
-    return {cell: value / n for cell, value in sums.items()}
+    shares = rows.weight / np.where(total > 0, total, 1.0)[rows.row]
+    levels, row_level = np.unique(rows.level, return_inverse=True)
+    sums = np.bincount(row_level, weights=shares, minlength=len(levels))
+    return pd.Series(sums / max(int((total > 0).sum()), 1), levels, name="target")
 
 
 def _echo_coverage(
@@ -158,30 +160,23 @@ def _echo_coverage(
 ) -> None:
     import pandas as pd
 
-    frames = []
-    for groups in attributes:
-        frame = groups.coverage(run, cutoff)
-        frame.insert(0, "attribute", groups.name)
-        frames.append(frame)
-    table = pd.concat(frames, ignore_index=True)
-    columns = [str(c) for c in table.columns]
-    if form != TABLE:
-        echo_frame(form, table, output)
-        return
+    frames = {groups.name: groups.coverage(run, cutoff) for groups in attributes}
+    table = pd.concat(frames, names=["attribute"]).reset_index("attribute").reset_index(drop=True)
+    columns = list(table.columns)
     rows = table.to_numpy(dtype=object).tolist()
     cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
     lines = [*wrapped_lines(columns, cells, range(2, len(columns))), ""]
     where = "in the run"
     if cutoff is not None:
         where = f"in the first {cutoff} ranks" if cutoff > 1 else "at rank 1"
-    for groups, frame in zip(attributes, frames, strict=True):
+    for name, frame in frames.items():
         labeled, all_of = int(frame["with_label"].sum()), int(frame["retrieved"].sum())
         thin = int((frame["label_share"] < 0.5).sum())
         lines.append(
-            f"{groups.name}: the group is known for {labeled} of {all_of} documents {where}; for "
+            f"{name}: the group is known for {labeled} of {all_of} documents {where}; for "
             f"under half of them in {thin} of {len(frame)} queries."
         )
-    echo(lines, output)
+    show(lines, table, form, output)
 
 
 def _text(level: Any) -> str:

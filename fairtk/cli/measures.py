@@ -9,44 +9,41 @@ from typing import Any
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
+from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError, install_hint
 
 _COLUMNS = ["kind", "name", "better", "summary", "from"]
 
 
-@click.command("measures", short_help="List measures, string utilities and browsing models.")
+@signature_command("List measures, string utilities and browsing models.")
 @click.argument("name", required=False)
 @click.option("--all", "everything", is_flag=True, help="List ir_measures' own measures, too.")
 @printing_options
 def command(name: str | None, everything: bool, form: str, output: str | None) -> None:
     """List measures, string utilities and browsing models, or explain the one called NAME."""
+    import pandas as pd
+
     if name is not None:
-        explain(name, form, output)
+        lines, parts = _page(name)
+        show(lines, pd.DataFrame(parts.items(), columns=["part", "text"]), form, output)
         return
     rows = list(_rows(everything))
-    if form != TABLE:
-        echo_rows(form, _COLUMNS, rows, output)
-        return
     titles = {
         "measure": "Measures (`fairtk measures NAME` explains one, as it does with those below)",
         "utility": "String utilities, for EU(utility='...')",
         "browsing model": "Browsing models, for browsing='...'",
         "ir_measures": "Measures of ir_measures; over samples: E(...)",
     }
-    lines: list[str] = []
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    lines = []
     for kind, title in titles.items():
-        chosen = [row[1:] for row in rows if row[0] == kind]
-        if not chosen:
-            continue
-        heads, cells = (
-            ["name", "better", "from", "summary"],
-            [[n, b, o, s] for n, b, s, o in chosen],
-        )
-        if kind not in ("measure", "utility"):  # of which one is not better
-            heads, cells = heads[:1] + heads[2:], [row[:1] + row[2:] for row in cells]
-        lines += ["", title, *wrapped_lines(heads, cells)]
-    echo(lines[1:], output)
+        chosen = table.loc[table["kind"] == kind, ["name", "better", "from", "summary"]]
+        if not chosen["better"].any():  # no browsing model is better than another
+            chosen = chosen.drop(columns="better")
+        if len(chosen):
+            lines += ["", title, *wrapped_lines(list(chosen), chosen.to_numpy().tolist())]
+    show(lines[1:], table, form, output)
 
 
 def _rows(everything: bool) -> Iterator[list[str]]:
@@ -72,35 +69,47 @@ def _rows(everything: bool) -> Iterator[list[str]]:
             yield ["ir_measures", name, "", about, "ir_measures"]
 
 
-def explain(name: str, form: str, output: str | None) -> None:
-    """Print what a measure, utility or browsing model is, and its parameters."""
+def _page(name: str) -> tuple[list[str], dict[str, str]]:
+    """Return what a measure, utility or browsing model is: as lines, and by part."""
+    title, description, sections, parameters = _described(name)
+    parts = {"title": title, "description": description, **sections}
+    parts |= {f"parameter {p}": ": ".join(filter(None, texts)) for p, *texts in parameters}
+    lines = [title, "", description]
+    for heading, text in sections.items():
+        lines += ["", heading, text]
+    if parameters:
+        columns = ["parameter", "default", "meaning"]
+        if not any(row[2] for row in parameters):  # an Args section says it
+            del columns[2]
+        lines += ["", *wrapped_lines(columns, [row[: len(columns)] for row in parameters])]
+    return lines, parts
+
+
+def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
+    """Return the title, description, sections and parameters of what has this name."""
     from fairtk.measures import FairMeasure, default_text, page_of, parse, plain_text
     from fairtk.plugins import registry
 
     if name in registry.utilities:
-        factory = registry.utilities.load(name)
-        _show(f"{name}: string utility", _description(factory), {}, _options(factory), form, output)
-        return
+        utility = registry.utilities.load(name)
+        return f"{name}: string utility", _description(utility), {}, _parameters(utility)
     if name in registry.browsing_models:
         model = registry.browsing_models.get(name)
-        _show(f"{name}: browsing model", _description(model), {}, _options(model), form, output)
-        return
+        return f"{name}: browsing model", _description(model), {}, _parameters(model)
     _refuse_unknown(name)
     measure = parse(name)
     if not isinstance(measure, FairMeasure):
-        rows = [
+        parameters = [
             [p, default_text(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
         ]
-        _show(measure.NAME, _description(type(measure)), {}, rows, form, output)
-        return
+        return measure.NAME, _description(type(measure)), {}, parameters
     page = page_of(measure)  # the one that the site has, too
     sections = {heading: plain_text(text) for heading, text in page.sections.items()}
     if page.notes:
         sections["Notes"] = page.notes
-    sections |= page.facts
-    sections["How to cite it"] = f"fairtk cite {page.name}"
-    about = page.description.replace("``", "`")
-    _show(f"{page.name}: {page.title}", about, sections, page.parameters, form, output)
+    sections |= {**page.facts, "How to cite it": f"fairtk cite {page.name}"}
+    description = page.description.replace("``", "`")
+    return f"{page.name}: {page.title}", description, sections, page.parameters
 
 
 def _refuse_unknown(name: str) -> None:
@@ -115,30 +124,6 @@ def _refuse_unknown(name: str) -> None:
         raise NotFoundError("measure, utility or browsing model", name, known)
 
 
-def _show(
-    title: str,
-    about: str,
-    sections: dict[str, str],
-    parameters: list[list[str]],
-    form: str,
-    output: str | None,
-) -> None:
-    if form != TABLE:
-        rows = [["title", title], ["description", about], *map(list, sections.items())]
-        rows += [[f"parameter {row[0]}", ": ".join(filter(None, row[1:]))] for row in parameters]
-        echo_rows(form, ["part", "text"], rows, output)
-        return
-    lines = [title, "", about]
-    for heading, text in sections.items():
-        lines += ["", heading, text]
-    if parameters:
-        columns = ["parameter", "default", "meaning"]
-        if not any(row[2] for row in parameters):  # an Args section says it
-            columns, parameters = columns[:2], [row[:2] for row in parameters]
-        lines += ["", *wrapped_lines(columns, parameters)]
-    echo(lines, output)
-
-
 def _description(thing: Any) -> str:
     # without the marks of documentation tools
     lines = (inspect.getdoc(thing) or "no description").splitlines()
@@ -146,7 +131,7 @@ def _description(thing: Any) -> str:
     return text.replace("``", "`").strip()
 
 
-def _options(factory: Any) -> list[list[str]]:
+def _parameters(factory: Any) -> list[list[str]]:
     parameters = inspect.signature(factory).parameters.values()
     return [
         [p.name, "" if p.default in (p.empty, None) else repr(p.default), ""] for p in parameters

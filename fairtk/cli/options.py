@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from fairtk.llm import Ledger
 
 FORMATS = (TABLE, "csv", "json", "latex", "markdown")
-TESTS = ("t", "wilcoxon", "randomization")
-CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
-"""These are as in `fairtk.io` and `fairtk.report`, whose import would slow down ``--help``."""
+"""As in `fairtk.io`, whose import would slow down ``--help``."""
 
 
 class InputFile(click.Path):
@@ -46,91 +44,50 @@ FILE = InputFile()
 FILE_OR_NAME = InputFile(exists=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-qrels_argument = click.argument("qrels", type=FILE_OR_NAME)
-run_argument = click.argument("run", type=FILE)
-runs_argument = click.argument("runs", type=FILE, nargs=-1, required=True)
-gold_option = click.option(
-    "--gold",
-    type=FILE,
-    metavar="FILE",
-    help="Gold answers (columns qid, gold_answer) for EU, if the qrels have none.",
-)
-groups_option = click.option(
-    "--groups",
-    type=FILE,
-    metavar="FILE",
-    multiple=True,
-    help="Groups of documents (columns docno, group, weight), for AWRF and other measures that "
-    "need groups. Repeatable: an attribute per file, named after it.",
-)
-_TARGET = (
-    "What exposure is compared with: a target file (columns weight and group, or a column per "
-    "crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), or "
-    "`qrels` (the groups of each query's relevant documents)."
-)
-_target: dict[str, Any] = {"type": FILE_OR_NAME, "metavar": "FILE|uniform|qrels"}
-target_option = click.option("--target", help=_TARGET, **_target)
-targets_option = click.option(
-    "--target",
-    "targets",
-    multiple=True,
-    help=_TARGET + " Repeatable: each measure takes the first over its attributes.",
-    **_target,
-)
-
-
-def measures_option(help: str, required: bool = False) -> Decorator:
-    """Return the option ``-m``, which may be repeated."""
-    names = ("-m", "--measure", "measures")
-    text = f"{help} Repeatable."
-    return click.option(*names, multiple=True, required=required, metavar="MEASURE", help=text)
-
-
-def cutoff_option(help: str, default: int | None = 5) -> Decorator:
-    """Return the option ``-k``: a number of ranks."""
-    return _option("-k", "--cutoff", click.IntRange(min=1), default, help)
-
-
-def samples_option(help: str, default: int | None = None) -> Decorator:
-    """Return the option ``-n``: a number of sampled rankings."""
-    return _option("-n", "--samples", click.IntRange(min=1), default, help)
-
-
-def alpha_option(help: str, name: str = "alpha") -> Decorator:
-    """Return the option ``-a``: an exponent of `fairtk.FairSampler`; of ``alphas``, repeatable."""
-    return click.option("-a", "--alpha", name, type=float, multiple=name == "alphas", help=help)
-
-
-def _option(short: str, name: str, kind: Any, default: Any, help: str) -> Decorator:
-    show = default is not None
-    return click.option(short, name, type=kind, default=default, show_default=show, help=help)
+_TARGET: dict[str, Any] = {
+    "type": FILE_OR_NAME,
+    "metavar": "FILE|uniform|qrels",
+    "help": "What exposure is compared with: a target file (columns weight and group, or a column "
+    "per crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), "
+    "or `qrels` (the groups of each query's relevant documents).",
+}
+_SEVERAL_TARGETS = " With several, each measure takes the first over its attributes."
+SHARED: dict[str, dict[str, Any]] = {
+    "answers": {
+        "type": FILE,
+        "metavar": "FILE",
+        "help": "Generated answers (columns qid, sample, qanswer) for EU; one file per run, in "
+        "order.",
+    },
+    "folder": {"type": str},
+    "gold": {
+        "type": FILE,
+        "metavar": "FILE",
+        "help": "Gold answers (columns qid, gold_answer) for EU, if the qrels have none.",
+    },
+    "groups": {
+        "type": FILE,
+        "metavar": "FILE",
+        "help": "Groups of documents (columns docno, group, weight), for AWRF and other measures "
+        "that need groups; an attribute per file, named after it.",
+    },
+    "measures": {
+        "metavar": "MEASURE",
+        "help": 'A measure, e.g. -m EE_D@5 -m "E(nDCG@5)"; `fairtk measures` lists them.',
+    },
+    "qrels": {"type": FILE_OR_NAME, "metavar": "FILE|DATASET"},
+    "run": {"type": FILE},
+    "runs": {"type": FILE},
+    "target": _TARGET,
+    "targets": _TARGET | {"help": _TARGET["help"] + _SEVERAL_TARGETS},
+}
+"""Settings of the arguments and options for some parameters, in all commands."""
 
 
 def plot_option(help: str) -> Decorator:
     """Return the option ``--plot``: the file of a picture."""
     kind = click.Path(dir_okay=False)
     return click.option("--plot", type=kind, metavar="FILE", help=f"{help} (.svg, .pdf or .png).")
-
-
-def draws_options(of: str, default: int) -> Decorator:
-    """Return ``--resamples`` and ``--seed`` of what draws."""
-    count, seed = click.IntRange(min=1), click.IntRange(min=0)
-    return all_of(
-        click.option("--resamples", type=count, default=default, show_default=True, help=of),
-        click.option("--seed", type=seed, default=42, show_default=True, help="Of these draws."),
-    )
-
-
-def test_options(of: str) -> Decorator:
-    """Return ``--test`` and ``--correction`` of comparisons with a baseline."""
-    tests, corrections = click.Choice(TESTS), click.Choice(CORRECTIONS)
-    text = f"Of the p-values of a measure, for the number of {of}."
-    return all_of(
-        click.option("--test", type=tests, default="t", show_default=True, help="The paired test."),
-        click.option(
-            "--correction", type=corrections, default="holm", show_default=True, help=text
-        ),
-    )
 
 
 def all_of(*options: Decorator) -> Decorator:
@@ -161,42 +118,14 @@ output_option = click.option(
 )
 printing_options = all_of(format_option, output_option)
 """How the result is printed, and where."""
-order_option = click.option(
-    "--order",
-    type=click.Choice(["auto", "rank", "score"]),
-    default="auto",
-    show_default=True,
-    help="What orders a run: auto refuses runs whose ranks and scores disagree.",
+STRICT = "--strict"
+STRICT_OPTION = click.Option(
+    [STRICT],
+    is_flag=True,
+    expose_value=False,
+    help="Warnings are errors (`fairtk --help` lists them).",
 )
-_measuring_options = (
-    measures_option(
-        'A measure, e.g. -m EE_D@5 -m "E(nDCG@5)"; `fairtk measures` lists them.', required=True
-    ),
-    click.option(
-        "--answers",
-        type=FILE,
-        metavar="FILE",
-        multiple=True,
-        help="Generated answers (columns qid, sample, qanswer) for EU; one file per run, in order.",
-    ),
-    gold_option,
-    groups_option,
-    targets_option,
-    order_option,
-)
-measuring_options = all_of(qrels_argument, runs_argument, *_measuring_options)
-"""The arguments QRELS and RUNS, and the options of measuring."""
-measuring_options_without_qrels = all_of(
-    qrels_argument,
-    click.argument("runs", type=FILE, nargs=-1, metavar="RUNS..."),
-    click.option(
-        "--no-qrels",
-        is_flag=True,
-        help="All files are RUNS: for measures that need no labels (EE_D, AWRF).",
-    ),
-    *_measuring_options,
-)
-"""The same for a command that does without QRELS, where the first file is a run."""
+"""Of all commands, for their help: `fairtk.cli.group` takes it out of the arguments."""
 
 
 SERVER = ("base_url", "api_key_env")

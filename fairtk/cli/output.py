@@ -73,23 +73,31 @@ def echo_file(write: Callable[[Path], object], output: str) -> None:
         echo(file.read_text(encoding="utf-8"))
 
 
-def echo_rows(
-    form: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], output: str | None = None
+def show(
+    text: str | Sequence[str], table: Any, form: str = TABLE, output: str | None = None
 ) -> None:
-    """Print rows in a format other than a table of aligned columns."""
-    from fairtk.io import RENDERED
+    """Print a result: its text, or in another format its table (a frame or a `Table`)."""
+    from fairtk.io import TEXTS, Table
 
-    echo(RENDERED[form](columns, rows), output)
+    if form == TABLE:
+        echo(text, output)
+    elif isinstance(table, Table) and form in TEXTS:
+        echo(TEXTS[form](table), output)
+    else:
+        echo_frame(form, table, output)
 
 
 def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
     """Print a frame; csv and json have all digits, a table of aligned columns four decimals."""
+    from fairtk.io import RENDERED
+
     columns, rows = list(frame.columns), frame.to_numpy(dtype=object).tolist()
     if form != TABLE:
-        echo_rows(form, columns, rows, output)
+        echo(RENDERED[form](columns, rows), output)
         return
     numbers = [i for i, row in enumerate(zip(*rows, strict=True)) if not isinstance(row[0], str)]
-    echo_table(columns, [[_four_decimals(v) for v in row] for row in rows], numbers)
+    cells = [[_four_decimals(v) for v in row] for row in rows]
+    echo(wrapped_lines(columns, cells, numbers), output)
 
 
 def _four_decimals(value: Any) -> str:

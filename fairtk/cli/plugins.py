@@ -7,13 +7,16 @@ from typing import cast
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import TABLE, echo, echo_rows, wrapped_lines
+from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.signature import signature_command
 
 
-@click.command("plugins", short_help="List plugins, what each gave, and what is wrong with it.")
+@signature_command("List plugins, what each gave, and what is wrong with it.")
 @printing_options
 def command(form: str, output: str | None) -> None:
     """List plugins: distribution, version, hooks, what each gave, and what is wrong with it."""
+    import pandas as pd
+
     from fairtk import plugins
     from fairtk.cli.group import FairtkGroup
     from fairtk.plugins.entry_points import COMMAND_GROUP
@@ -35,12 +38,10 @@ def command(form: str, output: str | None) -> None:
         entries.append(point)
     for (name, version, problem), names in commands.items():
         rows.append([name, version, COMMAND_GROUP, ", ".join(names), problem])
-    if form != TABLE:
-        echo_rows(form, columns, rows, output)
-        return
     cells = [row[:4] for row in rows]
     for previous, row in reversed(list(zip(rows, cells[1:], strict=False))):
         if row[:2] == previous[:2]:
             row[:2] = ["", ""]
     problems = [f"\n{p.label} is left out: {p.problem}" for p in entries if p.problem]
-    echo([*wrapped_lines(columns[:4], cells), *problems], output)
+    lines = [*wrapped_lines(columns[:4], cells), *problems]
+    show(lines, pd.DataFrame(rows, columns=columns), form, output)

@@ -4,36 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from fairtk.cli.options import FILE, cutoff_option, plot_option, printing_options
-from fairtk.cli.output import TABLE, echo, echo_frame, table_lines
+from fairtk.cli.options import plot_option, printing_options
+from fairtk.cli.output import show, table_lines
+from fairtk.cli.signature import signature_command
 from fairtk.plugins import to_stderr
 
 _MOST_ROWS = 20
 
 
-@click.command("providers", short_help="Show each provider's share over all queries and its merit.")
-@click.argument("qrels", type=FILE)
-@click.argument("run", type=FILE)
-@click.option("--providers", "owners", type=FILE, required=True,
-              help="Who is behind each document: docno, group, optional weight.")  # fmt: skip
-@cutoff_option("Ranks that are read.", default=5)
-@click.option("--browsing", default="MU", show_default=True, help="The browsing model.")
-@click.option("--top", type=float, default=0.1, show_default=True,
-              help="The share of providers whose part is shown as top.")  # fmt: skip
-@click.option("--seed", type=int, default=42, show_default=True, help="Of the bootstrap.")
+@signature_command(
+    "Show each provider's share over all queries and its merit.",
+    {"fairtk.credit:providers": "qrels run providers cutoff browsing top seed"},
+)
 @plot_option("The Lorenz curves")
 @printing_options
-def command(
-    qrels: str,
-    run: str,
-    owners: str,
-    plot: str | None,
-    form: str,
-    output: str | None,
-    **settings: Any,
-) -> None:
+def command(plot: str | None, form: str, output: str | None, **options: Any) -> None:
     """Show what providers get over all queries of RUN, beside what QRELS say they merit.
 
     A provider is an author, an outlet, a domain: whoever has several documents. Exposure adds up
@@ -51,12 +36,9 @@ def command(
     from fairtk.credit import providers
 
     with to_stderr():
-        result = providers(qrels, run, owners, **settings)
+        result = providers(**options)
     if plot:
         result.plot(plot)
-    if form != TABLE:
-        echo_frame(form, result.table, output)
-        return
     shares = [
         [
             row.provider,
@@ -75,4 +57,4 @@ def command(
     ]
     lines += ["", *table_lines(["all providers", "value", "95 % interval"], cells, (1,))]
     lines += ["", f"{result.unknown:.1%} of {of} is on documents without a provider."]
-    echo(lines, output)
+    show(lines, result.table, form, output)

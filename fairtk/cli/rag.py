@@ -12,20 +12,23 @@ import click
 
 from fairtk.cli.options import (
     ModelOption,
-    alpha_option,
-    cutoff_option,
     engine_options,
     format_option,
     open_ledger,
     paying_options,
-    samples_option,
     server_settings,
     study_options,
 )
 from fairtk.cli.output import echo_frame, said_command, say_beginning
+from fairtk.cli.signature import given_options, signature_command
+
+_SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
 
 
-@click.command("rag", short_help="Compare fair rankings by what a generator answers from them.")
+@signature_command(
+    "Compare fair rankings by what a generator answers from them.",
+    {"fairtk.studies.fair_rag:RagSettings": _SETTINGS},
+)
 @click.argument("source", metavar="FOLDER|DATASET|CONFIG")
 @click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-rag-study]")
 @click.option("-t", "--task", "tasks", type=int, multiple=True,
@@ -35,22 +38,6 @@ from fairtk.cli.output import echo_frame, said_command, say_beginning
               "Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
               default_text="t5:google/flan-t5-small")  # fmt: skip
-@alpha_option("Of the sampler. Repeatable.  [default: 1, 2, 4, 8]", name="alphas")
-@samples_option("Rankings per query and alpha.  [default: 100]")
-@cutoff_option("Documents that are read.  [default: 5]", default=None)
-@click.option("--seed", type=int, help="Of the samplers.  [default: 42]")
-@click.option("--limit", type=int, metavar="Q",
-              help="The first Q queries of each task.  [default: 1000]")  # fmt: skip
-@click.option("--labels", type=click.Choice(["published", "own"]),
-              help="Labels that came with the data, or the generator's own gains.  "
-              "[default: published, if there are any]")  # fmt: skip
-@click.option("--truncation", type=click.Choice(["keep-question", "published"]),
-              help="How prompts are cut that are too long: entries share what the question leaves, "
-              "or each has (window - question) // k tokens.  [default: keep-question]")  # fmt: skip
-@click.option("--credit", type=click.Choice(["none", "one-out", "shapley", "citations"]),
-              help="Who is credited with the answers, beside who is exposed: by answers without "
-              "each document (k + 1 prompts a ranking), from all its subsets (2^k), or by what "
-              "answers cite.  [default: none]")  # fmt: skip
 @study_options
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
               help="Save rankings and answers for reports.")  # fmt: skip
@@ -62,14 +49,6 @@ def command(
     tasks: tuple[int, ...],
     retrievers: tuple[str, ...],
     generators: tuple[str, ...],
-    alphas: tuple[float, ...],
-    samples: int | None,
-    cutoff: int | None,
-    seed: int | None,
-    limit: int | None,
-    labels: str | None,
-    truncation: str | None,
-    credit: str | None,
     dry_run: bool,
     status: bool,
     rankings: bool,
@@ -131,16 +110,7 @@ def command(
 
     configuration = RagConfiguration.of(source)
     configuration = configuration.changed(
-        {
-            "alphas": alphas or None,
-            "n_samples": samples,
-            "cutoff": cutoff,
-            "seed": seed,
-            "limit": limit,
-            "labels": labels,
-            "truncation": truncation,
-            "credit": credit,
-        },
+        given_options(_SETTINGS),
         data={"tasks": tasks},
         output=output,
         retrievers=retrievers,

@@ -4,44 +4,35 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 import click
 
-from fairtk.cli.options import cutoff_option, measures_option, test_options
 from fairtk.cli.output import STDOUT, echo_file, said_command
+from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
 
 
-@click.command("report", short_help="Show results as one HTML page with tables and figures.")
-@click.argument("folder")
+@signature_command(
+    "Show results as one HTML page with tables and figures.",
+    {
+        "fairtk.experiment:open_results": "folder qrels gold measures",
+        "fairtk.experiment:export": "setting",
+        "fairtk.report.page:page_text": "title baseline test correction cutoff license",
+    },
+)
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",
               type=click.Path(dir_okay=False, allow_dash=True),
               help="The page; its folder must exist.")  # fmt: skip
-@click.option("--setting", metavar="NAME", help="Of a study with results of several settings.")
-@click.option("--title", help="Of the page.  [default: what the results say, or Report]")
-@click.option("--baseline", metavar="SYSTEM",
-              help="What the others are compared with.  [default: as in the results]")  # fmt: skip
-@test_options("systems")
-@cutoff_option("Ranks that are shown of each ranking.", default=10)
-@click.option("--license", metavar="TEXT",
-              help="Of the data.  [default: what the results say]")  # fmt: skip
-@click.option("--qrels", metavar="FILE|DATASET", help="Labels, for the folder of a store.")
-@click.option("--gold", metavar="FILE", help="Gold answers, if the qrels have none.")
-@measures_option("A measure, for the folder of a store.")
 def command(
     folder: str,
     output: str,
     setting: str | None,
-    title: str | None,
-    baseline: str | None,
-    test: str,
-    correction: str,
-    cutoff: int,
-    license: str | None,
     qrels: str | None,
     gold: str | None,
     measures: tuple[str, ...],
+    **options: Any,
 ) -> None:
     """Show the results in FOLDER as a page: one file of HTML, which asks the network for nothing.
 
@@ -67,7 +58,7 @@ def command(
     if output == STDOUT and len(places) > 1:
         raise InputError(
             f"{folder}: there are results in {len(places)} folders, each of which has a page; give "
-            f"a file for --output, or one of the folders: {', '.join(map(str, places))}"
+            f"a file for `output`, or one of the folders: {', '.join(map(str, places))}"
         )
     names = folder_names(places, folder)
     first = Path(output)
@@ -80,15 +71,10 @@ def command(
         }
         write = functools.partial(
             results.report,
-            title=title,
-            baseline=baseline,
-            test=test,
-            correction=correction,
-            cutoff=cutoff,
-            license=license,
             command=said_command(),
             sections=load_sections(place),
             pages=pages if len(pages) > 1 else {},
+            **options,
         )
         echo_file(write, file)
         if file != STDOUT:

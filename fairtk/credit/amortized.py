@@ -121,15 +121,15 @@ def providers(
     Args:
         qrels: labels, which merit comes from: a frame or a file.
         run: R, S, X or C: a frame or a file.
-        providers: who is behind each document: groups, a frame (``docno``, ``group``, optional
-            ``weight``) or a file of them.
+        providers: who is behind each document (``docno``, ``group``, optional ``weight``). A file,
+            a frame or groups.
         cutoff: ranks that are read; at least 1.
-        browsing: a browsing model or its string; that of the frame for exact exposure.
+        browsing: the browsing model. A model or its string; for exact exposure that of the frame.
         weights: of queries by qid, e.g. how often they are asked, above 0; None: 1 each.
-        top: the share of providers of ``top``, in (0, 1).
+        top: the share of the providers whose part is shown as ``top``, in (0, 1).
         resamples: bootstrap samples of the queries, at least 2.
         confidence: of the intervals, in (0, 1).
-        seed: of the bootstrap.
+        seed: the seed of the bootstrap.
 
     Raises:
         InputError: no document has a provider, a weight is missing; names the qid.

@@ -48,9 +48,9 @@ def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
     undefined and no ranking is better than another.
 
     Args:
-        n_samples: rankings per query and alpha, at least 2, which the unbiased EE_D needs; each is
+        n_samples: rankings per query and alpha, at least 2, which the unbiased EE_D needs. Each is
             answered from, which takes almost all of the time.
-        queries: how many queries, at least 1; None for all.
+        queries: use the first so many queries only, at least 1. None: all.
 
     Returns:
         Results of the systems ``alpha 0`` to ``alpha 8`` and ``deterministic``, in this order, by
@@ -61,7 +61,7 @@ def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
         ParameterError: a setting is out of its range.
         MissingExtraError: torch or transformers is not installed.
     """
-    checks.whole("the demo's n_samples", n_samples, least=2)
+    checks.whole("n_samples", n_samples, least=2)
     candidates, qrels = prepare(queries)
     generate = generator()
     systems = {name: policy >> generate for name, policy in policies(n_samples).items()}
@@ -83,7 +83,7 @@ def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
         queries: how many; None: all.
     """
     if queries is not None:
-        checks.whole("the demo's queries", queries)
+        checks.whole("queries", queries)
     data = load()
     best = data.qrels.groupby(QID, sort=False)[LABEL].max()
     qids = best.index[best > 0][:queries]

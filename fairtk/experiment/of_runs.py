@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -28,10 +28,12 @@ from fairtk.experiment.results import Results
 from fairtk.experiment.saved import SavedEvaluation
 from fairtk.experiment.values import NOTE_TYPES, NOTES, UNDEFINED, noted, some_columns
 from fairtk.frames import QID, Run, takes_tables
+from fairtk.io.runs import Order
 from fairtk.measures import parse, reason_for, written
-from fairtk.report import CORRECTIONS, TESTS
+from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
-QUERIES = ("all", "common")
+Queries = Literal["all", "common"]
+QUERIES: tuple[Queries, ...] = get_args(Queries)
 
 
 @takes_tables
@@ -42,7 +44,7 @@ def evaluate(
     *,
     answers: Sequence[Data] = (),
     gold: Data | None = None,
-    order: str = "auto",
+    order: Order = "auto",
     groups: Sequence[Any] = (),
     targets: Sequence[Any] = (),
 ) -> Results:
@@ -56,7 +58,7 @@ def evaluate(
         measures: measures, or strings that `fairtk.measures.parse` reads.
         answers: generated answers, none or one per run.
         gold: gold answers, if the qrels have none.
-        order: what orders the runs of files; see `fairtk.io.read_run`.
+        order: what orders the runs of files; auto refuses runs whose ranks and scores disagree.
         groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
         targets: `fairtk.Target`, frames, files, ``"uniform"`` or ``"qrels"``, likewise.
 
@@ -126,15 +128,17 @@ class Comparison(Results):
         difference: float,
         n_samples: Sequence[int] = (1, 10, 100, 1000),
         baseline: str | None = None,
+        power: float = 0.8,
         **options: float,
     ) -> pd.DataFrame:
         """Return how many queries a paired t-test needs to find a difference from the baseline.
 
         Args:
             difference: the mean difference that should be found.
+            power: the chance of finding it, above 0 and below 1.
             n_samples: numbers of samples per query to plan for.
             baseline: the name of another run to compare with.
-            options: ``power`` and ``significance`` of `fairtk.statistics.queries_needed`.
+            options: the ``significance`` of `fairtk.statistics.queries_needed`.
 
         Returns:
             ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (of true differences over
@@ -142,7 +146,9 @@ class Comparison(Results):
             also of EE_D and EE_L, which are over pairs of samples, with one sample).
         """
         systems = self._systems if baseline is None else self._compared(baseline)
-        return self._by_run(systems.plan(self._variances, difference, n_samples, options))
+        return self._by_run(
+            systems.plan(self._variances, difference, n_samples, {"power": power, **options})
+        )
 
 
 _DRAWING = ("test", "confidence", "resamples", "seed")
@@ -155,9 +161,9 @@ def compare(
     measures: Sequence[Any] | str,
     *,
     baseline: Any = None,
-    test: str = "t",
-    correction: str | None = "holm",
-    queries: str = "all",
+    test: Test = "t",
+    correction: Correction | None = "holm",
+    queries: Queries = "all",
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 42,
@@ -172,17 +178,18 @@ def compare(
         runs: see `evaluate`.
         measures: see `evaluate`.
         baseline: one of the runs: its file or name; None is the first.
-        test: see `fairtk.statistics.paired_test`.
-        correction: of the p-values of a measure, for the number of runs; see
-            `fairtk.statistics.correct`.
-        queries: ``"all"`` (one that a run lacks counts with the worst value) or ``"common"``
-            (those that all runs have results for).
-        confidence: of the intervals.
-        resamples: of tests that draw.
-        seed: of these draws.
-        margin: of non-inferiority and equivalence, for all measures or by measure.
-        levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`). The
-            samples of two runs are paired by their numbers: those of one seed share random numbers.
+        test: the paired test (`fairtk.statistics.paired_test`).
+        correction: the correction of the p-values of a measure for the number of runs
+            (`fairtk.statistics.correct`).
+        queries: the queries that count: ``"all"`` (one missing from a run has the worst value) or
+            ``"common"`` (those that all runs have results for).
+        confidence: the level of the intervals, above 0 and below 1.
+        resamples: how often a randomization test draws.
+        seed: the seed of these draws.
+        margin: the margin of non-inferiority and equivalence, for all measures or by measure.
+        levels: estimate what samples and queries each add to the error
+            (`fairtk.statistics.two_levels`). Samples of two runs with equal numbers are pairs:
+            those of one seed share random numbers.
         options: the other options of `evaluate`.
 
     Raises:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,6 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     StageError,
-    advice,
     listed,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
@@ -477,8 +476,8 @@ def open_results(
 
     Args:
         folder: the folder.
-        qrels: labels, for a store: a frame, a file or the id of a dataset.
-        measures: measures, for a store.
+        qrels: labels, for the folder of a store. A frame, a file or the id of a dataset.
+        measures: measures, for the folder of a store.
         gold: gold answers, if the qrels have none: a frame or a file.
 
     Raises:
@@ -523,8 +522,8 @@ def _of_setting(place: Path, setting: str | None) -> Path:
     )
     if setting is None and len(there) > 1:
         raise InputError(
-            f"{place}: there are results of {len(there)} settings; choose one with "
-            f"{advice('setting=', '--setting')}: " + ", ".join(there)
+            f"{place}: there are results of {len(there)} settings; choose one with `setting`: "
+            + ", ".join(there)
         )
     if setting is None:
         return place
@@ -596,7 +595,8 @@ def results_folder(folder: str | PathLike[str], setting: str | None = None) -> P
     )
 
 
-EXPORTS = ("parquet", "trec")
+Export = Literal["parquet", "trec"]
+EXPORTS: tuple[Export, ...] = get_args(Export)
 
 
 @takes_tables
@@ -604,7 +604,7 @@ def export(
     source: str | PathLike[str],
     folder: str | PathLike[str],
     *,
-    form: str = "parquet",
+    form: Export = "parquet",
     qrels: Any = None,
     measures: Iterable[Any] = (),
     gold: Any = None,
@@ -616,9 +616,10 @@ def export(
         source: a ``save_dir``, a study's folder, or one of `Results.save`.
         folder: new, or empty. The results of a study are in folders below, one for each attribute
             or model, with the study's own tables and ``study.json`` beside them.
-        form: ``"parquet"`` (what `Results.save` writes) or ``"trec"`` (`Results.to_trec`).
-        qrels: labels, for a store; see `open_results`.
-        measures: measures, for a store.
+        form: the files: ``"parquet"`` (tables and JSON) or ``"trec"`` (run files, each with its
+            ir_metadata, and qrels). `Results.save` and `Results.to_trec` write them.
+        qrels: labels, for the folder of a store. See `open_results`.
+        measures: measures, for the folder of a store.
         gold: gold answers, if the qrels have none.
         setting: the name of a study's settings, if it has results of several.
 

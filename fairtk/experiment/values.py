@@ -21,7 +21,6 @@ from fairtk.errors import (
     IdentityError,
     InputError,
     TruncationWarning,
-    advice,
     listed,
 )
 from fairtk.experiment.identity import describe, environment, key_of
@@ -90,8 +89,7 @@ class Evaluation:
         if not self.measures:
             return
         if qrels is None:
-            given = advice(" (or a dataset that has them)", ": give --qrels FILE")
-            raise InputError(f"Experiment: measures need qrels{given}")
+            raise InputError("Experiment: measures need labels: give `qrels`, or a dataset of them")
         require(qrels, [QID], "Experiment (qrels)")
         labels = qrels.assign(**{QID: as_strings(qrels[QID])})
         judged = dict.fromkeys(labels[QID].unique().tolist())

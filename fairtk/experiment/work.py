@@ -32,7 +32,6 @@ from fairtk.errors import (
     StageError,
     StoreError,
     WorkerError,
-    advice,
     listed,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
@@ -455,9 +454,9 @@ def to_worker(stage: Any) -> bytes:
     try:
         Pickler(sink).dump(stage)
     except Exception as error:
-        serial = advice("executor='serial'", "--executor serial")
         raise WorkerError(
-            f"{type(stage).__name__} cannot travel to a worker ({text_of(error)}): use {serial}, "
+            f"{type(stage).__name__} cannot travel to a worker ({text_of(error)}): use "
+            "`executor='serial'`, "
             "or give the transformer a __getstate__ that leaves out what is open"
         ) from error
     return sink.getvalue()

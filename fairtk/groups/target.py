@@ -18,7 +18,6 @@ from fairtk.errors import (
     ColumnError,
     DuplicateError,
     InputError,
-    advice,
     listed,
     suggestion,
     warn,
@@ -295,8 +294,7 @@ class Target(ByContent):
         if source == UNIFORM:
             return cls.uniform(groups)
         if qrels is None:
-            labels = advice("qrels", "--qrels FILE")
-            raise InputError(f"{where}: the target 'qrels' needs relevance labels: give {labels}")
+            raise InputError(f"{where}: the target 'qrels' needs relevance labels: give `qrels`")
         return cls.from_qrels(qrels, groups)
 
     @classmethod

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, ParameterError, advice, warn
+from fairtk.errors import FormatError, ParameterError, warn
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -316,13 +316,10 @@ def _place(rows: Rows, order: Order) -> None:
             f"{rank[before]} (qid {str(frame[QID].iloc[row])!r})"
         )
         if order == "auto":
-            score_first, rank_first = (
-                advice(f"order={by!r}", f"--order {by}") for by in ("score", "rank")
-            )
             error = rows.error(
                 row,
-                f"ranks disagree with scores: {clash}; choose what counts with {score_first} (as "
-                f"trec_eval) or {rank_first} (as expeval)",
+                f"ranks disagree with scores: {clash}; choose what counts with `order='score'` (as "
+                "trec_eval) or `order='rank'` (as expeval)",
             )
             if rows.errors is None:
                 raise error

@@ -11,7 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
-from fairtk.errors import ParameterError, advice
+from fairtk.errors import ParameterError
 from fairtk.io import real_path
 from fairtk.llm.budget import (
     Budget,
@@ -210,12 +210,8 @@ class LedgerModel(ChatModel):
         inner: ChatModel = llm.llm if isinstance(llm, LedgerModel) else llm
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
-                f"max_cost needs the price of {inner.name!r}, which is unknown: give "
-                + advice(
-                    f"prices={{{inner.name!r}: (prompt, completion)}} per million tokens, "
-                    "or max_calls",
-                    f"--prices FILE with a line for {inner.name!r}, or --max-calls",
-                )
+                f"`max_cost` needs the price of {inner.name!r}, which is unknown: give it in "
+                "`prices`, or give `max_calls`"
             )
         self.llm: ChatModel = inner
         self.ledger = ledger
@@ -324,8 +320,7 @@ class LedgerModel(ChatModel):
             subject = "1 call is" if len(calls) == 1 else f"{len(calls)} calls are"
             raise OfflineError(
                 f"{subject} missing from the ledger {self.ledger.path}, the first to "
-                f"{self.name!r}: {next(iter(calls.values())).text[:80]!r}; run without "
-                f"{advice('offline=True', '--offline')}"
+                f"{self.name!r}: {next(iter(calls.values())).text[:80]!r}; run without `offline`"
             )
 
     def _make(
@@ -381,9 +376,8 @@ class LedgerModel(ChatModel):
         if len(folders) == len(calls):
             raise DeferredError(
                 f"{len(calls)} prompts to {self.name!r} are in the batch folder {folders[0]} and "
-                "are not requested twice: read its answers "
-                f"({advice('Batches.read', 'fairtk prompts read')}), or give it up "
-                f"({advice('Batches.drop', 'fairtk prompts drop')})"
+                "are not requested twice: read its answers (`Batches.read`, or `fairtk prompts "
+                "read`), or give it up (`Batches.drop`, or `fairtk prompts drop`)"
             )
 
     def _wait(self, waited: float, blocked: Mapping[str, Claim]) -> float:

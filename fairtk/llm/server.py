@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from fairtk import checks
-from fairtk.errors import MissingExtraError, ParameterError, advice, suggestion
+from fairtk.errors import MissingExtraError, ParameterError, suggestion
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, tell
 from fairtk.llm.replies import (
     BrokenReplyError,
@@ -443,12 +443,10 @@ class OpenAICompatible(ChatModel):
         limits = ["max_tokens"] + ["max_completion_tokens"] * bool(self.max_completion_tokens)
         names = limits if name == "max_completion_tokens" else [name]
         none = "" if name == "reasoning_effort" else "none"  # which is a word for an effort
-        forms = (advice("{}=None", f"--set {{}}={none}"), f'{{}} = "{none}"')
-        here, toml = (" and ".join(map(form.format, names)) for form in forms)
+        settings = " and ".join(f"{setting}=None" for setting in names)
         return (
             f"the server {server.url} refuses {name} for the model {self.model!r} ({text}): change "
-            f"it, or leave it out with {here}, or {toml} in the model's table of a study's TOML "
-            "file"
+            f'it, or leave it out with {settings} ("{none}" in a TOML file and for `--set`)'
         )
 
     def _refusal(self, error: Any, server: ServerState) -> str:
@@ -513,8 +511,8 @@ class OpenAICompatible(ChatModel):
             raise ParameterError(
                 f"OpenAICompatible needs an API key in the environment variable "
                 f"{self.api_key_env!r}, which is not set: export it, name another one with "
-                + advice("api_key_env, or give api_key_env=None", "--api-key-env, or give it as ''")
-                + " for a server without keys"
+                "`api_key_env`; for a server without keys give None, or '' in an option or a TOML "
+                "file"
             )
         if not key.isascii():
             raise ParameterError(

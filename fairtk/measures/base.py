@@ -28,7 +28,6 @@ from fairtk.errors import (
     MeasureError,
     ParameterError,
     UndefinedWarning,
-    advice,
     listed,
     suggestion,
 )
@@ -663,7 +662,7 @@ def undefined_warning(
     )
     warning = UndefinedWarning(
         f"{short_name(measure)} is undefined (NaN) for {len(qids)} of {total} queries: "
-        f"{reason}: {listed(qids)}. {others if left_out else advice(plain, others)}"
+        f"{reason}: {listed(qids)}. {others if left_out else plain}"
     )
     warning.about = measure, qids, reason
     return warning

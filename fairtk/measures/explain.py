@@ -30,7 +30,7 @@ from fairtk.io import (
 )
 from fairtk.measures.ae import expected_credit
 from fairtk.measures.awrf import AWRF
-from fairtk.measures.base import Judged
+from fairtk.measures.base import Judged, undefined_reasons
 from fairtk.measures.contributions import (
     ABSENT,
     NOT_IN_RUN,
@@ -505,7 +505,7 @@ def explain(
     run: Any,
     qrels: Any,
     *,
-    baseline: Any = None,
+    baseline: pd.DataFrame | str | PathLike[str] | None = None,
     groups: Any = None,
     target: Any = None,
     bands: Sequence[int] | None = None,
@@ -524,13 +524,13 @@ def explain(
         run: R or S, in PyTerrier's or ir_measures' column names, or a file.
         qrels: the labels, in either's, a file, or the id of a dataset; their queries are the ones
             that count.
-        baseline: another run, for before and after: means are then over the queries that are
-            defined for both.
+        baseline: another run, to which the change of each part is shown; means are then over the
+            queries that are defined for both.
         groups: an object, a frame or a file. For AWRF, those that it lacks; for EE_L by documents,
             groups that the documents' costs are summed for, each shared out among its groups.
             None: useful, not useful, not judged.
         target: that of a measure with `groups`: an object, a frame, a file, "uniform" or "qrels".
-        bands: the last rank of each band, e.g. ``[5, 10, 20]``.
+        bands: the last rank of each band, e.g. 5, 10 and 20.
 
     Raises:
         ParameterError: the measure is none of these, or has no parts (``unlabeled="best"``,
@@ -547,7 +547,8 @@ def explain(
     runs = [run] if baseline is None else [run, baseline]
     frames = [frame_of_run(one) for one in runs]
     judged_runs = [Judged.of(labels, f, where, documents=reads_labels) for f in frames]
-    values = [measure.score_all(judged) for judged in judged_runs]
+    with undefined_reasons():  # the means here are over the defined queries
+        values = [measure.score_all(judged) for judged in judged_runs]
     if isinstance(measure, type(AWRF)) and measure["of"] == "credit":  # ranks are those of credit
         judged_runs = [expected_credit(judged, where)[0] for judged in judged_runs]
     depth = max(_depth(measure, judged) for judged in judged_runs)

@@ -23,7 +23,7 @@ import pandas as pd
 from ir_measures import ParamInfo
 
 from fairtk import checks
-from fairtk.errors import InputError, NotFoundError, ParameterError, advice, suggestion
+from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.measures.utilities import get as get_utility
 from fairtk.plugins import load_target, parse_call, read_browsing, registry
@@ -212,9 +212,8 @@ class _Reader:
                 return known[name]
             case ast.Tuple([_, second, *_]):
                 self.node = second
-                each = advice("a string", "an option -m")
                 raise ParameterError(
-                    f"{_clipped(self.text, 100)!r} is several measures; write {each} for each"
+                    f"{_clipped(self.text, 100)!r} is several measures; give them one by one"
                 )
         self.node = node
         raise self._unreadable()

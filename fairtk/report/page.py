@@ -41,6 +41,7 @@ from fairtk.frames import (
 )
 from fairtk.io import Table, atomic_text, read_json, svg_text
 from fairtk.measures import short_names
+from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
     baseline_table,
     bias_text,
@@ -167,8 +168,8 @@ def page_text(
     *,
     title: str | None = None,
     baseline: str | None = None,
-    test: str = "t",
-    correction: str | None = "holm",
+    test: Test = "t",
+    correction: Correction | None = "holm",
     cutoff: int = 10,
     sections: Iterable[Section] = (),
     license: str | None = None,
@@ -179,13 +180,15 @@ def page_text(
 
     Args:
         results: `fairtk.Results`.
-        title: of the page; None: what the results' configuration has as ``title``, or "Report".
-        baseline: what others are compared with; None: the results' baseline, or the first system.
-        test: see `fairtk.Results.compare`.
-        correction: see there; results of a study keep that of the study, which its tables have.
+        title: the title of the page. None: that of the results' configuration, or Report.
+        baseline: the system that others are compared with. None: the results' baseline, or the
+            first system.
+        test: the paired test (`fairtk.Results.compare`).
+        correction: the correction of the p-values of a measure for the number of systems; results
+            of a study keep the study's.
         cutoff: the ranks that are shown of each ranking.
         sections: what is shown after the comparisons.
-        license: of the data; None: what the results' configuration has as ``license``.
+        license: the license of the data. None: that of the results' configuration.
         command: that makes this page again, if one does.
         pages: names of the pages of a study and their addresses; this page's is empty.
 
@@ -194,7 +197,7 @@ def page_text(
         NotFoundError: there is no such baseline, test or correction.
         MissingExtraError: Jinja2 or matplotlib is not installed.
     """
-    checks.whole("a report's cutoff", cutoff, rule="be at least 1")
+    checks.whole("cutoff", cutoff)
     try:
         import jinja2
     except ImportError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -146,7 +147,8 @@ def sign_flip_means(
     return low, high
 
 
-TESTS = ("t", "wilcoxon", "randomization")
+Test = Literal["t", "wilcoxon", "randomization"]
+TESTS: tuple[Test, ...] = get_args(Test)
 """The names of the paired tests."""
 MEAN, PSEUDOMEDIAN = "mean", "pseudomedian"
 """What the interval of a test is for."""
@@ -507,7 +509,8 @@ def _with_p(margin_test: MarginTest, p: float) -> MarginTest:
     return MarginTest(**{**vars(margin_test), "p": p})
 
 
-CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
+Correction = Literal["holm", "bonferroni", "fdr_bh", "none"]
+CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 """The names of the corrections of p-values."""
 
 

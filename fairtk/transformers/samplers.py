@@ -7,14 +7,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, ParameterError, advice, listed
+from fairtk.errors import DataWarning, InputError, ParameterError, listed
 from fairtk.exposure import (
     DCG,
     METHODS,
@@ -86,8 +86,8 @@ class Calibration:
             )
         if (max_relevance_loss is None) != (relevance is None):
             raise ParameterError(
-                f"{where}: max_relevance_loss and relevance go together: relevance is labels (qid, "
-                "docno, label), or 'scores' to trust the scores of the run"
+                f"{where}: `max_relevance_loss` and `relevance` go together: `relevance` is labels "
+                "(qid, docno, label), or 'scores' to trust the scores of the run"
             )
         if isinstance(relevance, str) and relevance != "scores":
             raise ParameterError(
@@ -100,8 +100,8 @@ class Calibration:
         if cutoff is None:
             aim = "max_relevance_loss" if target_disparity is None else "target_disparity"
             raise ParameterError(
-                f"{where}: {aim} needs a cutoff, the number of documents that are read: "
-                + advice(f"write {where}({aim}=..., cutoff=5)", "give -k 5")
+                f"{where}: `{aim}` needs a cutoff, the number of documents that are read; give "
+                "e.g. `cutoff=5`"
             )
         self.cutoff = cutoff
 
@@ -351,17 +351,20 @@ class FairSampler(Sampler):
     ``score`` becomes n, n - 1, ... by rank, for a query with n documents.
 
     Args:
-        alpha: exponent on the scaled scores, >= 0; 1 unless a wish below takes its place.
+        alpha: exponent on the scaled scores, >= 0: 0 is uniform, larger is closer to the run.
+            None: 1, unless a target below takes its place.
         n_samples: rankings per query, >= 1; 1 is the setting for serving users.
-        cutoff: documents per ranking, >= 1; None for all.
-        seed: the seed, any integer.
-        method: ``"independent"`` or ``"stratified"``.
-        target_disparity: the wanted EE_D@cutoff (normalized, MU, the paper's bounds), in (0, 1].
-        max_relevance_loss: what share of the run's own nDCG@cutoff may be lost in expectation, in
-            [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is drawn from, also where
-            what is kept falls and rises with alpha: the smallest of many alphas. Tied scores
-            stand by ``rank`` in the run's own ranking, without one by docno, descending; policies
-            draw among them.
+        cutoff: documents per ranking, >= 1. None: all.
+        seed: the seed, any integer; the draws of a query depend on it and on the qid alone.
+        method: how rankings are drawn: ``"independent"`` or ``"stratified"`` (means over the
+            samples vary less).
+        target_disparity: instead of alpha, the EE_D@cutoff of the rankings (normalized, MU, the
+            paper's bounds), in (0, 1]; 1 is that of the run itself.
+        max_relevance_loss: instead of alpha, the share of the run's own nDCG@cutoff that may be
+            lost in expectation, in [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is
+            drawn from, also where what is kept falls and rises with alpha: the smallest of many
+            alphas. Tied scores are in the order of ``rank`` in the run's own ranking, or of docno,
+            descending; policies draw among them.
         relevance: goes with it: labels (``qid``, ``docno``, ``label``), or ``"scores"``, which
             trusts the scores of the run, scaled to [0, 1] in each query.
 
@@ -385,7 +388,7 @@ class FairSampler(Sampler):
         n_samples: int = 100,
         cutoff: int | None = None,
         seed: int = 42,
-        method: str = "independent",
+        method: Literal["independent", "stratified"] = "independent",
         target_disparity: float | None = None,
         max_relevance_loss: float | None = None,
         relevance: pd.DataFrame | str | None = None,
@@ -401,8 +404,8 @@ class FairSampler(Sampler):
         chosen = [aim for aim, value in aims if value is not None]
         if len(chosen) > 1:
             raise ParameterError(
-                f"{name}: {' and '.join(chosen)} exclude each other, as each says how even the "
-                "policy is; give one"
+                f"{name}: {' and '.join(f'`{aim}`' for aim in chosen)} exclude each other, as each "
+                "says how even the policy is; give one"
             )
         self.alpha: Any = None  # a number unless there is a calibration
         self.target_disparity = self.max_relevance_loss = self.relevance = None

@@ -34,4 +34,4 @@ def test_settings_out_of_range(fairtk):
     for words in (["--samples", "0"], ["--queries", "0"], ["--queries", "many"]):
         result = fairtk("demo", *words)
         assert result.exit_code == 2
-        assert "Invalid value for '" in result.stderr and words[0] in result.stderr
+        assert words[0] in result.stderr

@@ -191,6 +191,12 @@ class TestExplain:
         assert fairtk(*words).exit_code == 0
         assert "<svg" in (folder / "explain.svg").read_text()
 
+    def test_a_table_of_parts_goes_to_a_file(self, folder, fairtk):
+        words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2", "--by", "rank"]
+        printed = fairtk(*words).stdout
+        assert fairtk(*words, "-o", "out.txt").stdout == ""
+        assert (folder / "out.txt").read_text() == printed
+
     def test_documents_by_groups(self, folder, fairtk):
         words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2"]
         assert "not useful" in fairtk(*words).stdout

@@ -54,7 +54,7 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
         ([tmp_path / "empty"], "empty"),
         ([broken], "experiment.sqlite"),
         ([folders / "saved", "-o", tmp_path / "no" / "page.html"], "the folder does not exist"),
-        ([folders / "study", "-m", "EE_D@3"], "--qrels FILE"),
+        ([folders / "study", "-m", "EE_D@3"], "--qrels"),
     ):
         found = fairtk("report", "-o", tmp_path / "page.html", *words)
         assert found.exit_code in (1, 2), (words, found.output)

@@ -59,7 +59,7 @@ def test_standard_output_is_a_run(dense, fairtk):
 
 def test_a_wrong_setting_is_one_line_and_nothing_is_written(dense, fairtk):
     words = ("sample", "dense.run", "-o", "out.run", "--target-disparity", "0.5")
-    assert "-k 5" in error(fairtk(*words))
+    assert "--cutoff 5" in error(fairtk(*words))
     assert not (dense / "out.run").exists()
 
 

@@ -384,7 +384,7 @@ def test_topics_without_labels_are_said_or_left_out(data):
         ({"workers": 2}, ParameterError, "has one worker"),
         ({"threads": 0}, ParameterError, "threads"),
         ({"batch_size": 1.5}, ParameterError, "batch_size"),
-        ({"measures": ["nDCG@5"], "qrels": None}, InputError, "measures need qrels"),
+        ({"measures": ["nDCG@5"], "qrels": None}, InputError, "`qrels`"),
         ({"topics": None}, InputError, "pipelines need topics"),
         ({"topics": pd.DataFrame({"qid": ["a", "a"]})}, InputError, "'a' occurs twice"),
         ({"topics": pd.DataFrame({"qid": ["zz"]})}, InputError, "no query of the topics has"),

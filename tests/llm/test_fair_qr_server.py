@@ -12,7 +12,7 @@ from chat_server import error, serving
 pytest.importorskip("openai")
 
 from fairtk import Groups, Target
-from fairtk.errors import DataWarning, ParameterError, on_command_line
+from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import BudgetError, Ledger, OfflineError, OpenAICompatible
 from fairtk.transformers.fair_qr.transformer import FairQR
 
@@ -129,5 +129,5 @@ def test_budgets_and_keys(tmp_path, monkeypatch):
             assert len(system(more.wrap(client(server)))(topics())) == 16
         assert len(server.requests) == 4
     monkeypatch.delenv("OPENAI_API_KEY")
-    with on_command_line(), pytest.raises(ParameterError, match="--api-key-env"):
+    with pytest.raises(ParameterError, match="`api_key_env`"):
         system(OpenAICompatible("toy"))(topics())

@@ -78,7 +78,7 @@ def test_any_string_is_a_measure_or_one_line_with_a_place(text):
         ("E(nDCG@5", "Name(parameter=value)@5 (character 2: '(nDCG@5')"),
         ("E(\nnDCG, x)", "parameters must be named, name=value (character 1: 'E( nDCG, x)')"),
         ("nDCG@5 *", "(character 8: '*')"),
-        ("nDCG@5, RR", "is several measures; write a string for each (character 9: 'RR')"),
+        ("nDCG@5, RR", "is several measures; give them one by one (character 9: 'RR')"),
         ("nDCG; import os", "(character 5: '; import os')"),
         ("nDCG(dcg='x', dcg='log2')", "nDCG has two values of dcg (character 19: \"'log2')\")"),
         ("E(nDCG, measure=RR)", "E has two values of measure (character 17: 'RR)')"),

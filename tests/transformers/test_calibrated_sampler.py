@@ -167,11 +167,11 @@ def test_settings():
     ("settings", "message"),
     [
         ({"target_disparity": 0}, r"target_disparity must lie in \(0, 1\]"),
-        ({"target_disparity": 0.6, "cutoff": None}, "target_disparity needs a cutoff"),
+        ({"target_disparity": 0.6, "cutoff": None}, "`target_disparity` needs a cutoff"),
         ({"target_disparity": 0.6, "relevance": "scores"}, "go together"),
         (
             {"target_disparity": 0.6, "max_relevance_loss": 0.1, "relevance": "scores"},
-            "target_disparity and max_relevance_loss exclude each other",
+            "`target_disparity` and `max_relevance_loss` exclude each other",
         ),
         ({"max_relevance_loss": 1, "relevance": "scores"}, r"must lie in \[0, 1\)"),
         ({"max_relevance_loss": 0.1, "relevance": "labels"}, "or 'scores'; found 'labels'"),

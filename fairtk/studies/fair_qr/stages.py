@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.errors import FairtkError, FairtkWarning, InputError, advice, listed
+from fairtk.errors import FairtkError, FairtkWarning, InputError, listed
 from fairtk.experiment import Choice, Store, Topics, Tree, Tuner, unpack
 from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, as_strings, require
 from fairtk.studies.fair_qr.systems import Cell
@@ -167,8 +167,7 @@ class StudySystem(FairTransformer):
         if len(set(study.folds.values())) < least:
             raise InputError(
                 f"tuning needs {least} folds and topics at least: some to choose settings on, "
-                f"others to show{', others to train on' * trained}; leave it out by "
-                f"{advice('Settings(tuning={})', '--no-tuning')}"
+                f"others to show{', others to train on' * trained}; leave it out by `tuning={{}}`"
             )
 
         def build(**settings: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from fairtk.errors import FormatError, NotFoundError, advice
+from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import FACTS, SETTINGS, environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import Table, read_json, read_parquet, write_parquet
@@ -206,7 +206,7 @@ class RagResults:
         if setting is None and len(there) == 1:
             setting = there[0]
         if setting not in there:
-            raise NotFoundError(advice("setting", "setting (--setting)"), setting or "", there)
+            raise NotFoundError("setting (`setting`)", setting or "", there)
         place = Path(folder) / SETTINGS / str(setting)
         facts = read_json(place / FACTS)
         if facts.get("format") != FORMAT:

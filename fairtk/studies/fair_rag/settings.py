@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import pandas as pd
 
 from fairtk import checks
 from fairtk.credit import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
-from fairtk.errors import InputError, NotFoundError, ParameterError, advice
+from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
 from fairtk.io import labels_of, resolve_dataset
 from fairtk.llm import (
@@ -140,8 +140,7 @@ def read_tasks(
         return [LampTask(str(source))]
     if not numbers:
         raise InputError(
-            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. "
-            f"{advice('numbers=[4]', '--task 4')}"
+            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. `tasks=[4]`"
         )
     if len(set(numbers)) < len(numbers):
         raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")
@@ -152,14 +151,17 @@ def read_tasks(
     return tasks
 
 
-LABELS = ("published", "own")
+Labels = Literal["published", "own"]
+Truncation = Literal["keep-question", "published"]
+Maker = Literal["none", "one-out", "shapley", "citations"]
+LABELS: tuple[Labels, ...] = get_args(Labels)
 GRADES = ("binary", "gain")
 TRUNCATIONS = {"keep-question": "keep-question", "published": "fair-rag"}
 """How LaMP's prompts are cut, by what `fairtk.llm.prompts` calls it."""
 NONE, CITATIONS = "none", "citations"
 SUBSETS = {"one-out": "one-out", "shapley": "all"}
 """The kind of `fairtk.credit.Subsets` that each maker of credit asks for."""
-MAKERS = (NONE, *SUBSETS, CITATIONS)
+MAKERS: tuple[Maker, ...] = get_args(Maker)
 _CHOICES = {
     "labels": LABELS,
     "label_utility": ("paper", "code"),
@@ -175,13 +177,13 @@ class RagSettings:
     """How the study is done; the defaults are the paper's.
 
     Attributes:
-        alphas: of the sampler, each from 0 (uniform).
-        n_samples: N, rankings per query and alpha.
-        cutoff: k, documents that the generator reads.
-        seed: of the samplers.
-        limit: queries of a task that are looked at, the first ones; None: all.
-        labels: ``"published"``: those that came with the data, if any did, else own ones;
-            ``"own"``: those that the generator's gains give.
+        alphas: the exponents of the sampler, each from 0 (uniform).
+        n_samples: rankings per query and alpha (N).
+        cutoff: documents that the generator reads (k).
+        seed: the seed of the samplers.
+        limit: how many queries of each task are used, the first ones. None: all.
+        labels: labels that came with the data, if any did (``"published"``), or the generator's
+            own gains (``"own"``).
         label_utility: ``"paper"``: gains in the utility of EU; ``"code"``: as the published code,
             which labels LaMP-3 by accuracy.
         grades: ``"binary"`` labels, or ``"gain"``: places among the query's distinct gains.
@@ -189,27 +191,28 @@ class RagSettings:
         eu_over: the rankings whose best one EU is divided by: those of one ``"retriever"``, or
             all of the ``"generator"``.
         eu_deterministic: whether the deterministic ranking is among them.
-        truncation: how a prompt is cut that is longer than the generator reads:
-            ``"keep-question"`` (entries share what the question leaves), or ``"published"``: each
-            entry to (window - question) // k tokens, then the whole, as the published code does.
-        credit: what says how much of an answer rests on each document, beside its exposure:
-            ``"none"``, ``"one-out"`` (k + 1 prompts for a ranking), ``"shapley"`` (2^k, k at
-            most 8) or ``"citations"`` (no more prompts). Not of the oracle, which nobody can run.
+        truncation: how prompts are cut that are longer than the generator reads: entries share what
+            the question leaves (``"keep-question"``), or each has (window - question) // k tokens
+            (``"published"``). The published code does the latter, and then cuts the whole.
+        credit: what says how much of an answer depends on each document, next to its exposure:
+            answers without each document (``"one-out"``, k + 1 prompts a ranking), answers from
+            all its subsets (``"shapley"``, 2^k) or what answers cite (``"citations"``). With
+            ``"shapley"`` k is at most 8. The oracle, which nobody can run, has no credit.
     """
 
-    alphas: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
+    alphas: tuple[float, ...] = (1, 2, 4, 8)
     n_samples: int = 100
     cutoff: int = 5
     seed: int = 42
     limit: int | None = 1000
-    labels: str = "published"
+    labels: Labels = "published"
     label_utility: str = "paper"
     grades: str = "binary"
     min_useful: int = 2
     eu_over: str = "retriever"
     eu_deterministic: bool = False
-    truncation: str = "keep-question"
-    credit: str = NONE
+    truncation: Truncation = "keep-question"
+    credit: Maker = "none"
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -227,8 +230,8 @@ class RagSettings:
         if self.credit != NONE and self.n_samples < 2:
             raise ParameterError(
                 f"the study: credit={self.credit!r} needs at least 2 rankings per query and alpha, "
-                f"since sampling adds to its measures; found n_samples={self.n_samples}: use "
-                f"{advice('n_samples=10', '--samples 10')}, or credit='none'"
+                f"since sampling adds to its measures; found `n_samples={self.n_samples}`: use "
+                "`n_samples=10`, or `credit='none'`"
             )
         if self.credit == "shapley" and self.cutoff > MOST_ASKED:
             raise ParameterError(

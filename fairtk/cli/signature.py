@@ -1,0 +1,224 @@
+"""Commands whose arguments and options are parameters of public functions.
+
+The functions are imported when the command runs or shows its help, so ``fairtk --help`` imports
+none of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from fairtk.cli.options import FILE, SHARED, STRICT_OPTION
+
+ARGUMENTS = ("qrels", "run", "runs", "folder")
+"""The parameters that are arguments of a command if the function needs them."""
+OPTIONS = {"answers": "answers", "form": "format", "groups": "groups", "n_samples": "samples"}
+"""The options that are not named after their parameters, or not in the singular."""
+SHORT = {"alpha": "-a", "cutoff": "-k", "measure": "-m", "samples": "-n"}
+FALSE = ("False", "None", "{}")
+
+
+def signature_command(
+    short_help: str, functions: Mapping[str, str] = types.MappingProxyType({})
+) -> Callable[[Callable[..., None]], SignatureCommand]:
+    """Return a decorator that makes a command of a function, whose docstring is the help.
+
+    Options of `click.option` below this decorator replace the parameters of the same name, or come
+    after them.
+
+    Args:
+        short_help: the line in the list of commands.
+        functions: the parameters that the command has, by function (``module:function``), in the
+            order of the help.
+    """
+
+    def decorate(callback: Callable[..., None]) -> SignatureCommand:
+        given = getattr(callback, "__click_params__", [])
+        return SignatureCommand(
+            functions,
+            given[::-1],
+            name=callback.__module__.rpartition(".")[2],
+            callback=callback,
+            help=inspect.getdoc(callback),
+            short_help=short_help,
+        )
+
+    return decorate
+
+
+class SignatureCommand(click.Command):
+    """A command that reads its parameters from signatures when they are needed.
+
+    Args:
+        functions: see `signature_command`.
+        given: parameters that are not from a signature.
+        settings: those of `click.Command`.
+    """
+
+    def __init__(
+        self, functions: Mapping[str, str], given: Sequence[click.Parameter], **settings: Any
+    ) -> None:
+        super().__init__(**settings)
+        self.functions, self.given = functions, given
+        del self.params  # the list of click, so that the property below makes another
+
+    @cached_property
+    def params(self) -> list[click.Parameter]:  # type: ignore[override]
+        """The arguments and options."""
+        given = {param.name: param for param in self.given}
+        params: list[click.Parameter] = []
+        for target, names in self.functions.items():
+            function = pkgutil.resolve_name(target)
+            parameters = inspect.signature(function).parameters
+            texts = descriptions(function)
+            for name in names.split():
+                param = given.pop(name, None)
+                if param is None:
+                    param = parameter(parameters[name], namespace(function), texts.get(name, ""))
+                params.append(param)
+        return [*params, *given.values(), STRICT_OPTION]
+
+
+def parameter(
+    parameter: inspect.Parameter, names: Mapping[str, Any], description: str
+) -> click.Parameter:
+    """Return the argument or option for a parameter of a function.
+
+    Args:
+        parameter: the parameter.
+        names: the names that its annotation uses.
+        description: its description in the docstring.
+    """
+    name, default = parameter.name, parameter.default
+    kind, is_repeatable = option_type(parameter.annotation, names)
+    is_repeatable |= isinstance(default, tuple)
+    is_required = default is parameter.empty
+    settings: dict[str, Any] = {"type": kind} | SHARED.get(name, {})
+    if name in ARGUMENTS and is_required:
+        return click.Argument(
+            [name], type=settings["type"], nargs=-1 if is_repeatable else 1, required=True
+        )
+    help_text, default_text = split_description(description)
+    settings.setdefault("help", help_text)
+    if is_repeatable:
+        settings["help"] += " Repeatable."
+    if default_text and default is None and name not in SHARED:
+        settings["help"] += f"  [default: {default_text}]"
+    if kind is bool:
+        settings |= {"type": None, "is_flag": True}
+    elif not is_required and default not in (None, ()):
+        settings |= {"default": default, "show_default": True}
+    return click.Option(
+        [*option_names(name, is_repeatable), name],
+        multiple=is_repeatable,
+        required=is_required,
+        **settings,
+    )
+
+
+def option_names(name: str, is_repeatable: bool) -> list[str]:
+    """Return the names of the option for a parameter: ``-m`` and ``--measure`` for `measures`."""
+    name = OPTIONS.get(name) or (name.removesuffix("s") if is_repeatable else name)
+    if len(name) == 1:
+        return [f"-{name}"]
+    return [*([SHORT[name]] if name in SHORT else []), "--" + name.replace("_", "-")]
+
+
+def option_type(annotation: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
+    """Return click's type for an annotation, and whether there may be several values.
+
+    An annotation that uses names which are imported for type checkers only is a text.
+    """
+    try:
+        annotation = eval(annotation, dict(names)) if isinstance(annotation, str) else annotation
+    except NameError:
+        return str, False
+    types = list(alternatives(annotation))
+    values = [t for t in types if typing.get_origin(t) in (Sequence, Iterable, tuple)]
+    types += [t for value in values for t in alternatives(typing.get_args(value)[0])]
+    choices = [c for t in types if typing.get_origin(t) is typing.Literal for c in t.__args__]
+    if choices:
+        return click.Choice(choices), bool(values)
+    if any(PathLike in (t, typing.get_origin(t)) for t in types):
+        return FILE, bool(values)
+    return next((kind for kind in (bool, int, float) if kind in types), str), bool(values)
+
+
+def alternatives(annotation: Any) -> Iterator[Any]:
+    """Yield the members of a union, and of the unions in it; anything else as it is."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        for member in typing.get_args(annotation):
+            yield from alternatives(member)
+    else:
+        yield annotation
+
+
+def namespace(function: Any) -> Mapping[str, Any]:
+    """Return the names that the annotations of a function or class use."""
+    return vars(sys.modules[inspect.unwrap(function).__module__])
+
+
+_SECTION = re.compile(r"^(?:Args|Attributes):\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+_DEFAULT = re.compile(r"None: (.*?)\.?$")
+_MARKS = re.compile(r"``\"?|\"?``| \(`fairtk[^)]*\)")
+
+
+def descriptions(function: Any) -> dict[str, str]:
+    """Return what the docstring of a function says about its parameters."""
+    section = _SECTION.search(inspect.getdoc(function) or "")
+    entries = _ENTRY.findall(section[1]) if section else []
+    return {name: " ".join(text.split()) for name, text in entries}
+
+
+def split_description(text: str) -> tuple[str, str]:
+    """Return the first sentence of a description, and what ``None: ...`` at its end says."""
+    text = _MARKS.sub("", text)
+    default = _DEFAULT.search(text)
+    sentence = re.split(r"\.(?: (?=[A-Z])|$)", text)[0]
+    return f"{sentence[:1].upper()}{sentence[1:]}.", default[1] if default else ""
+
+
+def given_options(names: str) -> dict[str, Any]:
+    """Return the values of those parameters of the running command that were given."""
+    context = click.get_current_context()
+    given = [n for n in names.split() if context.get_parameter_source(n) != ParameterSource.DEFAULT]
+    return {name: context.params[name] for name in given}
+
+
+def in_options(text: str, command: click.Command) -> str:
+    """Return a message of the library with options in place of the parameters of a command.
+
+    `` `gold` `` becomes ``--gold``, `` `order='rank'` `` becomes ``--order rank``, and ``cutoff
+    must`` at the start becomes ``--cutoff must``.
+    """
+    params = {param.name: param for param in command.params}
+    functions = getattr(command, "functions", {})
+    names = "|".join(re.split("[:.]", target)[-1] for target in functions)
+
+    def option(match: re.Match[str]) -> str:
+        name, value = match["name"] or match["first"], match["value"]
+        param = params.get(name)
+        if param is None:
+            return match[0]
+        if isinstance(param, click.Argument):
+            return name.upper()
+        if getattr(param, "is_flag", False):
+            return (param.secondary_opts if value in FALSE else param.opts)[-1]
+        return " ".join([param.opts[-1], *([value.strip("'\"[]")] if value else [])])
+
+    quoted = r"`(?P<name>\w+)(=(?P<value>[^`]*))?`"
+    at_start = rf"^((?:{names}|the \w+): )?(?P<first>\w+)(?= must )"
+    return re.sub(f"{quoted}|{at_start}", option, text)
