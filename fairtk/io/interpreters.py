@@ -96,8 +96,8 @@ def serve(server: str, calls: BinaryIO, answers: BinaryIO) -> None:
     # also where the shell that began all this ignores Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = (calls, waiting, threading.get_ident())
-    threading.Thread(target=_listen, args=arguments, daemon=True).start()
     try:
+        threading.Thread(target=_listen, args=arguments, daemon=True).start()
         while True:
             answers.write(pickle.dumps(answer(waiting.get()), protocol=5))
             answers.flush()

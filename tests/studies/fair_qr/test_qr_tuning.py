@@ -143,7 +143,7 @@ def test_tuning_needs_other_topics(gender, tmp_path):
         tuning={"bm25": {"b": [0.4]}},
         systems=("bm25",),
     )
-    with pytest.raises(InputError, match="needs 2 folds and topics.*by Settings.tuning={}"):
+    with pytest.raises(InputError, match="2 folds and topics.*tuning={}"):
         one.run()
 
 
