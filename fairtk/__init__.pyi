@@ -19,10 +19,9 @@ from . import testing as testing
 from . import transformers as transformers
 from . import utilities as utilities
 from .analysis import off_policy_utility as off_policy_utility
-from .analysis.doctor import doctor as doctor
-from .analysis.frontier import frontier as frontier
-from .analysis.precision import precision as precision
-from .analysis.sensitivity import sensitivity as sensitivity
+from .analysis.alpha_sweep import frontier as frontier
+from .analysis.choices import sensitivity as sensitivity
+from .analysis.sample_size import precision as precision
 from .datasets import join_answers as join_answers
 from .experiment import Experiment as Experiment
 from .experiment import Results as Results
@@ -31,6 +30,7 @@ from .experiment import evaluate as evaluate
 from .experiment import identified as identified
 from .experiment import plan as plan
 from .experiment import tune as tune
+from .experiment.doctor import doctor as doctor
 from .groups import Groups as Groups
 from .groups import Target as Target
 from .groups import coverage as coverage

@@ -12,6 +12,8 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from fairtk.plugins import registry
 
 ROOT = Path(__file__).parents[1]
@@ -32,10 +34,8 @@ LAYERS = tuple(
         "datasets",
         "credit",
         "report",
-        "analysis",
         "experiment",
         "studies",
-        "batch",
         "demo",
         "statistics",
         "prompts",
@@ -43,6 +43,8 @@ LAYERS = tuple(
         "builtin",
         "testing",
         "cli",
+        "analysis",
+        "batch",
         "__main__",
     ]
 )
@@ -161,6 +163,49 @@ def test_imports_point_down():
             if other in level and other != me and level[other] > level[me]:
                 up.append(f"{path.relative_to(ROOT)} imports {module}, which does not lie below it")
     assert up == []
+
+
+OPTIONAL = ("analysis", "batch")
+"""Subpackages that nothing else imports: they come with their commands, by entry points."""
+
+WITHOUT_OPTIONAL = f"""
+import sys
+for name in {OPTIONAL}:
+    sys.modules["fairtk." + name] = None  # an import of it fails
+import pandas as pd
+import fairtk
+from fairtk import BM25Scorer, Candidates, EE_D, EE_R, EU, FairSampler, FlanT5, demo
+
+data = demo.load()
+topics = data.topics.head(2)
+system = Candidates(data.dataset) >> BM25Scorer() >> FairSampler(alpha=2, n_samples=3, cutoff=2)
+system >>= FlanT5(demo.model_folder(), "lamp-2", cutoff=2, device="cpu", max_new_tokens=4)
+measures = [EE_D @ 2, EE_R @ 2, EU(utility="accuracy")]
+qrels = fairtk.drop_undefined(data.qrels)
+results = fairtk.Experiment({{"a": system, "b": system}}, topics, qrels, measures)
+results.compare("a")
+results.report(sys.argv[1] + "/page.html")
+fairtk.doctor(results.rankings("a"), qrels)
+from fairtk.cli.group import main
+main(["measures"])
+"""
+
+
+def test_the_core_imports_no_optional_part():
+    for path in sources("fairtk"):
+        me = subpackage_of(module_name(path))
+        if me in OPTIONAL or me is None:
+            continue
+        others = {subpackage_of(module) for module, _ in imported(parsed(path))}
+        assert not others & set(OPTIONAL), path
+
+
+@pytest.mark.slow
+def test_the_core_runs_without_the_optional_parts(tmp_path):
+    pytest.importorskip("torch")
+    command = [sys.executable, "-W", "ignore", "-c", WITHOUT_OPTIONAL, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_public_class_name_is_used_once():
@@ -282,9 +327,9 @@ COMMAND = re.compile(r"`[^`]*`")
 
 
 def test_messages_outside_of_the_command_line_name_parameters():
-    """Outside of `cli` an option is part of a whole command or in backquotes."""
+    """Outside of commands an option is part of a whole command or in backquotes."""
     for path in sources("fairtk"):
-        if path.is_relative_to(ROOT / "fairtk" / "cli"):
+        if path.is_relative_to(ROOT / "fairtk" / "cli") or path.stem.endswith("command"):
             continue
         tree = parsed(path)
         prose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}

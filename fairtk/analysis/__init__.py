@@ -1,5 +1,6 @@
-"""Can I trust this number? Evaluating and comparing runs, how sure values are, what choices
-change, what is wrong with data.
+"""Can I trust this number? Curves over alpha, precision, sensitivity, off-policy estimates.
+
+An optional part: nothing else in fairtk imports it.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def command(
 
 def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
     """Return whether a baseline is a file beside the runs, and not one of them."""
-    from fairtk.analysis import unique_names
+    from fairtk.experiment.evaluate_runs import unique_names
 
     if baseline in runs:
         return False

@@ -42,7 +42,7 @@ def command(run: str, qrels: str, form: str, output: str | None, **options: Any)
       fairtk doctor qrels.txt bm25.run --groups gender.tsv --target uniform -k 20
       fairtk doctor qrels.txt bm25.run --format json --output doctor.json --strict
     """  # noqa: D301 - click reads the backslash
-    from fairtk.analysis.doctor import doctor
+    from fairtk.experiment.doctor import doctor
 
     with to_stderr():
         diagnosis = doctor(run, qrels, **options)

@@ -56,7 +56,7 @@ def command(
         --baseline bm25.run --plot explain.svg
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
     """  # noqa: D301 - click reads the backslash
-    from fairtk.analysis import GivenGroups, as_labels, completed, parse_with
+    from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
     from fairtk.io import read_run
     from fairtk.measures import ExpectedExposureLoss
     from fairtk.measures.explain import explain

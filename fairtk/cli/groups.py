@@ -13,7 +13,7 @@ from fairtk.cli.signature import signature_command
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fairtk.analysis import GivenGroups
+    from fairtk.experiment.evaluate_runs import GivenGroups
     from fairtk.groups import Groups
 
 _MOST_ROWS = 40
@@ -57,7 +57,7 @@ def command(
     """  # noqa: D301 - click reads the backslash
     import pandas as pd
 
-    from fairtk.analysis import GivenGroups
+    from fairtk.experiment.evaluate_runs import GivenGroups
     from fairtk.io import read_qrels, read_run
 
     _refuse_unused(run, cutoff, target, qrels)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.analysis import EvaluatedRuns, RunValues
 from fairtk.cli.output import table_lines
 from fairtk.errors import printable
+from fairtk.experiment.evaluate_runs import EvaluatedRuns, RunValues
 from fairtk.io import Table, number_text
 from fairtk.measures import short_names, written
 from fairtk.report import baseline_table

@@ -1,10 +1,12 @@
+from .compare_runs import Comparison as Comparison
+from .compare_runs import compare as compare
+from .compare_runs import evaluate as evaluate
 from .executors import DaskExecutor as DaskExecutor
 from .executors import ProcessExecutor as ProcessExecutor
 from .executors import SerialExecutor as SerialExecutor
+from .findings import Diagnosis as Diagnosis
+from .findings import Finding as Finding
 from .identity import identified as identified
-from .of_runs import Comparison as Comparison
-from .of_runs import compare as compare
-from .of_runs import evaluate as evaluate
 from .results import Results as Results
 from .run import Experiment as Experiment
 from .run import Plan as Plan

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.analysis import Margin, SamplingVariances, SystemComparison
 from fairtk.errors import (
     ColumnError,
     FairtkWarning,
@@ -26,6 +25,7 @@ from fairtk.errors import (
     UndefinedWarning,
 )
 from fairtk.experiment import formats, saved
+from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
 from fairtk.experiment.values import (
     UNDEFINED,
     Evaluation,

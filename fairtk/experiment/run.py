@@ -19,7 +19,6 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.analysis import as_labels
 from fairtk.errors import (
     DataWarning,
     InputError,
@@ -29,6 +28,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
+from fairtk.experiment.evaluate_runs import as_labels
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 
 from fairtk import errors
-from fairtk.analysis import aggregated
 from fairtk.errors import (
     DataWarning,
     FairtkError,
@@ -23,6 +22,7 @@ from fairtk.errors import (
     TruncationWarning,
     listed,
 )
+from fairtk.experiment.evaluate_runs import aggregated
 from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell

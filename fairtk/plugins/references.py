@@ -113,7 +113,7 @@ ROOMS = {
     "fairtk.credit": "Credit of documents in answers: citations, leaving one out, Shapley values.",
     "fairtk.statistics": "Paired tests, intervals, corrections, slopes and areas.",
     "fairtk.experiment": "The durable experiment: store, executors, results.",
-    "fairtk.analysis": "Can a number be trusted: comparisons, precision, faulty data.",
+    "fairtk.analysis": "Curves over alpha, precision, sensitivity, off-policy estimates.",
     "fairtk.report": "Results as one page of HTML.",
     "fairtk.llm": "Models of this machine and of servers, behind a ledger that never pays twice.",
     "fairtk.prompts": "What a generator is asked.",

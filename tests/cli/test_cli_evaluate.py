@@ -3,7 +3,7 @@ import json
 import pandas as pd
 import pytest
 
-from fairtk.analysis.evaluate import unique_names
+from fairtk.experiment.evaluate_runs import unique_names
 
 
 def error(result):

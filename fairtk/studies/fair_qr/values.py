@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.analysis import SystemComparison
 from fairtk.errors import DataWarning, FairtkWarning, UndefinedWarning
 from fairtk.experiment import Experiment
+from fairtk.experiment.comparison import SystemComparison
 from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices

@@ -14,16 +14,16 @@ from ir_measures import P, nDCG
 
 import fairtk
 from fairtk import EE_D, EE_L, EE_R, EU, E, FairSampler, precision
-from fairtk.analysis.precision import (
+from fairtk.analysis.sample_size import fewest_samples
+from fairtk.errors import InputError, ParameterError
+from fairtk.experiment.sampling_spread import (
     SampleSpread,
     SharedSpread,
     _Kernel,
     _moments,
-    fewest_samples,
     shared_over_samples,
     spread_over_samples,
 )
-from fairtk.errors import InputError, ParameterError
 from fairtk.measures import Judged
 
 RUN = pd.DataFrame(

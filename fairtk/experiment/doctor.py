@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from fairtk import checks
-from fairtk.analysis import findings
-from fairtk.analysis.evaluate import GivenGroups, completed, parse_with
-from fairtk.analysis.findings import Diagnosis, Finding
 from fairtk.errors import FairtkWarning, FormatError, InputError
+from fairtk.experiment import findings
+from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
+from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import (
     DOCNO,
     GROUP,

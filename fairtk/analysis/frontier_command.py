@@ -52,7 +52,7 @@ def command(
       fairtk frontier qrels.txt bm25.run dense.run --plot frontier.svg
       fairtk frontier qrels.tsv bm25.run -y "EU(utility='rougeL')" --answers 1=a1.parquet
     """  # noqa: D301 - click reads the backslash
-    from fairtk.analysis.frontier import frontier
+    from fairtk.analysis.alpha_sweep import frontier
 
     with to_stderr():
         by_alpha = _answers(answers, runs)
@@ -63,7 +63,7 @@ def command(
 
 
 def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:
-    from fairtk.analysis import unique_names
+    from fairtk.experiment.evaluate_runs import unique_names
     from fairtk.io import read_run
 
     names = unique_names(list(runs))

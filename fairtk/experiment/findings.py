@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from fairtk.analysis.evaluate import EvaluatedRuns, evaluated
 from fairtk.errors import listed
+from fairtk.experiment.evaluate_runs import EvaluatedRuns, evaluated
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
 from fairtk.groups import SparseRows, attention_matrix, coverage_of, group_exposure, unreachable
 from fairtk.measures import EE_D, ExpectedExposure, Judged

@@ -15,7 +15,9 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.analysis.evaluate import (
+from fairtk.analysis.off_policy import off_policy_utility
+from fairtk.errors import InputError, NotFoundError, ParameterError, printable
+from fairtk.experiment.evaluate_runs import (
     GivenGroups,
     as_labels,
     as_run,
@@ -24,8 +26,6 @@ from fairtk.analysis.evaluate import (
     parse_with,
     run_names,
 )
-from fairtk.analysis.off_policy import off_policy_utility
-from fairtk.errors import InputError, NotFoundError, ParameterError, printable
 from fairtk.frames import ALPHA, SAMPLE, BoolArray, FloatArray, Qrels, takes_tables
 from fairtk.io import (
     Points,

@@ -34,7 +34,7 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
       fairtk sensitivity qrels.txt bm25.run fair.run -m EE_R@5 -m EE_D@5 --plot heat.svg
       fairtk sensitivity qrels.txt *.run -m AWRF@20 --groups gender.tsv --target uniform
     """  # noqa: D301 - click reads the backslash
-    from fairtk.analysis.sensitivity import sensitivity
+    from fairtk.analysis.choices import sensitivity
 
     with to_stderr():
         outcome = sensitivity(**options)

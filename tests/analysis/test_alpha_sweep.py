@@ -9,7 +9,7 @@ from small_frames import small_groups
 
 import fairtk
 from fairtk import EE_D, EE_R, FairSampler
-from fairtk.analysis.frontier import dominated, drawn_queries, interval, price
+from fairtk.analysis.alpha_sweep import dominated, drawn_queries, interval, price
 from fairtk.cli.group import cli
 from fairtk.errors import InputError, NotFoundError, ParameterError
 

@@ -12,17 +12,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from fairtk.analysis import (
-    Data,
-    EvaluatedRuns,
-    Margin,
-    RunValues,
-    SamplingVariances,
-    SystemComparison,
-    aggregated,
-    evaluated,
-)
 from fairtk.errors import InputError, MissingWarning, NotFoundError
+from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
+from fairtk.experiment.evaluate_runs import Data, EvaluatedRuns, RunValues, aggregated, evaluated
 from fairtk.experiment.identity import environment
 from fairtk.experiment.results import Results
 from fairtk.experiment.saved import SavedEvaluation

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from small_frames import small_groups
 
 import fairtk
-from fairtk.analysis.sensitivity import compared, judgments
+from fairtk.analysis.choices import compared, judgments
 from fairtk.cli.group import cli
 from fairtk.errors import InputError, NotFoundError, ParameterError
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from scipy.spatial.distance import jensenshannon
 
 import fairtk
-from fairtk.analysis.findings import divergence_at_best
 from fairtk.cli.group import cli
 from fairtk.errors import InputError, ParameterError
+from fairtk.experiment.findings import divergence_at_best
 
 QIDS = ["q1", "q2", "q3"]
 

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.analysis.evaluate import (
+from fairtk.errors import InputError, ParameterError, printable
+from fairtk.experiment.evaluate_runs import (
     EvaluatedRuns,
     GivenGroups,
     as_labels,
@@ -26,7 +27,6 @@ from fairtk.analysis.evaluate import (
     parse_with,
     run_names,
 )
-from fairtk.errors import InputError, ParameterError, printable
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, takes_tables
 from fairtk.groups import FROM_QRELS, UNIFORM
 from fairtk.io import INK, Table, aligned_lines, html_text, new_figure, write_figure
