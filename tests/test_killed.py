@@ -142,7 +142,7 @@ def start(call, key, **variables):
 
 
 def rows(folder, query):
-    """Return what a query finds in the file of a folder; nothing as long as there is none."""
+    """Return what a query finds in the file of a folder; nothing before it exists."""
     path = folder / "experiment.sqlite"
     if not path.exists():
         return []

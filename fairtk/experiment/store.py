@@ -78,7 +78,7 @@ class Answers:
 
 
 class Recording:
-    """Puts models behind the ledger of the store, where whoever calls them writes, also a worker.
+    """Puts models behind the ledger of the store; workers write to the same file.
 
     A model that the user has put behind a ledger keeps that one, and rules that stand in for a
     model need none. Without a store nothing is recorded.

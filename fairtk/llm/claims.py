@@ -66,7 +66,7 @@ class Claims:
         return self._file.token
 
     def last_payment(self) -> int:
-        """Return the number of the latest payment, 0 if there is none."""
+        """Return the number of the latest payment, 0 without payments."""
         return int(self._file.read("SELECT coalesce(max(number), 0) FROM payments")[0][0])
 
     def claim(

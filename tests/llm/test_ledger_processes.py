@@ -159,7 +159,7 @@ def test_the_calls_of_a_killed_process_are_taken_over(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.nightly)])
 def test_a_process_that_was_suspended_continues_with_the_stored_answers(tmp_path, seconds):
-    """As on a laptop that is closed: its calls are asked again, paid twice, and stored once."""
+    """As on a laptop that is closed: its calls are made again, paid twice, and stored once."""
     hold, path = threading.Event(), tmp_path / "l"
 
     def rule(prompt, count):
