@@ -269,7 +269,7 @@ def described(app, what, name, obj, options, lines):
 
 
 def plain(app, context, lines):
-    """Let the help of a command, which is no markup, keep asterisks and dashes; blocks are code."""
+    """Escape the help of a command, which is not markup; blocks are code."""
     written, in_block = [], False
     for line in lines:
         block = line.startswith("| ")
@@ -283,7 +283,7 @@ def plain(app, context, lines):
             parts = line.split("`")
             for place, part in enumerate(parts[::2]):
                 part = re.sub(r"(?<![\w-])--[a-z][a-z-]*", r"`\g<0>`", part)
-                parts[2 * place] = part.replace("*", r"\*")
+                parts[2 * place] = part.replace("*", r"\*").replace("@", r"\@")
             written += [""] * in_block + ["`".join(parts)]
         in_block = block
     lines[:] = written
