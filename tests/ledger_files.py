@@ -20,9 +20,9 @@ def lapse(path):
         change(path, "UPDATE owners SET expires = 0 WHERE expires IS NOT NULL")
 
 
-def claimed_elsewhere(path, *keys, owner="other", name="process 1 on elsewhere", expires=1e12):
-    """Claim prompts on behalf of a process of another computer, or of a batch folder."""
+def claimed_elsewhere(path, *keys):
+    """Claim prompts on behalf of a process of another computer."""
     Ledger(path).close()
-    change(path, "INSERT INTO owners VALUES (?, ?, ?, ?, 0)", (owner, name, expires, len(keys)))
+    change(path, "INSERT INTO owners VALUES ('other', 'process 1 on elsewhere', 1e12, 0, 0)")
     for key in keys:
-        change(path, "INSERT INTO claims VALUES (?, ?, 0)", (key, owner))
+        change(path, "INSERT INTO claims VALUES (?, 'other', 0)", (key,))

@@ -306,26 +306,6 @@ def test_leases_are_renewed_during_a_call(tmp_path):
         assert reported(process) == ("ABCDEFGHIJKL", 12)
 
 
-def test_batch_claims_are_not_read_by_an_online_call(tmp_path):
-    """Of 100,000 claims of a folder a call reads its own: they are found by key or by owner."""
-    folder = {"owner": "batch", "name": "/prompts", "expires": None}
-    claimed_elsewhere(tmp_path / "l", *map(str, range(2000)), **folder)
-    with Ledger(tmp_path / "l", max_calls=2010) as ledger:
-        read = []
-        ledger.store.file.write(
-            lambda database: database.set_progress_handler(lambda: read.append(1), 100)
-        )
-        claims = ledger.claims.claim({"7": 0.0, "new": 0.0}, budget=ledger.budget)
-        assert [claim.state for claim in claims] == ["batched", "mine"]
-        assert claims[0].owner == "/prompts"
-        assert len(read) < 20  # hundreds of steps of SQLite, not thousands
-        states = [
-            c.state
-            for c in ledger.claims.claim(dict.fromkeys("abcdefghijkl", 0.0), "", ledger.budget)
-        ]
-        assert states == ["mine"] * 9 + ["refused"]  # 2,000 in the folder, 10 here
-
-
 # Paying ------------------------------------------------------------------------------------------
 
 
