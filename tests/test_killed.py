@@ -178,7 +178,7 @@ def tables(folder):
 
     Of Parquet files it is that of the rows: their bytes hold versions.
     """
-    found = {}
+    hashes = {}
     for path in sorted(folder.rglob("*.*")):
         timed = path.stem in ("costs", "report")
         if path.suffix in (".csv", ".md", ".parquet", ".tex") and not timed:
@@ -186,8 +186,8 @@ def tables(folder):
             if path.suffix == ".parquet":
                 frame = pd.read_parquet(path).drop(columns="seconds", errors="ignore")
                 data = frame.to_csv(index=False).encode()
-            found[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
-    return found
+            hashes[str(path.relative_to(folder))] = hashlib.sha256(data).hexdigest()
+    return hashes
 
 
 def kill(process):
@@ -231,23 +231,23 @@ def test_killed_and_resumed_it_makes_the_same_tables(tmp_path, kind, executor, k
             before, begin = stored(killed), progress(server, killed)
             key, done = f"run {number}", tmp_path / f"run {number} is done"
             process = start(call, key, WAITS=str(done))
-            wanted = begin + rng.randint(1, total // kills)
+            goal = begin + rng.randint(1, total // kills)
             wait_until(
-                lambda p=process, w=wanted, d=done: (
+                lambda p=process, w=goal, d=done: (
                     progress(server, killed) >= w or d.exists() or p.poll() is not None
                 )
             )
             time.sleep(rng.uniform(0, 0.2))
             kill(process)
             complete += done.exists()
-            asked = sent(server, key)
-            assert set(asked.values()) <= {1} and not asked.keys() & before
-            in_flight.append(asked.keys() - stored(killed))
+            requests = sent(server, key)
+            assert set(requests.values()) <= {1} and not requests.keys() & before
+            in_flight.append(requests.keys() - stored(killed))
             lapse(killed / "experiment.sqlite")
         before = stored(killed)
         assert start(call, "last run").wait() == 0
-        asked = sent(server, "last run")
-        assert set(asked.values()) <= {1} and not asked.keys() & before
+        requests = sent(server, "last run")
+        assert set(requests.values()) <= {1} and not requests.keys() & before
     calls = CONCURRENCY * (1 if executor == "serial" else WORKERS)
     assert max(map(len, in_flight)) <= calls
     assert stored(killed) == set(prompts)

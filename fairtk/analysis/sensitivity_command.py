@@ -24,7 +24,7 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
     """Say whether the order of RUNS holds under other choices than those made in the measures.
 
     QRELS, RUNS and the measures are those of `fairtk evaluate`. Varied are the browsing model, its
-    patience, the cutoff, the target, what becomes of documents without a group, bounds, the base
+    patience, the cutoff, the target, how documents without a group are handled, bounds, the base
     of the logarithm, and what documents without a label are taken for. For each: Kendall's tau of
     the systems' order with that of the measures as asked, who wins, and whether that is another
     system. `fairtk.sensitivity` does the same in Python.

@@ -140,8 +140,8 @@ class SystemComparison:
     ) -> pd.DataFrame:
         """Return a row per measure and system: ``system``, the columns of `compare`, ``undefined``.
 
-        `drawing` has the options of `fairtk.statistics.paired_test`; with `variances` sampling and
-        queries are told apart.
+        `drawing` has the options of `fairtk.statistics.paired_test`; with `variances` the errors of
+        samples and of queries are separate columns.
         """
         rows = []
         margins = self._margins(margin)

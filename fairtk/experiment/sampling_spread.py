@@ -224,8 +224,10 @@ class _Exposures:
 
     def kernel(self, rows: IntArray) -> _Kernel:
         """Return the kernel over some samples of a query, in this order."""
-        some = self.exposure.matrix[rows]
-        dense = some[:, np.unique(some.indices)].toarray()  # the columns that have weight in them
+        exposure = self.exposure.matrix[rows]
+        dense = exposure[
+            :, np.unique(exposure.indices)
+        ].toarray()  # the columns that have weight in them
         return _Kernel(np.asarray(dense), self.towards[rows])
 
 

@@ -39,11 +39,11 @@ def test_answers_come_back_unchanged(tmp_path):
             assert ledger.store.put(key, MODEL, prompt, answer) == answer
         assert len(Ledger(tmp_path / "m").wrap(MODEL).key(prompt)) == 32
     with Ledger(tmp_path / "l") as ledger:
-        found = ledger.store.get(odd)
-    assert found == odd
-    assert found["surrogate"].text == "a \\ud800 b" and found["nul"].text == "a\\x00b"
-    assert (found["counts"].prompt_tokens, found["counts"].completion_tokens) == (None, None)
-    assert (found["floats"].prompt_tokens, found["floats"].seconds) == (None, 0.0)
+        answers = ledger.store.get(odd)
+    assert answers == odd
+    assert answers["surrogate"].text == "a \\ud800 b" and answers["nul"].text == "a\\x00b"
+    assert (answers["counts"].prompt_tokens, answers["counts"].completion_tokens) == (None, None)
+    assert (answers["floats"].prompt_tokens, answers["floats"].seconds) == (None, 0.0)
 
 
 def test_the_first_answer_stays_unless_it_is_unusable(tmp_path):
