@@ -202,8 +202,10 @@ class Store:
         self.path = None if folder is None else real_path(folder) / FILE
         if self.path is not None:
             _make_folder(self.path.parent)
-        with _named():
+        try:
             self.file = Database(self.path)
+        except FormatError as error:  # nothing was committed here
+            raise StoreError(str(error)) from error
         # results outlive the call that made them, and close with the last who holds them
         weakref.finalize(self, self.file.close)
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))

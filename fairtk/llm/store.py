@@ -281,8 +281,8 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
         problem = f"SQLite cannot read this file ({error})"
     connection.close()
     raise FormatError(
-        f"{problem}. Answers and results of other files are not read: use the version of fairtk "
-        "that wrote it, or move it away to begin a new one",
+        f"{problem}. Answers and results in such a file, e.g. an older one, are not read: use the "
+        "version of fairtk that wrote it, or move it away to begin a new one",
         path,
     )
 

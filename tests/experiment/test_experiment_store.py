@@ -236,7 +236,7 @@ def test_a_full_disk_keeps_what_was_committed(data, tmp_path):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stores.Store, "__init__", small)
-        with pytest.raises(StoreError, match=f"{tmp_path}.*full"):
+        with pytest.raises(StoreError, match=f"{tmp_path}.*full.*committed"):
             fairtk.Experiment(
                 {"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path, batch_size=1
             )
