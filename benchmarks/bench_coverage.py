@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pandas as pd
+from fairtk_papers.fair_rag.figures import correlation
 
 from fairtk.credit.amortized import drawn_weights, percentiles
 from fairtk.statistics import curve_values, paired_test
-from fairtk.studies.fair_rag.figures import correlation
 
 SIZES = (10, 30, 100)
 INTERVALS = {

@@ -12,9 +12,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from fairtk_papers.fair_rag import n_subsets, subsets_of
+
 from fairtk import BM25Scorer, Candidates, FairSampler
 from fairtk.datasets import get_topics, lamp
-from fairtk.studies.fair_rag import n_subsets, subsets_of
 
 
 def main() -> None:

@@ -23,11 +23,11 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 from chat_server import serving
+from fairtk_papers.fair_qr import StudyData, from_trec_fair
 
 from fairtk import FairQR, Groups, Target
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner, Ledger, OpenAICompatible
-from fairtk.studies.fair_qr import StudyData, from_trec_fair
 from fairtk.transformers import CollectionBM25
 from fairtk.transformers.fair_qr.ordering import exposure_order
 

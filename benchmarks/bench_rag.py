@@ -37,10 +37,10 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 
 from bench_generation import OneAtATime  # noqa: E402
+from fairtk_papers import fair_rag  # noqa: E402
 
 from fairtk import BM25Scorer, Candidates, demo  # noqa: E402
 from fairtk.datasets import lamp  # noqa: E402
-from fairtk.studies import fair_rag  # noqa: E402
 from fairtk.transformers.samplers import EachDocument  # noqa: E402
 
 

@@ -11,10 +11,10 @@ import warnings
 
 import numpy as np
 import pandas as pd
+from fairtk_papers.fair_qr import Settings
+from fairtk_papers.fair_qr.values import measured, measures, summary
 
 from fairtk.groups import Groups, Target
-from fairtk.studies.fair_qr import Settings
-from fairtk.studies.fair_qr.values import measured, measures, summary
 
 QUERIES, LABELS, PAGES, RUNS, DEPTH = 47, 57_500, 600_000, 8, 500
 

@@ -49,8 +49,9 @@ def device() -> str | None:
 
 def labels(limit: int, generate: Any) -> Any:
     """Return the labels of the packaged collection's first queries."""
+    from fairtk_papers.fair_rag import utility_labels
+
     from fairtk import Candidates, Generator, demo
-    from fairtk.studies.fair_rag import utility_labels
 
     data = demo.load()
     topics = data.topics.head(limit)
@@ -163,7 +164,7 @@ def table(
     kinds: tuple[str, ...], model: str, options: argparse.Namespace, texts: list[str]
 ) -> None:
     """Print the lines of one model."""
-    from fairtk.studies.fair_rag import agreement
+    from fairtk_papers.fair_rag import agreement
 
     first: dict[str, str] = {}
     for kind in kinds:

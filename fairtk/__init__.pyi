@@ -14,7 +14,6 @@ from . import plugins as plugins
 from . import prompts as prompts
 from . import report as report
 from . import statistics as statistics
-from . import studies as studies
 from . import testing as testing
 from . import transformers as transformers
 from . import utilities as utilities

@@ -49,6 +49,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyterrier as pt
+from fairtk_papers.fair_qr import from_trec_fair
 from ir_measures import nDCG
 
 import fairtk
@@ -58,7 +59,6 @@ from fairtk.demo.study import shell
 from fairtk.errors import DataWarning
 from fairtk.llm import KeywordRefiner, Ledger
 from fairtk.measures import nDCG_AWRF, nDCG_TREC
-from fairtk.studies.fair_qr import from_trec_fair
 from fairtk.transformers import CollectionBM25
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
@@ -294,7 +294,7 @@ assert np.allclose(saved[["bm25", "fair-qr"]], means.loc[["bm25", "pool=last"], 
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`tables/comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`,
 # `traces.parquet`), and the ledger. In Python:
-# `fairtk.studies.fair_qr.Study(data, "study", llm).run()`.
+# `fairtk_papers.fair_qr.Study(data, "study", llm).run()`.
 #
 # What the table does not say: whether the target is right, whether the labels are, whether words
 # from a table or a model stand for people, and what anybody who searched would have preferred.

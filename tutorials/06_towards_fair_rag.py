@@ -43,10 +43,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from fairtk_papers import fair_rag
 
 from fairtk import BM25Scorer, demo
 from fairtk.datasets import lamp
-from fairtk.studies import fair_rag
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 OUT = Path(tempfile.mkdtemp(prefix="fairtk-06-"))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -19,12 +18,15 @@ from fairtk.cli.options import (
     paying_options,
 )
 from fairtk.cli.output import COMMAND, KEPT, TABLE, echo_frame
-from fairtk.errors import FormatError, InputError
+from fairtk.errors import FormatError, InputError, MissingPluginError
+from fairtk.plugins import registry
 
 if TYPE_CHECKING:
     from fairtk.batch import Batches, ReadReport
     from fairtk.batch.files import Written
 
+PAPERS = "fairtk-papers"
+"""The distribution of the project's own studies."""
 _SHOWN = 10  # problems of a kind
 
 folder_argument = click.argument("folder", metavar="DIR")
@@ -77,7 +79,10 @@ def write(study: str, folder: str, rate: float, **more: Any) -> None:
     line = shlex.join(["fairtk", *words])
     context = click.get_current_context()
     name, *arguments = words
-    runs: click.Command = importlib.import_module(f"fairtk.cli.{name}").command
+    root = context.find_root()
+    runs = cast(click.Group, root.command).get_command(root, name)
+    if runs is None:
+        raise MissingPluginError(f"{study}: the command fairtk {name}", PAPERS)
 
     def work() -> bool:
         context.meta[COMMAND] = line
@@ -226,7 +231,7 @@ def _kept(path: Path) -> tuple[list[str], str]:
     kept = read_json(path)
     with contextlib.suppress(TypeError, KeyError, ValueError, AttributeError):
         words, folder = shlex.split(kept["command"].strip()), kept["folder"]
-        if words[:1] in (["rag"], ["qr"]) and os.path.isdir(folder):
+        if os.path.isdir(folder) and words[0] in (registry.studies.names() or words):
             return words, folder
     raise FormatError(
         "this does not say by which command, rag or qr, the study was run, and in which folder "
@@ -237,30 +242,27 @@ def _kept(path: Path) -> tuple[list[str], str]:
 
 def _kind(path: Path) -> str:
     """Return the command that a TOML file is for: the one that knows its keys."""
-    from fairtk.studies.fair_qr import QrConfiguration
-    from fairtk.studies.fair_rag import RagConfiguration
-
     errors: dict[str, str] = {}
-    readers: dict[str, Callable[[Path], Any]] = {
-        "rag": RagConfiguration.read,
-        "qr": QrConfiguration.read,
-    }
-    for name, reader in readers.items():
+    names = registry.studies.names()
+    if not names:
+        raise MissingPluginError(f"{path}: the command that reads this study", PAPERS)
+    for name in names:
         try:
-            reader(path)
+            registry.studies.load(name).read(path)
         except FormatError as error:
             errors[name] = error.reason
-    good = [name for name in readers if name not in errors]
+    good = [name for name in names if name not in errors]
     if len(good) == 1:
         return good[0]
     if good:
+        commands = " or of ".join(f"fairtk {name}" for name in good)
         raise FormatError(
-            "this may be a study of fairtk rag or of fairtk qr: name its model by 'generators', or "
-            "by a table [llm]",
+            f"this may be a study of {commands}: name its model by 'generators', or by a table "
+            "[llm]",
             path,
         )
     if len(set(errors.values())) == 1:
-        raise FormatError(errors["rag"], path)
+        raise FormatError(next(iter(errors.values())), path)
     told = "; ".join(f"fairtk {name}: {reason}" for name, reason in errors.items())
     raise FormatError(f"this is no study ({told})", path)
 

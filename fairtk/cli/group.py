@@ -26,6 +26,7 @@ from fairtk.errors import (
     DataWarning,
     FairtkError,
     InputError,
+    MissingPluginError,
     PluginError,
     UndefinedWarning,
     printable,
@@ -44,6 +45,8 @@ def notice(message: Warning | str, category: type[Warning]) -> str:
     return printable(f"{warning_name(category)}: {text}")
 
 
+COMMANDS_OF_PLUGINS = {"qr": "fairtk-papers", "rag": "fairtk-papers"}
+"""The commands that the project's plugins add, by distribution."""
 FAILED_WORK, WRONG_INPUT = 1, 2
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 and the number of the signal, as shells have it."""
@@ -141,6 +144,8 @@ class FairtkGroup(click.Group):
         name = args[0]
         ctx.meta[COMMAND] = shlex.join(["fairtk", *args])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
+            if name in COMMANDS_OF_PLUGINS:
+                raise MissingPluginError(f"the command {name!r}", COMMANDS_OF_PLUGINS[name])
             commands = self.list_commands(ctx)
             ctx.fail(f"unknown command {name!r}{suggestion(name, commands, limit=len(commands))}")
         return super().resolve_command(ctx, args)

@@ -14,6 +14,7 @@ from .registry import BackendSpec as BackendSpec
 from .registry import ChatModelSpec as ChatModelSpec
 from .registry import DatasetSpec as DatasetSpec
 from .registry import PromptSpec as PromptSpec
+from .registry import StudySpec as StudySpec
 from .registry import StudySystemSpec as StudySystemSpec
 from .registry import TransformerSpec as TransformerSpec
 from .registry import UtilitySpec as UtilitySpec

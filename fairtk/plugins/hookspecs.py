@@ -68,3 +68,8 @@ def fairtk_chat_models() -> Iterable[Any]:  # type: ignore[empty-body]
 @hookspec
 def fairtk_study_systems() -> Iterable[Any]:  # type: ignore[empty-body]
     """Return systems for ``fairtk qr``: ``[StudySystemSpec("mmr", "pkg:mmr", "then MMR")]``."""
+
+
+@hookspec
+def fairtk_studies() -> Iterable[Any]:  # type: ignore[empty-body]
+    """Return studies that have a command: ``[StudySpec("mine", "pkg:Settings", "my study")]``."""

@@ -120,13 +120,13 @@ ROOMS = {
     "fairtk.utilities": "String utilities of answers.",
     "fairtk.datasets": "LaMP and TREC Fair Ranking 2022 as ir_datasets.",
     "fairtk.io": "Run files, qrels and answers, read strictly.",
-    "fairtk.studies": "The two papers' studies.",
     "fairtk.testing": "Contracts for plugin authors' tests.",
     "fairtk.plugins": "Hooks, what plugins give, and what to cite for it.",
     "fairtk.errors": "All exceptions and warnings.",
     "fairtk.demo": "The packaged collection and model.",
     "fairtk_classic": "The plugin of classic group-fairness measures.",
     "fairtk_baselines": "The plugin of FA*IR, DELTR, DLF, MMR and vector search.",
+    "fairtk_papers": "The plugin of the two papers' studies: Towards Fair RAG, FAIR-QR.",
     "fairtk_vllm": "The plugin of models by vLLM.",
 }
 """The rooms with a page of their own in the API reference; plugins' if they are installed."""

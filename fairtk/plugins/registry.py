@@ -131,6 +131,15 @@ class StudySystemSpec(Spec):
 
 
 @dataclass(frozen=True)
+class StudySpec(Spec):
+    """A study: the command that runs it, and a class whose ``read(path)`` reads its TOML file.
+
+    `fairtk prompts` finds a study's command by it: ``read`` raises a `FormatError` for the file of
+    another study.
+    """
+
+
+@dataclass(frozen=True)
 class Registration(Generic[T]):
     """One registered value, the plugin that gave it, and its name and version."""
 
@@ -226,6 +235,7 @@ prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
 # one registry for both hooks: a string such as "t5:MODEL" means one thing
 backends = chat_models = models = Registry[ModelSpec]("model", ModelSpec)
 study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)
+studies: Registry[StudySpec] = Registry("study", StudySpec)
 
 
 Named = TypeVar("Named", "Groups", "Target")

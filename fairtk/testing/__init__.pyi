@@ -1,9 +1,7 @@
 from .contracts import DatasetContract as DatasetContract
 from .contracts import PromptContract as PromptContract
-from .contracts import StudySystemContract as StudySystemContract
 from .contracts import ToyTokenizer as ToyTokenizer
 from .contracts import UtilityContract as UtilityContract
-from .contracts import study_setting as study_setting
 from .measure import MeasureContract as MeasureContract
 from .models import BackendContract as BackendContract
 from .models import ChatModelContract as ChatModelContract

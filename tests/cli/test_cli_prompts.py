@@ -15,13 +15,13 @@ import pytest
 import qr_world
 from batch_answers import answered
 from chat_server import KEY, serving
+from fairtk_papers.studies import TIMES
 from test_cli_rag import folder_of, short
 
 from fairtk import cli
 from fairtk.batch import Batches
 from fairtk.llm import Ledger, OpenAICompatible
 from fairtk.llm.chat import questions
-from fairtk.studies.frame import TIMES
 
 pytest.importorskip("openai")
 

@@ -8,6 +8,7 @@ from importlib.metadata import requires
 
 import ir_datasets
 import pytest
+from fairtk_papers.fair_qr import from_trec_fair
 from ir_datasets.datasets.trec_fair import (
     FairTrecDocs,
     FairTrecEvalQuery,
@@ -20,7 +21,6 @@ from fairtk import AWRF
 from fairtk.datasets import trec_fair
 from fairtk.errors import FormatError, InputError, NotFoundError
 from fairtk.groups import background
-from fairtk.studies.fair_qr import from_trec_fair
 
 PLACES = {
     1: ["Europe"],

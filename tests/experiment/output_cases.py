@@ -15,6 +15,8 @@ import pyterrier as pt
 import tiny_encoders
 import tiny_models
 from chat_server import ChatServer
+from fairtk_papers.fair_qr.settings import Texts
+from fairtk_papers.fair_qr.systems import RandomTerms
 
 from fairtk import (
     BM25Scorer,
@@ -54,8 +56,6 @@ from fairtk.llm.encoders import MeanEncoder, SpladeEncoder
 from fairtk.llm.refinement import Refinement
 from fairtk.measures import parse
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr.settings import Texts
-from fairtk.studies.fair_qr.systems import RandomTerms
 from fairtk.transformers import CollectionBM25, EachDocument, FixedExposure, OracleExposure
 
 RANKS = np.arange(20, dtype=np.int64)

@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
+from fairtk_papers.fair_qr import make_model
+from fairtk_papers.fair_rag import make_generator
 
 import fairtk
 from fairtk import Generator, demo, hookimpl, plugins
@@ -23,8 +25,6 @@ from fairtk.llm import (
     parse_model,
 )
 from fairtk.plugins import BackendSpec, ChatModelSpec
-from fairtk.studies.fair_qr import make_model
-from fairtk.studies.fair_rag import make_generator
 
 KEPT = {"t5", "ct2", "causal", "openai"}
 

@@ -17,6 +17,8 @@ from chat_server import KEY, error, nobody, serving
 
 pytest.importorskip("openai")
 
+from fairtk_papers.studies import with_nothing
+
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import (
     Chat,
@@ -29,7 +31,6 @@ from fairtk.llm import (
 )
 from fairtk.llm.replies import without_keys
 from fairtk.llm.servers import backoff, parse_retry_after
-from fairtk.studies.frame import with_nothing
 
 
 def chats(*texts):

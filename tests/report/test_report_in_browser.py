@@ -226,15 +226,14 @@ def study_pages(tmp_path_factory):
 
     No words lie on each other in any of their figures.
     """
-    from matplotlib.figure import Figure
-
-    from fairtk.studies.fair_rag import (
+    from fairtk_papers.fair_rag import (
         LampTask,
         RagSettings,
         RagStudy,
         make_generator,
         save_model_sections,
     )
+    from matplotlib.figure import Figure
 
     where, figures = tmp_path_factory.mktemp("studies"), []
 

@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from fairtk_papers.fair_qr.report import MEASURES, plot_iterations, plot_variation
+from fairtk_papers.fair_qr.report import plot_trade_off as plot_systems
+from fairtk_papers.fair_rag import plot_credit, plot_requests, plot_spread, plot_trade_off
 from figure_words import words_on_words
 
 from fairtk import FairSampler
 from fairtk.io import new_figure
-from fairtk.studies.fair_qr.report import MEASURES, plot_iterations, plot_variation
-from fairtk.studies.fair_qr.report import plot_trade_off as plot_systems
-from fairtk.studies.fair_rag import plot_credit, plot_requests, plot_spread, plot_trade_off
 from fairtk.transformers.fair_qr.transformer import plot_trace
 
 REGIONS = (

@@ -11,10 +11,10 @@ import inspect
 from typing import Any
 
 import pandas as pd
+from fairtk_papers.fair_qr import Setting
 
 from fairtk.errors import ParameterError, suggestion
 from fairtk.frames import TEXT
-from fairtk.studies.fair_qr import Setting
 from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders
 from fairtk_baselines.deltr import DELTR

@@ -2,9 +2,9 @@
 
 import pandas as pd
 import pyterrier as pt
+from fairtk_papers.fair_qr import Setting
 
 from fairtk import BM25Scorer, Target
-from fairtk.studies.fair_qr import Setting
 
 WORDS = ["sail", "kiln", "moss", "comet"]
 TOPICS = pd.DataFrame({"qid": list("1234"), "query": WORDS})

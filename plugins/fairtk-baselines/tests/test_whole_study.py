@@ -16,13 +16,13 @@ from invented_collection import PER_TOPIC, write_collection
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 
 from fairtk_baselines import DELTR, DLF
+from fairtk_papers.fair_qr import Settings, Study, from_trec_fair
 
 from fairtk.cli.group import cli
 from fairtk.errors import FairtkError, FairtkWarning
 from fairtk.experiment import folds
 from fairtk.llm import KeywordRefiner
 from fairtk.plugins import registry
-from fairtk.studies.fair_qr import Settings, Study, from_trec_fair
 
 BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}

@@ -1,0 +1,578 @@
+"""What a study is about and how it is done: data, targets, settings, and its configuration."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pandas as pd
+from pydantic import AfterValidator, Field, ValidationInfo
+
+from fairtk import checks
+from fairtk.errors import (
+    DataWarning,
+    InputError,
+    NotFoundError,
+    ParameterError,
+    listed,
+)
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
+from fairtk.groups import Groups, Target
+from fairtk.io import labels_of, stem
+from fairtk.report import CORRECTIONS
+from fairtk.transformers import FairTransformer
+from fairtk_papers.studies import (
+    NAMES,
+    PLACE,
+    SEVERAL,
+    STRING,
+    TABLE,
+    TABLES,
+    Configuration,
+    Kinds,
+)
+
+UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
+TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM)
+"""The words for targets; they are never paths."""
+SHARES, GIVEN = "shares", "given"
+
+
+def default_target(has_background: bool) -> str:
+    """Return the name of the default target of an attribute.
+
+    With a background population that is TREC 2022's target, else the paper's: proportional to the
+    relevant documents.
+    """
+    return WITH_POPULATION if has_background else RELEVANCE
+
+
+def further_targets(
+    targets: Mapping[str, Any] | None,
+    attributes: Mapping[str, tuple[Groups, Target]],
+    names: Mapping[str, str],
+    qrels: pd.DataFrame,
+) -> dict[str, tuple[str, Groups, Target]]:
+    """Return the attributes once more for each further target.
+
+    Args:
+        targets: one target or a list of them, by attribute; see `study_target`.
+        attributes: groups and the default target, by name.
+        names: the name of the default target, by attribute.
+        qrels: the labels.
+
+    Returns:
+        By the name in the study, such as ``"gender (uniform)"``: the name of the target, the groups
+        and the target. Naming the default target adds nothing.
+
+    Raises:
+        NotFoundError: there is no such attribute.
+        ParameterError: two targets of an attribute have one name, or there is no background.
+        InputError: the target has no such form, or names groups that no document has.
+    """
+    further = {}
+    for attribute, one_or_several in (targets or {}).items():
+        if attribute not in attributes:
+            raise NotFoundError("attribute of [targets]", attribute, attributes)
+        groups = attributes[attribute][0]
+        several = isinstance(one_or_several, list | tuple)
+        seen: list[str] = []
+        for target in one_or_several if several else [one_or_several]:
+            name = target_name(target)
+            if name in seen or (name in TARGETS and target != name):
+                raise ParameterError(
+                    f"[targets]: two targets of {attribute!r} have the name {name!r}; rename the "
+                    "file, or leave one out"
+                )
+            seen.append(name)
+            if name == names[attribute]:
+                continue
+            made = study_target(target, groups, attribute, qrels)
+            further[f"{attribute} ({name})"] = (name, groups, made)
+    return further
+
+
+def target_name(target: Any) -> str:
+    """Return the name of a target in the study: its word, ``"shares"``, or the stem of its file."""
+    if isinstance(target, Target):
+        return GIVEN
+    if isinstance(target, Mapping):
+        return SHARES
+    text = str(target)
+    return text if text in TARGETS else stem(text)
+
+
+def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) -> Target:
+    """Return one target of an attribute.
+
+    Args:
+        target: ``"relevance"`` (per topic, the groups' shares of the relevant documents),
+            ``"uniform"`` (equal shares of the known levels), shares by level (for crossed
+            attributes by attribute, as if independent), a file as `fairtk.Target.read` reads it,
+            or a `fairtk.Target`.
+        groups: the groups.
+        name: the attribute, for messages.
+        qrels: the labels.
+
+    Raises:
+        ParameterError: it is ``"relevance+population"``, and the attribute has no background.
+        InputError: it has no such form, or names groups that no document has.
+    """
+    if isinstance(target, Target):
+        return target.for_groups(groups)
+    if target == UNIFORM:
+        return Target.uniform(groups, unknown=False)
+    if target == RELEVANCE:
+        return Target.from_qrels(qrels, groups)
+    if target == WITH_POPULATION:  # where there is a background it is the default
+        raise ParameterError(
+            f"[targets]: {name!r} has no background population, so its target cannot be "
+            f"{WITH_POPULATION!r}; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
+        )
+    if isinstance(target, Mapping):
+        try:
+            return Target.population(target, groups)
+        except InputError as error:
+            raise InputError(f"the target of {name!r}: {error}") from error
+    if isinstance(target, str | PathLike) and Path(target).exists():
+        return Target.read(target, groups)
+    raise InputError(
+        f"the target of {name!r} must be one of {list(TARGETS)}, shares by group, or a file that "
+        f"exists; found {target!r}"
+    )
+
+
+class Texts(FairTransformer):
+    """R -> R with ``text``: what ir_datasets takes for a document's whole text, title included.
+
+    Args:
+        dataset: an ``ir_datasets.Dataset`` with documents.
+
+    Raises:
+        InputError: later, on use: a document is not in the data set.
+    """
+
+    identity_name = "fairtk.Texts"
+    output_version = 1
+    SETTINGS: ClassVar[tuple[str, ...]] = ("dataset_id",)
+
+    def __init__(self, dataset: Any) -> None:
+        super().__init__()
+        self.dataset_id = str(dataset.dataset_id())
+        self._dataset = dataset
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the input with the column ``text``.
+
+        Raises:
+            ColumnError: the column ``docno`` is missing.
+        """
+        self.check_inputs(inp, [DOCNO])
+        docnos = inp[DOCNO].astype(str)
+        distinct = list(dict.fromkeys(docnos))
+        store = self._dataset.docs_store() if distinct else None
+        documents = store.get_many(distinct) if store is not None else {}
+        lost = [docno for docno in distinct if docno not in documents]
+        if lost:
+            raise InputError(
+                f"Texts: {len(lost)} documents are not in {self.dataset_id}: {listed(lost)}"
+            )
+        texts = {docno: document.default_text() for docno, document in documents.items()}
+        return inp.assign(**{TEXT: docnos.map(texts).astype(object)})
+
+
+GEOGRAPHY = {"geography": "sub-geo"}
+"""Names of attributes in the paper that the track writes otherwise."""
+
+
+@dataclass(frozen=True)
+class StudyData:
+    """What a study is about.
+
+    Attributes:
+        topics: ``qid``, ``query``.
+        qrels: ``qid``, ``docno``, ``label``.
+        attributes: name to groups and target.
+        documents: gives all documents: mappings with ``docno`` and ``text``.
+        texts: R -> R: adds ``text``.
+        collection: a digest of the collection, or of what names it.
+        name: what tables call the data.
+        targets: the name of each attribute's target, for tables; ``"given"`` where none is named.
+    """
+
+    topics: pd.DataFrame
+    qrels: pd.DataFrame
+    attributes: Mapping[str, tuple[Groups, Target]]
+    documents: Callable[[], Iterator[Mapping[str, str]]]
+    texts: Any
+    collection: str
+    name: str = "collection"
+    targets: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the frames; leave out topics that nothing can be said about."""
+        require(self.topics, [QID, QUERY], "the study's topics")
+        require(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
+        topics = self.topics.assign(**{QID: self.topics[QID].astype(str)})
+        qids_of(topics, "FAIR-QR's study")
+        qrels = self.qrels.assign(**{QID: self.qrels[QID].astype(str)})
+        judged = set(qrels.loc[qrels[LABEL] > 0, QID])
+        bare = [qid for qid in topics[QID] if qid not in judged]
+        if len(bare) == len(topics):
+            raise InputError(
+                f"the study's qrels have no relevant document for any of the {len(topics)} topics; "
+                "check that topics and qrels use the same qids"
+            )
+        if bare:
+            warnings.warn(
+                f"{len(bare)} of {len(topics)} topics have no relevant document and are left out: "
+                f"{listed(bare)}",
+                DataWarning,
+                stacklevel=3,
+            )
+        judged_topics = topics[~topics[QID].isin(bare)].reset_index(drop=True)
+        object.__setattr__(self, "topics", judged_topics)
+        object.__setattr__(
+            self, "qrels", qrels[qrels[QID].isin(judged_topics[QID])].reset_index(drop=True)
+        )
+        if not self.attributes:
+            raise InputError("the study needs at least one attribute of the documents")
+        for name, (groups, _) in self.attributes.items():
+            if not len(groups):
+                raise InputError(f"the study's attribute {name!r} has no document with a label")
+
+    def target_of(self, attribute: str) -> str:
+        """Return the name of an attribute's target."""
+        return self.targets.get(attribute, GIVEN)
+
+    @property
+    def target_text(self) -> str:
+        """The targets in a sentence, for captions."""
+        names = {attribute: self.target_of(attribute) for attribute in self.attributes}
+        if len(set(names.values())) == 1:
+            return f"Target: {next(iter(names.values()))}."
+        return f"Targets: {'; '.join(f'{a}: {name}' for a, name in names.items())}."
+
+    @cached_property
+    def key(self) -> dict[str, str]:
+        """Digests of topics and judgments, and what names the collection."""
+        return {  # whatever the order of topics and judgments
+            "topics": digest(self.topics.sort_values(QID)),
+            "qrels": digest(self.qrels.sort_values([QID, DOCNO], kind="stable")),
+            "collection": self.collection,
+        }
+
+
+def from_trec_fair(
+    source: Any,
+    attributes: Sequence[str] | None = None,
+    split: str = "train",
+    query: str = "query",
+    keywords: str | PathLike[str] | None = None,
+    targets: Mapping[str, Any] | None = None,
+) -> StudyData:
+    """Return the data of TREC Fair Ranking 2022, of a folder with files of that form, or of 2021.
+
+    The default target of a dimension with a background (gender and regions) is the track's,
+    ``"relevance+population"``: the groups' shares of the relevant articles, the known part averaged
+    with the background. Without a background it is the paper's, ``"relevance"``: these shares
+    alone. Both come from judgments; `targets` adds others.
+
+    Args:
+        source: a folder, or a dataset id (``"trec-fair/2022/train/keywords"``,
+            ``"trec-fair/2021/eval"``).
+        attributes: dimensions of the track, crossed ones joined by ``*``; ``geography`` is its
+            ``sub-geo``. None: gender and geography; of 2021 geography, which alone is there.
+        split: the topics of a folder: ``"train"`` or ``"eval"``.
+        query: the field of the topics to retrieve with: ``query`` (keywords), ``title`` or
+            ``title_keywords``.
+        keywords: a file of topics that has the keywords of topics without them.
+        targets: further targets, one or a list by attribute; see `study_target`. Each is an
+            attribute of its own in the study, such as ``"gender (relevance)"``, ``"gender
+            (uniform)"``, ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
+
+    Raises:
+        NotFoundError: there is no such dimension, split or field.
+        FormatError: a file is missing or malformed.
+    """
+    from fairtk.datasets import trec_fair
+    from fairtk.datasets.trec_fair.metadata import backgrounds
+    from fairtk.io import resolve_dataset
+
+    if attributes is not None and (
+        isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes)
+    ):
+        raise ParameterError(
+            f"attributes must be a list of names, e.g. ['gender']; found {attributes!r}"
+        )
+    dataset, folder_name = source, ""
+    if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
+        dataset = trec_fair.from_folder(source, split, keywords=keywords)
+        folder_name = f"{Path(source).expanduser().resolve().name} ({split} topics)"
+    dataset = resolve_dataset(dataset, "from_trec_fair")
+    if trec_fair.is_2021(dataset):
+        return _of_2021(dataset, attributes, query, targets)
+    fields = [field for field in dataset.queries_cls()._fields if field in _QUERY_FIELDS]
+    if query not in fields:
+        raise NotFoundError("field of the topics", query, fields)
+    topics = pd.DataFrame(
+        [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()], columns=[QID, QUERY]
+    )
+    qrels = labels_of(dataset)
+    made, names = {}, {}
+    for name in attributes if attributes is not None else ("gender", "geography"):
+        dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
+        made[name] = (
+            trec_fair.groups(dataset, *dimensions),
+            trec_fair.targets(dataset, *dimensions),
+        )
+        names[name] = default_target(bool(backgrounds(tuple(dimensions))))
+    further = further_targets(targets, made, names, qrels)
+    corpus = dataset.fair_ranking_files().path("corpus")
+    state = corpus.stat()
+    return StudyData(
+        topics,
+        qrels,
+        made | {name: (groups, target) for name, (_, groups, target) in further.items()},
+        lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
+        Texts(dataset),
+        # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
+        digest([corpus.name, state.st_size, state.st_mtime_ns]),
+        folder_name or dataset.dataset_id(),
+        names | {name: target for name, (target, *_) in further.items()},
+    )
+
+
+def _of_2021(
+    dataset: Any, attributes: Sequence[str] | None, query: str, targets: Mapping[str, Any] | None
+) -> StudyData:
+    """Return the data of TREC Fair Ranking 2021."""
+    from fairtk.datasets import trec_fair
+
+    for name in attributes or ():
+        if name != "geography":
+            raise NotFoundError("dimension of TREC Fair Ranking 2021", name, ["geography"])
+    if query not in _QUERY_FIELDS:
+        raise NotFoundError("field of the topics", query, _QUERY_FIELDS)
+    topics = []
+    for topic in dataset.queries_iter():
+        words = " ".join(topic.keywords)
+        texts = (words, topic.text, f"{topic.text} {words}")
+        topics.append((topic.query_id, dict(zip(_QUERY_FIELDS, texts, strict=True))[query]))
+    qrels = labels_of(dataset)
+    made = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
+    names = {"geography": WITH_POPULATION}
+    further = further_targets(targets, made, names, qrels)
+    return StudyData(
+        pd.DataFrame(topics, columns=[QID, QUERY]),
+        qrels.drop_duplicates([QID, DOCNO], ignore_index=True),
+        made | {name: (groups, target) for name, (_, groups, target) in further.items()},
+        lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
+        Texts(dataset),
+        digest(["trec-fair/2021"]),
+        dataset.dataset_id(),
+        names | {name: target for name, (target, *_) in further.items()},
+    )
+
+
+_QUERY_FIELDS = ("query", "title", "title_keywords")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a system of the study is built from, for one attribute of the documents.
+
+    Attributes:
+        attribute: the attribute, e.g. ``"gender"``.
+        groups: the groups of the documents.
+        target: the exposure that the groups should have, for every topic. It comes from relevance
+            judgments: a system that reads it at retrieval time uses an oracle.
+        retriever: Q -> R: BM25, much deeper than `candidates`; no texts.
+        texts: R -> R: adds the column ``text``.
+        documents: gives all documents of the collection: mappings with ``docno`` and ``text``.
+        collection: a digest of the collection, for files that are made from it.
+        cutoff: the ranks that are measured.
+        candidates: how many of the retriever's documents a reranker reorders.
+        seed: of everything random.
+        folder: where a system may keep files for later runs, such as an index.
+        options: the settings of the system, as the study's configuration gives them.
+    """
+
+    attribute: str
+    groups: Groups
+    target: Target
+    retriever: Any
+    texts: Any
+    documents: Callable[[], Iterator[Mapping[str, str]]]
+    collection: str
+    cutoff: int
+    candidates: int
+    seed: int
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+NDCG = ("TREC", "trec_eval")
+OF_BM25 = ("num_results", "k1", "b", "threads")
+"""Settings of BM25: tuning may change them inside FAIR-QR, too."""
+VARIED = (
+    *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
+    *("smoothing", "prompt", "unlabeled", "split"),
+)
+
+
+def check_bm25(options: Mapping[str, Any]) -> None:
+    """Raise a `NotFoundError` if one of some options is none of BM25's."""
+    for name in options:
+        if name not in OF_BM25:
+            raise NotFoundError("setting of [bm25]", name, OF_BM25)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a study is done.
+
+    Attributes:
+        systems: the systems by name; empty: all there are.
+        cutoff: the ranks that are measured; 20 in the paper.
+        candidates: how many of BM25's documents the rerankers reorder.
+        folds: into how many parts topics are split for systems that are trained.
+        seed: of folds and training.
+        ndcg: ``"TREC"``: 1 / log2(max(rank, 2)) as in the track; ``"trec_eval"``:
+            1 / log2(rank + 1). The paper does not say which.
+        correction: of the p-values for the number of systems: ``"holm"``, ``"bonferroni"``,
+            ``"fdr_bh"`` (Benjamini-Hochberg) or ``"none"``.
+        bm25: settings of `fairtk.transformers.CollectionBM25`.
+        fair_qr: settings of `fairtk.FairQR`, for all systems that refine; re-ranking by exposure
+            takes its ``k`` and ``pool`` from `options`.
+        variations: values of settings of FAIR-QR that are tried one by one; see `VARIED`.
+        options: settings of the other systems, by name.
+        tuning: system to values of its settings (several such: a list), of which the best by the
+            product are chosen for each fold on the other folds (`fairtk.tune`); None: all systems,
+            with `fairtk_papers.fair_qr.systems`; empty: none.
+    """
+
+    systems: tuple[str, ...] = ()
+    cutoff: int = 20
+    candidates: int = 100
+    folds: int = 4
+    seed: int = 42
+    ndcg: str = "TREC"
+    correction: str = "holm"
+    bm25: Mapping[str, Any] = field(default_factory=dict)
+    fair_qr: Mapping[str, Any] = field(default_factory=dict)
+    variations: Mapping[str, Sequence[Any]] = field(
+        default_factory=lambda: {
+            "max_iterations": (1, 3, 5, 10),
+            "depth": (10, 20, 50),
+            "k": (20, 50, 100),
+            "pool": ("last", "refined", "union"),
+            "threshold": (0.02, 0.05, 0.1, 0.2),
+            "choose": ("difference", "ratio"),
+        }
+    )
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tuning: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the data."""
+        if isinstance(self.systems, str) or not all(isinstance(s, str) for s in self.systems):
+            raise ParameterError(
+                f"the study: systems must be a list of names; found {self.systems!r}"
+            )
+        for name in ("cutoff", "candidates"):
+            checks.whole(name, getattr(self, name), "the study")
+        checks.whole("folds", self.folds, "the study", least=2)
+        checks.whole("seed", self.seed, "the study", least=0)
+        if self.candidates < self.cutoff:
+            raise ParameterError(
+                f"the study: candidates ({self.candidates}) must not be below cutoff "
+                f"({self.cutoff}): rerankers could not fill the ranks that are measured"
+            )
+        check_bm25(self.bm25)
+        for name, choices in (("ndcg", NDCG), ("correction", CORRECTIONS)):
+            if getattr(self, name) not in choices:
+                raise ParameterError(
+                    f"the study: {name} must be one of {choices}; found {getattr(self, name)!r}"
+                )
+        for name, values in self.variations.items():
+            if name not in VARIED:
+                raise NotFoundError("setting to vary", name, VARIED)
+            if isinstance(values, str) or not isinstance(values, Sequence):
+                raise ParameterError(
+                    f"the study: variations of {name} must be a list; found {values!r}"
+                )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the settings as JSON values."""
+        return asdict(self)
+
+    def check_folds(self, topics: int) -> None:
+        """Raise a `ParameterError` if more folds are asked for than there are topics."""
+        if topics < self.folds != Settings.folds:  # the default is as many as there can be
+            raise ParameterError(
+                f"the study: {topics} topics cannot be split into {self.folds} folds; ask for at "
+                f"most {topics}"
+            )
+
+
+def _targets(table: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    """Return targets whose files are named from the folder of the configuration."""
+    folder: Any = info.context
+
+    def placed(target: Any) -> Any:
+        if isinstance(target, list):
+            return [placed(one) for one in target]
+        is_path = isinstance(target, str) and target not in TARGETS
+        return str(folder / Path(target).expanduser()) if is_path else target
+
+    return {name: placed(target) for name, target in table.items()}
+
+
+_REFINING = Annotated[
+    dict[str, Any],
+    AfterValidator(lambda table: {key.replace("-", "_"): value for key, value in table.items()}),
+    Field(description="a table: [{key}]"),
+]
+
+
+@dataclass(frozen=True)
+class QrConfiguration(Configuration):
+    """What a study of FAIR-QR is made of.
+
+    `data` has ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords``,
+    ``targets`` (further ones, by attribute). A model is a table with ``backend`` and its settings,
+    a retriever one with ``kind`` and its own; each has a ``name`` where there are several.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    output: str = "fair-qr-study"
+
+    DATA: ClassVar[Kinds] = {
+        "folder": PLACE,
+        "dataset": STRING,
+        "split": STRING,
+        "attributes": NAMES,
+        "query": STRING,
+        "keywords": PLACE,
+        "targets": Annotated[
+            dict[str, Any], AfterValidator(_targets), Field(description="a table: [{key}]")
+        ],
+    }
+    EITHER: ClassVar[str] = "'folder' or 'dataset'"
+    SETTINGS: ClassVar[Kinds] = {
+        **{f.name: Any for f in fields(Settings) if f.name != "fair_qr"},
+        "systems": NAMES,
+        "fair-qr": _REFINING,
+        **dict.fromkeys(("bm25", "variations"), TABLE),
+        **dict.fromkeys(("options", "tuning"), TABLES),
+    }
+    FIELDS: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        "llm": ("models", SEVERAL),
+        "retriever": ("retrievers", SEVERAL),
+    }

@@ -1,0 +1,25 @@
+"""What the distribution gives fairtk: its studies, found by their TOML files."""
+
+from __future__ import annotations
+
+from fairtk import hookimpl
+from fairtk.plugins import StudySpec
+
+
+@hookimpl
+def fairtk_studies() -> list[StudySpec]:
+    """Return the studies, by the command that runs them."""
+    return [
+        StudySpec(
+            "rag",
+            "fairtk_papers.fair_rag:RagConfiguration",
+            "what fair rankings do to generated answers",
+            citation="kim2024fairrag",
+        ),
+        StudySpec(
+            "qr",
+            "fairtk_papers.fair_qr:QrConfiguration",
+            "FAIR-QR against its baselines",
+            citation="chen2025fairqr",
+        ),
+    ]

@@ -1,0 +1,161 @@
+"""Tuning inside a study: chosen on other folds, kept, counted, shown beside the default."""
+
+from __future__ import annotations
+
+import json
+
+import pandas as pd
+import pytest
+import qr_toys
+import qr_world
+from fairtk_papers.fair_qr import Settings
+from fairtk_papers.fair_qr.report import all_tables
+from fairtk_papers.fair_qr.systems import all_cells
+
+from fairtk.errors import InputError, NotFoundError, ParameterError
+from fairtk.experiment import folds
+from fairtk.experiment.values import Evaluation
+from fairtk.llm import KeywordRefiner
+from fairtk.transformers import CollectionBM25
+
+TRIED = (0, 1, 5)
+EXPOSED = "fair-qr + exposure re-ranking"
+
+
+@pytest.fixture(scope="module")
+def tuned(gender, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tuned")
+    grid = {"fair-qr": {"max_iterations": TRIED}, EXPOSED: {"weight": [1.0, 30.0]}}
+    changed = {"tuning": grid, "variations": {"max_iterations": TRIED}}
+    changed["systems"] = ("fair-qr", EXPOSED)
+    return qr_world.study(gender, folder, KeywordRefiner(terms=1), **changed)
+
+
+@pytest.fixture(scope="module")
+def results(tuned):
+    return tuned.run()
+
+
+def test_each_topic_has_what_is_best_on_the_other_folds(results, gender):
+    values = results.per_query[results.per_query["measure"] == "nDCG x AWRF"]
+    varied = values[values["variation"] == "max_iterations"]
+    wide = varied.pivot(index="qid", columns="setting", values="value")
+    parts = folds(gender.topics["qid"].tolist(), 4, 42)
+    own = values[values["system"] == "fair-qr (tuned)"].set_index("qid")["value"]
+    best = {}
+    for fold in range(4):
+        others = wide[[parts[qid] != fold for qid in wide.index]].mean()
+        best[fold] = max(TRIED, key=lambda n: others[str(n)])  # noqa: B023 - of equal ones the first
+    for qid, value in own.items():
+        assert value == pytest.approx(wide.loc[qid, str(best[parts[qid]])])
+    chosen = results.tuning[results.tuning["system"] == "fair-qr (tuned)"]
+    found = {row.fold: json.loads(row.settings) for row in chosen.itertuples()}
+    assert found == {fold: {"max_iterations": n} for fold, n in best.items()}
+    assert chosen["topics"].tolist() == [6] * 4 and (chosen["seconds"] >= 0).all()
+    assert chosen["calls"].sum() == 0  # the answers of the default are recorded
+
+
+def test_rows_stand_side_by_side_and_time_is_counted(results):
+    names = ["bm25", "fair-qr", "fair-qr (tuned)", EXPOSED, f"{EXPOSED} (tuned)"]
+    assert results.table["system"].tolist() == names
+    assert [row[0] for row in all_tables(results)["comparison"].rows] == names
+    costs = results.costs[results.costs["variation"] == ""].set_index("system")
+    assert costs.loc["fair-qr (tuned)", "training seconds"] > 0
+    assert costs.loc["fair-qr", "training seconds"] == 0
+    shown = all_tables(results)["tuning"]
+    assert len(shown.rows) == 8 and shown.rows[0][3].startswith("max_iterations=")
+
+
+def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkeypatch):
+    expected = results.per_query
+    monkeypatch.setattr(Evaluation, "_values", lambda *_: pytest.fail("measured again"))
+    pd.testing.assert_frame_equal(tuned.results().per_query, expected)
+    pairs = results.controls.set_index(["system", "against", "measure"])["difference"]
+    means = results.table.set_index("system")["AWRF"]
+    names = (f"{EXPOSED} (tuned)", "fair-qr (tuned)")
+    assert pairs[(*names, "AWRF")] == pytest.approx(means[names[0]] - means[names[1]], abs=1e-12)
+
+
+@pytest.mark.parametrize(("build", "trained"), [("depth", False), ("memory_depth", True)])
+def test_systems_of_plugins_are_tuned_by_their_own_grid(gender, tmp_path, build, trained):
+    """Of one document or three of BM25's the product takes three."""
+    qr_toys.APPLIED.clear()
+    with qr_world.installed(("toy", build, trained, {"depth": [1, 3]})):
+        given = {"systems": ("toy",), "tuning": None, "folds": 3}
+        found = qr_world.study(gender, tmp_path, KeywordRefiner(), **given).run()
+    rows = found.tuning[found.tuning["system"] == "toy (tuned)"]
+    assert [json.loads(text) for text in rows["settings"]] == [{"depth": 3}] * 3
+    sizes = found.rankings.groupby(["system", "qid"]).size()
+    assert set(sizes["toy"]) == {1} and set(sizes["toy (tuned)"]) == {3}
+    assert (
+        found.table.set_index("system")["nDCG"].loc[["toy", "toy (tuned)"]].diff()[1:] > 0
+    ).all()
+    assert all(seen and not set(seen) & set(ranked) for seen, ranked in qr_toys.APPLIED)
+    assert bool(qr_toys.APPLIED) == trained
+
+
+def test_bm25_is_tuned_inside_fair_qr_where_it_is_the_studys_own(gender, tmp_path):
+    grid = {"fair-qr": [{"k1": [3.0], "b": [0.0]}]}
+    given = {"systems": ("fair-qr",), "tuning": grid, "fair_qr": {"max_iterations": 0}}
+    study = qr_world.study(gender, tmp_path, KeywordRefiner(), **given)
+    [tuned] = [cell for cell in study.cells if cell.grid]
+    run = study.refiner(tuned.at(tuned.grid[0]), KeywordRefiner())(gender.topics)
+    # without a refinement the list is BM25's with these settings
+    other = CollectionBM25(study.retriever.folder, gender.documents, k1=3.0, b=0.0)
+    expected = other(gender.topics)
+    top = expected[expected["rank"] < 5]
+    assert run["docno"].tolist() == top["docno"].tolist() and not study.pending(tuned).empty
+    foreign = qr_world.study(gender, tmp_path, KeywordRefiner(), retriever=other, **given)
+    assert not any(cell.grid for cell in foreign.cells)
+
+
+def test_what_was_tuned_is_kept_until_something_changes(results, tuned, gender):
+    assert all(tuned.pending(cell).empty for cell in tuned.cells)
+    changes = [{"folds": 3}, {"seed": 7}, {"ndcg": "trec_eval"}, {"tuning": {EXPOSED: {"k": [9]}}}]
+    for changed in changes:
+        given = {"tuning": tuned.settings.tuning, "systems": (EXPOSED,), **changed}
+        again = qr_world.study(gender, tuned.folder, KeywordRefiner(terms=1), **given)
+        left = {cell.label for cell in again.cells if len(again.pending(cell))}
+        assert f"{EXPOSED} (tuned)" in left and EXPOSED not in left
+
+
+def test_a_plan_counts_what_tuning_may_ask(gender, tmp_path):
+    few = {"systems": ("fair-qr",), "fair_qr": {"max_iterations": 2}}
+    plain = qr_world.study(gender, tmp_path, KeywordRefiner(), **few).plan()
+    grid = {"fair-qr": {"threshold": [0.1, 0.2], "choose": ["difference", "ratio"], "k": [5, 9]}}
+    plan = qr_world.study(gender, tmp_path, KeywordRefiner(), tuning=grid, **few).plan()
+    # which group is chosen changes the calls; threshold and k only how many, or none
+    assert plan.total["calls"] == 2 * plain.total["calls"] == 2 * 8 * 2
+    assert plan.rows["systems"].tolist() == ["fair-qr; fair-qr (tuned)", "fair-qr (tuned)"]
+
+
+def test_every_system_is_tuned_unless_told_otherwise():
+    names = {cell.system for cell in all_cells(Settings(), {"gender": None})}
+    assert {"bm25 (tuned)", "fair-qr (tuned)", f"{EXPOSED} (tuned)"} <= names
+    assert not any("tuned" in c.system for c in all_cells(Settings(tuning={}), {"gender": None}))
+
+
+def test_tuning_needs_other_topics(gender, tmp_path):
+    one = qr_world.study(
+        qr_world.first_topics(gender, 1),
+        tmp_path,
+        KeywordRefiner(),
+        tuning={"bm25": {"b": [0.4]}},
+        systems=("bm25",),
+    )
+    with pytest.raises(InputError, match="2 folds and topics.*tuning={}"):
+        one.run()
+
+
+@pytest.mark.parametrize(
+    ("tuning", "error", "place"),
+    [
+        ({"fair-qq": {}}, NotFoundError, "'fair-qq'"),
+        ({"fair-qr": {"kk": [5]}}, NotFoundError, "FairQR 'kk'"),
+        ({"fair-qr": {"k": [5, 0]}}, ParameterError, "k must be"),
+        ({"bm25": {"k3": [5]}}, NotFoundError, "'k3'"),
+    ],
+)
+def test_bad_input(gender, tmp_path, tuning, error, place):
+    with pytest.raises(error, match=place):
+        qr_world.study(gender, tmp_path, KeywordRefiner(), tuning=tuning)

@@ -1,0 +1,205 @@
+"""The study of Towards Fair RAG on the packaged collection and model."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pandas as pd
+import pytest
+from fairtk_papers.fair_rag import (
+    LampTask,
+    RagResults,
+    RagSettings,
+    RagStudy,
+    make_generator,
+)
+from fairtk_papers.fair_rag.labels import Labeled
+
+from fairtk import BM25Scorer, Candidates, Generator, demo, prompts
+from fairtk.datasets import lamp
+from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
+from fairtk.transformers import EachDocument
+
+pytestmark = pytest.mark.slow  # a model answers some hundred prompts
+
+SMALL = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
+
+
+def generator(**options):
+    fast = {"max_new_tokens": 8, "batch_tokens": 4096, "device": "cpu"}
+    return make_generator(f"t5:{demo.model_folder()}", **{**fast, **options})
+
+
+def study(folder, settings=SMALL, dataset=None, **engine):
+    task = LampTask(demo.load().dataset if dataset is None else dataset)
+    return RagStudy(
+        [task], {"BM25": BM25Scorer()}, {"tiny": generator()}, folder, settings, **engine
+    )
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rag")
+    own = study(folder)
+    before = own.plan(), own.status()
+    results = own.run()
+    return own, before, results, results.save(folder)
+
+
+def test_each_policy_has_each_value_of_each_query(done):
+    _, _, results, _ = done
+    values = results.values
+    assert set(values["alpha"]) == {0.0, 8.0, "oracle", "deterministic"}
+    assert set(values["measure"]) == {"EE_D", "EE_R", "nDCG", "EU", "normalized EU"}
+    kept = results.collections["queries"].iloc[0]
+    assert len(values) == 4 * 5 * kept and not values["value"].isna().any()
+    fixed = values[(values["alpha"] == "deterministic") & (values["measure"] == "EE_D")]
+    assert (fixed["value"] == 1).all()
+    oracle = values[(values["alpha"] == "oracle") & (values["measure"] == "EE_R")]
+    assert oracle["value"].to_numpy() == pytest.approx(1, abs=0.2)
+
+
+def test_a_second_run_generates_nothing_and_finds_the_same(done):
+    own, _, results, place = done
+    tables = {path.name: path.read_bytes() for path in (place / "tables").iterdir()}
+    assert own.plan().total["prompts"] == 0
+    again = own.run()
+    pd.testing.assert_frame_equal(again.values, results.values)
+    again.save(own.folder)
+    assert {path.name: path.read_bytes() for path in (place / "tables").iterdir()} == tables
+
+
+def test_the_plan_before_the_run(done, tmp_path):
+    own, (before, status), _, _ = done
+    # 3 queries x (2 alphas and the oracle, 3 samples each, and 1 deterministic ranking)
+    rankings = before.rows.set_index("retriever")["rankings"]
+    assert rankings.to_dict() == {"labels": 0, "BM25": 3 * (3 * 3 + 1)}
+    docs = len(own.labeled(own.tasks[0], generator()(2, 5)).own.documents)
+    assert before.rows["prompts"].iloc[0] == 3 + docs
+    assert status["done"].sum() == 0 and before.total["prompts"] == before.rows["prompts"].sum()
+    empty = tmp_path / "nothing"
+    assert study(empty).plan().total["prompts"] > 0 and not empty.exists()
+
+
+def test_the_tables_are_the_papers(done):
+    _, _, results, place = done
+    laid_out = {"table_3", "table_4", "table_5", "table_7"}  # of LaMP-2
+    stems = {path.stem for path in (place / "tables").iterdir()}
+    assert stems == {*results.tables(), *laid_out}
+    text = (place / "tables" / "table_7.md").read_text(encoding="utf-8")
+    assert text.startswith("| Model (baseline utility) |") and "| BM25+tiny (" in text
+    assert results.means["policy"].tolist() == ["alpha 0", "alpha 8", "oracle", "deterministic"]
+    facts = json.loads((place / "study.json").read_text(encoding="utf-8"))
+    assert facts["collections"][0]["left out"] == 3 - facts["collections"][0]["queries"]
+    assert "CC BY-NC-SA" in facts["licenses"][0]
+
+
+def test_what_was_saved_is_read_again(done):
+    own, _, results, _ = done
+    again = RagResults.load(own.folder)
+    pd.testing.assert_frame_equal(again.values, results.values)
+    pd.testing.assert_frame_equal(again.sizes, results.sizes)
+    assert again.settings == results.settings and again.notes == results.notes
+    pd.testing.assert_frame_equal(again.means, results.means)
+
+
+def test_results_of_several_settings_lie_side_by_side(done, tmp_path):
+    _, _, results, _ = done
+    results.save(tmp_path)
+    name = results.save(tmp_path).name
+    other = RagResults(**{**vars(results), "settings": RagSettings(seed=1)})
+    other.save(tmp_path)
+    with pytest.raises(NotFoundError, match="''") as error:
+        RagResults.load(tmp_path)
+    assert name in str(error.value) and other.settings.name in str(error.value)
+    assert RagResults.load(tmp_path, name).settings == results.settings
+    with pytest.raises(FormatError, match="no"):
+        RagResults.load(tmp_path / "tables")
+
+
+def test_labels_that_came_with_the_data_are_taken_and_agree_with_own_ones(done, tmp_path):
+    own, _, _, _ = done
+    task = own.tasks[0]
+    labels = own.labeled(task, generator()(2, 5)).own
+    lamp.write_folder(task.dataset, labels.qrels(1), tmp_path)
+    labeled = lamp.from_folder(tmp_path, task=2)
+    published = study(own.folder, dataset=labeled).labeled(LampTask(labeled), generator()(2, 5))
+    assert published.facts["labels"] == "published" and published.own is None
+    expected = labels.qrels(2).sort_values(["qid", "docno"], ignore_index=True)
+    found = published.qrels.sort_values(["qid", "docno"], ignore_index=True)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    settings = RagSettings(**{**vars(SMALL), "labels": "own"})
+    both = study(tmp_path / "own", settings, labeled).labeled(LampTask(labeled), generator()(2, 5))
+    assert both.facts["published: kappa"] == 1.0 and both.facts["published: share"] == 1.0
+
+
+def test_no_useful_document_anywhere(done, tmp_path):
+    own, _, _, _ = done
+    none = RagSettings(**{**vars(SMALL), "min_useful": 1000})
+    with pytest.raises(InputError, match="1000.*min_useful=1"):
+        study(own.folder, none).run()
+
+
+def test_prompts_cut_as_published_are_other_answers_only_where_they_differ(tmp_path):
+    """With a window of 82 tokens, 33 of 129 prompts are cut, and cut otherwise."""
+    task = LampTask(demo.load().dataset)
+    documents = Candidates(task.dataset)(task.topics[:3])
+    built = {}
+    for truncation in ("keep-question", "published"):
+        settings = RagSettings(**{**vars(SMALL), "truncation": truncation})
+        make = {"tiny": generator(max_prompt_tokens=82)}
+        own = RagStudy([task], {"BM25": BM25Scorer()}, make, tmp_path, settings)
+        assert own.status()["done"].sum() == 0  # what was cut otherwise is no result of this one
+        reader = own.generator(task, "tiny")
+        built[truncation] = {
+            *reader.asked(EachDocument()(documents)).prompts,
+            *reader.asked(task.topics[:3]).prompts,
+        }
+        own.labeled(task, reader)
+        answers = set().union(*built.values())
+        with closing(sqlite3.connect(tmp_path / "experiment.sqlite")) as store:
+            [count] = store.execute("SELECT COUNT(*) FROM answers").fetchone()
+        assert count == len(answers)
+    both = built["keep-question"] & built["published"]
+    assert 0 < len(both) < len(built["published"])
+
+
+def test_a_model_without_a_window_cannot_cut_as_published(tmp_path):
+    def make(task, cutoff, truncation):
+        prompt = prompts.get(f"lamp-{task}", truncate="fair-rag")
+        return Generator(lambda texts: texts, prompt, cutoff)
+
+    task, settings = LampTask(demo.load().dataset), RagSettings(truncation="published")
+    study = RagStudy([task], {"BM25": BM25Scorer()}, {"served": make}, tmp_path, settings)
+    with pytest.raises(InputError, match="model_max_length"):
+        study.run()
+
+
+def test_what_a_study_needs(tmp_path):
+    task = LampTask(demo.load().dataset)
+    with pytest.raises(ParameterError):
+        RagStudy([task], {}, {"tiny": generator()}, tmp_path)
+    with pytest.raises(ParameterError, match="'LaMP-2'"):
+        RagStudy([task, task], {"BM25": BM25Scorer()}, {"tiny": generator()}, tmp_path)
+    with pytest.raises(InputError, match="LaMP"):
+        LampTask("vaswani")
+
+
+def test_graded_labels_make_a_graded_oracle(done):
+    own, _, _, _ = done
+    graded = RagSettings(**{**vars(SMALL), "grades": "gain"})
+    found = study(own.folder, graded).labeled(own.tasks[0], generator()(2, 5))
+    assert isinstance(found, Labeled) and set(found.qrels["label"]) == {0, 1}  # accuracy: one gain
+
+
+def test_two_retrievers_share_folder_and_answers(done):
+    own, _, results, _ = done
+    two = {"BM25": BM25Scorer(), "other": BM25Scorer(k1=0.5)}
+    both = RagStudy(own.tasks, two, own.generators, own.folder, SMALL)
+    found = both.run()  # a warning would be an error here
+    assert found.means["retriever"].tolist() == ["BM25"] * 4 + ["other"] * 4
+    first = found.values[found.values["retriever"] == "BM25"].reset_index(drop=True)
+    same = (
+        first["measure"] != "normalized EU"
+    )  # whose best ranking may be the other retriever's oracle
+    pd.testing.assert_frame_equal(first[same], results.values[same])

@@ -1,0 +1,87 @@
+"""A page of the study labels its intervals, and its marks and tests agree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from fairtk_papers.fair_rag import (
+    LampTask,
+    RagResults,
+    RagSettings,
+    RagStudy,
+    make_generator,
+    save_model_sections,
+)
+from html_tables import Tables, after
+
+from fairtk import BM25Scorer, demo
+from fairtk.errors import FormatError
+from fairtk.experiment import open_results
+from fairtk.report.page import load_sections, page_text
+
+pytest.importorskip("jinja2")
+pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("verdicts")
+    options = {"max_new_tokens": 8, "batch_tokens": 4096, "device": "cpu"}
+    make = make_generator(f"t5:{demo.model_folder()}", **options)
+    settings = RagSettings(alphas=(0, 8), n_samples=3, limit=8)
+    task = LampTask(demo.load().dataset)
+    own = RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": make}, folder, settings)
+    results = own.run(keep_rankings=True)
+    results.save(folder)
+    return own, results, folder
+
+
+@pytest.mark.filterwarnings("ignore::fairtk.errors.UndefinedWarning")
+def test_no_comparison_has_two_verdicts(study):
+    _, results, folder = study
+    [place] = save_model_sections(results, folder)
+    saved = open_results(place)
+    page = Tables(page_text(saved, sections=load_sections(place)))
+    # the paired differences by interval of EE_D: one family, whose intervals are not corrected
+    tested = results.tables()["fairness_intervals"]
+    n = int(tested["p"].notna().sum())
+    assert f"not corrected for {n} comparisons" in page.said
+    assert (tested["p_corrected"].dropna() >= tested["p"].dropna() - 1e-12).all()
+    # the tables of comparisons are those of Results.compare
+    expected = saved.compare().set_index(["measure", "system"])["p_corrected"]
+    compared = [t for t in page.tables if t and "p corrected" in t[0] and t[0][0] == "system"]
+    assert len(compared) == len(saved.measures)
+    for rows, measure in zip(compared, saved.measures, strict=True):
+        column = rows[0].index("p corrected")
+        for row in rows[1:]:
+            if row[column] != "undefined":
+                shown = 0.0 if row[column].startswith("<") else float(row[column])
+                assert shown == pytest.approx(expected[measure, row[0]], abs=6e-5)
+    assert "Intervals are not corrected for" in page.said
+    for start in ("Means over the queries", "p corrected: holm", "a point per system"):
+        assert after(page.said, start, "Sampling bias, which intervals do not hold")
+    bias = saved.sampling_bias().set_index(["measure", "system"])["bias"]
+    texts = [f"{s} {bias['EE_D@5', s]:+.4f}" for s in ("alpha 0", "alpha 8")]
+    assert f"bias (plain minus unbiased estimate): {', '.join(texts)}." in page.said
+    assert "normalized EU" in page.said and "The runs cover" not in page.said
+    assert "the rest an area is extrapolated" in page.said
+
+
+def test_results_without_a_format_are_refused_and_nothing_is_requested_again(study, tmp_path):
+    own, results, folder = study
+    copy = tmp_path / "study"
+    shutil.copytree(folder, copy)
+    assert RagResults.load(copy).means.equals(RagResults.load(folder).means)
+    [facts] = [p for p in copy.glob("settings/*/*.json") if "format" in json.loads(p.read_text())]
+    content = json.loads(facts.read_text(encoding="utf-8"))
+    del content["format"]
+    facts.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(FormatError):
+        RagResults.load(copy)
+    assert own.plan().total["prompts"] == 0
+    own.run()
+    results.save(copy)
+    assert RagResults.load(copy).settings == results.settings
+    assert set(results.values["measure"]) >= {"EU", "normalized EU"}
