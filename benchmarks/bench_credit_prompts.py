@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairtk_papers.fair_rag import n_subsets, subsets_of
+from fairtk_papers.fair_rag.study import n_subsets, subsets_of
 
 from fairtk import BM25Scorer, Candidates, FairSampler
 from fairtk.datasets import get_topics, lamp

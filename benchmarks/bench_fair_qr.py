@@ -23,7 +23,7 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "llm"))
 from chat_server import serving
-from fairtk_papers.fair_qr import StudyData, from_trec_fair
+from fairtk_papers.fair_qr import QrData, from_trec_fair
 
 from fairtk import FairQR, Groups, Target
 from fairtk.errors import DataWarning
@@ -57,7 +57,7 @@ def invented(n=2000):
     )
     target = Target.uniform(groups)
     found = docs.to_dict("records")
-    return StudyData(queries, qrels, {"gender": (groups, target)}, lambda: iter(found), None, "x")
+    return QrData(queries, qrels, {"gender": (groups, target)}, lambda: iter(found), None, "x")
 
 
 def rule():

@@ -11,7 +11,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from fairtk_papers.fair_qr import Settings
 from fairtk_papers.fair_qr.values import measured, measures, summary
 
 from fairtk.groups import Groups, Target
@@ -68,7 +67,7 @@ def main() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             values, _ = measured(runs, topics, qrels, asked)
-            summary(values, {name: set() for name in runs}, Settings(), "holm")
+            summary(values, {name: set() for name in runs}, "holm")
         took, used = time.perf_counter() - start, time.process_time() - used
         means = values.groupby("measure")["value"].mean()
         print(f"{RUNS} runs x {len(asked)} measures, nDCG of {ndcg}: {took:.1f} s", end="")

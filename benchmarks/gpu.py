@@ -164,7 +164,7 @@ def table(
     kinds: tuple[str, ...], model: str, options: argparse.Namespace, texts: list[str]
 ) -> None:
     """Print the lines of one model."""
-    from fairtk_papers.fair_rag import agreement
+    from fairtk_papers.fair_rag.labels import agreement
 
     first: dict[str, str] = {}
     for kind in kinds:

@@ -294,7 +294,7 @@ assert np.allclose(saved[["bm25", "fair-qr"]], means.loc[["bm25", "pool=last"], 
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`tables/comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`,
 # `traces.parquet`), and the ledger. In Python:
-# `fairtk_papers.fair_qr.Study(data, "study", llm).run()`.
+# `fairtk_papers.fair_qr.QrStudy(data, "study", llm).run()`.
 #
 # What the table does not say: whether the target is right, whether the labels are, whether words
 # from a table or a model stand for people, and what anybody who searched would have preferred.

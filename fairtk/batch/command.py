@@ -212,15 +212,18 @@ def _study(source: str) -> tuple[list[str], str]:
         InputError: there is no such study, or none with a server's model.
     """
     path = Path(source).expanduser()
-    if path.is_dir():
-        if not (path / KEPT).exists():
+    file = path / KEPT if path.is_dir() else path
+    if not file.is_file():
+        if path.is_dir():
             raise InputError(
                 f"{source}: no study was run into this folder by its command ({KEPT} is not "
                 "there); give its TOML file"
             )
-        return _kept(path / KEPT)
-    if not path.is_file():
         raise InputError(f"there is no TOML file or output folder of a study at {source!r}")
+    if not registry.studies.names():
+        raise MissingPluginError(f"{file}: the command that reads this study", PAPERS)
+    if path.is_dir():
+        return _kept(file)
     return [_kind(path), str(path.absolute())], os.getcwd()
 
 
@@ -231,7 +234,7 @@ def _kept(path: Path) -> tuple[list[str], str]:
     kept = read_json(path)
     with contextlib.suppress(TypeError, KeyError, ValueError, AttributeError):
         words, folder = shlex.split(kept["command"].strip()), kept["folder"]
-        if os.path.isdir(folder) and words[0] in (registry.studies.names() or words):
+        if os.path.isdir(folder) and words[0] in registry.studies.names():
             return words, folder
     raise FormatError(
         "this does not say by which command, rag or qr, the study was run, and in which folder "
@@ -244,8 +247,6 @@ def _kind(path: Path) -> str:
     """Return the command that a TOML file is for: the one that knows its keys."""
     errors: dict[str, str] = {}
     names = registry.studies.names()
-    if not names:
-        raise MissingPluginError(f"{path}: the command that reads this study", PAPERS)
     for name in names:
         try:
             registry.studies.load(name).read(path)

@@ -376,7 +376,7 @@ class CollectionBM25(FairTransformer):
                 raise FairtkError(
                     "BM25 over a collection needs the package 'pyterrier-pisa', which is not "
                     "installed: pip install pyterrier-pisa (Linux on x86-64); elsewhere use any "
-                    "other PyTerrier retriever: fairtk_papers.fair_qr.Study(..., retriever=...)"
+                    "other PyTerrier retriever: fairtk_papers.fair_qr.QrStudy(..., retriever=...)"
                 ) from None
             # weights for each k1 and b, which PISA would add to one folder in place
             folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"

@@ -1,11 +1,14 @@
-"""Run the cases in tests/approved/*.txt and write their outputs below them.
+"""Run the cases in the text files of a folder and write their outputs below them.
 
-    python tests/approved/write.py            # rewrite these files
-    python tests/approved/write.py FOLDER     # write to another folder
+    python tests/approved/write.py                   # rewrite tests/approved/*.txt
+    python tests/approved/write.py CASES             # rewrite the files of another folder
+    python tests/approved/write.py CASES FOLDER      # write to a folder
+
+CASES is plugins/NAME/tests/approved for the cases of a plugin, which alone is loaded.
 
 A line that begins with ``$ fairtk`` is a command and ``>>>`` is Python, which ``...`` continues;
 ``#`` is a comment. Everything else is output and is replaced. To add a case, add its line and run
-this script. Each file runs in a new folder that has the files of ``inputs``.
+this script. Each file runs in a new folder that has the files of ``inputs``, if there is one.
 """
 
 from __future__ import annotations
@@ -22,14 +25,16 @@ import textwrap
 import warnings
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
+CASES = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else HERE
+PLUGIN = "" if CASES == HERE else CASES.parents[1].name
 TEMPORARY = tempfile.TemporaryDirectory(prefix="fairtk-approved-")
 WORK = Path(TEMPORARY.name).resolve()
 os.environ |= {
     "COLUMNS": "100",
     "CUDA_VISIBLE_DEVICES": "",
     "FAIRTK_HOME": str(WORK / "home"),
-    "FAIRTK_PLUGINS": "",  # the same outputs with and without plugins
+    "FAIRTK_PLUGINS": PLUGIN,  # the same outputs with and without other plugins
     "HF_HUB_OFFLINE": "1",
     "IR_DATASETS_HOME": str(WORK / "home"),
     "MPLBACKEND": "agg",
@@ -49,8 +54,12 @@ REPLACED = {str(WORK): "<tmp>", fairtk.__version__: "<version>"}
 def main(folder: Path) -> None:
     """Write the files with the outputs of now to a folder."""
     sys.displayhook = show
-    for path in sorted(HERE.glob("*.txt")):
-        with contextlib.chdir(shutil.copytree(HERE / "inputs", WORK / path.stem)):
+    for path in sorted(CASES.glob("*.txt")):
+        place = WORK / path.stem
+        if (CASES / "inputs").exists():
+            shutil.copytree(CASES / "inputs", place)
+        place.mkdir(exist_ok=True)
+        with contextlib.chdir(place):
             text = transcript(path.read_text(encoding="utf-8"))
         (folder / path.name).write_text(text, encoding="utf-8")
 
@@ -110,4 +119,4 @@ def stable(text: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else HERE)
+    main(Path(sys.argv[2]) if len(sys.argv) > 2 else CASES)

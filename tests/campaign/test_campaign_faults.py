@@ -131,7 +131,7 @@ def test_a_read_only_folder(tmp_path):
             with pytest.raises((OSError, FairtkError), match=str(disk)):
                 write(disk / "run.txt")
         assert [p.name for p in disk.iterdir()] == ["run.txt"]
-        command = ("-m", "fairtk", "qr", tmp_path, "-o", disk / "out")
+        command = ("-m", "fairtk", "measures", "-o", disk / "out")
         with python(*command) as process:
             _, err = process.communicate(timeout=600)
         assert process.returncode in (1, 2) and "Traceback" not in err and err.count("Error") == 1

@@ -2,88 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from importlib.metadata import requires
 
 import ir_datasets
 import pytest
-from fairtk_papers.fair_qr import from_trec_fair
-from ir_datasets.datasets.trec_fair import (
-    FairTrecDocs,
-    FairTrecEvalQuery,
-    FairTrecQrels,
-    FairTrecQueries,
-)
 from packaging.requirements import Requirement
+from trec_fair_2021_files import dataset_fixture  # noqa: F401
 
-from fairtk import AWRF
 from fairtk.datasets import trec_fair
-from fairtk.errors import FormatError, InputError, NotFoundError
+from fairtk.errors import FormatError, InputError
 from fairtk.groups import background
-
-PLACES = {
-    1: ["Europe"],
-    2: ["Europe", "Asia"],
-    3: [],
-    4: ["Africa"],
-    5: ["Oceania", "Oceania"],
-}
-TOPICS = [
-    {
-        "id": 101,
-        "title": "Bridges",
-        "keywords": ["bridge", "tunnel"],
-        "scope": "s",
-        "rel_docs": [1, 2, 3, 2],
-    },
-    {"id": 102, "title": "Chess", "keywords": ["chess"], "scope": "s", "rel_docs": [4]},
-]
-
-
-class Local:
-    """A file as ir_datasets' downloads are read."""
-
-    def __init__(self, path):
-        self._path = path
-
-    @contextlib.contextmanager
-    def stream(self):
-        with self._path.open("rb") as stream:
-            yield stream
-
-    def path(self, force=True):
-        return self._path
-
-
-def write(path, records):
-    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
-    return Local(path)
-
-
-@pytest.fixture
-def dataset(tmp_path, monkeypatch):
-    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
-    docs = [
-        {"id": n, "title": f"Page {n}", "text": f"the '''bridge''' [[tunnel]] {n}", "url": "u"}
-        for n in PLACES
-    ]
-    pages = [
-        {"page_id": n, "quality_score": 0.5, "quality_score_disc": "C", "geographic_locations": g}
-        for n, g in PLACES.items()
-    ]
-    pages.append({**pages[0], "geographic_locations": ["Asia"]})  # a second record does not count
-    topics = write(tmp_path / "topics.jsonl", TOPICS)
-    made = ir_datasets.Dataset(
-        FairTrecDocs(
-            write(tmp_path / "docs.jsonl", docs), write(tmp_path / "metadata.jsonl", pages)
-        ),
-        FairTrecQueries(topics, FairTrecEvalQuery),
-        FairTrecQrels(topics),
-    )
-    made._dataset_id = "trec-fair/2021/eval"
-    monkeypatch.setattr(made, "dataset_id", lambda: "trec-fair/2021/eval", raising=False)
-    return made
 
 
 def test_continents_and_official_targets(dataset):
@@ -106,20 +34,6 @@ def test_the_world_of_2021_is_that_of_2022_in_larger_parts():
     assert africa == pytest.approx(old["Africa"], abs=1e-8)
     latin = new[["Caribbean", "Central America", "South America"]].sum()
     assert latin == pytest.approx(old["Latin America and the Caribbean"], abs=1e-8)
-
-
-def test_a_study_of_2021(dataset):
-    pytest.importorskip("pyautocorpus")
-    data = from_trec_fair(dataset, targets={"geography": "uniform"}, query="title_keywords")
-    assert data.topics["query"].tolist() == ["Bridges bridge tunnel", "Chess chess"]
-    assert list(data.attributes) == ["geography", "geography (uniform)"]
-    assert len(data.qrels) == 4  # the pair that stands twice counts once
-    assert [d["text"] for d in data.documents()][0] == "Page 1 the bridge tunnel 1"
-    groups, fixed = data.attributes["geography (uniform)"]
-    assert set(fixed.to_frame()["weight"]) == {1 / 7}
-    assert AWRF(groups=groups, target=fixed) @ 5
-    with pytest.raises(NotFoundError, match="2021.*'gender'"):
-        from_trec_fair(dataset, ["gender"])
 
 
 def test_other_data_and_broken_lines(dataset, tmp_path):

@@ -15,8 +15,6 @@ import pyterrier as pt
 import tiny_encoders
 import tiny_models
 from chat_server import ChatServer
-from fairtk_papers.fair_qr.settings import Texts
-from fairtk_papers.fair_qr.systems import RandomTerms
 
 from fairtk import (
     BM25Scorer,
@@ -242,11 +240,6 @@ def query_loop(folder):
     return applied(stage, topics()[["qid", "query"]])
 
 
-def texts(folder):
-    stage = Texts(demo.load().dataset)
-    return applied(stage, ranked().drop(columns="text").head(20))
-
-
 def encoder(make, **settings):
     def case(folder):
         model = make(str(tiny_encoders.save(folder / "encoder", **settings)), device="cpu")
@@ -329,7 +322,6 @@ CASES = {
         data := FairDataset(demo.load().dataset),
         data.get_topics().head(6),
     ),
-    "fairtk.Texts": texts,
     "fairtk.QueryRefiner": lambda folder: applied(
         QueryRefiner(KeywordRefiner(), "female"), topics()[["qid", "query"]]
     ),
@@ -356,9 +348,6 @@ CASES = {
         lambda folder: Ledger(folder / "ledger.sqlite").wrap(local_chat(folder))
     ),
     "fairtk.KeywordRefiner": chat_case(lambda folder: KeywordRefiner()),
-    "fairtk.RandomTerms": chat_case(
-        lambda folder: RandomTerms(["silver", "market", "willow", "lantern"])
-    ),
     "fairtk.OpenAICompatible": asked_server,
     "fairtk.EE_D": measured("EE_D@5", sampled),
     "fairtk.EE_R": measured("EE_R@5", sampled),

@@ -27,6 +27,10 @@ if all(importlib.util.find_spec(name) for name in PLUGINS):
     import plugin_output_cases
 
     CASES |= plugin_output_cases.CASES
+if importlib.util.find_spec("fairtk_papers"):
+    import papers_output_cases
+
+    CASES |= papers_output_cases.CASES
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "outputs.json"
 
@@ -75,8 +79,8 @@ def entry(name, folder):
     }
 
 
-def declaring(package):
-    """Return the identity names that the classes of a package declare."""
+def declaring(package, prefix):
+    """Return the identity names with a prefix that the classes of a package declare."""
     names = set()
     inside = pkgutil.walk_packages(getattr(package, "__path__", []), f"{package.__name__}.")
     for name in [package.__name__, *(module.name for module in inside)]:
@@ -85,18 +89,24 @@ def declaring(package):
         for value in vars(importlib.import_module(name)).values():
             if isinstance(value, type) and "output_version" in vars(value):
                 names.add(vars(value)["identity_name"])
-    return {name for name in names if name.startswith(f"{package.__name__}.")}
+    return {name for name in names if name.startswith(f"{prefix}.")}
 
 
 def test_each_class_that_declares_a_version_has_a_case():
-    # a study's stage runs the systems above
-    assert declaring(fairtk) == {*output_cases.CASES, "fairtk.StudySystem"}
+    assert declaring(fairtk, "fairtk") == {*output_cases.CASES}
+
+
+def test_each_class_of_fairtk_papers_that_declares_a_version_has_a_case():
+    package = pytest.importorskip("fairtk_papers")
+    # a study's stage runs the systems of the other cases
+    names = {*papers_output_cases.CASES, "fairtk.StudySystem"}
+    assert declaring(package, "fairtk") - {*output_cases.CASES} == names
 
 
 @pytest.mark.parametrize("name", PLUGINS)
 def test_each_class_of_a_plugin_that_declares_a_version_has_a_case(name):
     package = pytest.importorskip(name)
-    assert declaring(package) == {case for case in CASES if case.startswith(f"{name}.")}
+    assert declaring(package, name) == {case for case in CASES if case.startswith(f"{name}.")}
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")

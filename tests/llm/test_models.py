@@ -6,12 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from fairtk_papers.fair_qr import make_model
-from fairtk_papers.fair_rag import make_generator
+from lab_models import lab_fixture  # noqa: F401
 
 import fairtk
-from fairtk import Generator, demo, hookimpl, plugins
-from fairtk.cli import main
+from fairtk import hookimpl, plugins
 from fairtk.errors import MissingPluginError, NotFoundError, ParameterError, PluginError
 from fairtk.llm import (
     ANSWERS,
@@ -24,47 +22,9 @@ from fairtk.llm import (
     kinds_of_models,
     parse_model,
 )
-from fairtk.plugins import BackendSpec, ChatModelSpec
+from fairtk.plugins import ChatModelSpec
 
 KEPT = {"t5", "ct2", "causal", "openai"}
-
-
-class Lab:
-    """A plugin's backend: the model's name stands before each prompt."""
-
-    tokenizer = None
-
-    def __init__(self, model, *, device="cpu", dtype="float32", revision=None, cutoff=5):
-        self.name = model
-        self.device, self.dtype, self.revision, self.cutoff = device, dtype, revision, cutoff
-
-    def generate(self, prompts):
-        return [f"{self.name}: {prompt}" for prompt in prompts]
-
-    def digest(self):
-        return f"{self.name} {self.device} {self.dtype} {self.revision} {self.cutoff}"
-
-
-class LabPlugin:
-    @staticmethod
-    @hookimpl
-    def fairtk_backends():
-        return [BackendSpec("lab", f"{__name__}:Lab", "the lab's models", example="tiny")]
-
-    @staticmethod
-    @hookimpl
-    def fairtk_chat_models():
-        return [
-            ChatModelSpec("lab-server", "fairtk.llm:OpenAICompatible", "the lab's", server=True)
-        ]
-
-
-@pytest.fixture
-def lab():
-    plugin = LabPlugin()
-    plugins.register(plugin, "fairtk-lab")
-    yield
-    plugins.unregister(plugin)
 
 
 def test_what_the_built_in_kinds_are_good_for():
@@ -114,19 +74,18 @@ def test_a_kind_of_a_plugin_that_is_not_installed(monkeypatch, text):
 
 def test_a_plugin_adds_a_kind(lab):
     settings = {"device": "cuda:0", "dtype": "bfloat16", "revision": "main", "cutoff": 3}
-    generator = make_generator("lab:x", **settings)(2, 4)
-    assert type(generator) is Generator and generator.cutoff == 4
-    assert {name: getattr(generator.backend, name) for name in settings} == settings
-    assert generator.backend.generate(["a"]) == ["x: a"]
-    assert make_generator("lab-float16:x")(2, 4).backend.dtype == "float16"
-    assert make_model({"backend": "lab", "model": "x"}).name == "x"
-    assert make_model({"backend": "lab-server", "model": "x"}).name == "x"
+    spec, chosen = parse_model("lab:x", ANSWERS, "generator")
+    backend = build_model(spec, {**chosen, **settings})
+    assert {name: getattr(backend, name) for name in settings} == settings
+    assert backend.generate(["a"]) == ["x: a"]
+    spec, chosen = parse_model("lab-float16:x", ANSWERS, "generator")
+    assert build_model(spec, chosen).dtype == "float16"
     with pytest.raises(ParameterError, match="'lab'"):
-        make_generator("lab")
+        parse_model("lab", ANSWERS, "generator")
     with pytest.raises(NotFoundError, match="'lab'"):
-        make_generator("labb:x")
+        parse_model("labb:x", ANSWERS, "generator")
     with pytest.raises(NotFoundError, match="'devise'.*'device'"):
-        make_generator("lab:x", devise="cpu")
+        build_model(spec, {**chosen, "devise": "cpu"})
     [mine] = [plugin for plugin in plugins.loaded() if plugin.name == "fairtk-lab"]
     assert mine.gave == {"fairtk_backends": ["lab"], "fairtk_chat_models": ["lab-server"]}
 
@@ -140,25 +99,6 @@ def test_a_kind_means_one_thing(lab):
 
     with pytest.raises(PluginError, match="'lab'"):
         plugins.register(Other(), "fairtk-other")
-
-
-def run(monkeypatch, capsys, *words):
-    monkeypatch.setattr("sys.argv", ["fairtk", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code, " ".join(capsys.readouterr().out.split())
-
-
-def test_studies_use_a_plugins_kind(lab, monkeypatch, capsys, tmp_path):
-    folder = Path(demo.__file__).parent / "collection_files"
-    monkeypatch.chdir(tmp_path)
-    words = ("rag", folder, "-t", 2, "-g", "lab:X", "--limit", 4, "-n", 2, "-o", "o")
-    code, out = run(monkeypatch, capsys, *words, "--dry-run")
-    assert code in (None, 0) and "lab:X" in out or "X" in out
-    assert not (tmp_path / "o").exists()
-    for command in ("rag", "qr"):
-        code, out = run(monkeypatch, capsys, command, "--help")
-        assert "lab (the lab's models)" in out and "openai (any server" in out
 
 
 def test_nothing_else_lists_the_kinds():

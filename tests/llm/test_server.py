@@ -17,8 +17,6 @@ from chat_server import KEY, error, nobody, serving
 
 pytest.importorskip("openai")
 
-from fairtk_papers.studies import with_nothing
-
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import (
     Chat,
@@ -324,7 +322,6 @@ def test_another_parameter_that_a_server_refuses_ends_the_work(name, reply, pyth
                 llm.complete(chats(*"abcdefgh"))
     none = "" if name == "reasoning_effort" else "none"  # which is a word for an effort
     assert f'("{none}" in a TOML file and for `--set`)' in str(caught.value)
-    assert with_nothing({name: none}) == {name: None}
     without = client(server, **{"seed": 7, "reasoning_effort": "low", name: None})
     assert name not in without.parameters() or without.parameters()[name] is None
 

@@ -16,7 +16,7 @@ from invented_collection import PER_TOPIC, write_collection
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 
 from fairtk_baselines import DELTR, DLF
-from fairtk_papers.fair_qr import Settings, Study, from_trec_fair
+from fairtk_papers.fair_qr import QrSettings, QrStudy, from_trec_fair
 
 from fairtk.cli.group import cli
 from fairtk.errors import FairtkError, FairtkWarning
@@ -89,8 +89,8 @@ def spy(monkeypatch):
 
 
 def study(data, folder, systems=BASELINES, **changed):
-    settings = Settings(systems=systems, **{**SMALL, "options": QUICK, **changed})
-    return Study(data, folder, KeywordRefiner(), settings)
+    settings = QrSettings(systems=systems, **{**SMALL, "options": QUICK, **changed})
+    return QrStudy(data, folder, KeywordRefiner(), settings)
 
 
 def fairtk(*words):

@@ -19,6 +19,8 @@ from fairtk.testing.toys import check, check_frames, snapshot
 from fairtk.transformers import FairTransformer
 from fairtk_papers.fair_qr import Setting
 
+__all__ = ["Setting", "StudySystemContract", "toy_setting"]
+
 _ALLOWED = {QID, QUERY, "question", DOCNO, SCORE, RANK}
 
 

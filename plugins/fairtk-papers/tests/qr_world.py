@@ -16,7 +16,7 @@ import sqlite3
 
 import pandas as pd
 import trec_fair_files as files
-from fairtk_papers.fair_qr import Settings, Study, from_trec_fair
+from fairtk_papers.fair_qr import QrSettings, QrStudy, from_trec_fair
 from fairtk_papers.fair_qr.systems import OWN
 
 from fairtk import hookimpl, plugins
@@ -106,13 +106,13 @@ def write_topics(folder, topics):
 
 def settings(**changed):
     """Return settings of a small study: without variations, and of installed plugins the toys."""
-    return Settings(**{**SMALL, "variations": {}, "systems": (*OWN, *_TOYS), **changed})
+    return QrSettings(**{**SMALL, "variations": {}, "systems": (*OWN, *_TOYS), **changed})
 
 
 def study(data, folder, llm, **changed):
     """Return a small study; `ledger` and `retriever` go to the study, all else to its settings."""
     given = {name: changed.pop(name) for name in ("ledger", "retriever") if name in changed}
-    return Study(data, folder, llm, settings(**changed), **given)
+    return QrStudy(data, folder, llm, settings(**changed), **given)
 
 
 def read(folder, **options):

@@ -1,9 +1,9 @@
 """The study of FAIR-QR: its systems against baselines, saved and resumable.
 
     from fairtk.llm import KeywordRefiner
-    from fairtk_papers.fair_qr import Study, from_trec_fair
+    from fairtk_papers.fair_qr import QrStudy, from_trec_fair
 
-    results = Study(from_trec_fair("my/folder"), "study", KeywordRefiner()).run()
+    results = QrStudy(from_trec_fair("my/folder"), "study", KeywordRefiner()).run()
     print(results.table)
     results.save("study")
 

@@ -27,7 +27,7 @@ from fairtk.plugins import on_terminal
 
 if TYPE_CHECKING:
     from fairtk_papers import StudyPlan
-    from fairtk_papers.fair_qr import StudyResults
+    from fairtk_papers.fair_qr import QrResults
 
 BASELINES = "fairtk-baselines"
 
@@ -118,7 +118,8 @@ def command(
     from fairtk.experiment import FILE
     from fairtk.io import new_figure
     from fairtk.plugins import registry
-    from fairtk_papers.fair_qr import QrConfiguration, Study, with_model
+    from fairtk_papers.fair_qr import QrConfiguration, QrStudy
+    from fairtk_papers.fair_qr.systems import with_model
 
     configuration = QrConfiguration.of(source)
     configuration = configuration.changed(
@@ -132,7 +133,7 @@ def command(
         output=output,
         engine=engine_options(configuration.engine, more),
     )
-    study = Study.of(with_model(configuration, model, server_settings(more)))
+    study = QrStudy.of(with_model(configuration, model, server_settings(more)))
     with contextlib.ExitStack() as stack:
         path = study.folder / FILE
         study.ledger = open_ledger(configuration.ledger, more, path, dry_run or status, stack)
@@ -182,11 +183,11 @@ def _echo_plan(plan: StudyPlan, form: str) -> None:
     click.echo(plan.note)
 
 
-def _echo_results(results: StudyResults, form: str) -> None:
+def _echo_results(results: QrResults, form: str) -> None:
     if form != "table":
         echo_frame(form, results.table)
         return
-    from fairtk_papers.fair_qr import change_table, comparison, paper_table
+    from fairtk_papers.fair_qr.report import change_table, comparison, paper_table
 
     for table in (comparison(results), paper_table(results)):
         if table.rows:

@@ -54,7 +54,7 @@ from fairtk_papers.studies import (
 )
 
 if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.results import StudyResults
+    from fairtk_papers.fair_qr.results import QrResults
 
 PAPER = {  # system, attribute ("" where the measure does not depend on groups), measure
     (BM25, "", NDCG): 0.6638,
@@ -70,7 +70,7 @@ PAPER = {  # system, attribute ("" where the measure does not depend on groups),
 PAPER_CUTOFF, PAPER_ATTRIBUTES = 20, ("gender", "geography")
 
 
-def paper_table(results: StudyResults) -> Table:
+def paper_table(results: QrResults) -> Table:
     """Return the numbers that the FAIR-QR paper reports, next to the study's.
 
     There are no rows for other attributes, cutoffs and systems than the paper's.
@@ -111,7 +111,7 @@ HIGHER, LOWER = "+", "-"
 """Marks of values that differ from BM25's by more than chance makes likely."""
 
 
-def comparison(results: StudyResults) -> Table:
+def comparison(results: QrResults) -> Table:
     """Return the paper's Table 1: systems by rows, the three measures for each attribute."""
     settings, table = results.settings, results.table
     attributes = list(dict.fromkeys(table["attribute"]))
@@ -143,7 +143,7 @@ def comparison(results: StudyResults) -> Table:
     return Table(["system", *heads], rows, caption)
 
 
-def interval_table(results: StudyResults) -> Table:
+def interval_table(results: QrResults) -> Table:
     """Return the changes from BM25 with their intervals."""
     table = results.table
     rows = []
@@ -160,7 +160,7 @@ def interval_table(results: StudyResults) -> Table:
     return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
 
 
-def variation_table(results: StudyResults) -> Table:
+def variation_table(results: QrResults) -> Table:
     """Return FAIR-QR with one setting varied, and how often queries were refined."""
     table, counts = results.variations, results.iterations
     counts = counts[counts["count"] == "kept"]
@@ -182,7 +182,7 @@ def variation_table(results: StudyResults) -> Table:
     return Table(heads, rows, caption)
 
 
-def control_table(results: StudyResults) -> Table:
+def control_table(results: QrResults) -> Table:
     """Return FAIR-QR against its placebo, and both against BM25."""
     rows = []
     for (attribute, system, against), part in results.controls.groupby(
@@ -201,7 +201,7 @@ def control_table(results: StudyResults) -> Table:
     return Table(["attribute", "system", "against", *MEASURES], rows, caption)
 
 
-def drift_table(results: StudyResults) -> Table:
+def drift_table(results: QrResults) -> Table:
     """Return how far systems are from the first lists, and what fairness costs them."""
     rows = [
         [
@@ -224,7 +224,7 @@ def drift_table(results: StudyResults) -> Table:
     return Table([*heads, "lost per gained"], rows, caption)
 
 
-def tuning_table(results: StudyResults) -> Table:
+def tuning_table(results: QrResults) -> Table:
     """Return what tuning chose for each fold."""
     rows = [
         [
@@ -244,7 +244,7 @@ def tuning_table(results: StudyResults) -> Table:
     return Table([*heads, "calls"], rows, caption)
 
 
-def iteration_table(results: StudyResults) -> Table:
+def iteration_table(results: QrResults) -> Table:
     """Return how often queries were refined in the main comparison."""
     frame = results.iterations
     frame = frame[frame["variation"] == ""]
@@ -264,7 +264,7 @@ def iteration_table(results: StudyResults) -> Table:
     return Table(heads, rows, caption)
 
 
-def cost_table(results: StudyResults) -> Table:
+def cost_table(results: QrResults) -> Table:
     """Return what a query costs: calls, tokens, price and seconds."""
     frame = results.costs
     frame = frame[frame["variation"] == ""]
@@ -289,7 +289,7 @@ def cost_table(results: StudyResults) -> Table:
     return Table(heads, rows, caption)
 
 
-def change_table(results: StudyResults, attribute: str, count: int = 5) -> Table:
+def change_table(results: QrResults, attribute: str, count: int = 5) -> Table:
     """Return the topics whose product fell and rose most under FAIR-QR, and why."""
     frame = results.changes(attribute)
     extremes = pd.concat([frame.head(count), frame.tail(count)]).drop_duplicates("qid")
@@ -320,7 +320,7 @@ def _uncorrected(rows: list[list[str]]) -> str:
     return f"not corrected for {n} comparisons" if n > 1 else "of one comparison"
 
 
-def _with_target(results: StudyResults, attribute: str) -> str:
+def _with_target(results: QrResults, attribute: str) -> str:
     """Return an attribute with its target, unless its name has it: ``gender (target uniform)``."""
     target = results.data.target_of(attribute)
     return attribute if attribute.endswith(f"({target})") else f"{attribute} (target {target})"
@@ -363,7 +363,7 @@ def latex(table: Table) -> str:
     return latex_text(table).replace(PRODUCT, PRODUCT.replace(" x ", r" $\times$ "))
 
 
-_TABLES: Mapping[str, tuple[str, Callable[[StudyResults], Table]]] = {
+_TABLES: Mapping[str, tuple[str, Callable[[QrResults], Table]]] = {
     "comparison": ("Systems", comparison),
     "intervals": ("Changes from BM25", interval_table),
     "variations": ("Settings of FAIR-QR", variation_table),
@@ -377,7 +377,7 @@ _TABLES: Mapping[str, tuple[str, Callable[[StudyResults], Table]]] = {
 TITLES = {name: title for name, (title, _) in _TABLES.items()}
 
 
-def all_tables(results: StudyResults) -> dict[str, Table]:
+def all_tables(results: QrResults) -> dict[str, Table]:
     """Return the tables of a study by name; those without rows are left out."""
     tables = {name: make(results) for name, (_, make) in _TABLES.items()}
     return {name: table for name, table in tables.items() if table.rows}
@@ -389,7 +389,7 @@ _OTHERS = tuple(color for color in PALETTE if color not in (VERMILION, BLACK))
 _MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
 
 
-def plot_trade_off(results: StudyResults) -> Any:
+def plot_trade_off(results: QrResults) -> Any:
     """Return a figure: relevance against fairness of each system, one panel per attribute."""
     table = results.table
     columns = 2 * table["attribute"].nunique()  # of the legend, which has a line per system
@@ -421,7 +421,7 @@ def plot_trade_off(results: StudyResults) -> Any:
     return _titled(figure, title, columns)
 
 
-def plot_variation(results: StudyResults, name: str) -> Any:
+def plot_variation(results: QrResults, name: str) -> Any:
     """Return a figure: the measures against one setting of FAIR-QR, one panel per attribute.
 
     Args:
@@ -461,7 +461,7 @@ def plot_variation(results: StudyResults, name: str) -> Any:
     return _titled(figure, f"FAIR-QR by {name.replace('_', ' ')}; thin lines: BM25", columns=3)
 
 
-def plot_iterations(results: StudyResults) -> Any:
+def plot_iterations(results: QrResults) -> Any:
     """Return a figure: how many topics kept how many refinements, one panel per attribute."""
     traces = results.traces
     traces = traces[(traces["variation"] == "") & (traces["system"] == "fair-qr")]
@@ -487,7 +487,7 @@ def plot_iterations(results: StudyResults) -> Any:
 
 
 def _panels(
-    results: StudyResults, frame: pd.DataFrame, size: tuple[float, float], share: bool = True
+    results: QrResults, frame: pd.DataFrame, size: tuple[float, float], share: bool = True
 ) -> tuple[Any, list[tuple[Any, str, pd.DataFrame]]]:
     """Return a figure, and a panel for each attribute with the attribute's rows.
 
@@ -536,7 +536,7 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     axis.set_ylim(low - room, min(high + room, 1.005))
 
 
-def _baseline(results: StudyResults, attribute: str, measure: str) -> float:
+def _baseline(results: QrResults, attribute: str, measure: str) -> float:
     table = results.table
     here = (table["attribute"] == attribute) & (table["system"] == BM25)
     return float(table.loc[here, measure].iloc[0])
@@ -547,7 +547,7 @@ PAGES = "pages"
 
 
 def save_page(
-    results: StudyResults,
+    results: QrResults,
     attribute: str,
     sections: Sequence[Section],
     folder: Path,
@@ -602,8 +602,8 @@ class Picture(NamedTuple):
     figure: str
 
 
-def write_report(results: StudyResults, folder: Path, command: str | None = None) -> Path:
-    """Write everything; see `StudyResults.save`."""
+def write_report(results: QrResults, folder: Path, command: str | None = None) -> Path:
+    """Write everything; see `QrResults.save`."""
     folder.mkdir(parents=True, exist_ok=True)
     frames = {name: _targeted(results, getattr(results, name)) for name in FRAMES}
     for name, frame in frames.items():
@@ -634,7 +634,7 @@ def write_report(results: StudyResults, folder: Path, command: str | None = None
     return page
 
 
-def _targeted(results: StudyResults, frame: pd.DataFrame) -> pd.DataFrame:
+def _targeted(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
     """Return a frame by attribute with the name of the target in a column of its own."""
     if "attribute" not in frame or frame.empty:
         return frame
@@ -644,7 +644,7 @@ def _targeted(results: StudyResults, frame: pd.DataFrame) -> pd.DataFrame:
     return named
 
 
-def _sections(results: StudyResults, attribute: str, traces: Sequence[Picture]) -> list[Section]:
+def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> list[Section]:
     """Return what the page of an attribute has beside its values.
 
     Args:
@@ -678,7 +678,7 @@ def _of_one(table: Table, attribute: str) -> Table:
     return Table(heads, [[row[place] for place in drawn] for row in table.rows], table.caption)
 
 
-def _figures(results: StudyResults) -> Iterator[tuple[str, str, str, Any]]:
+def _figures(results: QrResults) -> Iterator[tuple[str, str, str, Any]]:
     """Yield the figures of all topics: the table that each belongs to, a name, what it shows."""
     yield "comparison", "trade_off", "nDCG against AWRF", plot_trade_off(results)
     varied = results.variations
@@ -688,13 +688,13 @@ def _figures(results: StudyResults) -> Iterator[tuple[str, str, str, Any]]:
         yield "iterations", "iterations", "refinements per topic", plot_iterations(results)
 
 
-def _loops(results: StudyResults) -> pd.DataFrame:
+def _loops(results: QrResults) -> pd.DataFrame:
     """Return the traces of FAIR-QR as configured."""
     traces = results.traces
     return traces[(traces["system"] == FAIR_QR) & (traces["variation"] == "")]
 
 
-def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
+def _pictures(results: QrResults, folder: Path) -> dict[str, list[Picture]]:
     """Draw the figures; return them by the table that they belong to."""
     pictures: dict[str, list[Picture]] = {}
 
@@ -719,14 +719,14 @@ def _pictures(results: StudyResults, folder: Path) -> dict[str, list[Picture]]:
     return pictures
 
 
-def _telling(results: StudyResults, attribute: str, rows: pd.DataFrame) -> list[str]:
+def _telling(results: QrResults, attribute: str, rows: pd.DataFrame) -> list[str]:
     """Return the topics with the largest loss and the largest gain that were refined."""
     refined = set(rows.loc[rows["retrieved"].notna() & (rows["iteration"] > 0), "qid"])
     order = [qid for qid in results.changes(attribute)["qid"] if qid in refined]
     return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
 
 
-def _about(results: StudyResults) -> str:
+def _about(results: QrResults) -> str:
     prefix = (
         f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
         f"{results.data.target_text} Model:"
@@ -757,6 +757,6 @@ def _missing(frame: pd.DataFrame) -> list[str]:
     return ["## Missing", "", head, "", *lines, ""]
 
 
-def _said(results: StudyResults) -> list[str]:
+def _said(results: QrResults) -> list[str]:
     lines = [f"- {cell_text(text)}" for text in results.warnings]
     return ["## Warnings", "", *lines, ""] if lines else []

@@ -17,7 +17,7 @@ from fairtk.experiment import Experiment, Results
 from fairtk.frames import QID, QUERY, RANK
 from fairtk.llm import ChatModel, Prices
 from fairtk_papers.fair_qr.report import write_report
-from fairtk_papers.fair_qr.settings import Settings, StudyData
+from fairtk_papers.fair_qr.settings import QrData, QrSettings
 from fairtk_papers.fair_qr.stages import SystemResults
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, RANDOM, Cell
 from fairtk_papers.fair_qr.values import (
@@ -39,7 +39,7 @@ from fairtk_papers.fair_qr.values import (
 SHOWN = 10  # ranks with texts
 
 
-class StudyResults:
+class QrResults:
     """What a study found so far. All frames are tidy; `save` writes them, tables and figures.
 
     Args:
@@ -55,8 +55,8 @@ class StudyResults:
 
     def __init__(
         self,
-        data: StudyData,
-        settings: Settings,
+        data: QrData,
+        settings: QrSettings,
         systems: Mapping[Cell, SystemResults],
         llm: ChatModel,
         prices: Prices,
@@ -225,7 +225,7 @@ class StudyResults:
         }
         return results
 
-    def of_attribute(self, attribute: str) -> StudyResults:
+    def of_attribute(self, attribute: str) -> QrResults:
         """Return the results of one attribute.
 
         Raises:

@@ -191,7 +191,7 @@ GEOGRAPHY = {"geography": "sub-geo"}
 
 
 @dataclass(frozen=True)
-class StudyData:
+class QrData:
     """What a study is about.
 
     Attributes:
@@ -275,7 +275,7 @@ def from_trec_fair(
     query: str = "query",
     keywords: str | PathLike[str] | None = None,
     targets: Mapping[str, Any] | None = None,
-) -> StudyData:
+) -> QrData:
     """Return the data of TREC Fair Ranking 2022, of a folder with files of that form, or of 2021.
 
     The default target of a dimension with a background (gender and regions) is the track's,
@@ -335,7 +335,7 @@ def from_trec_fair(
     further = further_targets(targets, made, names, qrels)
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()
-    return StudyData(
+    return QrData(
         topics,
         qrels,
         made | {name: (groups, target) for name, (_, groups, target) in further.items()},
@@ -350,7 +350,7 @@ def from_trec_fair(
 
 def _of_2021(
     dataset: Any, attributes: Sequence[str] | None, query: str, targets: Mapping[str, Any] | None
-) -> StudyData:
+) -> QrData:
     """Return the data of TREC Fair Ranking 2021."""
     from fairtk.datasets import trec_fair
 
@@ -368,7 +368,7 @@ def _of_2021(
     made = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
     names = {"geography": WITH_POPULATION}
     further = further_targets(targets, made, names, qrels)
-    return StudyData(
+    return QrData(
         pd.DataFrame(topics, columns=[QID, QUERY]),
         qrels.drop_duplicates([QID, DOCNO], ignore_index=True),
         made | {name: (groups, target) for name, (_, groups, target) in further.items()},
@@ -434,7 +434,7 @@ def check_bm25(options: Mapping[str, Any]) -> None:
 
 
 @dataclass(frozen=True)
-class Settings:
+class QrSettings:
     """How a study is done.
 
     Attributes:
@@ -514,7 +514,7 @@ class Settings:
 
     def check_folds(self, topics: int) -> None:
         """Raise a `ParameterError` if more folds are asked for than there are topics."""
-        if topics < self.folds != Settings.folds:  # the default is as many as there can be
+        if topics < self.folds != QrSettings.folds:  # the default is as many as there can be
             raise ParameterError(
                 f"the study: {topics} topics cannot be split into {self.folds} folds; ask for at "
                 f"most {topics}"
@@ -550,7 +550,7 @@ class QrConfiguration(Configuration):
     a retriever one with ``kind`` and its own; each has a ``name`` where there are several.
     """
 
-    settings: Settings = field(default_factory=Settings)
+    settings: QrSettings = field(default_factory=QrSettings)
     output: str = "fair-qr-study"
 
     DATA: ClassVar[Kinds] = {
@@ -566,7 +566,7 @@ class QrConfiguration(Configuration):
     }
     EITHER: ClassVar[str] = "'folder' or 'dataset'"
     SETTINGS: ClassVar[Kinds] = {
-        **{f.name: Any for f in fields(Settings) if f.name != "fair_qr"},
+        **{f.name: Any for f in fields(QrSettings) if f.name != "fair_qr"},
         "systems": NAMES,
         "fair-qr": _REFINING,
         **dict.fromkeys(("bm25", "variations"), TABLE),

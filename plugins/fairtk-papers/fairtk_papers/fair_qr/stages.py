@@ -23,7 +23,7 @@ from fairtk_papers.fair_qr.values import PRODUCT, measures
 from fairtk_papers.studies import plain
 
 if TYPE_CHECKING:
-    from fairtk_papers.fair_qr.study import Study
+    from fairtk_papers.fair_qr.study import QrStudy
 
 RUN = [QID, DOCNO, SCORE, RANK]
 CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
@@ -56,7 +56,7 @@ class StudySystem(FairTransformer):
     output_version = 1
 
     def __init__(
-        self, study: Study, cell: Cell, llm: Any = None, alias: Cell | None = None
+        self, study: QrStudy, cell: Cell, llm: Any = None, alias: Cell | None = None
     ) -> None:
         super().__init__()
         self.study = study

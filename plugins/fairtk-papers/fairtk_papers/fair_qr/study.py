@@ -37,13 +37,13 @@ from fairtk.frames import QID, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
-from fairtk_papers.fair_qr.results import StudyResults
+from fairtk_papers.fair_qr.results import QrResults
 from fairtk_papers.fair_qr.settings import (
     OF_BM25,
     QrConfiguration,
+    QrData,
+    QrSettings,
     Setting,
-    Settings,
-    StudyData,
     check_bm25,
     from_trec_fair,
 )
@@ -102,7 +102,7 @@ def _loop(cell: Cell) -> str:
 
 
 def _row(
-    study: Study,
+    study: QrStudy,
     suffix: str,
     same: list[tuple[Cell, Cell]],
     pending: Mapping[Cell, pd.DataFrame],
@@ -133,15 +133,15 @@ def _row(
 
 
 Progress = Callable[[str], None]
-OwnCell = tuple["Study", Cell, Cell]
+OwnCell = tuple["QrStudy", Cell, Cell]
 """A cell with the study that runs it, and as the tables call it."""
 
 
-class Study:
+class QrStudy:
     """FAIR-QR against its baselines, as in the paper's Table 1, and its settings one by one.
 
         data = from_trec_fair("my/folder")
-        study = Study(data, "study", KeywordRefiner())
+        study = QrStudy(data, "study", KeywordRefiner())
         results = study.run()
 
     Answers of the model are in the ledger before they are used, and each query's ranking is in the
@@ -172,17 +172,17 @@ class Study:
 
     def __init__(
         self,
-        data: StudyData,
+        data: QrData,
         folder: str | PathLike[str],
         llm: Any,
-        settings: Settings | None = None,
+        settings: QrSettings | None = None,
         ledger: Ledger | None = None,
         retriever: Any = None,
         **engine: Any,
     ) -> None:
         self.data = data
         self.folder = Path(folder)
-        self.settings = settings or Settings()
+        self.settings = settings or QrSettings()
         self.ledger = ledger
         self.engine = engine
         self.settings.check_folds(len(data.topics))
@@ -204,16 +204,16 @@ class Study:
         for name in self.retrievers[1:]:
             if name in systems:
                 raise ParameterError(f"a retriever must not be named like the system {name!r}")
-        self.sides: dict[Pair, Study] = {}
+        self.sides: dict[Pair, QrStudy] = {}
         for pair in pairs(self.models, self.retrievers):
             own = (models.get(pair.model, first), retrievers.get(pair.retriever, base))
             once = side_settings(self.settings)
-            side = Study(data, folder, own[0], once, ledger, own[1], **engine)
+            side = QrStudy(data, folder, own[0], once, ledger, own[1], **engine)
             side.told = self.told
             self.sides[pair] = side
 
     @classmethod
-    def of(cls, configuration: QrConfiguration) -> Study:
+    def of(cls, configuration: QrConfiguration) -> QrStudy:
         """Return the study of a configuration, with a ledger of its own that has no budget.
 
         Raises:
@@ -241,7 +241,7 @@ class Study:
             **configuration.engine,
         )
 
-    def run(self, progress: Progress | None = None) -> StudyResults:
+    def run(self, progress: Progress | None = None) -> QrResults:
         """Do what is not done yet, and return the results.
 
         Args:
@@ -293,7 +293,7 @@ class Study:
                 )
             return self._results(ledger)
 
-    def results(self) -> StudyResults:
+    def results(self) -> QrResults:
         """Return the results so far; systems that are not begun are left out."""
         with self._answers() as ledger:
             return self._results(ledger)
@@ -607,7 +607,7 @@ class Study:
                 one = next(w for start, w in first.items() if text.startswith(start))
                 warnings.warn_explicit(text, one.category, one.filename, one.lineno)
 
-    def _results(self, ledger: Ledger) -> StudyResults:
+    def _results(self, ledger: Ledger) -> QrResults:
         results, models = {}, {}
         with self._store() as store:
             for study, cell, alias in self._all_cells():
@@ -617,7 +617,7 @@ class Study:
         if not results:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
         own = [name for name in (self.models[0], self.retrievers[0]) if name]
-        return StudyResults(
+        return QrResults(
             self.data, self.settings, results, self.llm, ledger.prices, models, own, self.folder
         )
 

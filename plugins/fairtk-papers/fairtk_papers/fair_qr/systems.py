@@ -42,9 +42,9 @@ from fairtk.transformers import DEEP, EXPOSURE, CollectionBM25, FairQR, index_to
 from fairtk_papers.fair_qr.settings import (
     OF_BM25,
     QrConfiguration,
+    QrData,
+    QrSettings,
     Setting,
-    Settings,
-    StudyData,
 )
 from fairtk_papers.studies import file_name, with_nothing
 
@@ -172,7 +172,7 @@ class Cell:
         }
 
 
-def systems(settings: Settings) -> tuple[str, ...]:
+def systems(settings: QrSettings) -> tuple[str, ...]:
     """Return the systems of the main comparison, BM25 first, in the paper's order.
 
     Raises:
@@ -207,7 +207,7 @@ def _require(kind: str, name: str, names: Sequence[str]) -> None:
 
 
 def all_cells(
-    settings: Settings, attributes: Mapping[str, Any], own_bm25: bool = True
+    settings: QrSettings, attributes: Mapping[str, Any], own_bm25: bool = True
 ) -> Iterator[Cell]:
     """Yield the cells: those without a language model first, so that nothing waits for one.
 
@@ -247,7 +247,7 @@ def all_cells(
 
 
 def _refining(
-    settings: Settings, name: str, tried: Sequence[Mapping[str, Any]] = ()
+    settings: QrSettings, name: str, tried: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
     own = settings.options.get(name, {})
     asked = {option for one in tried for option in one}.difference(OF_BM25)
@@ -347,7 +347,7 @@ def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list
 
 
 def random_terms(
-    data: StudyData, retriever: Any, traces: Mapping[Cell, pd.DataFrame], cell: Cell, seed: int
+    data: QrData, retriever: Any, traces: Mapping[Cell, pd.DataFrame], cell: Cell, seed: int
 ) -> RandomTerms:
     """Return what adds as many words as the model added in FAIR-QR's own loop.
 
@@ -409,7 +409,7 @@ def pairs(models: Sequence[str], retrievers: Sequence[str]) -> Iterator[Pair]:
                 yield Pair(model if number else "", retriever if place else "")
 
 
-def side_settings(settings: Settings) -> Settings:
+def side_settings(settings: QrSettings) -> QrSettings:
     """Return the settings of a study with another pair: BM25's place and FAIR-QR, once each."""
     names = [n for n in systems(settings) if n == BM25 or n in REFINING]
     own = {name: options for name, options in settings.options.items() if name in REFINING}
@@ -452,7 +452,7 @@ def names_of(tables: Sequence[Mapping[str, Any]], word: str, default: str) -> li
 
 
 def make_retriever(
-    name: str, table: Mapping[str, Any], data: StudyData, folder: Path, settings: Settings
+    name: str, table: Mapping[str, Any], data: QrData, folder: Path, settings: QrSettings
 ) -> Any:
     """Return the retriever of a ``[[retriever]]`` table.
 
@@ -482,7 +482,7 @@ def make_retriever(
 
 
 def _vector_search(
-    options: Mapping[str, Any], data: StudyData, folder: Path, settings: Settings
+    options: Mapping[str, Any], data: QrData, folder: Path, settings: QrSettings
 ) -> Any:
     if "vector-search" not in registry.study_systems.names():
         raise MissingPluginError("the retriever of kind 'vector'", "fairtk-baselines")
@@ -563,7 +563,7 @@ def with_model(
     return replace(configuration, models=tables)
 
 
-def configured_models(configuration: QrConfiguration) -> tuple[Any, Settings]:
+def configured_models(configuration: QrConfiguration) -> tuple[Any, QrSettings]:
     """Return the model, or several by name, and the settings with its temperature."""
     tables, settings = configuration.models or [{}], configuration.settings
     refining = dict(settings.fair_qr)
@@ -586,8 +586,8 @@ def configured_models(configuration: QrConfiguration) -> tuple[Any, Settings]:
 
 
 def configured_retrievers(
-    configuration: QrConfiguration, data: StudyData, settings: Settings
-) -> tuple[Any, Settings]:
+    configuration: QrConfiguration, data: QrData, settings: QrSettings
+) -> tuple[Any, QrSettings]:
     """Return the retrievers by name, the study's own BM25 as None, and the settings with its
     own.
     """

@@ -88,7 +88,7 @@ def measured(
 def summary(
     values: pd.DataFrame, lost: Mapping[str, set[str]], correction: str | None
 ) -> pd.DataFrame:
-    """Return one row per system; see `StudyResults.table`.
+    """Return one row per system; see `QrResults.table`.
 
     Args:
         values: each query's values: ``system``, ``qid``, ``measure``, ``value``; the first system
@@ -273,13 +273,13 @@ def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFram
     """Return paired differences between FAIR-QR, its placebo and BM25, one per row and measure.
 
     Args:
-        values: each query's values, of systems as they are: see `StudyResults.per_query`.
+        values: each query's values, of systems as they are: see `QrResults.per_query`.
         attributes: in their order.
 
     Returns:
         ``attribute``, ``system``, ``against``, ``measure``, ``difference``, ``low``, ``high`` (95 %
         t interval, not corrected for the number of rows). Tests against BM25 are in
-        `StudyResults.table`; the other pairs are not tested.
+        `QrResults.table`; the other pairs are not tested.
     """
     rows: list[Mapping[str, object]] = []
     for attribute in attributes:

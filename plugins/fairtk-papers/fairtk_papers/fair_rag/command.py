@@ -100,13 +100,8 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import FILE
     from fairtk.io import new_figure
-    from fairtk_papers.fair_rag import (
-        RagConfiguration,
-        RagStudy,
-        save_model_sections,
-        saved_settings,
-        write_figures,
-    )
+    from fairtk_papers.fair_rag import RagConfiguration, RagStudy, save_model_sections
+    from fairtk_papers.fair_rag.results import saved_settings, write_figures
 
     configuration = RagConfiguration.of(source)
     configuration = configuration.changed(

@@ -8,7 +8,7 @@ import pyterrier as pt
 import pytest
 import qr_world
 from click.testing import CliRunner
-from fairtk_papers.fair_qr import Study
+from fairtk_papers.fair_qr import QrStudy
 from fairtk_papers.fair_qr.report import comparison
 from fairtk_papers.fair_qr.systems import make_retriever, names_of
 
@@ -43,7 +43,7 @@ def both(data, folder, **changed):
     }
     models = {"words": KeywordRefiner(), "drift": Unrelated()}
     settings = qr_world.settings(**{**ONLY, **changed})
-    return Study(data, folder / "study", models, settings, retriever=retrievers)
+    return QrStudy(data, folder / "study", models, settings, retriever=retrievers)
 
 
 def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, tmp_path):
@@ -139,7 +139,7 @@ def test_a_second_retriever_that_fails_is_named_and_nothing_of_it_is_kept(
     index = CollectionBM25(tmp_path / "index", gender.documents)
     retrievers = {"bm25": index, "second": identified(Broken(found), "broken, v1")}
     settings = qr_world.settings(**{**ONLY, "systems": ("bm25",)})
-    study = Study(gender, tmp_path, KeywordRefiner(), settings, retriever=retrievers)
+    study = QrStudy(gender, tmp_path, KeywordRefiner(), settings, retriever=retrievers)
     with pytest.raises(FairtkError, match=f"system 'second' for 'gender': .*{message}"):
         study.run()
     assert set(study.results().table["system"]) == {"bm25"}
@@ -149,4 +149,4 @@ def test_a_retriever_has_no_name_of_a_system(gender, tmp_path):
     index = CollectionBM25(tmp_path, gender.documents)
     retrievers = {"bm25": index, "fair-qr": index}
     with pytest.raises(ParameterError, match="'fair-qr'"):
-        Study(gender, tmp_path, KeywordRefiner(), qr_world.settings(**ONLY), retriever=retrievers)
+        QrStudy(gender, tmp_path, KeywordRefiner(), qr_world.settings(**ONLY), retriever=retrievers)

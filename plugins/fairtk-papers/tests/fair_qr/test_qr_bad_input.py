@@ -12,7 +12,7 @@ import qr_world
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 
-from fairtk_papers.fair_qr import QrConfiguration, Settings, Study, StudyData
+from fairtk_papers.fair_qr import QrConfiguration, QrData, QrSettings, QrStudy
 
 from fairtk import Groups, Target
 from fairtk.errors import (
@@ -135,7 +135,7 @@ def test_what_is_wrong_with_the_input_is_said_alike_by_workers(gender, tmp_path)
     texts = []
     for engine in ({}, {"executor": "processes", "workers": 1}):
         settings = qr_world.settings(systems=("bm25",))
-        study = Study(data, tmp_path / str(len(texts)), KeywordRefiner(), settings, **engine)
+        study = QrStudy(data, tmp_path / str(len(texts)), KeywordRefiner(), settings, **engine)
         with pytest.raises(InputError) as error:
             study.run()
         texts.append(str(error.value))
@@ -217,7 +217,7 @@ def test_a_configuration_that_is_right(tmp_path):
     file = QrConfiguration.read(path)
     assert file.data == {"folder": str(tmp_path / "wiki"), "attributes": ("gender",)}
     assert file.output == str(tmp_path / "../out")
-    assert file.settings == Settings(
+    assert file.settings == QrSettings(
         systems=("bm25",), cutoff=10, fair_qr={"max_iterations": 3}, variations={"depth": [5, 10]}
     )
     assert file.ledger["path"] == str(tmp_path / "l.sqlite")
@@ -308,7 +308,7 @@ def test_study_data_can_be_made_by_hand(tmp_path):
     docs = [{"docno": str(n), "text": f"alpha {'woman' if n % 2 else 'man'} {n}"} for n in range(8)]
     labels = pd.DataFrame({"docno": map(str, range(8)), "group": ["male", "female"] * 4})
     groups = Groups.from_frame(labels, name="gender")
-    data = StudyData(
+    data = QrData(
         pd.DataFrame({"qid": ["a", "b"], "query": ["alpha", "alpha man"]}),
         pd.DataFrame({"qid": ["a", "b"], "docno": ["1", "2"], "label": [1, 1]}),
         {"gender": (groups, Target.uniform(groups))},

@@ -15,7 +15,7 @@ from scipy.stats import ttest_1samp, ttest_rel
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 
-from fairtk_papers.fair_qr import Settings
+from fairtk_papers.fair_qr import QrSettings
 from fairtk_papers.fair_qr.report import comparison, cost_table
 from fairtk_papers.fair_qr.systems import systems
 from fairtk_papers.fair_qr.values import MEASURES
@@ -198,17 +198,17 @@ def test_systems_come_in_the_papers_order(monkeypatch):
     known = registry.Registry("system")
     monkeypatch.setattr(registry, "study_systems", known)
     own = ("fair-qr", "fair-qr (no re-ranking)", "fair-qr + exposure re-ranking", "random-terms")
-    assert systems(Settings()) == ("bm25", *own)
-    for asked in (Settings(systems=("mmr",)), Settings(options={"mmr": {"lambda": 0.5}})):
+    assert systems(QrSettings()) == ("bm25", *own)
+    for asked in (QrSettings(systems=("mmr",)), QrSettings(options={"mmr": {"lambda": 0.5}})):
         with pytest.raises(InputError, match="'mmr'"):
             systems(asked)
     for name in ("zeta", "mmr", "alpha", "dlf", "fa*ir", "deltr", "vector-search"):
         known.add(registry.StudySystemSpec(name, "qr_toys:same", "a toy"), "toys 1.0")
-    assert systems(Settings()) == (
+    assert systems(QrSettings()) == (
         *("bm25", "vector-search", "dlf", "deltr", "fa*ir", "mmr", "alpha", "zeta"),
         *own,
     )
-    assert systems(Settings(systems=("fair-qr", "mmr"))) == ("bm25", "mmr", "fair-qr")
+    assert systems(QrSettings(systems=("fair-qr", "mmr"))) == ("bm25", "mmr", "fair-qr")
 
 
 def test_rows_come_attribute_by_attribute(results):

@@ -14,8 +14,9 @@ from chat_server import KEY, error, nobody, serving
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("openai")
 
-from fairtk_papers.fair_qr import QrConfiguration, make_model, with_model
+from fairtk_papers.fair_qr import QrConfiguration
 from fairtk_papers.fair_qr.report import comparison
+from fairtk_papers.fair_qr.systems import make_model, with_model
 
 from fairtk.errors import DataWarning, InputError, NotFoundError, ParameterError
 from fairtk.llm import Ledger, LLMError, OpenAICompatible

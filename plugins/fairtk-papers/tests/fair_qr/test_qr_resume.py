@@ -16,7 +16,7 @@ from chat_server import error, serving
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("openai")
 
-from fairtk_papers.fair_qr import Study
+from fairtk_papers.fair_qr import QrStudy
 
 from fairtk.errors import DataWarning
 from fairtk.llm import BudgetError, KeywordRefiner, Ledger, LLMError, OfflineError
@@ -262,7 +262,7 @@ def test_processes_give_what_the_serial_study_gives(gender, tmp_path):
             variations=VARIED,
         )
         folder = tmp_path / str(len(found))
-        found.append(Study(gender, folder, KeywordRefiner(), settings, **engine).run())
+        found.append(QrStudy(gender, folder, KeywordRefiner(), settings, **engine).run())
     for name in ("table", "variations", "rankings", "per_query", "iterations", "drift"):
         pd.testing.assert_frame_equal(*(getattr(results, name) for results in found))
     chosen = [results.tuning.drop(columns=["seconds"]) for results in found]

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import qr_toys
 import qr_world
-from fairtk_papers.fair_qr import Settings
+from fairtk_papers.fair_qr import QrSettings
 from fairtk_papers.fair_qr.report import all_tables
 from fairtk_papers.fair_qr.systems import all_cells
 
@@ -130,9 +130,9 @@ def test_a_plan_counts_what_tuning_may_ask(gender, tmp_path):
 
 
 def test_every_system_is_tuned_unless_told_otherwise():
-    names = {cell.system for cell in all_cells(Settings(), {"gender": None})}
+    names = {cell.system for cell in all_cells(QrSettings(), {"gender": None})}
     assert {"bm25 (tuned)", "fair-qr (tuned)", f"{EXPOSED} (tuned)"} <= names
-    assert not any("tuned" in c.system for c in all_cells(Settings(tuning={}), {"gender": None}))
+    assert not any("tuned" in c.system for c in all_cells(QrSettings(tuning={}), {"gender": None}))
 
 
 def test_tuning_needs_other_topics(gender, tmp_path):

@@ -2,8 +2,8 @@
 
 import pytest
 from fairtk_papers.fair_qr import QrConfiguration
-from fairtk_papers.fair_rag import RagConfiguration, RagSettings, RagStudy, read_tasks
-from fairtk_papers.fair_rag.settings import make_retriever
+from fairtk_papers.fair_rag import RagConfiguration, RagSettings, RagStudy
+from fairtk_papers.fair_rag.settings import make_retriever, read_tasks
 
 from fairtk.cli.options import engine_options
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError

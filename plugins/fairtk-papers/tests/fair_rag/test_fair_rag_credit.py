@@ -13,14 +13,12 @@ from fairtk_papers.fair_rag import (
     RagResults,
     RagSettings,
     RagStudy,
-    credit_table,
-    credit_values,
     make_generator,
-    place_table,
     plot_credit,
-    subsets_of,
 )
 from fairtk_papers.fair_rag.figures import credit_words
+from fairtk_papers.fair_rag.study import credit_values, subsets_of
+from fairtk_papers.fair_rag.tables import credit_table, place_table
 
 from fairtk import BM25Scorer, demo
 from fairtk.errors import DataWarning, ParameterError

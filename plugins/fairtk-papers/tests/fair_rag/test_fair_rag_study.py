@@ -6,13 +6,7 @@ from contextlib import closing
 
 import pandas as pd
 import pytest
-from fairtk_papers.fair_rag import (
-    LampTask,
-    RagResults,
-    RagSettings,
-    RagStudy,
-    make_generator,
-)
+from fairtk_papers.fair_rag import LampTask, RagResults, RagSettings, RagStudy, make_generator
 from fairtk_papers.fair_rag.labels import Labeled
 
 from fairtk import BM25Scorer, Candidates, Generator, demo, prompts

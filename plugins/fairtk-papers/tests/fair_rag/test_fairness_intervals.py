@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from fairtk_papers.fair_rag import (
+from fairtk_papers.fair_rag.tables import (
     fairness_intervals,
+    fitted_latex,
     paper_numbers,
     paper_tables,
     trade_offs,
 )
-from fairtk_papers.fair_rag.tables import fitted_latex
 from values_of_models import study
 
 from fairtk.errors import DuplicateError, InputError, NotFoundError

@@ -1,6 +1,6 @@
 """``fairtk rag`` with a local model that is killed, loses a worker or runs twice at once.
 
-It makes the same tables. With a server: tests/test_killed.py.
+It makes the same tables. With a server: tests/test_studies_killed.py.
 """
 
 import hashlib

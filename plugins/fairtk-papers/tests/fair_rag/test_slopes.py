@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from fairtk_papers.fair_rag import paper_numbers, paper_tables, trade_offs, uniform_end
-from fairtk_papers.fair_rag.tables import sizes
+from fairtk_papers.fair_rag.tables import (
+    paper_numbers,
+    paper_tables,
+    sizes,
+    trade_offs,
+    uniform_end,
+)
 from values_of_models import ALPHAS, sizes_of, study
 
 from fairtk import EE_D, EE_R

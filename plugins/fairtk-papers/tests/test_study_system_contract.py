@@ -1,10 +1,10 @@
 """The contract of the study's systems: what keeps to it passes, what does not is caught."""
 
 import pytest
+from fairtk_papers.testing import StudySystemContract
 from toy_systems import Plugin
 
 from fairtk import hookimpl, plugins
-from fairtk.testing import StudySystemContract
 
 Plugin.fairtk_study_systems = hookimpl(Plugin.fairtk_study_systems)
 

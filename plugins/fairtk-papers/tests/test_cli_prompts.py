@@ -1,0 +1,184 @@
+"""``fairtk prompts``: studies whose prompts are answered from files give what they give online."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import qr_world
+from batch_answers import answered
+from chat_server import KEY, serving
+from fairtk_papers.studies import TIMES
+from test_cli_rag import folder_of, short
+
+pytest.importorskip("openai")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path, tmp_path_factory):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path_factory.getbasetemp() / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+def sums(folder):
+    """Return the sha256 of all tables of a study, without columns of seconds."""
+    found = {}
+    for path in sorted(folder.rglob("tables/*.csv")):
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        assert len(frame)
+        text = frame.drop(columns=[c for c in frame if c in TIMES]).to_csv(index=False)
+        found[path.name] = hashlib.sha256(text.encode()).hexdigest()
+    assert found
+    return found
+
+
+def error_line(line):
+    body = {"error": {"code": "server_error", "message": "try again"}}
+    return {**line, "response": {"status_code": 500, "request_id": "r", "body": body}}
+
+
+def answer_files(folder, number, rule):
+    """Write answers to the files of a round: out of order, with errors first, twice, and cut."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    files = [file["name"] for file in manifest["files"] if file["round"] == number]
+    lines = [json.loads(x) for name in files for x in (folder / name).read_text().splitlines()]
+    good = [json.dumps(answered(line, rule)) for line in lines]
+    first, second = folder / f"first-{number}", folder / f"second-{number}"
+    # an error of a prompt that another line answers, a duplicate, and a last line that is cut
+    broken = json.dumps(error_line(answered(lines[0])))
+    first.write_text("\n".join([*good[:0:-2], good[-1], broken]) + "\n" + good[0][:40])
+    second.write_text("".join(f"{line}\n" for line in good))
+    return len(lines), first, second
+
+
+def until_done(fairtk, source, rule):
+    """Write, answer and read round after round; return how many prompts each asked for."""
+    rounds = []
+    while True:
+        done = fairtk("prompts", "write", source, "-o", "prompts")
+        assert done.exit_code == 0, done.output
+        if "Nothing is missing" in done.stdout:
+            return rounds
+        count, first, second = answer_files(Path("prompts"), len(rounds) + 1, rule)
+        rounds.append(count)
+        assert f"Round {len(rounds)}: {count} prompts in" in done.stdout
+        some = fairtk("prompts", "read", "prompts", first)
+        assert some.exit_code == 0 and "cut 1" in some.stdout and "error 1" in some.stdout
+        if count > 1:
+            assert "duplicate 1" in some.stdout
+        rest = fairtk("prompts", "read", "prompts", second)
+        assert rest.exit_code == 0 and "there" in rest.stdout or count == 1, rest.output
+        assert "0 failed, 0 are out" in rest.stdout
+
+
+def rag_rule(prompt, *_):
+    return "comedy" if "the tag for the movie" in prompt and len(prompt) % 3 else "?"
+
+
+def failed(result, code=2):
+    assert result.exit_code == code and result.stdout == "", result.output
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
+    return line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("credit", ["none", "shapley"])
+def test_rag_from_files_is_rag_online(fairtk, tmp_path, credit):
+    folder = folder_of(tmp_path / "data", 3, short)
+    study = f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 3\n"
+    study += f"alphas = [0, 4]\ncredit = '{credit}'\nmin_useful = 1\n"
+    path = tmp_path / "study.toml"
+    path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\nseed = 3\ntimeout = 600\n")
+    asked = until_done(fairtk, path, rag_rule)
+    assert len(asked) == 2 and asked[0] == 3 * (1 + 3)  # labels first
+    status = fairtk("prompts", "status", "prompts", "--format", "json")
+    assert [row["out"] for row in json.loads(status.stdout)] == [0, 0]
+    again = fairtk("rag", path, "--offline", "--format", "json")
+    assert again.exit_code == 0, again.output
+    with serving(rag_rule) as server:
+        words = ["rag", path, "-o", "online", "--base-url", server.url, "--format", "json"]
+        online = fairtk(*words)
+        assert online.exit_code == 0, online.output
+        assert len(server.requests) == sum(asked)
+    assert again.stdout == online.stdout
+    assert sums(tmp_path / "out") == sums(tmp_path / "online")
+    # the output folder stands for the study, too
+    more = fairtk("prompts", "write", "out", "-o", "more")
+    assert more.exit_code == 0 and "Nothing is missing" in more.stdout
+
+
+@pytest.mark.slow
+def test_a_loop_from_files_is_the_loop_online(fairtk, tmp_path, tmp_path_factory):
+    pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+    wiki = qr_world.write_world(tmp_path / "wiki")
+    study = f"folder = '{wiki}'\nattributes = ['gender']\ncutoff = 5\ncandidates = 10\n"
+    study += "systems = ['bm25', 'fair-qr', 'random-terms']\n[tuning]\n"
+    study += "[variations]\nmax_iterations = [1, 5]\n"
+    path = tmp_path / "study.toml"
+    with serving(qr_world.adds_a_term) as server:
+        address = f"base_url = '{server.url}'\n"
+        path.write_text(
+            f"{study}[llm]\nbackend = 'openai'\nmodel = 'toy'\ntimeout = 600\n{address}"
+        )
+        asked = until_done(fairtk, path, qr_world.adds_a_term)
+        assert len(asked) > 1 and server.requests == []  # what is asked next depends on answers
+        again = fairtk("qr", path, "--offline")
+        online = fairtk("qr", path, "-o", "online")
+        assert again.exit_code == online.exit_code == 0, again.output + online.output
+        assert len(server.requests) == sum(asked)
+    own, other = tmp_path / "fair-qr-study", tmp_path / "online"
+    assert qr_world.differences(qr_world.sums(own), qr_world.sums(other)) == []
+    names = [p.relative_to(own) for p in [*own.glob("*.csv"), *own.glob("tables/*")]]
+    assert len(names) > 10
+    for name in names:  # byte for byte
+        if name.stem != "costs":
+            assert (own / name).read_bytes() == (other / name).read_bytes(), name
+    costs = [pd.read_parquet(folder / "costs.parquet") for folder in (own, other)]
+    costs = [frame.drop(columns=[c for c in frame if c in TIMES]) for frame in costs]
+    pd.testing.assert_frame_equal(*costs)
+
+
+@pytest.mark.parametrize(
+    ("study", "options", "place"),
+    [
+        ("folder = 'x'\n", (), "'generators'"),
+        ("folder = 'x'\ngenerator = ['openai:m']\n", (), "unknown key 'generator'"),
+        ("folder = 'x'\ngenerators = ['openai:m']\n", ("--offline",), "--offline"),
+    ],
+)
+def test_studies_without_prompts_to_write(fairtk, tmp_path, study, options, place):
+    path = tmp_path / "study.toml"
+    path.write_text(study)
+    assert place in failed(fairtk("prompts", "write", path, "-o", "p", *options))
+    for source in ("x.toml", tmp_path):
+        assert str(source) in failed(fairtk("prompts", "write", source, "-o", "p"))
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.slow
+def test_a_budget_holds_for_prompts_in_files(fairtk, tmp_path):
+    folder = folder_of(tmp_path / "data", 3, short)
+    path = tmp_path / "study.toml"
+    prices = tmp_path / "prices.tsv"
+    prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
+    limits = ("--max-cost", 1, "--prices", prices)
+    with serving(rag_rule) as server:
+        path.write_text(
+            f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 2\n"
+            f"alphas = [4]\nmin_useful = 1\noutput = 'out'\n"
+            f"[options.'openai:toy']\nbase_url = '{server.url}'\n"
+        )
+        for number in (1, 2):
+            done = fairtk("prompts", "write", path, "-o", "prompts", *limits)
+            assert f"Round {number}: " in done.stdout and "at most about 0." in done.stdout
+            assert "wait for answers" in failed(fairtk("rag", path), 1)
+            _, _, answers = answer_files(Path("prompts"), number, rag_rule)
+            read = fairtk("prompts", "read", "prompts", answers)
+            assert "Answers: taken " in read.stdout and "0 are out" in read.stdout
+        assert fairtk("rag", path, "--offline").exit_code == 0
+        assert server.requests == []

@@ -1,0 +1,84 @@
+"""The pages of both studies in headless Chromium: nothing is wider than its place, or covered."""
+
+import pytest
+import qr_world
+from browser import BEYOND, COVERED, LONGEST, driver_fixture, opened, wait  # noqa: F401
+from click.testing import CliRunner
+from fairtk_papers.fair_rag import (
+    LampTask,
+    RagSettings,
+    RagStudy,
+    make_generator,
+    save_model_sections,
+)
+from figure_words import words_on_words
+from matplotlib.figure import Figure
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from fairtk import BM25Scorer, demo
+from fairtk.cli.group import cli
+from fairtk.llm import KeywordRefiner
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def study_pages(tmp_path_factory):
+    """The pages of small studies: FAIR-QR by two attributes, Fair RAG with one model.
+
+    No words lie on each other in any of their figures.
+    """
+    where, figures = tmp_path_factory.mktemp("studies"), []
+
+    def read_before(save):
+        def saved(figure, *args, **options):
+            assert words_on_words(figure) == []
+            figures.append(figure)
+            return save(figure, *args, **options)
+
+        return saved
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IR_DATASETS_HOME", str(where / "home"))
+        patch.setattr(Figure, "savefig", read_before(Figure.savefig))
+        data = qr_world.read(qr_world.write_world(where / "wiki"))
+        varied = {"choose": ["difference", "ratio"], "max_iterations": [1, 2]}
+        of_qr = qr_world.study(data, where / "qr", KeywordRefiner(), variations=varied)
+        of_qr.run().save(where / "qr")
+        tiny = make_generator(f"t5:{demo.model_folder()}", max_new_tokens=8, device="cpu")
+        settings = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
+        task = LampTask(demo.load().dataset)
+        rag = RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": tiny}, where / "rag", settings)
+        results = rag.run(lambda text: None, True)
+        results.save(where / "rag")
+        save_model_sections(results, where / "rag")
+        for name in ("qr", "rag"):
+            asked = ["report", str(where / name), "-o", str(where / f"{name}.html")]
+            done = CliRunner().invoke(cli, asked)
+            assert done.exit_code == 0, done.output
+    assert len(figures) > 20
+    return sorted(where.glob("*.html"))
+
+
+def test_pages_of_studies_fit(driver, study_pages):
+    names = [path.name for path in study_pages]
+    assert names == ["qr-geography.html", "qr.html", "rag.html"]
+    for path in study_pages:
+        opened(driver, path)[0].click()
+        summaries = wait(driver, ".opened details > summary")
+        for summary in summaries:
+            driver.execute_script("arguments[0].click()", summary)
+        wait(driver, ".opened details[open] table", len(summaries))
+        assert driver.execute_script(BEYOND) == [], path.name
+        assert driver.execute_script(COVERED) == [], path.name
+
+
+def test_a_page_is_about_one_attribute(driver, study_pages):
+    gender, geography = study_pages[1], study_pages[0]
+    opened(driver, gender)
+    assert "geography" not in driver.find_element(By.TAG_NAME, "main").text
+    driver.find_element(By.LINK_TEXT, "geography").click()
+    WebDriverWait(driver, LONGEST).until(lambda d: d.current_url == geography.as_uri())
+    qids = [e.text for e in wait(driver, "details.query .qid")]
+    assert qids == sorted(qids, key=int) and len(qids) == qr_world.TOPICS
