@@ -127,7 +127,8 @@ class FairtkGroup(click.Group):
         command = super().get_command(ctx, cmd_name)
         for point in self.entry_points if command is None else ():
             if point.command == cmd_name and not point.problem:
-                command = _load(point)
+                # the list of commands checks no versions: that would take a fifth of its time
+                command = _load(point, check_version=COMMAND in ctx.meta)
         if command is not None:
             _prepare(command)
         return command
@@ -144,7 +145,8 @@ class FairtkGroup(click.Group):
         name = args[0]
         ctx.meta[COMMAND] = shlex.join(["fairtk", *args])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
-            if name in COMMANDS_OF_PLUGINS:
+            rejected = any(point.command == name for point in self.entry_points)
+            if name in COMMANDS_OF_PLUGINS and not rejected:
                 raise MissingPluginError(f"the command {name!r}", COMMANDS_OF_PLUGINS[name])
             commands = self.list_commands(ctx)
             ctx.fail(f"unknown command {name!r}{suggestion(name, commands, limit=len(commands))}")
@@ -236,9 +238,11 @@ def main(args: list[str] | None = None) -> None:
     cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
 
 
-def _load(point: Plugin) -> click.Command | None:
+def _load(point: Plugin, check_version: bool) -> click.Command | None:
     """Import a command; one that does not work is left out."""
     try:
+        if check_version:
+            point.check_version()
         with to_stderr():
             command = point.point.load()
         if not isinstance(command, click.Command):

@@ -10,10 +10,12 @@ import os
 import re
 import warnings
 from dataclasses import dataclass, field
+from email.message import Message
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from fairtk import __version__
 from fairtk.errors import PluginError, PluginWarning, install_hint, suggestion
 
 RESTRICT = "FAIRTK_PLUGINS"
@@ -45,6 +47,23 @@ class Plugin:
         """What messages call it."""
         return f"the command {self.command!r} of {self}" if self.command else f"plugin {self}"
 
+    def check_version(self) -> None:
+        """Raise a `PluginError` if the distribution requires another version of fairtk."""
+        if self.name == BUILTIN:
+            return
+        from packaging.requirements import Requirement
+        from packaging.version import Version
+
+        version = Version(__version__).base_version  # a pre-release of 0.4 has what 0.4 has
+        for line in _metadata(self.point.dist).get_all("Requires-Dist") or ():
+            required = Requirement(line)
+            needed = required.marker is None or required.marker.evaluate({"extra": ""})
+            if needed and _normal(required.name) == BUILTIN and version not in required.specifier:
+                raise PluginError(
+                    f"it requires fairtk{required.specifier}, but fairtk {__version__} is "
+                    f"installed: pip install -U fairtk {self.name}"
+                )
+
     def reject(self, error: BaseException) -> None:
         """Note that it does not work, and warn; everything else works."""
         self.problem = reason(error)
@@ -60,11 +79,10 @@ def installed_plugins(group: str) -> list[Plugin]:
     points = entry_points()
     plugins = []
     for point in (*points.select(group=HOOK_GROUP), *points.select(group=COMMAND_GROUP)):
-        name, version = _name_and_version(point.dist)
+        metadata = _metadata(point.dist)
+        name, version = metadata.get("Name") or point.value, metadata.get("Version") or ""
         command = point.name if point.group == COMMAND_GROUP else ""
-        plugins.append(
-            Plugin(name or point.value, version, point.value, point=point, command=command)
-        )
+        plugins.append(Plugin(name, version, point.value, point=point, command=command))
     plugins.sort(key=lambda p: (p.name != BUILTIN, p.name, p.point.name))
     names = {_normal(plugin.name): plugin.name for plugin in plugins}
     if BUILTIN not in names:
@@ -82,10 +100,9 @@ def installed_plugins(group: str) -> list[Plugin]:
     return [p for p in plugins if p.point.group == group and _normal(p.name) in allowed]
 
 
-@cache  # `metadata` parses a file, and all commands of a distribution need it
-def _name_and_version(distribution: Any) -> tuple[str, str]:
-    metadata = distribution.metadata or {}  # a folder that pip left behind may have none
-    return metadata.get("Name") or "", metadata.get("Version") or ""
+@cache  # it parses a file, and all commands of a distribution need it
+def _metadata(distribution: Any) -> Any:
+    return distribution.metadata or Message()  # a folder that pip left behind may have none
 
 
 def _normal(name: str) -> str:

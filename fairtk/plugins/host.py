@@ -76,6 +76,7 @@ class PluginHost:
         try:
             if _half_imported(module := plugin.module.partition(":")[0]):
                 raise ImportError("its hooks would be missed silently", name=module)
+            plugin.check_version()
             with to_stderr():
                 self._collect(plugin.point.load(), plugin)
         except (Exception, SystemExit) as error:

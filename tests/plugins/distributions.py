@@ -12,7 +12,7 @@ HELLO = ROOT / "plugins" / "fairtk-hello"
 BROKEN = Path(__file__).parent / "broken"
 
 
-def write(folder, name, code, version="1.0", entry=None, command=None):
+def write(folder, name, code, version="1.0", entry=None, command=None, requires=()):
     """Put a distribution into a folder as pip would: the module and its metadata.
 
     It has hooks, or the command of this name: the attribute `command` of its module.
@@ -22,7 +22,9 @@ def write(folder, name, code, version="1.0", entry=None, command=None):
     (folder / f"{module}.py").write_text(code)
     info = folder / f"{module}-{version}.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+    (info / "METADATA").write_text("\n".join(lines) + "\n")
     points = f"[fairtk]\n{name} = {entry or module}\n"
     if command is not None:
         points = f"[fairtk.commands]\n{command} = {module}:command\n"

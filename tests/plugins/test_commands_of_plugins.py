@@ -7,6 +7,8 @@ import click.testing
 import pytest
 from distributions import ROOT, run, write
 
+from fairtk import __version__ as fairtk_version
+from fairtk.cli import group
 from fairtk.cli.group import FairtkGroup, cli
 from fairtk.plugins.entry_points import RESTRICT, STRICT
 
@@ -42,9 +44,9 @@ def fairtk(tmp_path, monkeypatch):
 
         return click.testing.CliRunner().invoke(group, words)
 
-    def install(name, command, code=HELLO):
+    def install(name, command, code=HELLO, **more):
         monkeypatch.delitem(sys.modules, name.replace("-", "_"), raising=False)
-        write(tmp_path, name, code, command=command)
+        write(tmp_path, name, code, command=command, **more)
 
     call.install = install
     return call
@@ -92,6 +94,17 @@ def test_a_broken_command_is_left_out_with_a_warning(fairtk, monkeypatch, code):
     monkeypatch.setenv(STRICT, "1")
     result = fairtk("--help")
     assert result.exit_code == 1 and "the command 'odd' of lab-broken 1.0 " in result.stderr
+
+
+def test_a_command_for_another_version_of_fairtk_is_not_imported(fairtk, monkeypatch):
+    fairtk.install("lab-old", "hello", "raise AssertionError", requires=["fairtk>=0.1,<0.2"])
+    monkeypatch.setitem(group.COMMANDS_OF_PLUGINS, "hello", "lab-old")
+    result = fairtk("hello")
+    assert result.exit_code == 2
+    warning, error = result.stderr.splitlines()[0], result.stderr.splitlines()[-1]
+    assert "the command 'hello' of lab-old 1.0 is left out: it requires fairtk<0.2,>=0.1" in warning
+    assert f"but fairtk {fairtk_version} is installed: pip install -U fairtk lab-old" in warning
+    assert "unknown command 'hello'" in error and "not installed" not in error
 
 
 @pytest.mark.parametrize(("name", "owner"), [("evaluate", "fairtk 0"), ("hello", "lab-four 1.0")])

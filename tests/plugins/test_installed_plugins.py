@@ -6,6 +6,7 @@ import sys
 import pytest
 from distributions import BROKEN, HELLO, copied, environment, fairtk, pip, python, run, write
 
+from fairtk import __version__ as fairtk_version
 from fairtk.plugins import registry
 
 pytestmark = pytest.mark.slow
@@ -163,6 +164,37 @@ def test_a_name_of_the_builtins_or_of_ir_measures(tmp_path):
     folder = write(tmp_path / "b", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "nDCG" #'))
     err = python(NAMES, folder)[1]
     assert "fairtk-clash 1.0 is left out: the measure 'nDCG' exists in ir_measures already" in err
+
+
+OTHER = "it requires fairtk<0.3,>=0.2, but fairtk {} is installed: pip install -U fairtk lab-gini"
+
+
+@without_hello
+def test_a_plugin_for_another_version_of_fairtk(tmp_path):
+    code = (HELLO / "fairtk_hello.py").read_text()
+    folder = write(tmp_path, "lab-gini", code, requires=["numpy>=2", "Fairtk[t5]>=0.2,<0.3"])
+    out, err = python(NAMES, folder)
+    assert "'EE_D'" in out and "ExposureGini" not in out
+    assert f"plugin lab-gini 1.0 is left out: {OTHER.format(fairtk_version)}; " in err
+    assert len(err.splitlines()) == 2  # with the line of code that Python shows
+    [row] = [
+        row
+        for row in json.loads(fairtk(["plugins", "--format", "json"], folder)[0])
+        if row["distribution"] == "lab-gini"
+    ]
+    assert row["problem"] == OTHER.format(fairtk_version)
+
+
+@without_hello
+@pytest.mark.parametrize("installed", ["0.2", "0.2.0.dev1", "0.2.9rc1+local"])
+def test_a_plugin_for_this_version_of_fairtk(tmp_path, installed):
+    code = (HELLO / "fairtk_hello.py").read_text()
+    extra = 'fairtk>=7; extra == "next"'
+    folder = write(tmp_path, "lab-gini", code, requires=["fairtk>=0.2,<0.3", extra])
+    later = "import fairtk_command; fairtk_command.is_running = True; from fairtk import plugins"
+    change = f"plugins.host; plugins.entry_points.__version__ = {installed!r}"
+    out, err = python(f"{later}; {change}; {NAMES}", folder, FAIRTK_PLUGINS="lab-gini")
+    assert "ExposureGini" in out and err == ""
 
 
 # Order of imports --------------------------------------------------------------------------------

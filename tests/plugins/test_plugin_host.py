@@ -2,6 +2,7 @@
 
 import sys
 import types
+from email.message import Message
 
 import ir_measures
 import pytest
@@ -325,7 +326,10 @@ class Point:
     """An entry point, as importlib.metadata gives it."""
 
     def __init__(self, name, load, value="toy_module", version="1.0"):
-        metadata = {"Name": name, "Version": version}
+        metadata = Message()
+        for key, text in {"Name": name, "Version": version}.items():
+            if text is not None:
+                metadata[key] = text
         self.dist = type("Distribution", (), {"metadata": metadata})()
         self.name = self.value = value
         self.load, self.group = load, "fairtk"
