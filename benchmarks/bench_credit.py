@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk import EE_D
-from fairtk.credit import shapley
+from fairtk.credit import AE_D, CreditGap, shapley
+from fairtk.credit.frame import Credit
 from fairtk.exposure import expected_attention
-from fairtk.frames import Credit, Run
-from fairtk.measures import AE_D, CreditGap
+from fairtk.frames import Run
 
 QUERIES, SAMPLES, CUTOFF = 2000, 100, 5
 

@@ -53,18 +53,12 @@ def connect() -> None:
 def fairtk_measures() -> Iterable[Any]:
     """Return the built-in measures."""
     from fairtk.measures import (
-        AE_D,
-        AE_L,
-        AE_R,
         AWRF,
         EE_D,
         EE_L,
         EE_R,
         EU,
         ByGroup,
-        CitationPrecision,
-        CitationRecall,
-        CreditGap,
         E,
         Product,
         nDCG_AWRF,
@@ -72,14 +66,8 @@ def fairtk_measures() -> Iterable[Any]:
     )
 
     return [
-        AE_D,
-        AE_L,
-        AE_R,
         AWRF,
         ByGroup,
-        CitationPrecision,
-        CitationRecall,
-        CreditGap,
         E,
         EE_D,
         EE_L,
@@ -229,8 +217,6 @@ _TRANSFORMERS = {
     "with text",
     "transformers.generator:Generator": "R|S|Q -> A: answers from any backend and prompt",
     "transformers.generator:FlanT5": "R|S|Q -> A: answers from a T5 (hub name or local folder)",
-    "credit.subsets:Subsets": "S -> S: each ranking without some of its documents",
-    "credit.citations:Citations": "A -> C: the credit of documents from citations in answers",
     "transformers.fair_qr.keywords:QueryRefiner": "Q -> Q: one query refinement "
     "towards a group of documents",
     "transformers.fair_qr.transformer:FairQR": "Q -> R: FAIR-QR: refines queries until "
@@ -247,7 +233,6 @@ _CITATIONS = {
     "BM25Scorer": "robertson2009probabilistic",
     "ContrieverScorer": "izacard2022unsupervised",
     "SpladeScorer": "formal2021splade",
-    "Citations": "aggarwal2024geo",
     "FlanT5": "chung2024scaling",
     "QueryRefiner": "chen2025fairqr",
     "FairQR": "chen2025fairqr",

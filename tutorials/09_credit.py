@@ -45,9 +45,8 @@ from fairtk_papers import fair_rag
 
 import fairtk
 from fairtk import BM25Scorer, FairSampler, FlanT5, demo
-from fairtk.credit import Citations, Subsets, from_answers, max_shapley
+from fairtk.credit import AE_D, AE_R, Citations, CreditGap, Subsets, from_answers, max_shapley
 from fairtk.datasets import lamp
-from fairtk.measures import AE_D, AE_R, CreditGap
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 OUT = Path(tempfile.mkdtemp(prefix="fairtk-09-"))

@@ -23,21 +23,22 @@ def command(form: str, output: str | None) -> None:
 
     entries = plugins.loaded()
     columns = ["distribution", "version", "hook", "gave", "problem"]
-    rows = [
-        [plugin.name, plugin.version, hook, ", ".join(plugin.gave.get(hook, [])), plugin.problem]
-        for plugin in entries
-        for hook in plugin.hooks or [""]
-    ]
+    gave: dict[tuple[str, str, str, str], list[str]] = {}
+    for plugin in entries:  # a distribution may have several
+        for hook in plugin.hooks or [""]:
+            key = (plugin.name, plugin.version, hook, plugin.problem)
+            gave.setdefault(key, []).extend(plugin.gave.get(hook, []))
     root = click.get_current_context().find_root()
     group = cast(FairtkGroup, root.command)
-    commands: dict[tuple[str, str, str], list[str]] = {}
     for point in group.entry_points:
         group.get_command(root, point.command)  # notes what is wrong
-        key = (point.name, point.version, point.problem)
-        commands.setdefault(key, []).append(point.command)
+        key = (point.name, point.version, COMMAND_GROUP, point.problem)
+        gave.setdefault(key, []).append(point.command)
         entries.append(point)
-    for (name, version, problem), names in commands.items():
-        rows.append([name, version, COMMAND_GROUP, ", ".join(names), problem])
+    rows = [
+        [name, version, hook, ", ".join(names), problem]
+        for (name, version, hook, problem), names in gave.items()
+    ]
     cells = [row[:4] for row in rows]
     for previous, row in reversed(list(zip(rows, cells[1:], strict=False))):
         if row[:2] == previous[:2]:

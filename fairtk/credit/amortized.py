@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.credit.frame import expected_credit
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import (
@@ -35,7 +36,7 @@ from fairtk.frames import (
 )
 from fairtk.groups import Groups, attention_matrix
 from fairtk.io import new_figure, open_axes, read_qrels, read_run, write_figure
-from fairtk.measures import EE_R, ExpectedUtility, Judged, expected_credit
+from fairtk.measures import EE_R, ExpectedUtility, Judged
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|: 0 is in proportion, 2 the most",

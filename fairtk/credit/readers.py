@@ -17,6 +17,7 @@ import pyterrier as pt
 
 from fairtk import checks
 from fairtk.credit.amortized import drawn_weights, percentiles
+from fairtk.credit.frame import Credit
 from fairtk.errors import DataWarning, InputError, ParameterError, warn
 from fairtk.exposure import DCG, Fitted, expected_attention
 from fairtk.frames import (
@@ -26,7 +27,6 @@ from fairtk.frames import (
     QID,
     RANK,
     BoolArray,
-    Credit,
     FloatArray,
     IntArray,
     Qrels,

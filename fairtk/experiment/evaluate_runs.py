@@ -381,7 +381,7 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
     Measures inside it get theirs, too. EE_D, EE_R, EE_L and CreditGap have a form without
     groups, so they get groups only by name.
     """
-    from fairtk.measures import CreditExposureGap, ExpectedExposure, FairMeasure, MeasureParam
+    from fairtk.measures import FairMeasure, MeasureParam
 
     if not isinstance(measure, FairMeasure):
         return measure
@@ -390,8 +390,7 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
         if isinstance(param, MeasureParam) and name in params:
             params[name] = completed(given_groups, measure[name])
     if "groups" in measure.SUPPORTED_PARAMS:
-        by_document = isinstance(measure, ExpectedExposure | CreditExposureGap)
-        if "groups" not in params and not by_document:
+        if "groups" not in params and not measure.GROUPS_ARE_OPTIONAL:
             if not given_groups.attributes:
                 if not _is_ours(measure):
                     return measure

@@ -24,13 +24,11 @@ from .columns import from_ir_measures as from_ir_measures
 from .columns import ours as ours
 from .columns import qids_of as qids_of
 from .columns import queries_of as queries_of
+from .columns import refuse_subsets as refuse_subsets
 from .columns import require as require
 from .columns import takes_tables as takes_tables
 from .columns import texts_of as texts_of
 from .columns import topics_of as topics_of
-from .credit import Credit as Credit
-from .credit import ExpectedCredit as ExpectedCredit
-from .credit import refuse_subsets as refuse_subsets
 from .digests import ByContent as ByContent
 from .digests import digest as digest
 from .digests import digest_each as digest_each

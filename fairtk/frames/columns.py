@@ -188,6 +188,16 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
         )
 
 
+def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
+    """Raise a `ColumnError` if a frame has subsets of rankings."""
+    if SUBSET in frame.columns:
+        raise ColumnError(
+            f"{where} takes rankings; found subsets of rankings (column {SUBSET!r}): make credit "
+            "of their answers with fairtk.credit.from_answers, or put Subsets last but the "
+            "generator"
+        )
+
+
 def as_numbers(column: pd.Series) -> FloatArray:
     """Return a column as floats; NaN for what is missing or no number, such as the text "1"."""
     if getattr(column.dtype, "kind", "O") in "biuf":

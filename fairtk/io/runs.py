@@ -28,10 +28,10 @@ from fairtk.frames import (
     RANK,
     SAMPLE,
     SCORE,
-    Credit,
     Run,
     as_numbers,
     order_by,
+    plain_columns,
     takes_tables,
     uncoded,
 )
@@ -273,9 +273,10 @@ def write_credit(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         path: ``.parquet``, ``.jsonl``, ``.csv`` or anything else for TSV; ``.gz`` packs text.
 
     Raises:
-        InputError: the frame is none of credit; names the qid.
+        FormatError: the frame is not a credit frame; names the row.
     """
-    Credit(Run(frame, "write_credit"))
+    plain_columns(frame, "write_credit")
+    _credit_of(Rows(frame.reset_index(drop=True), "write_credit", line_of=lambda row: None))
     write_table(frame, path)
 
 

@@ -1,9 +1,3 @@
-from .ae import AE_D as AE_D
-from .ae import AE_L as AE_L
-from .ae import AE_R as AE_R
-from .ae import CitationPrecision as CitationPrecision
-from .ae import CitationRecall as CitationRecall
-from .ae import CreditGap as CreditGap
 from .awrf import AWRF as AWRF
 from .awrf import nDCG_AWRF as nDCG_AWRF
 from .awrf import nDCG_TREC as nDCG_TREC
@@ -30,8 +24,6 @@ from .params import written as written
 
 # What other rooms use, and users need not:
 # isort: split
-from .ae import CreditExposureGap as CreditExposureGap
-from .ae import expected_credit as expected_credit
 from .base import Judged as Judged
 from .base import Reasons as Reasons
 from .base import bounds_of as bounds_of

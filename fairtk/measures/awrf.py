@@ -20,7 +20,6 @@ from fairtk.groups import (
     shown_documents,
     unreachable,
 )
-from fairtk.measures.ae import expected_credit
 from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.composed import E
 from fairtk.measures.params import (
@@ -33,7 +32,7 @@ from fairtk.measures.params import (
     Param,
     count,
 )
-from fairtk.plugins import read_browsing
+from fairtk.plugins import read_browsing, registry
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -132,9 +131,7 @@ class AttentionWeightedRankFairness(FairMeasure):
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
         groups, target = self.groups, self.target_for(self.groups)
-        undefined = np.zeros(len(judged.qids), dtype=bool)
-        if self.settings["of"] == "credit":
-            judged, undefined = expected_credit(judged, repr(self))
+        judged, undefined = self.shared_out(judged)
         ranked = judged.run
         n_queries = len(judged.qids)
         rows_query = judged.query_of_run
@@ -161,6 +158,19 @@ class AttentionWeightedRankFairness(FairMeasure):
             )
         warn_of_thin_labels(self, judged, groups, memberships if unlabeled == "drop" else None)
         return value
+
+    def shared_out(self, judged: Judged) -> tuple[Judged, BoolArray]:
+        """Return the run whose scores or ranks are shared out, and the queries without any.
+
+        With ``of="credit"`` its scores are the expected credit of documents.
+        """
+        if self.settings["of"] == "exposure":
+            return judged, np.zeros(len(judged.qids), dtype=bool)
+        # through the registry, because fairtk.credit is an optional subpackage
+        shared: tuple[Judged, BoolArray] = registry.measures.get("AE_D").expected_credit(
+            judged, repr(self)
+        )
+        return shared
 
     def _fairness(
         self, judged: Judged, memberships: Memberships, target: Target, rows_query: IntArray

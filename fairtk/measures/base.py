@@ -43,7 +43,6 @@ from fairtk.frames import (
     RANK,
     SAMPLE,
     SCORE,
-    SUBSET,
     BoolArray,
     FloatArray,
     IntArray,
@@ -164,8 +163,7 @@ class Judged:
     pair_of_row: IntArray
 
     def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
-        if SUBSET in run.frame.columns:
-            refuse_subsets(run.frame, run.where)
+        refuse_subsets(run.frame, run.where)
         self.exact: ExactExposure | None = None
         if EXPOSURE in run.frame.columns:
             self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
@@ -371,6 +369,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         QREL_COLUMNS: the columns of the qrels that it reads.
         SUPPORTED_PARAMS: its parameters by name, each a `Param` or an ``ir_measures.ParamInfo``.
         POSITIONAL: those that may be given without a name, in this order.
+        GROUPS_ARE_OPTIONAL: whether it has a form without its parameter `groups`, so that
+            `fairtk.evaluate` completes only measures that have groups already.
     """
 
     NAME: str
@@ -383,6 +383,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {}
     POSITIONAL: ClassVar[tuple[str, ...]] = ()
+    GROUPS_ARE_OPTIONAL: ClassVar[bool] = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -515,6 +515,7 @@ class ExpectedExposure(FairMeasure):
     CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
     BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = PARAMETERS
+    GROUPS_ARE_OPTIONAL: ClassVar[bool] = True
     PART: ClassVar[str]  # the field of ExposureValues
     takes_exposure = True
     form: Form

@@ -28,7 +28,6 @@ from fairtk.io import (
     open_axes,
     write_figure,
 )
-from fairtk.measures.ae import expected_credit
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import Judged, undefined_reasons
 from fairtk.measures.contributions import (
@@ -549,8 +548,8 @@ def explain(
     judged_runs = [Judged.of(labels, f, where, documents=reads_labels) for f in frames]
     with undefined_reasons():  # the means here are over the defined queries
         values = [measure.score_all(judged) for judged in judged_runs]
-    if isinstance(measure, type(AWRF)) and measure["of"] == "credit":  # ranks are those of credit
-        judged_runs = [expected_credit(judged, where)[0] for judged in judged_runs]
+    if isinstance(measure, type(AWRF)):  # of credit, ranks are those of credit
+        judged_runs = [measure.shared_out(judged)[0] for judged in judged_runs]
     depth = max(_depth(measure, judged) for judged in judged_runs)
     of_ranks = Bands.make(bands, depth)
     defined = ~np.isnan(np.stack(values)).any(axis=0)

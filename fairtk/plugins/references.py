@@ -110,7 +110,7 @@ ROOMS = {
     "fairtk.transformers": "Samplers, scorers, generators and FAIR-QR for PyTerrier pipelines.",
     "fairtk.groups": "Memberships of documents in groups, targets, and how far apart the two are.",
     "fairtk.exposure": "Browsing models, expected exposure, Plackett-Luce, on arrays.",
-    "fairtk.credit": "Credit of documents in answers: citations, leaving one out, Shapley values.",
+    "fairtk.credit": "Credit of documents in answers: how it is made, its measures, providers.",
     "fairtk.statistics": "Paired tests, intervals, corrections, slopes and areas.",
     "fairtk.experiment": "The durable experiment: store, executors, results.",
     "fairtk.analysis": "Curves over alpha, precision, sensitivity, off-policy estimates.",

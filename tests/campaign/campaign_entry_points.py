@@ -36,8 +36,9 @@ from fairtk import (
     nDCG_TREC,
     prompts,
 )
+from fairtk.credit import AE_R, CreditGap
 from fairtk.llm import KeywordRefiner
-from fairtk.measures import AE_R, ByGroup, CreditGap, drop_undefined
+from fairtk.measures import ByGroup, drop_undefined
 
 IR_NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 RUN = ("qid", "docno", "score", "rank", "sample")

@@ -254,6 +254,7 @@ ELSEWHERE = {
     "frontier": "fairtk.analysis.frontier_command",
     "sensitivity": "fairtk.analysis.sensitivity_command",
     "prompts": "fairtk.batch.command",
+    "providers": "fairtk.credit.command",
 }
 """The modules of commands of optional parts."""
 

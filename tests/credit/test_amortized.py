@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from fairtk import FairSampler, Groups, PlackettLuceExposure
 from fairtk.cli.group import cli
-from fairtk.credit import providers
+from fairtk.credit import AE_D, providers
 from fairtk.credit.amortized import gini
 from fairtk.errors import InputError, ParameterError, UndefinedWarning
-from fairtk.measures import AE_D
 
 QRELS = pd.DataFrame({"qid": list("1112"), "docno": list("abca"), "label": [1, 1, 0, 1]})
 RUN = pd.DataFrame(

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from fairtk import EU, Experiment, Generator, Groups
-from fairtk.credit import query_gain
+from fairtk.credit import AE_D, query_gain
 from fairtk.errors import InputError, ParameterError, UndefinedWarning
-from fairtk.measures import AE_D, ByGroup
+from fairtk.measures import ByGroup
 
 QIDS = ["1", "2", "3", "4"]
 QRELS = pd.DataFrame({"qid": QIDS, "docno": "d", "label": 1, "gold_answer": list("pqrs")})

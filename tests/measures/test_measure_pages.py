@@ -6,11 +6,15 @@ import re
 import pytest
 
 import fairtk
-from fairtk import builtin
 from fairtk.measures.pages import SECTIONS, page_of, plain_text
-from fairtk.plugins import citation_keys, registry
+from fairtk.plugins import citation_keys, loaded, registry
 
-OURS = list(builtin.fairtk_measures())
+OURS = [
+    registry.measures.get(name)
+    for plugin in loaded()
+    if plugin.name == "fairtk"
+    for name in plugin.gave.get("fairtk_measures", [])
+]
 
 
 @pytest.mark.parametrize("measure", OURS, ids=lambda m: m.NAME)

@@ -20,7 +20,7 @@ from plain import Query
 
 import fairtk
 from fairtk import AWRF, EE_D, EE_L, EE_R, E, Groups, Target, nDCG_AWRF, nDCG_TREC
-from fairtk.measures import AE_D, AE_L, AE_R, CreditGap
+from fairtk.credit import AE_D, AE_L, AE_R, CreditGap
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "agreement.md"
 CUTOFFS = (1, 3, 5)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, get_args
 import pandas as pd
 
 from fairtk import checks
-from fairtk.credit import MOST_ASKED
+from fairtk.credit.subsets import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest

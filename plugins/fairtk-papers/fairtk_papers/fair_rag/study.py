@@ -17,7 +17,7 @@ from ir_measures import nDCG
 from pyterrier._ops import RankCutoff
 
 from fairtk import measures
-from fairtk.credit import Citations, Subsets, from_answers
+from fairtk.credit import AE_D, AE_R, Citations, CreditGap, Subsets, from_answers
 from fairtk.errors import (
     FairtkWarning,
     FormatError,
@@ -491,9 +491,9 @@ def credit_values(
     parts = []
     labels = qrels[[QID, DOCNO, LABEL]]
     asked = [
-        measures.AE_D(estimator="unbiased") @ cutoff,
-        measures.AE_R @ cutoff,
-        measures.CreditGap(estimator="unbiased") @ cutoff,
+        AE_D(estimator="unbiased") @ cutoff,
+        AE_R @ cutoff,
+        CreditGap(estimator="unbiased") @ cutoff,
     ]
     evaluator = FairEvaluator(asked, labels)
     names = dict(zip(asked, CREDIT_MEASURES, strict=True))

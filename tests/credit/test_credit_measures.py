@@ -13,7 +13,7 @@ from small_frames import small_groups, values
 
 import fairtk
 from fairtk import Groups, Target
-from fairtk.credit import Subsets
+from fairtk.credit import AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, CreditGap, Subsets
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -22,7 +22,7 @@ from fairtk.errors import (
     ParameterError,
     UndefinedWarning,
 )
-from fairtk.measures import AE_D, AE_L, AE_R, AWRF, CitationPrecision, CitationRecall, CreditGap
+from fairtk.measures import AWRF
 
 QRELS = pd.DataFrame(
     {"qid": ["1", "1", "1", "2"], "docno": ["a", "b", "c", "a"], "label": [2, 1, 0, 1]}

@@ -11,16 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import pandas as pd
 
+from fairtk.credit.frame import Credit, CreditShares, credit_shares, expected_credit
 from fairtk.errors import DataWarning, ParameterError, warn
-from fairtk.exposure import (
-    Bounded,
-    BrowsingModel,
-    ExposureValues,
-    RankWeights,
-    make_grades,
-    sampling_excess,
-    total,
-)
+from fairtk.exposure import Bounded, BrowsingModel, ExposureValues, sampling_excess, total
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -28,10 +21,7 @@ from fairtk.frames import (
     LABEL,
     QID,
     RANK,
-    SCORE,
     BoolArray,
-    Credit,
-    ExpectedCredit,
     FloatArray,
     IntArray,
     ObjectArray,
@@ -39,8 +29,8 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.groups import UNKNOWN, Groups, SparseRows, attention_matrix, group_exposure
-from fairtk.measures.base import FairMeasure, Judged
-from fairtk.measures.ee import PARAMETERS, refuse_one_sample
+from fairtk.measures import EE_R, FairMeasure, Judged
+from fairtk.measures.ee import PARAMETERS, counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
 
 SHARE = Param(
@@ -60,78 +50,21 @@ NEGATIVE = Param(
 )
 
 
-def expected_credit(
-    judged: Judged, where: str, share: bool = True, negative: str = "zero"
-) -> tuple[Judged, BoolArray]:
-    """Return the expected credit in the place of a run, and the queries whose credit is undefined.
-
-    The scores of that run are the expected credit. Warns once of what was cut or left out.
-    """
-    expected, undefined = _shares(judged, where, share, negative)
-    key = ("credit of documents", share, negative)
-    if key not in judged.cache:
-        run = judged.run
-        documents = {QID: run.qids[expected.query], DOCNO: run.docnos[expected.doc]}
-        frame = pd.DataFrame({**documents, SCORE: expected.credit})
-        judged.cache[key] = Judged(judged.qrels, Run(frame, run.where), judged.where)
-    return judged.cache[key], undefined
-
-
-def _shares(
-    judged: Judged, where: str, share: bool, negative: str
-) -> tuple[ExpectedCredit, BoolArray]:
-    """Return the expected credit of the run's documents, and the queries where it is undefined."""
-    key = ("credit", share, negative)
-    if key not in judged.cache:
-        credit = Credit(judged.run)
-        expected = credit.expected(share, negative)
-        warn_of_credit(credit, expected.n_negative, expected.n_undefined, where)
-        undefined = np.zeros(len(judged.qids), dtype=bool)
-        undefined[judged.query_of_run[expected.undefined]] = True
-        judged.cache[key] = expected, undefined
-    means: tuple[ExpectedCredit, BoolArray] = judged.cache[key]
-    return means
-
-
 def unbiased_reasons(
-    measure: FairMeasure, judged: Judged, n_rankings: IntArray, n_defined: IntArray
+    measure: FairMeasure, judged: Judged, shares: CreditShares
 ) -> list[tuple[str, BoolArray]]:
     """Return the queries with a single ranking of defined credit, and the reason.
 
-    The list is empty for ``estimator="plain"`` and for rankings without samples.
-
-    Args:
-        measure: a measure with an `estimator`.
-        judged: the queries.
-        n_rankings: the number of rankings of each query; shape (n_queries,).
-        n_defined: the number of these whose credit is defined; shape (n_queries,).
+    There are none for ``estimator="plain"`` and for rankings without samples.
 
     Raises:
         InputError: a query has a single sample.
     """
     if measure["estimator"] == "plain" or not judged.run.sampled:
         return []
-    each = np.repeat(np.arange(len(n_rankings)), n_rankings)
-    refuse_one_sample(repr(measure), judged.qids, each)
+    refuse_one_sample(repr(measure), judged.qids, shares.query)
     reason = "only one of its rankings has defined credit, and the unbiased estimate needs two"
-    return [(reason, n_defined == 1)]
-
-
-def warn_of_credit(credit: Credit, n_negative: int, n_undefined: int, where: str) -> None:
-    """Warn of values below 0 that count as 0, and of rankings that are left out."""
-    if n_negative:
-        warn(
-            f"{where}: {n_negative} of {len(credit.credit)} values of credit are below 0 "
-            "and count as 0; negative='refuse' makes them an error",
-            DataWarning,
-        )
-    if n_undefined:
-        warn(
-            f"{where}: the credit of {n_undefined} of {len(credit.ranking_query)} "
-            "rankings is undefined (NaN, or a sum of 0); means are over the other rankings of "
-            "their queries",
-            DataWarning,
-        )
+    return [(reason, shares.n_defined == 1)]
 
 
 NO_CREDIT = "no ranking of it has defined credit"
@@ -153,6 +86,7 @@ class AttributedExposure(FairMeasure):
         "negative": NEGATIVE,
     }
     PART: ClassVar[str]  # the field of ExposureValues
+    expected_credit = staticmethod(expected_credit)  # AWRF(of="credit") gets its shares from AE_D
 
     def check_params(self) -> None:
         """Raise if the parameters do not go together."""
@@ -173,33 +107,31 @@ class AttributedExposure(FairMeasure):
             )
         else:
             self.lacking = ""
+        of_target = ("cutoff", "browsing", "graded", "rel")
+        self.form = EE_R(**{n: self.params[n] for n in of_target if n in self.params}).form
 
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
         if self.lacking:
             raise ParameterError(self.lacking)
         present, n_queries = judged.present, len(judged.qids)
-        share, negative = self.settings["share"], self.settings["negative"]
-        expected, undefined = _shares(judged, repr(self), share, negative)
+        options = repr(self), self.settings["share"], self.settings["negative"]
+        shares = credit_shares(judged, *options)
         useless = np.zeros(n_queries, dtype=bool)
-        zero = np.zeros(n_queries)
-        square = total(judged.query_of_run[expected.query], expected.credit**2, n_queries)
-        values = ExposureValues(*[self._disparity(square, zero)] * 3)
+        query, _, mean = shares.means
+        square = total(judged.query_of_run[query], mean**2, n_queries)
+        values = ExposureValues(*[self._disparity(square, np.zeros(n_queries))] * 3)
         if self.PART != "disparity" or self.settings["bounds"] != "paper":  # it needs labels
             key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
             if key not in judged.cache:
-                means, _ = expected_credit(judged, repr(self), share, negative)
-                judged.cache[key] = self._values(means)
+                judged.cache[key] = self._values(expected_credit(judged, *options)[0])
             values, useless = judged.cache[key]
-        reasons = [(NO_CREDIT, undefined)]
+        reasons = [(NO_CREDIT, shares.undefined)]
         if self.settings.get("estimator") == "unbiased":
-            query = judged.query_of_run[expected.ranking_query]
-            n_rankings = np.zeros(n_queries, dtype=np.int64)
-            n_rankings[judged.query_of_run] = expected.n_rankings
-            n_defined = np.bincount(query, minlength=n_queries)
-            reasons += unbiased_reasons(self, judged, n_rankings, n_defined)
+            reasons += unbiased_reasons(self, judged, shares)
             if judged.run.sampled:
-                values = values.less(sampling_excess(square, expected.square, query))
+                each = shares.query[shares.defined]
+                values = values.less(sampling_excess(square, shares.square(), each))
         part: Bounded = getattr(values, self.PART)
         if self.PART != "disparity":
             reasons.append(("no useful document in the labels", useless))
@@ -219,41 +151,30 @@ class AttributedExposure(FairMeasure):
     def _values(self, judged: Judged) -> tuple[ExposureValues, BoolArray]:
         """Return the values of all queries, and where nothing is useful."""
         n_queries, query = len(judged.qids), judged.pair_query
-        label = np.nan_to_num(judged.pair_label)
-        useful = label >= self.settings["rel"] if self.settings["rel"] else label > 0
-        grade = np.where(useful, label if self.settings["graded"] else 1.0, 0.0)
-        n = np.bincount(query, minlength=n_queries)
-        cutoff = self.settings.get("cutoff")
-        deepest = int(n.max(initial=0))
-        grades = make_grades(query, grade, n_queries, n)
-        if self.lacking or (cutoff is None and self.settings["browsing"].needs_cutoff):
-            target = np.zeros(len(query))  # AE_D alone, which needs none
-        else:
-            ranks = RankWeights.of(self.settings["browsing"], cutoff, deepest)
-            target = np.append(ranks.target(grades), 0.0)[grades.of_pair]
-            target = target / total(query, target, n_queries)[query]
+        target = self.form.targets(judged)
+        target = target / total(query, target, n_queries)[query]
         credit = np.zeros(judged.n_pairs)
         credit[judged.pair_of_row] = judged.run.scores[judged.run.order]
-        disparity = total(query, credit**2, n_queries)
-        relevance = total(query, credit * target, n_queries)
-        square = total(query, target**2, n_queries)
-        zero, one = np.zeros(n_queries), np.ones(n_queries)
-        lowest, least = zero, zero
+        disparity, relevance, square = (
+            total(query, each, n_queries) for each in (credit**2, credit * target, target**2)
+        )
+        lowest = least = zero = np.zeros(n_queries)
         most = np.zeros(n_queries)
         np.maximum.at(most, query, target)
         if self.settings["bounds"] == "exact":
-            lowest = 1.0 / np.maximum(n, 1)
+            lowest = 1.0 / np.maximum(np.bincount(query, minlength=n_queries), 1)
             least = np.full(n_queries, np.inf)
             np.minimum.at(least, query, target)
-        worst = one if self.settings["share"] else np.full(n_queries, np.nan)
+        of_disparity = self._disparity(disparity, lowest)
         loss = disparity - 2 * relevance + square
-        farthest = one - 2 * least + square
+        farthest = 1.0 - 2 * least + square
         values = ExposureValues(
-            self._disparity(disparity, lowest),
+            of_disparity,
             Bounded(relevance, least, most, zero, 0.0),
-            Bounded(loss, zero, farthest, worst * farthest, 1.0),
+            Bounded(loss, zero, farthest, of_disparity.worst * farthest, 1.0),
         )
-        return values, grades.n_useful == 0
+        useful = self.form.grades(judged.pair_label) > 0
+        return values, counts(query, useful, n_queries) == 0
 
 
 class AttributedExposureDisparity(AttributedExposure):
@@ -389,6 +310,7 @@ class CreditExposureGap(FairMeasure):
         "negative": NEGATIVE,
     }
     POSITIONAL: ClassVar[tuple[str, ...]] = ("groups",)
+    GROUPS_ARE_OPTIONAL: ClassVar[bool] = True
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
@@ -402,12 +324,10 @@ class CreditExposureGap(FairMeasure):
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
         gap = self._gap(judged)
-        n_queries = len(judged.qids)
         value = gap.means(gap.difference).square()
-        n_defined = np.bincount(gap.query, minlength=n_queries)
         present = judged.present
-        reasons = [(NO_CREDIT, present & (n_defined == 0))]
-        reasons += unbiased_reasons(self, judged, gap.n_rankings, n_defined)
+        reasons = [(NO_CREDIT, gap.shares.undefined)]
+        reasons += unbiased_reasons(self, judged, gap.shares)
         if self["estimator"] == "unbiased" and judged.run.sampled:
             value = value - sampling_excess(value, gap.difference.square(), gap.query)
         if self["groups"] is not None:
@@ -457,16 +377,11 @@ class CreditExposureGap(FairMeasure):
                 f"{self.NAME}: browsing={str(model)!r} depends on which documents are useful; use "
                 "MU, RBP, DCG or TREC"
             )
-        credit = Credit(run)
+        credit = CreditShares(judged, repr(self), True, self["negative"])
+        share, defined, query = credit.value, credit.defined, credit.query
         attention = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
         attention = attention[np.minimum(credit.positions, cutoff)]
         attention = attention / np.maximum(credit.sums(attention), 1e-300)[credit.ranking]
-        share, defined, n_negative = credit.shares(True, self["negative"])
-        n_queries = len(judged.qids)
-        query = judged.query_of_run[credit.ranking_query]
-        n_rankings = np.bincount(query, minlength=n_queries)
-        some = np.bincount(query[defined], minlength=n_queries) > 0
-        warn_of_credit(credit, n_negative, int((~defined & some[query]).sum()), repr(self))
         rows = defined[credit.ranking]
         place = (np.cumsum(defined) - 1)[credit.ranking[rows]]
         shape = (int(defined.sum()), len(run.docnos))
@@ -475,6 +390,7 @@ class CreditExposureGap(FairMeasure):
             return SparseRows(attention_matrix(place, run.frame_doc[rows], weight[rows], shape))
 
         difference, credits, exposure = map(vectors, (share - attention, share, attention))
+        n_queries = len(judged.qids)
         labeled = np.ones(n_queries, dtype=bool)
         names: Callable[[IntArray], Any] = run.docnos.__getitem__
         if (groups := self["groups"]) is not None:
@@ -487,7 +403,7 @@ class CreditExposureGap(FairMeasure):
             difference, credits, exposure = (
                 group_exposure(rows.matrix, members) for rows in (difference, credits, exposure)
             )
-        return _Gap(difference, credits, exposure, query[defined], n_rankings, labeled, names)
+        return _Gap(difference, credits, exposure, credit, query[defined], labeled, names)
 
 
 class _Gap(NamedTuple):
@@ -496,8 +412,8 @@ class _Gap(NamedTuple):
     difference: SparseRows  # of the two; a row per ranking
     credit: SparseRows
     exposure: SparseRows
+    shares: CreditShares
     query: IntArray  # of each ranking
-    n_rankings: IntArray  # of each query, those without defined credit included
     labeled: BoolArray  # queries in which a document with credit or exposure has a group
     names: Callable[[IntArray], Any]  # of columns
 
@@ -505,7 +421,7 @@ class _Gap(NamedTuple):
         """Return the mean of each query's rankings; a row per query."""
         from scipy import sparse
 
-        n = np.bincount(self.query, minlength=len(self.n_rankings))
+        n = self.shares.n_defined
         weight = 1.0 / n[self.query]
         entries = (weight, (self.query, np.arange(len(weight))))
         mean = sparse.csr_array(entries, shape=(len(n), len(weight)))

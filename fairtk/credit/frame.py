@@ -1,0 +1,222 @@
+"""The frame C, which says how much of an answer rests on each document of its ranking: checked, as
+shares of each ranking, and as the mean over the rankings of a query.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import (
+    ColumnError,
+    DataWarning,
+    DuplicateError,
+    InputError,
+    such_rows,
+    warn,
+)
+from fairtk.frames import (
+    CREDIT,
+    DOCNO,
+    QID,
+    RANK,
+    SAMPLE,
+    SCORE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Run,
+    as_numbers,
+    require,
+)
+from fairtk.measures import Judged
+
+
+class Credit:
+    """The credit of a frame C as arrays, checked.
+
+    Args:
+        run: the frame: ``qid``, ``docno``, ``credit``, and ``sample`` if there are several rankings
+            of a query.
+
+    Raises:
+        ColumnError: a column is missing, or a value is no number.
+        InputError: a value is infinite; NaN is undefined credit.
+        DuplicateError: a document has credit twice in one ranking.
+    """
+
+    ranking: IntArray  # index of the ranking of each frame row; shape (n_rows,)
+    ranking_query: IntArray  # index into the run's `qids` of each ranking; shape (n_rankings,)
+    credit: FloatArray  # of each frame row; shape (n_rows,)
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        if len(run):  # PyTerrier's frame of no rows has the columns of a run
+            require(run.frame, [QID, DOCNO, CREDIT], run.where)
+        column = run.frame.get(CREDIT, pd.Series(dtype=np.float64))
+        self.credit = as_numbers(column)
+        wrong = np.isinf(self.credit) | (np.isnan(self.credit) & column.notna().to_numpy())
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            kind = InputError if np.isinf(self.credit[row]) else ColumnError
+            raise kind(
+                f"{run.where}: credit must be a finite number, or NaN where it is undefined; found "
+                f"{column.iloc[row]!r} for {self.describe(row)} ({such_rows(int(wrong.sum()))})"
+            )
+        sample = run.samples
+        sample = np.zeros(len(run), dtype=np.int64) if sample is None else sample
+        width = int(sample.max(initial=0)) + 1
+        self.ranking, keys = pd.factorize(run.frame_query * width + sample)
+        self.ranking_query = np.asarray(keys, dtype=np.int64) // width
+        pair = self.ranking * max(1, run.documents.size) + run.frame_doc
+        twice = pd.Series(pair).duplicated().to_numpy()
+        if twice.any():
+            row = int(np.flatnonzero(twice)[0])
+            raise DuplicateError(
+                f"{run.where}: a document has credit once in a ranking; found it twice for "
+                f"{self.describe(row)} ({such_rows(int(twice.sum()))})"
+            )
+
+    @property
+    def positions(self) -> IntArray:
+        """The place of each frame row in its ranking, from 0: ranks, or scores, order.
+
+        Raises:
+            ColumnError: the frame has neither ``rank`` nor ``score``.
+            DuplicateError: a rank stands twice in a ranking.
+            InputError: ranks and scores disagree.
+        """
+        run, columns = self.run, self.run.frame.columns
+        position = np.empty(len(run), dtype=np.int64)
+        if SCORE in columns:
+            position[run.order] = run.position
+            return position
+        if len(run):
+            require(run.frame, [QID, DOCNO, CREDIT, RANK], run.where)
+        rank = run.ranks if RANK in columns else position
+        twice = pd.DataFrame({"ranking": self.ranking, RANK: rank}).duplicated().to_numpy()
+        if twice.any():
+            row = int(np.flatnonzero(twice)[0])
+            raise DuplicateError(
+                f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
+                f"{str(run.qids[run.frame_query[row]])!r}"
+            )
+        order = np.lexsort((rank, self.ranking))  # ranks order, as everywhere: gaps do not count
+        start = np.searchsorted(self.ranking[order], self.ranking[order])
+        position[order] = np.arange(len(rank)) - start
+        return position
+
+    def describe(self, row: int) -> str:
+        """Return ``"qid 'q1', sample 3, docno 'd7'"`` for a frame row, for messages."""
+        values = self.run.frame.iloc[row]
+        sample = f", sample {values[SAMPLE]}" if SAMPLE in self.run.frame.columns else ""
+        return f"qid {str(values[QID])!r}{sample}, docno {str(values[DOCNO])!r}"
+
+    def sums(self, weight: FloatArray) -> FloatArray:
+        """Return the sum of a weight of frame rows over each ranking; shape (n_rankings,)."""
+        n = len(self.ranking_query)
+        return np.bincount(self.ranking, weights=weight, minlength=n).astype(np.float64)
+
+
+class CreditShares(Credit):
+    """The credit a_d / sum(a) of documents in each ranking, next to labels.
+
+    Warns of values below 0 that count as 0, and of rankings that are left out because their credit
+    is undefined (NaN, or a sum of 0) while other rankings of their query have some.
+
+    Args:
+        judged: the frame C and the labels.
+        where: the measure, for messages.
+        share: whether credit is divided by its sum; if not, a sum of 0 is defined.
+        negative: ``"zero"``: values below 0 count as 0; ``"refuse"``: they are an error.
+
+    Raises:
+        InputError: a value is below 0, and that is refused; or as `Credit`.
+    """
+
+    value: FloatArray  # a_d / sum(a), or a_d, of each frame row; shape (n_rows,)
+    defined: BoolArray  # whether the credit of each ranking is defined; shape (n_rankings,)
+    query: IntArray  # index into the labels' `qids` of each ranking; shape (n_rankings,)
+    n_rankings: IntArray  # of each query of the labels; shape (n_queries,)
+    n_defined: IntArray  # how many of these have defined credit; shape (n_queries,)
+    undefined: BoolArray  # queries of the frame without such a ranking; shape (n_queries,)
+
+    def __init__(self, judged: Judged, where: str, share: bool, negative: str) -> None:
+        super().__init__(judged.run)
+        below = self.credit < 0
+        if below.any() and negative == "refuse":
+            row = int(np.flatnonzero(below)[0])
+            raise InputError(
+                f"{self.run.where}: credit below 0 is refused (negative='refuse'); found "
+                f"{self.credit[row]:g} for {self.describe(row)} ({such_rows(int(below.sum()))})"
+            )
+        self.value = np.where(below, 0.0, self.credit)
+        sums = self.sums(self.value)  # NaN where a value is
+        self.defined = sums > 0 if share else ~np.isnan(sums)
+        if share:
+            self.value = self.value / np.where(self.defined, sums, 1.0)[self.ranking]
+        n_queries = len(judged.qids)
+        self.query = judged.query_of_run[self.ranking_query]
+        self.n_rankings = np.bincount(self.query, minlength=n_queries)
+        self.n_defined = np.bincount(self.query[self.defined], minlength=n_queries)
+        self.undefined = judged.present & (self.n_defined == 0)
+        if below.any():
+            warn(
+                f"{where}: {int(below.sum())} of {len(below)} values of credit are below 0 "
+                "and count as 0; negative='refuse' makes them an error",
+                DataWarning,
+            )
+        left_out = int((~self.defined & (self.n_defined > 0)[self.query]).sum())
+        if left_out:
+            warn(
+                f"{where}: the credit of {left_out} of {len(self.defined)} "
+                "rankings is undefined (NaN, or a sum of 0); means are over the other rankings of "
+                "their queries",
+                DataWarning,
+            )
+
+    @cached_property
+    def means(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """The mean credit of documents over the rankings of a query whose credit is defined.
+
+        Indices into the run's `qids` and `docnos`, and the mean; each has shape (n_pairs,).
+        """
+        run, rows = self.run, self.defined[self.ranking]
+        width = max(1, run.documents.size)
+        code, pairs = pd.factorize(run.frame_query[rows] * width + run.frame_doc[rows])
+        query, doc = np.divmod(np.asarray(pairs, dtype=np.int64), width)
+        summed = np.bincount(code, weights=self.value[rows], minlength=len(query))
+        n_defined = np.bincount(self.ranking_query[self.defined], minlength=len(run.qids))
+        return query, doc, summed / n_defined[query]
+
+    def square(self) -> FloatArray:
+        """Return the squared norm of each defined ranking; shape (n_defined,)."""
+        rows = self.defined[self.ranking]
+        return self.sums(np.where(rows, self.value**2, 0.0))[self.defined]
+
+
+def credit_shares(judged: Judged, where: str, share: bool, negative: str) -> CreditShares:
+    """Return the shares of a run's documents, which measures make once."""
+    key = ("credit", share, negative)
+    if key not in judged.cache:
+        judged.cache[key] = CreditShares(judged, where, share, negative)
+    shares: CreditShares = judged.cache[key]
+    return shares
+
+
+def expected_credit(
+    judged: Judged, where: str, share: bool = True, negative: str = "zero"
+) -> tuple[Judged, BoolArray]:
+    """Return the expected credit in the place of a run, and the queries whose credit is undefined.
+
+    The scores of that run are the expected credit. Warns once of what was cut or left out.
+    """
+    shares = credit_shares(judged, where, share, negative)
+    key = ("credit of documents", share, negative)
+    if key not in judged.cache:
+        run, (query, doc, mean) = judged.run, shares.means
+        frame = pd.DataFrame({QID: run.qids[query], DOCNO: run.docnos[doc], SCORE: mean})
+        judged.cache[key] = Judged(judged.qrels, Run(frame, run.where), judged.where)
+    return judged.cache[key], shares.undefined
