@@ -19,7 +19,7 @@ from report_world import MARKUP, N_SAMPLES
 
 from fairtk import BM25Scorer, demo
 from fairtk.cli.group import cli
-from fairtk.io.renderings import Table
+from fairtk.display import Table
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section
 

@@ -14,7 +14,7 @@ from fairtk_papers.fair_rag import plot_credit, plot_requests, plot_spread, plot
 from figure_words import words_on_words
 
 from fairtk import FairSampler
-from fairtk.io import new_figure
+from fairtk.display import new_figure
 from fairtk.transformers.fair_qr.transformer import plot_trace
 
 REGIONS = (

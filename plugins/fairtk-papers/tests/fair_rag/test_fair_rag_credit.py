@@ -23,9 +23,9 @@ from fairtk_papers.fair_rag import (
 from fairtk_papers.fair_rag.figures import credit_words
 
 from fairtk import BM25Scorer, demo
+from fairtk.display import write_figure
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.experiment import open_results
-from fairtk.io import write_figure
 
 
 def frame(rows):
