@@ -7,7 +7,7 @@ from pathlib import Path
 
 import fairtk
 from fairtk import BM25Scorer, Candidates, FairSampler, FlanT5
-from fairtk.io import write_figure
+from fairtk.display import write_figure
 
 demo = fairtk.demo.load()
 bm25 = Candidates(demo.dataset) >> BM25Scorer()

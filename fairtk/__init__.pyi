@@ -3,6 +3,7 @@ from . import batch as batch
 from . import credit as credit
 from . import datasets as datasets
 from . import demo as demo
+from . import display as display
 from . import errors as errors
 from . import experiment as experiment
 from . import exposure as exposure

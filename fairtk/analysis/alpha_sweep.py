@@ -16,6 +16,8 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
+from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
+from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import InputError, NotFoundError, ParameterError, printable
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
@@ -27,16 +29,6 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import ALPHA, SAMPLE, BoolArray, FloatArray, Qrels, takes_tables
-from fairtk.io import (
-    Points,
-    Table,
-    aligned_lines,
-    draw_trade_off,
-    html_text,
-    new_figure,
-    series,
-    write_figure,
-)
 from fairtk.measures import written
 from fairtk.plugins import as_position_model
 from fairtk.report import area_under
@@ -143,7 +135,7 @@ class Frontier:
         figure = new_figure((5.5, 4.0), "a frontier")
         axes, every = figure.subplots(), []
         for place, (name, part) in enumerate(self.curve.groupby("system", sort=False)):
-            look = series(place)
+            look = series_style(place)
             x, y = part["x"].to_numpy(), part["y"].to_numpy()
             if len(part) > 1:
                 order = np.argsort(x)

@@ -15,6 +15,9 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display import Table, new_figure, write_figure
+from fairtk.display.figures import INK
+from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import InputError, ParameterError, printable
 from fairtk.experiment.evaluate_runs import (
     EvaluatedRuns,
@@ -29,7 +32,6 @@ from fairtk.experiment.evaluate_runs import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, takes_tables
 from fairtk.groups import FROM_QRELS, UNIFORM
-from fairtk.io import INK, Table, aligned_lines, html_text, new_figure, write_figure
 from fairtk.measures import FairMeasure
 
 COLUMNS = [

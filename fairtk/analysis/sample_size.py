@@ -22,7 +22,8 @@ from fairtk.frames import (
     FloatArray,
     takes_tables,
 )
-from fairtk.io import frame_of_qrels, frame_of_run
+from fairtk.io.qrels import frame_of_qrels
+from fairtk.io.runs import frame_of_run
 from fairtk.measures import (
     Judged,
     parse,

@@ -34,7 +34,7 @@ from fairtk.batch.lines import (
     prompt_at,
 )
 from fairtk.errors import ParameterError
-from fairtk.io import locked
+from fairtk.io import file_lock
 from fairtk.llm.chat import Completion, now
 from fairtk.llm.claims import add_payments, delete_owner
 from fairtk.llm.ledger import Ledger
@@ -195,7 +195,7 @@ class Batches:
                 delete_owner(database, owner)
             return sum(count for _, count in rounds)
 
-        with locked(place):
+        with file_lock(place):
             exists = (place / MANIFEST).exists()
             pattern = owner_of(read_manifest(place)) if exists else ""
             return self.ledger.store.file.write(write)
@@ -204,7 +204,7 @@ class Batches:
     def _opened(self, folder: Place) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Lock a folder, and yield its path and its manifest."""
         place = Path(folder).absolute()
-        with locked(place):
+        with file_lock(place):
             manifest = read_manifest(place)
             recover(self.ledger, place, manifest)
             yield place, manifest

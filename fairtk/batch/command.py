@@ -229,7 +229,7 @@ def _study(source: str) -> tuple[list[str], str]:
 
 def _kept(path: Path) -> tuple[list[str], str]:
     """Return what a study's folder says of its command."""
-    from fairtk.io import read_json
+    from fairtk.io.lines import read_json
 
     kept = read_json(path)
     with contextlib.suppress(TypeError, KeyError, ValueError, AttributeError):

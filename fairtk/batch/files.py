@@ -15,7 +15,9 @@ from typing import Any, BinaryIO
 
 from fairtk.batch.lines import custom_id, prompt_line
 from fairtk.errors import FormatError, InputError
-from fairtk.io import atomic_text, locked, put_in_place, read_json
+from fairtk.io import file_lock
+from fairtk.io.atomic import atomic_text, put_in_place
+from fairtk.io.lines import read_json
 from fairtk.llm.budget import Prices, most_completion_tokens, prompt_tokens
 from fairtk.llm.chat import Chat, DeferredError
 from fairtk.llm.claims import delete_owner
@@ -79,7 +81,7 @@ def write_prompts(
     """
     place = Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
-    with locked(place):
+    with file_lock(place):
         writer = PromptWriter(place, rate, command)
         token = collecting.set(writer)
         try:

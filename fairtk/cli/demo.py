@@ -35,7 +35,7 @@ def command(
     rankings and answers. Needs no network.
     """
     from fairtk.demo import study
-    from fairtk.io import number_text
+    from fairtk.display.tables import number_text
     from fairtk.measures import parse, written
 
     started = time.monotonic()
@@ -62,7 +62,7 @@ def command(
 
 def _write(results: Any) -> None:
     """Write figure and page, and say where; without what they need, say that."""
-    from fairtk.io import write_figure
+    from fairtk.display import write_figure
 
     try:
         figure = results.plot_trade_off(results.measures[0], results.measures[-1])

@@ -373,7 +373,7 @@ def _begin() -> None:
     connect()
     if on_terminal(sys.stderr):
         from fairtk.cli.output import reading_bar
-        from fairtk.io import FOLLOWED
+        from fairtk.io.lines import FOLLOWED
 
         FOLLOWED.set(reading_bar)
 

@@ -37,7 +37,7 @@ KEPT = "command.json"
 
 def say_beginning(folder: Path, text: str) -> None:
     """Say what a study begins, and keep its command line in its folder, which stands for it."""
-    from fairtk.io import atomic_text
+    from fairtk.io.atomic import atomic_text
 
     words = [word for word in shlex.split(said_command())[1:] if word != "--offline"]
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def echo(text: str | Sequence[str], output: str | None = None) -> None:
     if output in (None, STDOUT):
         click.echo(printable(text) if on_terminal(sys.stdout) else text, nl=not text.endswith("\n"))
         return
-    from fairtk.io import atomic_text
+    from fairtk.io.atomic import atomic_text
 
     with atomic_text(Path(str(output))) as file:
         file.write(text if text.endswith("\n") else text + "\n")
@@ -77,7 +77,8 @@ def show(
     text: str | Sequence[str], table: Any, form: str = TABLE, output: str | None = None
 ) -> None:
     """Print a result: its text, or in another format its table (a frame or a `Table`)."""
-    from fairtk.io import TEXTS, Table
+    from fairtk.display import Table
+    from fairtk.display.tables import TEXTS
 
     if form == TABLE:
         echo(text, output)
@@ -89,7 +90,7 @@ def show(
 
 def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
     """Print a frame; csv and json have all digits, a table of aligned columns four decimals."""
-    from fairtk.io import RENDERED
+    from fairtk.display.tables import RENDERED
 
     columns, rows = list(frame.columns), frame.to_numpy(dtype=object).tolist()
     if form != TABLE:
@@ -126,7 +127,8 @@ def table_lines(
     width: int | None = None,
 ) -> list[str]:
     """Return the lines of a table, control characters escaped, wrapped to a width if given."""
-    from fairtk.io import Table, aligned_lines
+    from fairtk.display import Table
+    from fairtk.display.tables import aligned_lines
 
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     return aligned_lines(Table(list(columns), cells), numbers, width)

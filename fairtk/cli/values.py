@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.cli.output import table_lines
+from fairtk.display import Table
+from fairtk.display.tables import number_text
 from fairtk.errors import printable
 from fairtk.experiment.evaluate_runs import EvaluatedRuns, RunValues
-from fairtk.io import Table, number_text
 from fairtk.measures import short_names, written
 from fairtk.report import baseline_table
 from fairtk.report.tables import bias_text

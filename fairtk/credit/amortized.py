@@ -20,6 +20,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.credit.frame import expected_credit
+from fairtk.display import despine, new_figure, write_figure
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import (
@@ -35,7 +36,7 @@ from fairtk.frames import (
     takes_tables,
 )
 from fairtk.groups import Groups, attention_matrix
-from fairtk.io import new_figure, open_axes, read_qrels, read_run, write_figure
+from fairtk.io import read_qrels, read_run
 from fairtk.measures import EE_R, ExpectedUtility, Judged
 
 SUMMARY = {
@@ -91,7 +92,7 @@ class Providers:
             ylim=(0, 1),
         )
         axes.legend(loc="upper left", frameon=False)
-        open_axes(axes)
+        despine(axes)
         if path is not None:
             write_figure(figure, Path(path))
         return figure

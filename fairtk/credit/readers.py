@@ -18,6 +18,7 @@ import pyterrier as pt
 from fairtk import checks
 from fairtk.credit.amortized import drawn_weights, percentiles
 from fairtk.credit.frame import Credit
+from fairtk.display import despine, new_figure, write_figure
 from fairtk.errors import DataWarning, InputError, ParameterError, warn
 from fairtk.exposure import DCG, Fitted, expected_attention
 from fairtk.frames import (
@@ -33,7 +34,6 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.groups import Groups, Target
-from fairtk.io import new_figure, open_axes, write_figure
 from fairtk.measures import AWRF, EU, FairMeasure, Judged, values_of_samples
 from fairtk.transformers import FairSampler, OracleSampler, PerSample
 
@@ -84,7 +84,7 @@ class FittedBrowsing(Fitted):
         axes.set(xlabel="place in the prompt", ylabel="weight; 1 at the first place", xticks=rank)
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.legend(frameon=False)
-        open_axes(axes)
+        despine(axes)
         if path is not None:
             write_figure(figure, Path(path))
         return figure

@@ -29,7 +29,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairtk.errors import DownloadError, FormatError
-from fairtk.io import JSON_ENTRY, locked, put_in_place, read_json
+from fairtk.io import file_lock
+from fairtk.io.atomic import put_in_place
+from fairtk.io.lines import JSON_ENTRY, read_json
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Dataset id -> file name -> ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
@@ -133,7 +135,7 @@ def download(
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = target.with_name(target.name + ".lock")
     lock.touch()
-    with locked(lock):
+    with file_lock(lock):
         if target.exists():  # another process was faster
             return
         part = target.with_name(target.name + ".part")

@@ -44,7 +44,7 @@ class DemoData:
         return f"<the demo: {counts}, {len(self.qrels)} labels>"
 
     def _repr_html_(self) -> str:
-        from fairtk.io import frame_html
+        from fairtk.display.tables import frame_html
 
         columns = ["qid", "query", "gold_answer"]
         return frame_html(self.topics[columns], f"{self!r}: .topics, and others", most=3)

@@ -31,16 +31,12 @@ from fairtk.frames import (
     uncoded,
 )
 from fairtk.groups import Groups, Target, attribute_of_rows
-from fairtk.io import (
-    Flaw,
-    Rows,
-    labels_in,
-    naming,
-    read_qrels,
-    read_run,
-    read_table,
-    run_of,
-)
+from fairtk.io import read_qrels, read_run
+from fairtk.io.lines import Flaw, naming
+from fairtk.io.qrels import labels_in
+from fairtk.io.rows import Rows
+from fairtk.io.runs import run_of
+from fairtk.io.tables import read_table
 from fairtk.measures import written
 
 _REMEDY = "mend whatever wrote these lines; they are left out of everything below"

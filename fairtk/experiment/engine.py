@@ -51,7 +51,8 @@ from fairtk.frames import (
     qids_of,
     require,
 )
-from fairtk.io import labels_of, resolve_dataset
+from fairtk.io import resolve_dataset
+from fairtk.io.qrels import labels_of
 from fairtk.llm import (
     ChatBackend,
     Completion,

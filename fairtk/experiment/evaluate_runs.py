@@ -42,16 +42,11 @@ from fairtk.frames import (
     require,
     warn_of_unmatched,
 )
-from fairtk.io import (
-    STDIN,
-    add_answers,
-    frame_of_qrels,
-    frame_of_run,
-    naming,
-    read_answers,
-    read_gold_answers,
-    real_path,
-)
+from fairtk.io import add_answers, read_answers, read_gold_answers
+from fairtk.io.atomic import real_path
+from fairtk.io.lines import STDIN, naming
+from fairtk.io.qrels import frame_of_qrels
+from fairtk.io.runs import frame_of_run
 from fairtk.measures import (
     FairEvaluator,
     FairMeasure,

@@ -42,7 +42,7 @@ from fairtk.experiment.work import (
     text_of,
     to_worker,
 )
-from fairtk.io import ENDED, Interpreter, cores
+from fairtk.interpreters import ENDED, Interpreter, cores
 
 Function = Callable[[Mapping[str, Any], Any], Any]
 """Takes stages by key and a task, which says in ``needs`` which of them."""

@@ -14,7 +14,8 @@ import ir_datasets
 
 from fairtk.errors import DataWarning, StoreError
 from fairtk.frames import DOCNO, LABEL, QID, SCORE
-from fairtk.io import atomic_text, write_qrels, write_run
+from fairtk.io import write_qrels, write_run
+from fairtk.io.atomic import atomic_text
 
 if TYPE_CHECKING:
     from fairtk.experiment.results import Results

@@ -37,7 +37,8 @@ from pyterrier.transformer import SourceTransformer
 
 from fairtk.errors import IdentityError
 from fairtk.frames import QID, IntArray, digest, identity_name
-from fairtk.io import file_digest, folder_digest
+from fairtk.io import folder_digest
+from fairtk.io.atomic import file_digest
 from fairtk.llm import (
     CallableBackend,
     ChatBackend,

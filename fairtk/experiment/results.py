@@ -16,6 +16,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display import MarkedText, Table, format_rows, latex_text, markdown_text, rounded_text
+from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import (
     ColumnError,
     FairtkWarning,
@@ -34,16 +36,6 @@ from fairtk.experiment.values import (
     spreads,
 )
 from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE
-from fairtk.io import (
-    Marked,
-    Table,
-    aligned_lines,
-    html_text,
-    latex_text,
-    markdown_text,
-    rounded_text,
-    texts,
-)
 from fairtk.measures import Judged, parse, short_names, written
 from fairtk.plugins import cite_results
 from fairtk.report import (
@@ -62,7 +54,7 @@ Place: TypeAlias = str | PathLike[str]
 def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
     """Return a frame as a table of texts."""
     rows = [list(row) for row in frame.itertuples(index=False)]
-    return texts(list(frame.columns), rows, caption)
+    return format_rows(list(frame.columns), rows, caption)
 
 
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
@@ -577,7 +569,7 @@ class Results:
         columns = [_placed(self._means[m], digits, self.better(m), signs, m) for m in self.measures]
         if len(self.failures):  # counted in every table
             heads.append("failed")
-            columns.append([Marked(str(n)) for n in self.means["failed"]])
+            columns.append([MarkedText(str(n)) for n in self.means["failed"]])
         rows = [list(row) for row in zip(self.systems, *columns, strict=True)]
         if letters:
             rows = [[_letter(i), *row] for i, row in enumerate(rows)]
@@ -645,13 +637,13 @@ def _meaning(baseline: str | None) -> str:
 
 def _placed(
     means: pd.Series, digits: int, better: str, signs: Mapping[tuple[str, str], str], measure: str
-) -> list[Marked]:
+) -> list[MarkedText]:
     """Return the cells of a measure; means that read alike are marked alike."""
     values = means.round(digits)
     order = values.dropna().drop_duplicates().sort_values(ascending=better == "lower").tolist()
     places = {value: place for place, value in enumerate(order[: 1 + (len(means) > 2)], 1)}
     return [
-        Marked(
+        MarkedText(
             rounded_text(mean, digits),
             places.get(value, 0) if len(order) > 1 else 0,
             signs.get((measure, str(system)), ""),

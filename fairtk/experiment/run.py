@@ -19,6 +19,8 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
+from fairtk.display import Table
+from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import (
     DataWarning,
     InputError,
@@ -44,7 +46,6 @@ from fairtk.experiment.values import (
     stored_rows,
 )
 from fairtk.frames import QID, as_strings, require, takes_tables
-from fairtk.io import Table, aligned_lines, html_text
 from fairtk.llm import DeferredError, collecting
 from fairtk.measures import parse
 

@@ -34,7 +34,8 @@ from fairtk.frames import (
     SAMPLE,
     SOURCE_SAMPLE,
 )
-from fairtk.io import atomic_text, locked, read_parquet, write_parquet
+from fairtk.io import file_lock, read_parquet, write_parquet
+from fairtk.io.atomic import atomic_text
 
 FORM = 4
 """Version of the folder's form; another one is refused."""
@@ -119,7 +120,7 @@ def save(
     all_credit = dict(credits)
     try:
         (folder / _RANKINGS).mkdir(parents=True, exist_ok=True)
-        with locked(folder / _RANKINGS):  # two that save to one folder would mix their files
+        with file_lock(folder / _RANKINGS):  # two that save to one folder would mix their files
             # that of an earlier save; without it nothing is opened until the last file is written
             (folder / _MANIFEST).unlink(missing_ok=True)
             for name, file in ranking_files.items():
@@ -212,7 +213,7 @@ def load(folder: Path) -> dict[str, Any]:
     Raises:
         FormatError: a file is missing, damaged, not what was saved, or of another form; names it.
     """
-    with locked(folder / _RANKINGS, shared=True):  # another process may be saving
+    with file_lock(folder / _RANKINGS, shared=True):  # another process may be saving
         return _SavedFolder(folder).arguments()
 
 

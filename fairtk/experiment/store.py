@@ -25,7 +25,7 @@ from fairtk.errors import FormatError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.identity import Description, Identified
 from fairtk.experiment.packing import Span, Table, from_bytes, joined, to_bytes, unpack
 from fairtk.frames import QID
-from fairtk.io import real_path
+from fairtk.io.atomic import real_path
 from fairtk.llm import ChatBackend, ChatModel, Ledger, LedgerModel
 from fairtk.llm.chat import call_keys, questions
 from fairtk.llm.store import AnswerStore, Database

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import errors
+from fairtk.display.figures import spread
 from fairtk.errors import (
     DataWarning,
     FairtkError,
@@ -41,7 +42,6 @@ from fairtk.frames import (
     digest,
     require,
 )
-from fairtk.io import spread
 from fairtk.measures import (
     FairEvaluator,
     FairMeasure,

@@ -36,7 +36,7 @@ from fairtk.errors import (
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import QID, IntArray, identity_name
-from fairtk.io import cores
+from fairtk.interpreters import cores
 from fairtk.llm import (
     DeferredError,
     HuggingFaceBackend,

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk.display.tables import frame_html
 from fairtk.errors import FormatError, InputError, ParameterError, listed
 from fairtk.frames import (
     DOCNO,
@@ -42,18 +43,11 @@ from fairtk.groups.memberships import (
     spread_evenly,
     with_unknown,
 )
-from fairtk.io import (
-    Rows,
-    check_weights,
-    frame_html,
-    frame_of_run,
-    is_parquet_name,
-    naming,
-    read_table,
-    stem,
-    write_parquet,
-    write_table,
-)
+from fairtk.io import write_parquet
+from fairtk.io.lines import is_parquet_name, naming
+from fairtk.io.rows import Rows
+from fairtk.io.runs import frame_of_run
+from fairtk.io.tables import check_weights, read_table, stem, write_table
 
 _ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
 _NOTED = {"unknown", "levels", "normalize"}

@@ -39,7 +39,7 @@ from fairtk.frames import (
     require,
 )
 from fairtk.groups.divergence import SparseRows, spread
-from fairtk.io import number_of, shown
+from fairtk.io.rows import number_of, shown
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as TREC Fair Ranking names it."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk.display.tables import frame_html
 from fairtk.errors import (
     ColumnError,
     DuplicateError,
@@ -62,7 +63,8 @@ from fairtk.groups.memberships import (
     level_places,
     row_name,
 )
-from fairtk.io import check_weights, frame_html, naming, read_table
+from fairtk.io.lines import naming
+from fairtk.io.tables import check_weights, read_table
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""

@@ -1,10 +1,9 @@
-"""Files to frames and back: one strict reader and one writer for every format; tables and figures
-as text.
+"""Read and write files: one strict reader and one writer for each format.
 
-Every reader takes plain, gzipped and Parquet files (told apart by content, not by name), keeps ids
-as the strings they are (``001``, ``NA`` and ``null`` too), and says which line is broken. Every
-writer chooses the format by the suffix and replaces the file in one step, so that a reader never
-sees half of it.
+Every reader takes plain, gzipped and Parquet files, which it recognizes by their content, keeps
+ids as the strings they are (``001``, ``NA`` and ``null`` too), and names the line of an error.
+Every writer chooses the format by the suffix and replaces the file in one step, so that no reader
+sees an incomplete file.
 """
 
 from __future__ import annotations

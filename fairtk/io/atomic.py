@@ -1,6 +1,4 @@
-"""Files as places: written in one step, locked, on a network or not, and the digest of what
-stands in them.
-"""
+"""Files that are written in one step, locks, and digests of files."""
 
 from __future__ import annotations
 
@@ -156,40 +154,8 @@ def _flush(path: Path) -> None:
         os.close(number)
 
 
-NETWORK = frozenset(
-    (
-        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "ceph", "lustre"),
-        *("gpfs", "beegfs", "glusterfs", "orangefs", "pvfs2", "9p", "fuse.sshfs"),
-        *("fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
-    )
-)
-"""File systems on which several machines may write; locks and shared memory fail there."""
-
-_MOUNTS = Path("/proc/self/mounts")
-
-
-def network_of(path: Path) -> str:
-    """Return the name of the network file system that a path is on; empty: none that is known.
-
-    The file need not be there, its folder must be.
-    """
-    try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return ""
-    place = path.resolve()
-    depth, kind = -1, ""
-    for line in lines:
-        _, where, name, *_ = line.split(" ")
-        point = Path(where.replace("\\040", " "))
-        # of two mounts on one point the later is on top
-        if len(point.parts) >= depth and place.is_relative_to(point):
-            depth, kind = len(point.parts), name
-    return kind if kind in NETWORK else ""
-
-
 @contextlib.contextmanager
-def locked(place: Path, shared: bool = False) -> Iterator[None]:
+def file_lock(place: Path, shared: bool = False) -> Iterator[None]:
     """Keep other processes (and threads) that ask for the same away from a folder or file.
 
     Any number can have it `shared` at a time, and meanwhile nobody has it alone. It must be there.

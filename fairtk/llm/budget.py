@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from fairtk import checks
 from fairtk.errors import ParameterError
-from fairtk.io import Kind, read_table
+from fairtk.io.rows import Kind
+from fairtk.io.tables import read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion
 
 

@@ -23,7 +23,7 @@ from typing import IO, Any, ClassVar
 import numpy as np
 
 from fairtk.errors import FairtkError, MissingExtraError, ModelError, ParameterError
-from fairtk.io import ENDED, Interpreter
+from fairtk.interpreters import ENDED, Interpreter
 from fairtk.llm import loading
 from fairtk.llm.hugging_face import GumbelNoise, HuggingFaceSeq2Seq
 

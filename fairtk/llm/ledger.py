@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fairtk.errors import ParameterError
-from fairtk.io import real_path
+from fairtk.io.atomic import real_path
 from fairtk.llm.budget import (
     Budget,
     Estimate,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from fairtk import checks
 from fairtk.errors import FormatError, InputError, ParameterError, suggestion
 from fairtk.frames import ByContent, digest, words
-from fairtk.io import text_lines
+from fairtk.io.lines import text_lines
 from fairtk.llm.backends import FAILED, Backend, NoAnswerError, PromptLengthError, as_backend, texts
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, questions
 from fairtk.llm.hugging_face import HuggingFaceBackend, HuggingFaceCausal, checked_sampling

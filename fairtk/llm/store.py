@@ -18,7 +18,8 @@ from threading import RLock
 from typing import Any, NamedTuple, TypeVar
 
 from fairtk.errors import FormatError
-from fairtk.io import locked, network_of, part_beside, real_path
+from fairtk.io import file_lock
+from fairtk.io.atomic import part_beside, real_path
 from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
 
 FORMAT = 4
@@ -205,6 +206,38 @@ class Database:
         return _checked(_connect(path), path)
 
 
+NETWORK = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb3", "smbfs", "ncpfs", "afs", "coda", "ceph", "lustre"),
+        *("gpfs", "beegfs", "glusterfs", "orangefs", "pvfs2", "9p", "fuse.sshfs"),
+        *("fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
+    )
+)
+"""File systems on which several machines may write; locks and shared memory fail there."""
+
+_MOUNTS = Path("/proc/self/mounts")
+
+
+def network_of(path: Path) -> str:
+    """Return the name of the network file system that a path is on; empty: none that is known.
+
+    The file need not be there, its folder must be.
+    """
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    place = path.resolve()
+    depth, kind = -1, ""
+    for line in lines:
+        _, where, name, *_ = line.split(" ")
+        point = Path(where.replace("\\040", " "))
+        # of two mounts on one point the later is on top
+        if len(point.parts) >= depth and place.is_relative_to(point):
+            depth, kind = len(point.parts), name
+    return kind if kind in NETWORK else ""
+
+
 _open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
 _locked_databases: list[Database] = []
 
@@ -246,7 +279,7 @@ def _connect(place: Path | str) -> sqlite3.Connection:
 def _create(path: Path) -> None:
     """Create the file; it gets its name once it is complete, so that no process sees a part."""
     part = part_beside(path)
-    with locked(path.parent):
+    with file_lock(path.parent):
         if path.exists():  # another process was faster
             return
         try:

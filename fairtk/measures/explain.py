@@ -13,21 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk.display import despine, new_figure, write_figure
+from fairtk.display.figures import BLACK, BLUE, ORANGE, against
+from fairtk.display.tables import frame_html
 from fairtk.errors import FairtkWarning, ParameterError
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray, ObjectArray, Qrels, takes_tables
 from fairtk.groups import Groups, Target
-from fairtk.io import (
-    BLACK,
-    BLUE,
-    ORANGE,
-    against,
-    frame_html,
-    frame_of_qrels,
-    frame_of_run,
-    new_figure,
-    open_axes,
-    write_figure,
-)
+from fairtk.io.qrels import frame_of_qrels
+from fairtk.io.runs import frame_of_run
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import Judged, undefined_reasons
 from fairtk.measures.contributions import (
@@ -325,7 +318,7 @@ def _figure(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
     _ranks(ranks, explanation)
     _queries(queries, explanation)
     figure.suptitle(_title(explanation), fontsize=10, x=0.01, ha="left")
-    open_axes(exposures, costs, ranks, queries)
+    despine(exposures, costs, ranks, queries)
     for axes in (exposures, costs, ranks, queries):
         axes.tick_params(labelsize=8)
     if path is not None:

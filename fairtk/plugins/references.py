@@ -120,6 +120,7 @@ ROOMS = {
     "fairtk.utilities": "String utilities of answers.",
     "fairtk.datasets": "LaMP and TREC Fair Ranking 2022 as ir_datasets.",
     "fairtk.io": "Run files, qrels and answers, read strictly.",
+    "fairtk.display": "Tables as text and figures in one style.",
     "fairtk.testing": "Contracts for plugin authors' tests.",
     "fairtk.plugins": "Hooks, what plugins give, and what to cite for it.",
     "fairtk.errors": "All exceptions and warnings.",

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display import Points, draw_trade_off, new_figure, series_style
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import QID, FloatArray, IntArray
-from fairtk.io import Points, draw_trade_off, new_figure, series
 from fairtk.measures import short_names
 from fairtk.report.statistics import batches, check_drawing, mean_intervals, numbers
 from fairtk.report.tables import compares_queries, value_bounds
@@ -63,7 +63,7 @@ def plot_trade_off(
         ends = mean_intervals(value, bounds=value_bounds(name))
         reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
     points = Points(
-        *(means[x].to_numpy(), means[y].to_numpy(), series(0)),
+        *(means[x].to_numpy(), means[y].to_numpy(), series_style(0)),
         x_error=reach[x],
         y_error=reach[y],
         labels=[str(name) for name in means.index],

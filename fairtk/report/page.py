@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display import Table, svg_text
 from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
 from fairtk.frames import (
     DOCNO,
@@ -39,7 +40,8 @@ from fairtk.frames import (
     IntArray,
     Run,
 )
-from fairtk.io import Table, atomic_text, read_json, svg_text
+from fairtk.io.atomic import atomic_text
+from fairtk.io.lines import read_json
 from fairtk.measures import short_names
 from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
@@ -64,7 +66,7 @@ def picture(figure: Any) -> str:
     """Return a figure as the address of an image: browsers run and load nothing in those.
 
     Args:
-        figure: as for `fairtk.io.svg_text`.
+        figure: as for `fairtk.display.svg_text`.
     """
     data = base64.b64encode(svg_text(figure).encode(errors="replace")).decode("ascii")
     return f"data:image/svg+xml;base64,{data}"

@@ -11,9 +11,10 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
+from fairtk.display import Table
+from fairtk.display.tables import number_text
 from fairtk.errors import InputError
 from fairtk.frames import QID
-from fairtk.io import Table, number_text
 from fairtk.measures import bounds_of, known_names, parse, short_names
 from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
 

@@ -37,7 +37,9 @@ from fairtk.frames import (
     qids_of,
     words,
 )
-from fairtk.io import cores, locked, part_beside, resolve_dataset
+from fairtk.interpreters import cores
+from fairtk.io import file_lock, resolve_dataset
+from fairtk.io.atomic import part_beside
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
@@ -382,7 +384,7 @@ class CollectionBM25(FairTransformer):
             folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
             if not folder.exists():
                 folder.parent.mkdir(parents=True, exist_ok=True)
-                with locked(folder.parent):  # another process may be building it
+                with file_lock(folder.parent):  # another process may be building it
                     if not folder.exists():
                         self._build(PisaIndex, folder)
             self._search = self._opened_in(PisaIndex, folder)

@@ -12,8 +12,8 @@ import fairtk as package
 from fairtk.cli import options
 from fairtk.cli.group import FairtkGroup, cli, main
 from fairtk.cli.output import TABLE
+from fairtk.display.tables import RENDERED
 from fairtk.errors import DataWarning, InputError, ModelError
-from fairtk.io.renderings import RENDERED
 from fairtk.plugins import registry
 
 COMMANDS = [point.command for point in cli.entry_points if point.name == "fairtk"]

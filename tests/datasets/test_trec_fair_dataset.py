@@ -16,8 +16,8 @@ import fairtk  # noqa: F401
 from fairtk.datasets import trec_fair
 from fairtk.datasets.provider import FairDataset
 from fairtk.datasets.trec_fair.dataset import NAMES, OFFICIAL
+from fairtk.datasets.trec_fair.topics import read_topics
 from fairtk.errors import DataWarning, DownloadError, FormatError, InputError, NotFoundError
-from fairtk.io.qrels import read_topics
 from fairtk.testing import DatasetContract
 
 # PyTerrier 1.1.2 renames in place, which pandas 3.1 announces to drop

@@ -6,10 +6,10 @@ import pytest
 from ir_measures import P, nDCG
 
 import fairtk
+from fairtk.display import rounded_text
 from fairtk.errors import NotFoundError, ParameterError, UndefinedWarning
 from fairtk.experiment import open_results
 from fairtk.groups import Groups, Target
-from fairtk.io import rounded_text
 
 QIDS = [f"q{i}" for i in range(20)]
 QRELS = pd.DataFrame([(q, f"d{i}", int(i < 2)) for q in QIDS for i in range(6)])

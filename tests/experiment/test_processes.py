@@ -9,7 +9,7 @@ import pytest
 import fairtk
 from fairtk.experiment import ProcessExecutor
 from fairtk.experiment.executors import VISIBLE, _local_cluster, _Pool, gpu_of, gpus
-from fairtk.io import cores
+from fairtk.interpreters import cores
 
 
 @pytest.mark.parametrize(

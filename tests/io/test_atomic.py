@@ -8,7 +8,8 @@ import pytest
 
 import fairtk
 from fairtk.errors import InputError
-from fairtk.io import atomic_write, real_path, write_run
+from fairtk.io import atomic_write, write_run
+from fairtk.io.atomic import real_path
 from fairtk.llm import Ledger
 
 
@@ -68,7 +69,7 @@ def test_missing_folder(tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="tells the living from the dead by /proc")
 def test_what_killed_processes_left_is_removed_by_the_next_and_nothing_else(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from fairtk.io import part_beside\n"
+        "import sys; from pathlib import Path; from fairtk.io.atomic import part_beside\n"
         "part = part_beside(Path(sys.argv[1]) / 'out.txt'); part.write_text('half')\n"
         "part_beside(Path(sys.argv[1]) / 'index').mkdir(); print(flush=True); input()"
     )

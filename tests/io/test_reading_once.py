@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from fairtk.errors import FormatError
-from fairtk.io import read_qrels, read_run, write_run, write_table
+from fairtk.io import read_qrels, read_run, write_run
+from fairtk.io.tables import write_table
 
 RUN = pd.DataFrame({"qid": ["1", "1"], "docno": ["a", "b"], "score": [2.0, 1.0]})
 

@@ -133,13 +133,13 @@ def test_folders(tmp_path):
 
 
 def test_a_network_file_system_is_refused(tmp_path, monkeypatch):
-    from fairtk.io import atomic
+    from fairtk.llm import store
 
     mounts = tmp_path / "mounts"
     mounts.write_text(f"a / ext4 rw 0 0\nserver:/x {tmp_path}/home nfs4 rw 0 0\n")
-    monkeypatch.setattr(atomic, "_MOUNTS", mounts)
+    monkeypatch.setattr(store, "_MOUNTS", mounts)
     (tmp_path / "home").mkdir()
-    assert atomic.network_of(tmp_path / "l") == ""
+    assert store.network_of(tmp_path / "l") == ""
     with pytest.raises(FormatError, match="nfs4"):
         Ledger(tmp_path / "home" / "l")
     assert os.listdir(tmp_path / "home") == []

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
-from fairtk.io.renderings import Table
+from fairtk.display import Table
 from fairtk.report import Section
 
 PAPER = 720

@@ -12,8 +12,8 @@ import pytest
 from report_world import MARKUP
 
 import fairtk
+from fairtk.display import Table
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.io.renderings import Table
 from fairtk.report import Section, load_sections, page_text, save_sections
 
 PICTURE = "data:image/svg+xml;base64,"

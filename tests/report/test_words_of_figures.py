@@ -8,7 +8,7 @@ pytest.importorskip("matplotlib")
 
 from figure_words import words_on_words
 
-from fairtk.io import new_figure
+from fairtk.display import new_figure
 from fairtk.transformers.fair_qr.transformer import plot_trace
 
 REGIONS = (

@@ -38,7 +38,9 @@ from fairtk.datasets.registration import (
 )
 from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, LABEL, QID, require
-from fairtk.io import Kind, atomic_text, read_table, write_table
+from fairtk.io.atomic import atomic_text
+from fairtk.io.rows import Kind
+from fairtk.io.tables import read_table, write_table
 
 
 class LampDocs(FileDocs):

@@ -30,7 +30,7 @@ from fairtk.datasets.lamp.records import (
 )
 from fairtk.datasets.registration import ReadOnce
 from fairtk.errors import FormatError, listed
-from fairtk.io import described, read_json
+from fairtk.io.lines import described, read_json
 
 
 class OutputsFile:

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fairtk.errors import FormatError, InputError, NotFoundError
-from fairtk.io import described
+from fairtk.io.lines import described
 
 TASKS = (1, 2, 3, 4, 5, 6, 7)
 """The numbers of LaMP's tasks."""

@@ -36,11 +36,13 @@ from fairtk.datasets.trec_fair.metadata import (
     dimension,
     load_pages,
 )
+from fairtk.datasets.trec_fair.topics import qrels_of
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC
 from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray
 from fairtk.groups import Attribute, Documents, Groups, Target, background, js_parts
-from fairtk.io import labels_of, qrels_of, resolve_dataset
+from fairtk.io import resolve_dataset
+from fairtk.io.qrels import labels_of
 
 
 def dimensions(source: Any = None) -> tuple[str, ...]:

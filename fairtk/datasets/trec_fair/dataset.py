@@ -35,19 +35,10 @@ from fairtk.datasets.registration import (
     ReadOnce,
     named,
 )
+from fairtk.datasets.trec_fair.topics import Topic, read_keywords, read_topics
 from fairtk.errors import FormatError, InputError, NotFoundError, listed, warn
-from fairtk.io import (
-    JSON_ENTRY,
-    Topic,
-    atomic_write,
-    decoded,
-    json_objects,
-    opened,
-    parse_json,
-    read_keywords,
-    read_topics,
-    resolve_dataset,
-)
+from fairtk.io import atomic_write, resolve_dataset
+from fairtk.io.lines import JSON_ENTRY, decoded, json_objects, opened, parse_json
 
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 

@@ -34,7 +34,8 @@ from fairtk.datasets.trec_fair.dataset import stamp
 from fairtk.errors import FormatError, NotFoundError, warn
 from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import UNKNOWN, background
-from fairtk.io import JSON_ENTRY, atomic_write, decoded, described, opened, parse_json
+from fairtk.io import atomic_write
+from fairtk.io.lines import JSON_ENTRY, decoded, described, opened, parse_json
 
 Kind = Literal["list", "counts", "one"]
 

@@ -18,11 +18,12 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display import despine, new_figure, series_style
+from fairtk.display.tables import frame_html
 from fairtk.errors import DataWarning, NotFoundError, ParameterError, listed
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require
 from fairtk.groups import Divergence, Groups, Target
-from fairtk.io import frame_html, new_figure, open_axes, series
 from fairtk.llm import (
     ChatModel,
     Estimate,
@@ -688,7 +689,7 @@ def plot_trace(
     for axis, columns in ((above, names), (below, largest.nlargest(most_groups).index)):
         for place, column in enumerate(columns):
             label = fill(_NAMES.get(column, column.removeprefix(SHARE)), 20)
-            own = series(place)
+            own = series_style(place)
             axis.plot(rows["iteration"], rows[column], ls=own.dash, color=own.color, label=label)
             for filled, inside in ((True, own.color), (False, "white")):
                 part = rows[rows["kept"] == filled]
@@ -699,7 +700,7 @@ def plot_trace(
             if column in wished:
                 axis.axhline(wished[column], color=own.color, linewidth=0.7, alpha=0.7, zorder=1)
         axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
-    open_axes(above, below)
+    despine(above, below)
     above.set_title(fill(f"query {qid}: {rows['query'].iloc[0]}", 64), fontsize="medium")
     above.set_ylabel("divergence and quality")
     below.set_ylabel("share of exposure" + ("; thin: target" if wished else ""))

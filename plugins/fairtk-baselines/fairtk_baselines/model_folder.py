@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fairtk.errors import FormatError
-from fairtk.io import atomic_write, locked
+from fairtk.io import atomic_write, file_lock
 
 LOCK = ".lock"
 
@@ -69,7 +69,7 @@ class ModelFolder:
         self.check_free(folder)
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        with locked(path):  # what one saved, another would remove
+        with file_lock(path):  # what one saved, another would remove
             for name, write in data.items():
                 with atomic_write(path / name) as temporary:
                     write(temporary)

@@ -19,6 +19,7 @@ import pydantic
 import typing_extensions
 from pydantic import Field
 
+from fairtk.display import Table, csv_text, format_rows, latex_text, markdown_text, write_figure
 from fairtk.errors import (
     DataWarning,
     FairtkWarning,
@@ -29,16 +30,8 @@ from fairtk.errors import (
     suggestion,
 )
 from fairtk.frames import digest
-from fairtk.io import (
-    Table,
-    atomic_text,
-    csv_text,
-    latex_text,
-    markdown_text,
-    resolve_dataset,
-    texts,
-    write_figure,
-)
+from fairtk.io import resolve_dataset
+from fairtk.io.atomic import atomic_text
 
 Kinds = Mapping[str, Any]
 """By key of a configuration what its value must be: one of the kinds below, or keys of a table."""
@@ -320,7 +313,7 @@ TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
 
 def frame_table(frame: pd.DataFrame) -> Table:
     """Return a frame as a table of texts."""
-    return texts(list(frame.columns), frame.astype(object).to_numpy().tolist())
+    return format_rows(list(frame.columns), frame.astype(object).to_numpy().tolist())
 
 
 def write_tables(
@@ -380,12 +373,12 @@ def hearing() -> Iterator[list[str]]:
 
     The warnings themselves are given when the block ends.
     """
-    texts: list[str] = []
+    format_rows: list[str] = []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        yield texts
+        yield format_rows
     once = {(warning.category, str(warning.message)): warning for warning in reversed(heard)}
     for (category, text), warning in reversed(once.items()):
         if issubclass(category, FairtkWarning):
-            texts.append(text)
+            format_rows.append(text)
         warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)

@@ -115,8 +115,8 @@ def command(
       fairtk qr study.toml --dry-run
       fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
     """  # noqa: D301 - click reads the backslash
+    from fairtk.display import new_figure
     from fairtk.experiment import FILE
-    from fairtk.io import new_figure
     from fairtk.plugins import registry
     from fairtk_papers.fair_qr import QrConfiguration, QrStudy
     from fairtk_papers.fair_qr.systems import with_model

@@ -13,25 +13,22 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError
-from fairtk.io import (
-    BLACK,
-    BLUE,
-    GRAY,
+from fairtk.display import (
     PALETTE,
-    VERMILION,
     Points,
-    Series,
+    SeriesStyle,
     Table,
-    cell_text,
+    despine,
     draw_trade_off,
     latex_text,
     markdown_text,
     new_figure,
-    open_axes,
     svg_text,
-    write_parquet,
 )
+from fairtk.display.figures import BLACK, BLUE, GRAY, VERMILION
+from fairtk.display.tables import cell_text
+from fairtk.errors import InputError
+from fairtk.io import write_parquet
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, interval, save_sections, signed
 from fairtk.transformers import SHARE, plot_trace, target_shares
@@ -409,7 +406,7 @@ def plot_trade_off(results: QrResults) -> Any:
                 color = _OTHERS[others.index(pair) % len(_OTHERS)]
             if row["system"] == BM25:
                 color = BLACK
-            look = Series(color, "osD^vP*X<>h"[marks.index(kind) % 11], "none")
+            look = SeriesStyle(color, "osD^vP*X<>h"[marks.index(kind) % 11], "none")
             x, y = (np.array([row[measure]]) for measure in (NDCG, FAIRNESS))
             ends = [_ends(row, measure) for measure in (NDCG, FAIRNESS)]
             hollow = row["system"].endswith(TUNED)
@@ -503,7 +500,7 @@ def _panels(
     for axis, (attribute, _) in zip(axes, parts, strict=True):
         title = _with_target(results, str(attribute)).replace(" (target", "\n(target")
         axis.set_title(title, fontsize="medium")
-    open_axes(*axes)
+    despine(*axes)
     return figure, [(axis, str(name), rows) for axis, (name, rows) in zip(axes, parts, strict=True)]
 
 

@@ -23,7 +23,8 @@ from fairtk.errors import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
 from fairtk.groups import Groups, Target
-from fairtk.io import labels_of, stem
+from fairtk.io.qrels import labels_of
+from fairtk.io.tables import stem
 from fairtk.report import CORRECTIONS
 from fairtk.transformers import FairTransformer
 from fairtk_papers.studies import (

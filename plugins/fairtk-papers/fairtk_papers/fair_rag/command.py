@@ -98,8 +98,8 @@ def command(
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10 --credit shapley
       fairtk rag my/lamp4 --task 4 --generator openai:gpt-4o --max-calls 5000
     """  # noqa: D301 - click reads the backslash
+    from fairtk.display import new_figure
     from fairtk.experiment import FILE
-    from fairtk.io import new_figure
     from fairtk_papers.fair_rag import RagConfiguration, RagStudy, save_model_sections
     from fairtk_papers.fair_rag.results import saved_settings, write_figures
 

@@ -11,21 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_figure, series_style
+from fairtk.display.figures import BLUE, GRAY, INK, LINE, VERMILION
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
-from fairtk.io import (
-    BLUE,
-    GRAY,
-    INK,
-    LINE,
-    VERMILION,
-    Points,
-    Series,
-    draw_trade_off,
-    new_figure,
-    open_axes,
-    series,
-)
 from fairtk.measures import bounds_of, parse
 from fairtk.measures.params import short_name
 from fairtk.report import mean_intervals
@@ -84,7 +73,7 @@ def plot_trade_off(
             deterministic run, where both were run: the means of mixtures of the two.
 
     Returns:
-        A ``matplotlib.figure.Figure``; `fairtk.io.write_figure` writes SVG and PDF.
+        A ``matplotlib.figure.Figure``; `fairtk.display.write_figure` writes SVG and PDF.
 
     Raises:
         ParameterError: `by` is neither.
@@ -101,7 +90,7 @@ def plot_trade_off(
     lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
     figure, every = _panels(len(panels), "plot_trade_off")
     for axes, (names, panel) in zip(every, panels.items(), strict=False):
-        looks = {line: series(lines.index(line)) for line in panel}
+        looks = {line: series_style(lines.index(line)) for line in panel}
         every_line = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
         draw_trade_off(axes, every_line, _axis(x), _axis(y))
         for line, wide in panel.items() if straight else ():
@@ -244,7 +233,7 @@ def plot_requests(
             color=INK,
         )  # fmt: skip
     for axes in grid:
-        open_axes(axes)
+        despine(axes)
         axes.tick_params(labelsize=_SMALL - 1, labelcolor=INK)
     rest = len(share) - len(names)
     title = f"query {run[QID].iloc[0]}: {len(first)} of {samples} requests"
@@ -280,7 +269,7 @@ def plot_credit(values: pd.DataFrame) -> Any:
         _draw_places(row[2], own)
         row[0].set_title(", ".join(map(str, model)), fontsize=_SMALL + 1, color=INK, loc="left")
         for axes in row:
-            open_axes(axes)
+            despine(axes)
             axes.tick_params(labelsize=_SMALL - 1)
             axes.grid(axis="y", color=LINE, linewidth=0.4)
             axes.set_axisbelow(True)
@@ -317,7 +306,7 @@ def _draw_places(axes: Any, places: pd.DataFrame) -> None:
     alphas = list(dict.fromkeys(places[ALPHA]))
     for number, alpha in enumerate(alphas):
         part = places[places[ALPHA] == alpha]
-        look = series(number)
+        look = series_style(number)
         aside = 0.5 * ((number + 1) / (len(alphas) + 1) - 0.5)
         reach = np.nan_to_num([part[VALUE] - part["low"], part["high"] - part[VALUE]])
         axes.errorbar(
@@ -349,14 +338,14 @@ def _panels(count: int, where: str) -> tuple[Any, list[Any]]:
     for axes in every[count:]:
         axes.set_visible(False)
     for axes in every[:count]:
-        open_axes(axes)
+        despine(axes)
         axes.tick_params(labelsize=_SMALL - 1)
         axes.grid(color=LINE, linewidth=0.4)
         axes.set_axisbelow(True)
     return figure, every[:count]
 
 
-def _line(wide: pd.DataFrame, x: str, y: str, name: str, look: Series) -> Points:
+def _line(wide: pd.DataFrame, x: str, y: str, name: str, look: SeriesStyle) -> Points:
     alphas = _alphas(wide)
     across, upward = (_means(wide, measure, alphas) for measure in (x, y))
     hollow = np.array([alpha == DETERMINISTIC for alpha in alphas])
@@ -453,7 +442,7 @@ def _boxes(
     for place, part in enumerate(parts, 1):
         moved = place + generator.uniform(-0.18, 0.18, len(part))
         axes.plot(moved, part, ".", color=BLUE, alpha=0.35, markersize=3, zorder=2)
-    open_axes(axes)
+    despine(axes)
     axes.tick_params(labelsize=_SMALL - 1)
     axes.grid(axis="y", color=LINE, linewidth=0.4)
     axes.set_axisbelow(True)

@@ -11,10 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from fairtk.display import Table
 from fairtk.errors import FormatError, NotFoundError
 from fairtk.experiment import FACTS, SETTINGS, environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
-from fairtk.io import Table, read_json, read_parquet, write_parquet
+from fairtk.io import read_parquet, write_parquet
+from fairtk.io.lines import read_json
 from fairtk.report import Section, save_sections
 from fairtk_papers.fair_rag.figures import (
     credit_words,

@@ -17,7 +17,8 @@ from fairtk.credit.subsets import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
-from fairtk.io import labels_of, resolve_dataset
+from fairtk.io import resolve_dataset
+from fairtk.io.qrels import labels_of
 from fairtk.llm import (
     ANSWERS,
     ChatModel,

@@ -34,6 +34,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display import MarkedText, Table, latex_text, rounded_text
 from fairtk.errors import (
     DuplicateError,
     InputError,
@@ -42,7 +43,6 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require
-from fairtk.io import Marked, Table, latex_text, rounded_text
 from fairtk.report import CURVES, correct, curve_values, mean_intervals, paired_test
 from fairtk_papers.studies import file_name
 
@@ -403,7 +403,7 @@ def _difference(value: float) -> str:
         return ""
     value = round(value, _DIGITS)
     text = rounded_text(value, 2)
-    return Marked(f"+{text}" if value > 0 and text[0] != "<" else text, int(value >= 0))
+    return MarkedText(f"+{text}" if value > 0 and text[0] != "<" else text, int(value >= 0))
 
 
 def _interval_table(of: str, number: int, heads: list[str], rows: list[list[str]]) -> Table:

@@ -22,9 +22,9 @@ from fairtk_papers.studies import file_name
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairtk.display import Table
 from fairtk.errors import ColumnError, NotFoundError, ParameterError
 from fairtk.experiment import Experiment, Store, Topics, folds
-from fairtk.io.renderings import Table
 from fairtk.llm import KeywordRefiner
 from fairtk.transformers import CollectionBM25
 from fairtk.transformers.candidates import SeenNames

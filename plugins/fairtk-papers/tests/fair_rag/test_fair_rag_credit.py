@@ -21,9 +21,9 @@ from fairtk_papers.fair_rag.study import credit_values, subsets_of
 from fairtk_papers.fair_rag.tables import credit_table, place_table
 
 from fairtk import BM25Scorer, demo
+from fairtk.display import write_figure
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.experiment import open_results
-from fairtk.io import write_figure
 
 
 def frame(rows):

@@ -10,8 +10,8 @@ from fairtk_papers.fair_rag.figures import correlation
 from values_of_models import study
 
 from fairtk import FairSampler
+from fairtk.display import write_figure
 from fairtk.errors import ColumnError, InputError, NotFoundError, ParameterError
-from fairtk.io import write_figure
 
 pytest.importorskip("matplotlib")
 MODELS = [("LaMP-4", r, g) for g in ("small", "base") for r in ("BM25", "SPLADE", "Contriever")]

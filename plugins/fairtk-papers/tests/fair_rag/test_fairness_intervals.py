@@ -14,8 +14,8 @@ from fairtk_papers.fair_rag.tables import (
 )
 from values_of_models import study
 
+from fairtk.display import markdown_text
 from fairtk.errors import DuplicateError, InputError, NotFoundError
-from fairtk.io import markdown_text
 from fairtk.statistics import paired_test
 
 COLUMNS = ["task", "retriever", "generator", "alpha", "qid", "measure", "value"]

@@ -11,8 +11,8 @@ pytest.importorskip("matplotlib")
 
 from figure_words import words_on_words
 
-from fairtk.io import Points, draw_trade_off, new_figure, series
-from fairtk.io.figures import place_labels
+from fairtk.display import Points, draw_trade_off, new_figure, series_style
+from fairtk.display.figures import place_labels
 
 INSIDE = np.array([0.0, 0.0, 400.0, 300.0])
 
@@ -68,7 +68,7 @@ def test_a_crowd_of_systems_can_be_told_apart(size):
     names = ["alpha 0", "alpha 1", "alpha 2", "alpha 4", "alpha 8", "fixed", "deterministic"]
     error = np.full((2, len(x)), 0.05)
     figure = new_figure(size, "a test")
-    points = Points(x, y, series(0), x_error=error, y_error=error, labels=names)
+    points = Points(x, y, series_style(0), x_error=error, y_error=error, labels=names)
     draw_trade_off(figure.subplots(), [points], "EE_D@5 (lower is better)", "EU")
     assert words_on_words(figure) == []
     (artist,) = figure.axes[0].artists

@@ -1,4 +1,4 @@
-"""Tables as text: CSV, JSON, Markdown, LaTeX, and aligned columns; one writer for all rooms."""
+"""Tables as text: CSV, JSON, Markdown, LaTeX, HTML and aligned columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Table(NamedTuple):
     note: str = ""
 
 
-class Marked(str):
+class MarkedText(str):
     """A cell's text with marks that a table for a paper has; as a string it is the text alone.
 
     Attributes:
@@ -37,7 +37,7 @@ class Marked(str):
     place: int
     signs: str
 
-    def __new__(cls, text: str, place: int = 0, signs: str = "") -> Marked:
+    def __new__(cls, text: str, place: int = 0, signs: str = "") -> MarkedText:
         """Return the text with its marks."""
         cell = super().__new__(cls, text)
         cell.place, cell.signs = place, signs
@@ -94,7 +94,7 @@ def latex_text(table: Table) -> str:
 
 def cell_text(text: str) -> str:
     """Return a text for Markdown, in one line: nothing in it is markup."""
-    if isinstance(text, Marked):
+    if isinstance(text, MarkedText):
         before, after = _IN_MARKDOWN[text.place]
         signs = f"<sup>{text.signs}</sup>" if text.signs else ""
         return f"{before}{cell_text(str(text))}{after}{signs}"
@@ -139,7 +139,7 @@ def rounded_text(value: float, digits: int) -> str:
     return text
 
 
-def texts(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
+def format_rows(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
     """Return rows as a table of texts: four digits behind the point, lists in one cell."""
     return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
 
@@ -176,7 +176,7 @@ def frame_html(
     left = len(frame) - most
     more = f" ({left} more rows)" if left > 0 else ""
     rows = [list(row) for row in frame.head(most).itertuples(index=False)]
-    return html_text(texts(list(frame.columns), rows, caption + more), pictures[:most])
+    return html_text(format_rows(list(frame.columns), rows, caption + more), pictures[:most])
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}
@@ -185,8 +185,8 @@ TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": mar
 RENDERED: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
     "csv": csv_text,
     "json": json_text,
-    "latex": lambda columns, rows: latex_text(texts(columns, rows)),
-    "markdown": lambda columns, rows: markdown_text(texts(columns, rows)),
+    "latex": lambda columns, rows: latex_text(format_rows(columns, rows)),
+    "markdown": lambda columns, rows: markdown_text(format_rows(columns, rows)),
 }
 """Rows as a text, by the name of the format."""
 
@@ -215,7 +215,7 @@ def _is_left(cell: str) -> bool:
 
 
 def _tex(text: str) -> str:
-    if isinstance(text, Marked):
+    if isinstance(text, MarkedText):
         before, after = _IN_TEX[text.place]
         signs = rf"\textsuperscript{{{_tex(text.signs)}}}" if text.signs else ""
         return f"{before}{_tex(str(text))}{after}{signs}"

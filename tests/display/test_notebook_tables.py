@@ -5,7 +5,7 @@ from small_frames import small_groups
 
 import fairtk
 from fairtk import Target
-from fairtk.io.renderings import frame_html
+from fairtk.display.tables import frame_html
 
 
 def test_first_rows_and_how_many_more():

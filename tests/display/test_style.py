@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fairtk import io as drawing
+from fairtk.display import figures as drawing
 from fairtk.errors import InputError, MissingExtraError, ParameterError
 
 pytest.importorskip("matplotlib")
@@ -25,13 +25,13 @@ def test_contrast():
     for words in (drawing.INK, drawing.GRAY):
         assert contrast(words) >= 4.5
     # marks of the first series: 3 to 1
-    assert all(contrast(drawing.series(place).color) >= 3 for place in range(4))
+    assert all(contrast(drawing.series_style(place).color) >= 3 for place in range(4))
 
 
 def test_series_are_told_apart_without_color():
-    marks = [(s.marker, s.dash) for s in map(drawing.series, range(63))]
+    marks = [(s.marker, s.dash) for s in map(drawing.series_style, range(63))]
     assert len(set(marks)) == 63
-    first = [drawing.series(place) for place in range(7)]
+    first = [drawing.series_style(place) for place in range(7)]
     for name in ("color", "marker", "dash"):
         assert len({getattr(s, name) for s in first}) == 7
 
@@ -43,7 +43,7 @@ def test_equal_figures_give_equal_files(tmp_path, kind):
         axes = figure.subplots()
         axes.plot([0, 1], [1, 0], label="a -> b")
         axes.legend()
-        drawing.open_axes(axes)
+        drawing.despine(axes)
         assert not axes.spines["top"].get_visible()
         path = drawing.write_figure(figure, tmp_path / f"{name}.{kind}")
         assert path.stat().st_size > 500

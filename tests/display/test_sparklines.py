@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 
-from fairtk.io import against, spread
+from fairtk.display.figures import against, spread
 
 
 def test_values_stand_where_they_lie():

@@ -9,7 +9,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.io.renderings import RENDERED, Table, aligned_lines, latex_text, markdown_text
+from fairtk.display import Table, latex_text, markdown_text
+from fairtk.display.tables import RENDERED, aligned_lines
 
 COLUMNS = ["run", "n", "p"]
 ROWS = [["a|b", 3, 0.1], ["c_d", 12, math.nan], ["é", 1, math.inf]]

@@ -30,7 +30,7 @@ _START = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "answers = os.fdopen(os.dup(1), 'wb'); os.dup2(2, 1); sys.stdout = sys.stderr; "
     "calls = os.fdopen(os.dup(0), 'rb'); os.dup2(os.open(os.devnull, os.O_RDONLY), 0); "
-    "from fairtk.io.interpreters import serve; serve(sys.argv[2], calls, answers)"
+    "from fairtk.interpreters import serve; serve(sys.argv[2], calls, answers)"
 )
 # What a stage, a library or an imported plugin prints must not come between the answers, and what
 # it, or a command that it starts, reads from standard input must not be the calls.

@@ -39,7 +39,7 @@ _DATES = {
 
 
 @dataclass(frozen=True)
-class Series:
+class SeriesStyle:
     """How one of several series is drawn.
 
     Attributes:
@@ -53,13 +53,13 @@ class Series:
     dash: Any
 
 
-def series(place: int) -> Series:
+def series_style(place: int) -> SeriesStyle:
     """Return how the series at a place is drawn: marker and dash tell up to 63 apart in gray.
 
     Args:
         place: from 0.
     """
-    return Series(
+    return SeriesStyle(
         PALETTE[place % len(PALETTE)],
         _MARKERS[place % len(_MARKERS)],
         _DASHES[place % len(_DASHES)],
@@ -101,7 +101,7 @@ class Points:
 
     x: FloatArray
     y: FloatArray
-    look: Series
+    look: SeriesStyle
     name: str | None = None
     x_error: FloatArray | None = None
     y_error: FloatArray | None = None
@@ -150,7 +150,7 @@ def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
         artist.set_in_layout(False)
     for text, set_label in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
         set_label(fill(text, _LETTERS), fontsize=9, color=INK, parse_math=False)
-    open_axes(axes)
+    despine(axes)
 
 
 def _bars(points: Points) -> FloatArray:
@@ -165,7 +165,7 @@ def _bars(points: Points) -> FloatArray:
     return np.concatenate([np.zeros((0, 4)), *lines])
 
 
-def open_axes(*every: Any) -> None:
+def despine(*every: Any) -> None:
     """Take away the lines at the top and the right of axes."""
     for axes in every:
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,16 @@
+from .figures import PALETTE as PALETTE
+from .figures import Points as Points
+from .figures import SeriesStyle as SeriesStyle
+from .figures import despine as despine
+from .figures import draw_trade_off as draw_trade_off
+from .figures import new_figure as new_figure
+from .figures import series_style as series_style
+from .figures import svg_text as svg_text
+from .figures import write_figure as write_figure
+from .tables import MarkedText as MarkedText
+from .tables import Table as Table
+from .tables import csv_text as csv_text
+from .tables import format_rows as format_rows
+from .tables import latex_text as latex_text
+from .tables import markdown_text as markdown_text
+from .tables import rounded_text as rounded_text
