@@ -71,8 +71,8 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import comparison_table, plan_table, table_text
     from fairtk.experiment import compare
+    from fairtk.experiment.evaluation_tables import comparison_table, plan_table, table_text
 
     if baseline is not None and _is_beside(baseline, runs):
         if options["answers"]:

@@ -1,4 +1,4 @@
-"""How the values of `fairtk evaluate` and `fairtk compare` are shown."""
+"""Tables of evaluated runs and of comparisons, for people."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.cli.output import table_lines
 from fairtk.display import Table
-from fairtk.display.tables import number_text
+from fairtk.display.tables import aligned_lines, number_text
 from fairtk.errors import printable
 from fairtk.experiment.evaluate_runs import EvaluatedRuns, RunValues
 from fairtk.measures import short_names, written
@@ -40,7 +39,7 @@ def means_table(values: EvaluatedRuns) -> Table:
 def means_text(values: EvaluatedRuns) -> str:
     """Return the means in aligned columns: a row per run and measure if a row per run is wide."""
     table = means_table(values)
-    lines = table_lines(table.columns, table.rows, range(1, len(table.columns)))
+    lines = aligned_lines(table, range(1, len(table.columns)))
     if max(map(len, lines)) > max(100, shutil.get_terminal_size().columns):
         names = headings(values)
         long = [
@@ -53,7 +52,7 @@ def means_text(values: EvaluatedRuns) -> str:
             for run in values.runs
             for m in values.measures
         ]
-        lines = table_lines(["run", "measure", "mean", "queries"], long, (2, 3))
+        lines = aligned_lines(Table(["run", "measure", "mean", "queries"], long), (2, 3))
     return _with_caption(lines, table.caption)
 
 
@@ -65,7 +64,7 @@ def queries_text(values: EvaluatedRuns) -> str:
         for qid in values.qids
     ]
     header = ["run", "qid", *headings(values).values()]
-    return "\n".join(table_lines(header, rows, range(2, len(header))))
+    return "\n".join(aligned_lines(Table(header, rows), range(2, len(header))))
 
 
 def comparison_table(comparison: Comparison, digits: int) -> Table:
@@ -108,7 +107,7 @@ def _count(queries: float) -> str:
 
 def table_text(table: Table) -> str:
     """Return a table in aligned columns, its caption below."""
-    lines = table_lines(table.columns, table.rows, range(2, len(table.columns)))
+    lines = aligned_lines(table, range(2, len(table.columns)))
     return _with_caption(lines, table.caption)
 
 
