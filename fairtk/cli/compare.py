@@ -84,8 +84,13 @@ def command(
         if difference is not None:
             frame = comparison.queries_needed(difference, power=power)
     if difference is not None:
-        caption = f"Queries with which a paired t-test finds a difference of {difference:g} from "
-        caption += f"{comparison.baseline} with a chance of {power:.0%}."
+        if margin:
+            click.echo("Note: --margin changes nothing with --difference.", err=True)
+        caption = (
+            f"Queries with which a paired t-test finds a difference of {difference:g} from "
+            f"{comparison.baseline} with a chance of {power:.0%}; deviation: of the true "
+            "differences over queries."
+        )
         table = plan_table(frame, caption, digits)
     elif form in ("latex", "markdown") and not margin and not options["levels"]:
         paper = {"latex": comparison.to_latex, "markdown": comparison.to_markdown}

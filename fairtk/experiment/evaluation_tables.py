@@ -72,9 +72,11 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     runs, measures = comparison.evaluation.runs, comparison.evaluation.measures
     names = [run.name for _ in measures for run in runs]
     heads = {written(m): head for m, head in headings(comparison.evaluation).items()}
-    rows = comparison.table.drop(columns="effect")
-    rows = rows.assign(run=names, measure=rows["measure"].map(heads))
     settings = comparison.settings
+    rows = comparison.table.drop(columns="effect")
+    if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
+        rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
+    rows = rows.assign(run=names, measure=rows["measure"].map(heads))
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, comparison.baseline, **options, digits=digits)
     bias = bias_text(comparison.sampling_bias(), heads)
@@ -93,12 +95,22 @@ def _margins(margin: Any) -> str:
 
 
 def plan_table(plan: pd.DataFrame, caption: str, digits: int) -> Table:
-    """Return how many queries are needed as a table."""
+    """Return how many queries are needed: a row per run and measure.
+
+    Where no run is sampled, the number of samples changes nothing and is left out.
+    """
+    keys = ["run", "measure"]
+    order = pd.MultiIndex.from_frame(plan[keys].drop_duplicates())
+    needed = plan.pivot(index=keys, columns="n_samples", values="queries").loc[order]
+    deviation = plan.drop_duplicates(keys)["deviation_queries"]
+    heads = [f"queries (n={n:,})" for n in needed.columns]
+    if (plan["deviation"] == plan["deviation_queries"]).all():
+        needed, heads = needed.iloc[:, :1], ["queries"]
     rows = [
-        [*map(str, row[:3]), *(number_text(v, digits) for v in row[3:5]), _count(row[5])]
-        for row in plan.itertuples(index=False)
+        [*pair, number_text(spread, digits), *map(_count, counts)]
+        for pair, spread, counts in zip(order, deviation, needed.to_numpy(), strict=True)
     ]
-    return Table([name.replace("_", " ") for name in plan.columns], rows, caption)
+    return Table([*keys, "deviation", *heads], rows, caption)
 
 
 def _count(queries: float) -> str:
