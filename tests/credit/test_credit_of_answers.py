@@ -208,7 +208,7 @@ def test_orders_depend_on_seed_qid_and_sample_alone():
         (
             lambda: Citations()(run().assign(qanswer=list("xyxxx"))),
             InputError,
-            "one answer in 'qanswer'; found two for qid 'q1', docno 'B'",
+            "one 'qanswer'; found two for qid 'q1', docno 'B'",
         ),
     ],
 )
