@@ -100,20 +100,16 @@ class AttributedExposure(FairMeasure):
                 f"{self.NAME}: browsing={str(model)!r} stops at useful documents, so that the "
                 "target depends on the ranking; use MU, RBP, DCG or TREC"
             )
-        if model.needs_cutoff and self.settings.get("cutoff") is None and self.PART != "disparity":
-            self.lacking = (
-                f"{self.NAME}: browsing={str(model)!r} needs a cutoff, the number of documents "
-                f"that the reader reads: write {self.NAME}@5"
-            )
-        else:
-            self.lacking = ""
         of_target = ("cutoff", "browsing", "graded", "rel")
         self.form = EE_R(**{n: self.params[n] for n in of_target if n in self.params}).form
 
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
-        if self.lacking:
-            raise ParameterError(self.lacking)
+        if self.PART != "disparity" and self.form.lacking:
+            raise ParameterError(
+                f"{self.NAME}: browsing={str(self['browsing'])!r} needs a cutoff, the number of "
+                f"documents that the reader reads: write {self.NAME}@5"
+            )
         present, n_queries = judged.present, len(judged.qids)
         options = repr(self), self.settings["share"], self.settings["negative"]
         shares = credit_shares(judged, *options)

@@ -137,7 +137,7 @@ class Subsets(FairTransformer):
         return out
 
     def _refuse_long(self, run: Run, k: IntArray) -> None:
-        most = {"one-out": MOST_SAMPLED, "all": MOST_ASKED, "sampled": MOST_SAMPLED}[self.kind]
+        most = MOST_ASKED if self.kind == "all" else MOST_SAMPLED
         long = np.flatnonzero(k > most)
         if len(long):
             at = int(long[0])
@@ -207,15 +207,10 @@ def from_answers(
     source = first[SOURCE_SAMPLE].to_numpy(dtype=np.int64)
     utility = get(utility) if isinstance(utility, str) else utility
     value = _utilities(run, first[QANSWER].tolist(), utility, _gold(gold), where)
-    # the rankings of a source stand together, in the order of their samples
-    order = np.lexsort((run.ranking_sample, source, query))
-    fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = (np.diff(query[order]) != 0) | (np.diff(source[order]) != 0)
-    bounds = np.append(np.flatnonzero(fresh), len(order)).tolist()
+    made = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
     sampled = False
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
-        rankings = order[low:high]
+    for rankings in made.values():  # of one source, in the order of their samples
         masks = mask[rankings]
         whole = rankings[int(masks.argmax())]
         begin, end = run.ranking_start[whole : whole + 2].tolist()
@@ -424,8 +419,6 @@ def permutations_of(k: int, n: int, generator: np.random.Generator) -> IntArray:
 
     A reversed order makes the sum over both of what a document adds less variable (antithetic).
     """
-    if n < 2 or n % 2:
-        raise ParameterError(f"n_orders must be an even number of at least 2; found {n!r}")
     orders = np.argsort(generator.random((n // 2, k)), axis=1)
     return np.stack([orders, orders[:, ::-1]], axis=1).reshape(n, k)
 
