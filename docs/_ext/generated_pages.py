@@ -104,11 +104,9 @@ def _link(name, names):
 
 def api_pages():
     """Yield the name and the text of each package's page, then of their list."""
-    modules = {plugin.module for plugin in loaded()}
-    packages = {
-        p: text for p, text in ROOMS.items() if p.partition(".")[0] == "fairtk" or p in modules
-    }
-    public = public_names()
+    installed = {plugin.module.partition(".")[0] for plugin in loaded()}
+    packages = {p: text for p, text in ROOMS.items() if p.partition(".")[0] in installed}
+    public = {p: names for p, names in public_names().items() if p.partition(".")[0] in installed}
     for package in public:
         summary = inspect.getdoc(importlib.import_module(package)).partition("\n\n")[0]
         packages.setdefault(package, " ".join(summary.split()))
