@@ -28,8 +28,9 @@ from fairtk.errors import (
     ParameterError,
     suggestion,
 )
-from fairtk.frames import digest
+from fairtk.frames import DOCNO, LABEL, QID, digest
 from fairtk.io import (
+    PALETTE,
     Table,
     atomic_text,
     csv_text,
@@ -312,10 +313,22 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n")
 
 
+STORE, FACTS, SETTINGS = "experiment.sqlite", "study.json", "settings"
+"""In a study's folder: the store, facts of the run, and a folder for the results of settings."""
 TIMES = ("model seconds", "own seconds", "training seconds", "seconds")
 """Columns of the studies' frames and tables that differ from run to run; all others come again."""
 TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
 """Where in a study's folder, or in that of its settings, tables and figures lie."""
+
+
+BLUE, VERMILION, BLACK, *_ = PALETTE
+GRAY, INK, LINE = "#595959", "#222222", "#CCCCCC"
+
+
+def labels_of(dataset: Any) -> pd.DataFrame:
+    """Return the labels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
+    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
+    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
 
 
 def frame_table(frame: pd.DataFrame) -> Table:

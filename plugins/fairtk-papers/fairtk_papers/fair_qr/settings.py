@@ -23,8 +23,7 @@ from fairtk.errors import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
 from fairtk.groups import Groups, Target
-from fairtk.io import labels_of, stem
-from fairtk.report import CORRECTIONS
+from fairtk.io import stem
 from fairtk.transformers import FairTransformer
 from fairtk_papers.studies import (
     NAMES,
@@ -35,6 +34,7 @@ from fairtk_papers.studies import (
     TABLES,
     Configuration,
     Kinds,
+    labels_of,
 )
 
 UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
@@ -418,6 +418,7 @@ class Setting:
 
 
 NDCG = ("TREC", "trec_eval")
+CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
 OF_BM25 = ("num_results", "k1", "b", "threads")
 """Settings of BM25: tuning may change them inside FAIR-QR, too."""
 VARIED = (

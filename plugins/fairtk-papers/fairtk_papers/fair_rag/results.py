@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from fairtk.errors import FormatError, NotFoundError
-from fairtk.experiment import FACTS, SETTINGS, environment, open_results
+from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import Table, read_json, read_parquet, write_parquet
 from fairtk.report import Section, save_sections
@@ -58,7 +58,14 @@ from fairtk_papers.fair_rag.tables import (
     trade_offs,
     uniform_end,
 )
-from fairtk_papers.studies import frame_table, write_json, write_pictures, write_tables
+from fairtk_papers.studies import (
+    FACTS,
+    SETTINGS,
+    frame_table,
+    write_json,
+    write_pictures,
+    write_tables,
+)
 
 NDCG = "nDCG"
 MEASURES = (EE_D, EE_R, NDCG, EU, NORMALIZED_EU)
