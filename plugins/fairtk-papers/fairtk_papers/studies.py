@@ -19,7 +19,15 @@ import pydantic
 import typing_extensions
 from pydantic import Field
 
-from fairtk.display import Table, csv_text, format_rows, latex_text, markdown_text, write_figure
+from fairtk.display import (
+    PALETTE,
+    Table,
+    csv_text,
+    format_rows,
+    latex_text,
+    markdown_text,
+    write_figure,
+)
 from fairtk.errors import (
     DataWarning,
     FairtkWarning,
@@ -29,9 +37,8 @@ from fairtk.errors import (
     ParameterError,
     suggestion,
 )
-from fairtk.frames import digest
-from fairtk.io import resolve_dataset
-from fairtk.io.atomic import atomic_text
+from fairtk.frames import DOCNO, LABEL, QID, digest
+from fairtk.io import atomic_write, resolve_dataset
 
 Kinds = Mapping[str, Any]
 """By key of a configuration what its value must be: one of the kinds below, or keys of a table."""
@@ -296,8 +303,8 @@ def file_name(text: str) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8, in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as stream:
-        stream.write(text)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -305,10 +312,22 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n")
 
 
+STORE, FACTS, SETTINGS = "experiment.sqlite", "study.json", "settings"
+"""In a study's folder: the store, facts of the run, and a folder for the results of settings."""
 TIMES = ("model seconds", "own seconds", "training seconds", "seconds")
 """Columns of the studies' frames and tables that differ from run to run; all others come again."""
 TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
 """Where in a study's folder, or in that of its settings, tables and figures lie."""
+
+
+BLUE, VERMILION, BLACK, *_ = PALETTE
+GRAY, INK, LINE = "#595959", "#222222", "#CCCCCC"
+
+
+def labels_of(dataset: Any) -> pd.DataFrame:
+    """Return the labels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
+    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
+    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
 
 
 def frame_table(frame: pd.DataFrame) -> Table:

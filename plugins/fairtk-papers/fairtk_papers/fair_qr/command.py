@@ -23,7 +23,6 @@ from fairtk.cli.options import (
 )
 from fairtk.cli.output import echo_frame, echo_table, said_command, say_beginning
 from fairtk.errors import DataWarning
-from fairtk.plugins import on_terminal
 
 if TYPE_CHECKING:
     from fairtk_papers import StudyPlan
@@ -116,10 +115,10 @@ def command(
       fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
     """  # noqa: D301 - click reads the backslash
     from fairtk.display import new_figure
-    from fairtk.experiment import FILE
     from fairtk.plugins import registry
     from fairtk_papers.fair_qr import QrConfiguration, QrStudy
     from fairtk_papers.fair_qr.systems import with_model
+    from fairtk_papers.studies import STORE
 
     configuration = QrConfiguration.of(source)
     configuration = configuration.changed(
@@ -135,7 +134,7 @@ def command(
     )
     study = QrStudy.of(with_model(configuration, model, server_settings(more)))
     with contextlib.ExitStack() as stack:
-        path = study.folder / FILE
+        path = study.folder / STORE
         study.ledger = open_ledger(configuration.ledger, more, path, dry_run or status, stack)
         if status:
             echo_frame(form, study.status())
@@ -161,7 +160,7 @@ def command(
     if form == "table":
         click.echo(
             f"\nReport: {page}\nA page of it: fairtk report {shlex.quote(str(study.folder))}",
-            err=not on_terminal(sys.stdout),
+            err=not sys.stdout.isatty(),
         )
 
 

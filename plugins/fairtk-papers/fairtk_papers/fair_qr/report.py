@@ -25,13 +25,12 @@ from fairtk.display import (
     new_figure,
     svg_text,
 )
-from fairtk.display.figures import BLACK, BLUE, GRAY, VERMILION
 from fairtk.display.tables import cell_text
 from fairtk.errors import InputError
 from fairtk.io import write_parquet
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, interval, save_sections, signed
-from fairtk.transformers import SHARE, plot_trace, target_shares
+from fairtk.transformers import plot_trace, target_shares
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, NOT_RERANKED, RANDOM, TUNED
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
@@ -42,8 +41,12 @@ from fairtk_papers.fair_qr.values import (
     PRODUCT,
 )
 from fairtk_papers.studies import (
+    BLACK,
+    BLUE,
     FIGURES_FOLDER,
+    GRAY,
     TIMES,
+    VERMILION,
     file_name,
     write_pictures,
     write_tables,
@@ -708,7 +711,9 @@ def _pictures(results: QrResults, folder: Path) -> dict[str, list[Picture]]:
             columns=["attribute", "system", "variation", "setting"]
         )
         # the other attributes' groups
-        rows = rows.drop(columns=[c for c in rows if c.startswith(SHARE) and rows[c].isna().all()])
+        rows = rows.drop(
+            columns=[c for c in rows if c.startswith("share:") and rows[c].isna().all()]
+        )
         for qid in _telling(results, attribute, rows):
             name = f"trace-{file_name(attribute)}-{file_name(qid)}"
             target = target_shares(*results.data.attributes[attribute], qid)

@@ -23,9 +23,7 @@ from fairtk.errors import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
 from fairtk.groups import Groups, Target
-from fairtk.io.qrels import labels_of
 from fairtk.io.tables import stem
-from fairtk.report import CORRECTIONS
 from fairtk.transformers import FairTransformer
 from fairtk_papers.studies import (
     NAMES,
@@ -36,6 +34,7 @@ from fairtk_papers.studies import (
     TABLES,
     Configuration,
     Kinds,
+    labels_of,
 )
 
 UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
@@ -419,6 +418,7 @@ class Setting:
 
 
 NDCG = ("TREC", "trec_eval")
+CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
 OF_BM25 = ("num_results", "k1", "b", "threads")
 """Settings of BM25: tuning may change them inside FAIR-QR, too."""
 VARIED = (

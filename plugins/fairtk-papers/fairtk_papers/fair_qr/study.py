@@ -23,16 +23,7 @@ from fairtk.errors import (
     StageError,
     listed,
 )
-from fairtk.experiment import (
-    FACTS,
-    FILE,
-    Experiment,
-    Store,
-    Topics,
-    describe_stage,
-    folds,
-    plan,
-)
+from fairtk.experiment import Experiment, Store, Topics, describe_stage, folds, plan
 from fairtk.frames import QID, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
@@ -70,7 +61,15 @@ from fairtk_papers.fair_qr.systems import (
     side_settings,
     systems,
 )
-from fairtk_papers.studies import StudyPlan, file_name, names_repeat, plain, write_json
+from fairtk_papers.studies import (
+    FACTS,
+    STORE,
+    StudyPlan,
+    file_name,
+    names_repeat,
+    plain,
+    write_json,
+)
 
 COUNTS = ["calls", "prompt_tokens", "completion_tokens", "price"]
 STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
@@ -308,7 +307,7 @@ class QrStudy:
         the original ones. `StudyPlan.total` has the sums of these, and how many ``systems`` there
         are, how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
         """
-        path = self.folder / FILE
+        path = self.folder / STORE
         ledger, rows, cells, complete = self.ledger, [], 0, 0
         with contextlib.ExitStack() as stack:
             if ledger is None and path.exists():
@@ -508,7 +507,7 @@ class QrStudy:
     @contextmanager
     def _store(self) -> Iterator[Store]:
         """Open the store within the block; one that is not there is empty."""
-        with closing(Store(self.folder if (self.folder / FILE).exists() else None)) as store:
+        with closing(Store(self.folder if (self.folder / STORE).exists() else None)) as store:
             yield store
 
     @contextmanager
@@ -517,7 +516,7 @@ class QrStudy:
         if self.ledger is not None:  # an empty one is false, too
             yield self.ledger
             return
-        with Ledger(self.folder / FILE) as ledger:
+        with Ledger(self.folder / STORE) as ledger:
             yield ledger
 
     @cached_property

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from fairtk.errors import (
 from fairtk.experiment import combinations
 from fairtk.frames import QID, QUERY, digest, words
 from fairtk.llm import (
-    REFINEMENT,
     Chat,
     ChatModel,
     Completion,
@@ -37,8 +36,8 @@ from fairtk.llm import (
     parse_model,
     takes_temperature,
 )
-from fairtk.plugins import ModelSpec, registry
-from fairtk.transformers import DEEP, EXPOSURE, CollectionBM25, FairQR, index_tokens
+from fairtk.plugins import registry
+from fairtk.transformers import CollectionBM25, FairQR, index_tokens
 from fairtk_papers.fair_qr.settings import (
     OF_BM25,
     QrConfiguration,
@@ -47,9 +46,6 @@ from fairtk_papers.fair_qr.settings import (
     Setting,
 )
 from fairtk_papers.studies import file_name, with_nothing
-
-if TYPE_CHECKING:
-    from fairtk.llm import Outcome
 
 _SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
 """BM25's, tried inside FAIR-QR, too: else its own tuning would be held against it."""
@@ -111,6 +107,8 @@ REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
 OWN = (BM25, *REFINING)
 TUNED = " (tuned)"
 
+_CHOSEN_FROM = 200
+"""Documents of each list that a re-ranking by exposure chooses from, by default."""
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {
     name: setting.default
@@ -261,8 +259,8 @@ def _refining(
     base = {option: value for option, value in defaults.items() if value is not None}
     base |= {"depth": settings.cutoff, **settings.fair_qr}
     if name == BY_EXPOSURE:  # k and pool are other things there: what it chooses from
-        deep = {"k": max(DEEP, settings.cutoff), "pool": "union"}
-        return {**base, **deep, **own, "rerank": EXPOSURE}
+        deep = {"k": max(_CHOSEN_FROM, settings.cutoff), "pool": "union"}
+        return {**base, **deep, **own, "rerank": "exposure"}
     base = {"k": settings.cutoff, "pool": "last", **base}
     return {**base, "rerank": False} if name == NOT_RERANKED else base
 
@@ -313,7 +311,7 @@ class RandomTerms(ChatModel):
     def __repr__(self) -> str:
         return f"RandomTerms({len(self.vocabulary)} words #{self._digests['words'][:8]})"
 
-    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
+    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Completion]]:
         """Yield the keywords of each chat with words by chance, as a JSON list."""
         for place, chat in enumerate(chats):
             query = str(chat.facts["query"])
@@ -508,12 +506,12 @@ DEFAULT_KIND = "keyword"
 """The kind of model that a study has if it is told none: it costs nothing."""
 
 
-def kind_of_settings(settings: Mapping[str, Any]) -> ModelSpec:
+def kind_of_settings(settings: Mapping[str, Any]) -> Any:
     """Return the kind of model that settings are for; see `make_model`."""
     backend = settings.get("backend", DEFAULT_KIND)
     if not isinstance(backend, str):
         raise ParameterError(f"backend of [llm] must be a string, got {backend!r:.80}")
-    return kind_of_model(backend, REFINEMENT, "backend of [llm]")
+    return kind_of_model(backend, "refinement", "backend of [llm]")
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:
@@ -553,7 +551,7 @@ def with_model(
     """
     tables = [dict(table) for table in configuration.models] or [{}]
     if text:
-        spec, settings = parse_model(text, REFINEMENT, "backend")
+        spec, settings = parse_model(text, "refinement", "backend")
         # settings of another backend do not fit this one
         own = tables[0] if tables[0].get("backend") == spec.name else {}
         tables = [{**own, "backend": spec.name, **settings}]

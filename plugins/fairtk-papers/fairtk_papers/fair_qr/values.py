@@ -19,7 +19,7 @@ from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
-from fairtk.report import mean_intervals
+from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
 from fairtk_papers.studies import TIMES
 

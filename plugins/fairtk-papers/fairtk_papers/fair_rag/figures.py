@@ -12,12 +12,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_figure, series_style
-from fairtk.display.figures import BLUE, GRAY, INK, LINE, VERMILION
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
 from fairtk.measures import bounds_of, parse
-from fairtk.measures.params import short_name
-from fairtk.report import mean_intervals
+from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.tables import (
     AE_D,
     AE_R,
@@ -39,6 +37,7 @@ from fairtk_papers.fair_rag.tables import (
     needed,
     place_table,
 )
+from fairtk_papers.studies import BLUE, GRAY, INK, LINE, VERMILION
 
 AXES = {
     EE_D: "← more even exposure · disparity (EE-D)",
@@ -404,7 +403,7 @@ def correlation(
 
 
 def _axis(name: str) -> str:
-    return AXES.get(name) or short_name(name)
+    return AXES.get(name, name)
 
 
 def _bounds(name: str) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import ir_measures
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
@@ -27,9 +28,9 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment import Experiment, Results, plan
-from fairtk.frames import CREDIT, DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
+from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE
 from fairtk.llm import DeferredError, Ledger
-from fairtk.measures import E, FairEvaluator
+from fairtk.measures import E
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 from fairtk_papers.fair_rag.labels import (
     Labeled,
@@ -495,7 +496,6 @@ def credit_values(
         AE_R @ cutoff,
         CreditGap(estimator="unbiased") @ cutoff,
     ]
-    evaluator = FairEvaluator(asked, labels)
     names = dict(zip(asked, CREDIT_MEASURES, strict=True))
     for alpha, credit in frames.items():
         frame = credit.reset_index(drop=True)
@@ -510,8 +510,8 @@ def credit_values(
             rows = [
                 (metric.query_id, names[metric.measure] + ending, metric.value)
                 for ending, run in (("", frame), (OF_EXPOSURE, even))
-                for metric in evaluator.iter_calc(
-                    run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
+                for metric in ir_measures.iter_calc(
+                    asked, labels, run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
                 )
                 if not ending or names[metric.measure] != GAP  # of exposure that is 0
             ]
@@ -579,7 +579,7 @@ def _distinct(
 
     What the oracle draws is unknown before documents are labeled: all of its rankings count.
     """
-    nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: [NO_DOCUMENT], LABEL: [0]})
+    nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: ["none"], LABEL: [0]})
     systems = study.systems(task, retriever, nothing)
     del systems[ORACLE]
     maker = study.settings.credit

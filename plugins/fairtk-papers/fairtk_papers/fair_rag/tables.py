@@ -43,7 +43,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require
-from fairtk.report import CURVES, correct, curve_values, mean_intervals, paired_test
+from fairtk.statistics import correct, curve_values, mean_intervals, paired_test
 from fairtk_papers.studies import file_name
 
 TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
@@ -322,8 +322,7 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
             first, second = (_by_query(defined[name]) for name in (x, y))
             curves = curve_values(first, second, resamples=resamples, seed=seed)
             covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
-            for name in CURVES:
-                one = curves[name]
+            for name, one in curves.items():
                 ends = [one.value, one.low, one.high, len(first), covered]
                 rows.append([table, *model, x, y, name, *ends])
     columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", COVERED]
