@@ -156,7 +156,7 @@ def test_imports_point_down():
     up = []
     for path in sources("fairtk"):
         me = subpackage_of(module_name(path))
-        if me in (None, "studies"):  # studies, which use credit, leave the package
+        if me is None:
             continue  # the package itself ties everything together
         assert me in level, f"{me} has no layer: give it one in LAYERS"
         for module, name in imported(parsed(path)):
@@ -195,7 +195,7 @@ main(["measures"])
 def test_the_core_imports_no_optional_part():
     for path in sources("fairtk"):
         me = subpackage_of(module_name(path))
-        if me in (*OPTIONAL, "studies", None):
+        if me in (*OPTIONAL, None):
             continue
         others = {subpackage_of(f"{module}.{name}") for module, name in imported(parsed(path))}
         assert not others & set(OPTIONAL), path
