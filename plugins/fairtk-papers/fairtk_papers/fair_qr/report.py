@@ -588,9 +588,8 @@ _TRACE = (
     "groups were asked for, and why the loop ended, is in the table above."
 )
 _RULES = (
-    "The model is KeywordRefiner: terms from a table, no language model. Where a collection's "
-    "labels were made by rules on words, its terms find what these rules found, so results say "
-    "more about the rules than about refinement."
+    "adds terms from a table. Where a collection's labels were made by rules on words, its terms "
+    "find what these rules found, so results say more about the rules than about refinement."
 )
 
 
@@ -611,8 +610,6 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
     for name in ("table", "variations", "per_query"):
         write_text(folder / f"{name}.csv", frames[name].to_csv(index=False, lineterminator="\n"))
     parts = [f"# FAIR-QR on {cell_text(results.data.name)}", "", _about(results), "", _LABELS, ""]
-    if any(isinstance(model, KeywordRefiner) for model in results.models.values()):
-        parts += [_RULES, ""]
     parts += _missing(frames["missing"])
     tables = all_tables(results)
     pictures = _pictures(results, folder)
@@ -652,9 +649,7 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
         attribute: it.
         traces: pictures of its single topics.
     """
-    models = results.models.values()
-    rules = (_RULES,) if any(isinstance(model, KeywordRefiner) for model in models) else ()
-    sections = [Section("Groups and targets", (_LABELS, *rules))]
+    sections = [Section("Groups and targets", (*_no_model(results), _LABELS))]
     figures: dict[str, list[Section]] = {}
     for place, _, caption, figure in _figures(results):
         words = f"{caption}; the numbers are in the table above."
@@ -728,14 +723,23 @@ def _telling(results: QrResults, attribute: str, rows: pd.DataFrame) -> list[str
     return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
 
 
+def _no_model(results: QrResults) -> list[str]:
+    """Return what a reader must know of `KeywordRefiner`, if it is among the models."""
+    is_table = [isinstance(model, KeywordRefiner) for model in results.models.values()]
+    if not any(is_table):
+        return []
+    own = "No language model is used: KeywordRefiner"
+    return [f"{own if all(is_table) else 'KeywordRefiner is no language model: it'} {_RULES}"]
+
+
 def _about(results: QrResults) -> str:
-    prefix = (
-        f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
-        f"{results.data.target_text} Model:"
-    )
     models = dict.fromkeys(map(repr, results.models.values()))
-    names = "; ".join(map(cell_text, models))
-    return f"{prefix} {names}. Settings and versions: study.json.{results.pairs}"
+    facts = (
+        f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
+        f"{results.data.target_text} Model: {'; '.join(map(cell_text, models))}. Settings and "
+        f"versions: study.json.{results.pairs}"
+    )
+    return " ".join([*_no_model(results), facts])
 
 
 def _shown(pictures: list[Picture]) -> list[str]:
