@@ -45,7 +45,6 @@ from fairtk_papers.studies import (
     BLUE,
     FIGURES_FOLDER,
     GRAY,
-    TIMES,
     VERMILION,
     file_name,
     write_pictures,
@@ -203,15 +202,8 @@ def control_table(results: QrResults) -> Table:
 
 def drift_table(results: QrResults) -> Table:
     """Return how far systems are from the first lists, and what fairness costs them."""
-    rows = [
-        [
-            *(row["attribute"], row["system"]),
-            *("" if math.isnan(row[n]) else f"{row[n]:.2f}" for n in ("words kept", "overlap")),
-            *(f"{row[n]:+.4f}" for n in ("AWRF gained", "nDCG lost")),
-            "" if math.isnan(row["lost per gained"]) else f"{row['lost per gained']:.2f}",
-        ]
-        for _, row in results.drift.iterrows()
-    ]
+    formats = {"words kept": ".2f", "overlap": ".2f", "AWRF gained": "+.4f", "nDCG lost": "+.4f"}
+    formats = {"attribute": "", "system": "", **formats, "lost per gained": ".2f"}
     caption = (
         f"Against BM25. {results.data.target_text} Words kept: share of the original words in the "
         "last kept query; overlap: "
@@ -220,8 +212,7 @@ def drift_table(results: QrResults) -> Table:
         "gained (empty: none gained). Below "
         f"{LEAST_KEPT:.0%} of the words or {LEAST_OVERLAP:.0%} of the list is warned of."
     )
-    heads = ["attribute", "system", "words kept", "overlap", "AWRF gained", "nDCG lost"]
-    return Table([*heads, "lost per gained"], rows, caption)
+    return Table(list(formats), _rows(results.drift, formats), caption)
 
 
 def tuning_table(results: QrResults) -> Table:
@@ -246,16 +237,9 @@ def tuning_table(results: QrResults) -> Table:
 
 def iteration_table(results: QrResults) -> Table:
     """Return how often queries were refined in the main comparison."""
-    frame = results.iterations
-    frame = frame[frame["variation"] == ""]
-    rows = [
-        [
-            *(str(row[name]) for name in ("attribute", "system", "count")),
-            f"{row['mean']:.2f}",
-            *(f"{row[name]:g}" for name in ("25%", "50%", "75%", "largest")),
-        ]
-        for _, row in frame.iterrows()
-    ]
+    formats = dict.fromkeys(("attribute", "system", "count"), "") | {"mean": ".2f"}
+    formats |= dict.fromkeys(("25%", "50%", "75%", "largest"), "g")
+    rows = _rows(results.iterations.query("variation == ''"), formats)
     heads = ["attribute", "system", "refinements", "mean", "25%", "median", "75%", "most"]
     caption = (
         "Refinements per query: asked of the model, and kept. The paper reports a mean of 2 and a "
@@ -266,19 +250,10 @@ def iteration_table(results: QrResults) -> Table:
 
 def cost_table(results: QrResults) -> Table:
     """Return what a query costs: calls, tokens, price and seconds."""
-    frame = results.costs
-    frame = frame[frame["variation"] == ""]
-    rows = []
-    for _, row in frame.iterrows():
-        rows.append(
-            [
-                *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
-                *(_number(row[name], 1) for name in ("prompt_tokens", "completion_tokens")),
-                _number(row["price"], 6),
-                *(f"{row[n]:.3f}" for n in TIMES[:2]),
-                f"{row['training seconds']:.1f}",
-            ]
-        )
+    formats = {"attribute": "", "system": "", "calls": ".2f", "prompt_tokens": ".1f"}
+    formats |= {"completion_tokens": ".1f", "price": ".6f", "model seconds": ".3f"}
+    formats |= {"own seconds": ".3f", "training seconds": ".1f"}
+    rows = _rows(results.costs.query("variation == ''"), formats, UNKNOWN)
     caption = (
         "Per query. Model seconds: waits for the model one after another, as recorded when the "
         "answers were made; own seconds: retrieval, reranking, exposure, of all queries side by "
@@ -354,8 +329,12 @@ def _mark(row: Any, measure: str) -> str:
     return HIGHER if row[f"{measure} change"] > 0 else LOWER
 
 
-def _number(value: float, digits: int) -> str:
-    return UNKNOWN if math.isnan(value) else f"{value:.{digits}f}"
+def _rows(frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = "") -> list[list[str]]:
+    """Return the rows of some columns as texts, each in its format."""
+    return [
+        [undefined if value != value else format(value, formats[name]) for name, value in row]
+        for row in (row.items() for _, row in frame[list(formats)].iterrows())
+    ]
 
 
 def latex(table: Table) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning, FairtkWarning, UndefinedWarning
+from fairtk.errors import DataWarning, UndefinedWarning
 from fairtk.experiment import Experiment
 from fairtk.experiment.comparison import SystemComparison
 from fairtk.frames import DOCNO, QID, RANK, words
@@ -21,7 +21,7 @@ from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
-from fairtk_papers.studies import TIMES
+from fairtk_papers.studies import TIMES, hearing
 
 if TYPE_CHECKING:
     from fairtk_papers.fair_qr.stages import SystemResults
@@ -69,20 +69,11 @@ def measured(
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
     """
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
+    with hearing(DataWarning) as texts:
         results = Experiment(runs, topics, qrels, asked.values(), save_dir=store)
-    texts = []
-    for warning in heard:
-        if issubclass(warning.category, FairtkWarning):
-            texts.append(str(warning.message))
-        if not issubclass(warning.category, DataWarning):
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
     names = dict(zip(results.measures, asked, strict=True))
     values = results.per_query.assign(measure=results.per_query["measure"].map(names))
-    return values, list(dict.fromkeys(texts))
+    return values, texts
 
 
 def summary(
