@@ -416,6 +416,8 @@ def plot_variation(results: QrResults, name: str) -> Any:
         raise InputError(f"the study did not vary {name!r}")
     figure, panels = _panels(results, rows, (4.8, 3.8))
     for axis, attribute, part in panels:
+        here = results.table["attribute"] == attribute
+        [(_, base)] = results.table[here & (results.table["system"] == BM25)].iterrows()
         places = np.arange(len(part))
         for shift, measure in zip((-0.06, 0.0, 0.06), MEASURES, strict=True):
             mark, line = _MARKS[measure]
@@ -429,8 +431,7 @@ def plot_variation(results: QrResults, name: str) -> Any:
                 capsize=2,
                 label=f"{measure}@{results.settings.cutoff}",
             )
-            base = _baseline(results, attribute, measure)
-            axis.axhline(base, color=COLORS[measure], linewidth=0.7, alpha=0.5)
+            axis.axhline(base[measure], color=COLORS[measure], linewidth=0.7, alpha=0.5)
         axis.set_xticks(places, part["setting"])
         if part["setting"].str.len().max() > 42 // len(part):  # letters of a panel's width
             for tick in axis.xaxis.get_major_ticks()[1::2]:
@@ -515,36 +516,8 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     axis.set_ylim(low - room, min(high + room, 1.005))
 
 
-def _baseline(results: QrResults, attribute: str, measure: str) -> float:
-    table = results.table
-    here = (table["attribute"] == attribute) & (table["system"] == BM25)
-    return float(table.loc[here, measure].iloc[0])
-
-
 PAGES = "pages"
 """The folder of a study with a folder for each attribute."""
-
-
-def save_page(
-    results: QrResults,
-    attribute: str,
-    sections: Sequence[Section],
-    folder: Path,
-    command: str | None = None,
-) -> None:
-    """Save the comparison of one attribute, where ``fairtk report`` finds it.
-
-    Args:
-        results: the study's.
-        attribute: the attribute.
-        sections: what the page has beside values.
-        folder: where to.
-        command: that makes the results, for the page to say.
-    """
-    comparison = results.as_experiment(attribute)
-    comparison.config |= {} if command is None else {"command": command}
-    comparison.save(folder)
-    save_sections(folder, sections)
 
 
 FRAMES = (
@@ -597,17 +570,19 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _shown(pictures.get(name, []))
     for attribute in results.data.attributes:
-        part = results.of_attribute(attribute)
-        sections = _sections(part, attribute, pictures.get(f"why {attribute}", []))
-        save_page(part, attribute, sections, folder / PAGES / file_name(attribute), command)
+        part, place = results.of_attribute(attribute), folder / PAGES / file_name(attribute)
+        page = part.as_experiment(attribute)
+        page.config |= {} if command is None else {"command": command}
+        page.save(place)
+        save_sections(place, _sections(part, attribute, pictures.get(f"why {attribute}", [])))
     for attribute in results.explained:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]
         parts += _shown(pictures.get(f"why {attribute}", []))
     parts += _said(results)
-    page = folder / "report.md"
-    write_text(page, "\n".join(parts).rstrip() + "\n")
-    return page
+    report = folder / "report.md"
+    write_text(report, "\n".join(parts).rstrip() + "\n")
+    return report
 
 
 def _targeted(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:

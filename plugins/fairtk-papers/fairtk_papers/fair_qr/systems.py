@@ -385,19 +385,14 @@ class Pair:
 
     def renamed(self, cell: Cell) -> Cell | None:
         """Return a cell as the study's tables call it; None: the study has it anyway."""
-        if cell.system == BM25:
-            return replace(cell, system=self.retriever) if self.alone else None
+        if cell.system == BM25:  # which no model changes
+            return None if self.model else replace(cell, system=self.retriever)
         return replace(cell, system=f"{cell.system} [{self.shown}]")
 
     @property
     def shown(self) -> str:
         """What stands in brackets behind a system."""
         return ", ".join(filter(None, (self.retriever, self.model)))
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is another retriever with the study's own model."""
-        return not self.model
 
 
 def pairs(models: Sequence[str], retrievers: Sequence[str]) -> Iterator[Pair]:
