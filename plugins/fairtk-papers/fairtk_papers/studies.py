@@ -6,12 +6,13 @@ import json
 import math
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -40,6 +41,7 @@ from fairtk.errors import (
 from fairtk.frames import DOCNO, LABEL, QID, digest
 from fairtk.io import atomic_write, resolve_dataset
 
+T = TypeVar("T")
 Kinds = Mapping[str, Any]
 """By key of a configuration what its value must be: one of the kinds below, or keys of a table."""
 
@@ -288,6 +290,12 @@ def with_nothing(server: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if value == _NOTHING.get(key) else value for key, value in server.items()}
 
 
+def repeated(values: Iterable[T]) -> list[T]:
+    """Return the values that occur more than once, each as often as it does."""
+    counts = Counter(every := list(values))
+    return [value for value in every if counts[value] > 1]
+
+
 _SIZE = 180  # longer file names are refused by some file systems
 
 
@@ -387,17 +395,18 @@ def names_repeat() -> Iterator[None]:
 
 
 @contextmanager
-def hearing() -> Iterator[list[str]]:
+def hearing(*silent: type[Warning]) -> Iterator[list[str]]:
     """Give a list that has, after the block, what fairtk warned of in it; each text once.
 
-    The warnings themselves are given when the block ends.
+    The warnings themselves, but for the silent ones, are given when the block ends.
     """
-    format_rows: list[str] = []
+    texts: list[str] = []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        yield format_rows
+        yield texts
     once = {(warning.category, str(warning.message)): warning for warning in reversed(heard)}
     for (category, text), warning in reversed(once.items()):
         if issubclass(category, FairtkWarning):
-            format_rows.append(text)
-        warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)
+            texts.append(text)
+        if not issubclass(category, silent):
+            warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)

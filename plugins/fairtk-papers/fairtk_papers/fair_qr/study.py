@@ -34,8 +34,6 @@ from fairtk_papers.fair_qr.settings import (
     QrConfiguration,
     QrData,
     QrSettings,
-    Setting,
-    check_bm25,
     from_trec_fair,
 )
 from fairtk_papers.fair_qr.stages import (
@@ -55,6 +53,8 @@ from fairtk_papers.fair_qr.systems import (
     all_cells,
     configured_models,
     configured_retrievers,
+    make_bm25,
+    make_system,
     named,
     pairs,
     random_terms,
@@ -65,7 +65,6 @@ from fairtk_papers.studies import (
     FACTS,
     STORE,
     StudyPlan,
-    file_name,
     names_repeat,
     plain,
     write_json,
@@ -385,27 +384,11 @@ class QrStudy:
         """Return the system of a cell that does not refine; a trained one is not fitted yet."""
         if cell.base == BM25:
             return self._bm25(**cell.options) if cell.options else self.retriever
-        groups, target = self.data.attributes[cell.attribute]
-        setting = Setting(
-            attribute=cell.attribute,
-            groups=groups,
-            target=target,
-            retriever=self.retriever,
-            texts=self.data.texts,
-            documents=self.data.documents,
-            collection=self.data.collection,
-            cutoff=self.settings.cutoff,
-            candidates=self.settings.candidates,
-            seed=self.settings.seed,
-            folder=self.folder / "systems" / file_name(cell.base),
-            options=cell.options,
-        )
-        return registry.study_systems.load(cell.base)(setting)
+        where = (self.data, self.folder, self.settings)
+        return make_system(cell.base, *where, cell.attribute, cell.options, self.retriever)
 
     def _bm25(self, **options: Any) -> CollectionBM25:
-        index = self.folder / f"index-{self.data.collection}"
-        check_bm25(options)
-        return CollectionBM25(index, self.data.documents, **{**self.settings.bm25, **options})
+        return make_bm25(self.data, self.folder, {**self.settings.bm25, **options})
 
     def trained(self, cell: Cell) -> bool:
         """Return whether the system of a cell is fitted on topics."""

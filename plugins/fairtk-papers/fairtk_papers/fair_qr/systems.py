@@ -44,6 +44,7 @@ from fairtk_papers.fair_qr.settings import (
     QrData,
     QrSettings,
     Setting,
+    check_bm25,
 )
 from fairtk_papers.studies import file_name, with_nothing
 
@@ -384,19 +385,14 @@ class Pair:
 
     def renamed(self, cell: Cell) -> Cell | None:
         """Return a cell as the study's tables call it; None: the study has it anyway."""
-        if cell.system == BM25:
-            return replace(cell, system=self.retriever) if self.alone else None
+        if cell.system == BM25:  # which no model changes
+            return None if self.model else replace(cell, system=self.retriever)
         return replace(cell, system=f"{cell.system} [{self.shown}]")
 
     @property
     def shown(self) -> str:
         """What stands in brackets behind a system."""
         return ", ".join(filter(None, (self.retriever, self.model)))
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is another retriever with the study's own model."""
-        return not self.model
 
 
 def pairs(models: Sequence[str], retrievers: Sequence[str]) -> Iterator[Pair]:
@@ -466,40 +462,56 @@ def make_retriever(
         NotFoundError: there is no such kind or setting.
         ParameterError: a setting is out of its range.
     """
-    options = {key: value for key, value in table.items() if key not in ("name", "kind")}
+    options = _options(table)
     kind = str(table.get("kind", "bm25"))
     if kind == "bm25":
-        for option in options:
-            if option not in OF_BM25:
-                raise NotFoundError(f"setting of the retriever {name!r}", option, OF_BM25)
-        options = {**settings.bm25, **options}
-        return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
-    if kind == "vector":
-        return _vector_search(options, data, folder, settings)
-    raise NotFoundError("kind of [[retriever]]", kind, KINDS)
-
-
-def _vector_search(
-    options: Mapping[str, Any], data: QrData, folder: Path, settings: QrSettings
-) -> Any:
+        check_bm25(options, f"the retriever {name!r}")
+        return make_bm25(data, folder, {**settings.bm25, **options})
+    if kind != "vector":
+        raise NotFoundError("kind of [[retriever]]", kind, KINDS)
     if "vector-search" not in registry.study_systems.names():
         raise MissingPluginError("the retriever of kind 'vector'", "fairtk-baselines")
-    groups, target = next(iter(data.attributes.values()))  # which it does not read
+    settings = replace(settings, candidates=int(options.pop("num_results", _DEEP)))
+    first = next(iter(data.attributes))  # which it does not read
+    return make_system("vector-search", data, folder, settings, first, options)
+
+
+def _options(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in ("name", "kind")}
+
+
+def make_bm25(data: QrData, folder: Path, options: Mapping[str, Any]) -> CollectionBM25:
+    """Return BM25 over the collection; its index is kept in the study's folder."""
+    check_bm25(options)
+    return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
+
+
+def make_system(
+    name: str,
+    data: QrData,
+    folder: Path,
+    settings: QrSettings,
+    attribute: str,
+    options: Mapping[str, Any],
+    retriever: Any = None,
+) -> Any:
+    """Return a system that a plugin gives, for one attribute; a trained one is not fitted yet."""
+    groups, target = data.attributes[attribute]
     setting = Setting(
-        attribute="",
+        attribute=attribute,
         groups=groups,
         target=target,
-        retriever=None,
+        retriever=retriever,
         texts=data.texts,
         documents=data.documents,
         collection=data.collection,
         cutoff=settings.cutoff,
-        candidates=int(options.get("num_results", _DEEP)),
+        candidates=settings.candidates,
         seed=settings.seed,
-        folder=folder / "systems" / file_name("vector-search"),
-        options={key: value for key, value in options.items() if key != "num_results"},
+        folder=folder / "systems" / file_name(name),
+        options=options,
     )
-    return registry.study_systems.load("vector-search")(setting)
+    return registry.study_systems.load(name)(setting)
 
 
 DEFAULT_KIND = "keyword"
@@ -597,11 +609,10 @@ def configured_retrievers(
             "the first [[retriever]] must be kind = 'bm25': systems are compared with it"
         )
     own, *names = names_of(configuration.retrievers, "retriever", "kind")
-    options = {key: value for key, value in first.items() if key not in ("name", "kind")}
     folder = Path(configuration.output)
     others = [
         make_retriever(name, table, data, folder, settings)
         for name, table in zip(names, others, strict=True)
     ]
-    bm25 = {**settings.bm25, **options}
+    bm25 = {**settings.bm25, **_options(first)}
     return {own: None, **dict(zip(names, others, strict=True))}, replace(settings, bm25=bm25)

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_figure, series_style
-from fairtk.errors import FairtkError, InputError, ParameterError
+from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
 from fairtk.measures import bounds_of, parse
 from fairtk.statistics import mean_intervals
@@ -79,8 +80,7 @@ def plot_trade_off(
         NotFoundError: there are no values of a measure.
         MissingExtraError: matplotlib is not installed.
     """
-    if by not in (RETRIEVER, GENERATOR):
-        raise ParameterError(f"plot_trade_off: by must be 'retriever' or 'generator'; found {by!r}")
+    checks.choice("by", by, (RETRIEVER, GENERATOR), "plot_trade_off")
     panels: dict[tuple[Any, Any], dict[Any, pd.DataFrame]] = {}
     for (task, retriever, generator), wide in models(values, "plot_trade_off"):
         needed(wide, (x, y), "plot_trade_off")

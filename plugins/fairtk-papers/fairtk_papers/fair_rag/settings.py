@@ -33,6 +33,7 @@ from fairtk_papers.studies import (
     Configuration,
     Kinds,
     labels_of,
+    repeated,
     with_nothing,
 )
 
@@ -134,7 +135,7 @@ def read_tasks(
         raise InputError(
             f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. `tasks=[4]`"
         )
-    if len(set(numbers)) < len(numbers):
+    if repeated(numbers):
         raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")
     tasks = []
     for number in numbers:
@@ -263,8 +264,7 @@ def _alphas(alphas: Any) -> tuple[float, ...]:
             f"the study: alphas must be a list of numbers from 0; found {alphas!r}"
         )
     values = tuple(sorted(float(a) for a in alphas))
-    twice = sorted({a for a in values if values.count(a) > 1})
-    if twice:
+    if twice := repeated(values):
         raise ParameterError(f"the study: alpha {twice[0]:g} is given twice; found {alphas!r}")
     return values
 

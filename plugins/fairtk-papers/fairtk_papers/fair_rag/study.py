@@ -76,7 +76,7 @@ from fairtk_papers.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk_papers.studies import StudyPlan, hearing, names_repeat
+from fairtk_papers.studies import StudyPlan, hearing, names_repeat, repeated
 
 
 class RagStudy:
@@ -114,9 +114,7 @@ class RagStudy:
         for what, values in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
             if not values:
                 raise ParameterError(f"the study needs at least one {what}")
-        names = [task.name for task in tasks]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
+        if twice := repeated(task.name for task in tasks):
             raise ParameterError(
                 f"the study: two tasks are called {twice[0]!r}; give LampTask(..., name=...)"
             )
@@ -539,8 +537,7 @@ def _made(
     what: str, names: Sequence[str], make: Callable[..., Any], configuration: RagConfiguration
 ) -> dict[str, Any]:
     """Return what is made of each name, by a short name for tables."""
-    twice = [name for name in names if list(names).count(name) > 1]
-    if twice:
+    if twice := repeated(names):
         raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
     short, source = [_short(name) for name in names], configuration.source
     made = {}
