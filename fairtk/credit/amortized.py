@@ -33,7 +33,8 @@ from fairtk.frames import (
     Run,
     takes_tables,
 )
-from fairtk.groups import Groups, attention_matrix
+from fairtk.groups import Groups
+from fairtk.groups.distances import attention_matrix
 from fairtk.io import new_figure, open_axes, read_qrels, read_run, write_figure
 from fairtk.measures import EE_R, ExpectedUtility, Judged, expected_credit
 

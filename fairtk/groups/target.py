@@ -4,9 +4,12 @@ populations.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,10 +21,13 @@ from fairtk.errors import (
     ColumnError,
     DuplicateError,
     InputError,
+    NotFoundError,
+    ParameterError,
     listed,
     suggestion,
     warn,
 )
+from fairtk.exposure import TREC, make_grades, target_exposure, total
 from fairtk.frames import (
     GROUP,
     QID,
@@ -37,23 +43,11 @@ from fairtk.frames import (
     encode_ids,
     takes_tables,
 )
-from fairtk.groups.divergence import Distributions, SparseRows
-from fairtk.groups.factored import (
-    WORK_ORDER,
-    BackgroundRows,
-    ProductRows,
-    Relevant,
-    backgrounds_by_attribute,
-    content,
-    mean_memberships,
-    only,
-    with_background,
-    written_out,
-)
-from fairtk.groups.groups import Groups, write_weights
-from fairtk.groups.memberships import (
+from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure, spread
+from fairtk.groups.groups import (
     UNKNOWN,
     Fail,
+    Groups,
     LevelSpace,
     checked_weights,
     failing,
@@ -61,8 +55,330 @@ from fairtk.groups.memberships import (
     level_order,
     level_places,
     row_name,
+    write_weights,
 )
 from fairtk.io import check_weights, frame_html, naming, read_table
+
+MOST_LEVELS = 5_000_000
+"""So many weights may be written out at once."""
+
+_FEW_LEVELS = 1 << 12
+
+
+@dataclass(frozen=True)
+class FactoredRows:
+    """Rows over millions of levels: some weights are stored, the others are products.
+
+    The attributes are split into heads and a tail. Where the heads' levels are among `seen`, the
+    weights are those in `stored`. Everywhere else the weight is a product: one share for each head,
+    the weight of the tail, and a scale, which may differ by case (which heads are known).
+
+    A uniform target, or one of independent attributes, has heads alone, and nothing is seen.
+
+    One made from relevance labels and backgrounds (TREC Fair Ranking 2022) has a head for each
+    attribute with a background. A case keeps its mass c: half of it stays where the relevant
+    documents are, half goes to c x (product of the backgrounds of the known heads), spread over
+    the tail as the relevant documents with the same heads are (`stored`), or, where there are none,
+    as all relevant documents are (the products).
+    """
+
+    space: LevelSpace  # all attributes
+    heads: tuple[int, ...]  # the places of the heads
+    shares: tuple[FloatArray, ...]  # of each head's levels
+    scale: FloatArray  # by case, shape (n_rows, n_cases): bit i is head i; or (n_rows, 1): for all
+    seen: SparseRows  # over the heads' levels; above 0 where the weights are stored
+    stored: SparseRows  # over all levels
+    tail: SparseRows  # over the levels of the other attributes
+
+    @classmethod
+    def product(cls, space: LevelSpace, shares: Sequence[FloatArray]) -> FactoredRows:
+        """Return one row, the product of one distribution for each attribute."""
+        places = tuple(range(len(shares)))
+        none = SparseRows.of_sizes(np.zeros(1, int), np.zeros(0, int), np.zeros(0), space.size)
+        one = np.ones((1, 1))
+        return cls(space, places, tuple(shares), one, none, none, SparseRows.of_dense(one))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether all weights are products."""
+        return bool(self.scale.shape[1] == 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.stored.n_rows
+
+    @cached_property
+    def head_space(self) -> LevelSpace:
+        """The space of the heads."""
+        return self.space.part(self.heads)
+
+    @cached_property
+    def tail_places(self) -> tuple[int, ...]:
+        """The places of the other attributes."""
+        return tuple(i for i in range(len(self.space.names)) if i not in self.heads)
+
+    def products(self, row: IntArray, head: IntArray) -> FloatArray:
+        """Return the products without the tail, by levels of the heads."""
+        space, result = self.head_space, np.ones(len(head))
+        for place, share in enumerate(self.shares):
+            result *= share[space.codes(head, place)]
+        result *= self.scale[row, 0 if self.is_product else space.cases(head)]
+        return result
+
+    def total(self) -> FloatArray:
+        """Return the sum of each row; shape (n_rows,)."""
+        return self.stored.total() + self._unseen(1)
+
+    def square(self) -> FloatArray:
+        """Return the squared Euclidean norm of each row; shape (n_rows,)."""
+        return self.stored.square() + self._unseen(2) * self.tail.square()
+
+    def _unseen(self, power: int) -> FloatArray:
+        """Return the sum of the products without the tail over the heads' levels not seen."""
+        everywhere = np.zeros(self.n_rows)
+        for case, scale in enumerate(self.scale.T):
+            norm = scale**power
+            for place, share in enumerate(self.shares):
+                known = self.head_space.known_levels(place)
+                among = 1.0 if self.is_product else known if case >> place & 1 else 1 - known
+                norm = norm * ((share * among) ** power).sum()
+            everywhere += norm
+        seen = self.products(self.seen.row, self.seen.level) ** power
+        return np.maximum(everywhere - self.seen.per_row(seen), 0.0)
+
+    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
+        """Return the weights of levels; shape of `row` and `level`."""
+        result = self.stored.lookup(row, level)
+        left = np.flatnonzero(result == 0)
+        row, level = row[left], level[left]
+        head = self.space.project(level, self.heads)
+        unseen = self.seen.lookup(row, head) == 0
+        left, row, level, head = left[unseen], row[unseen], level[unseen], head[unseen]
+        tail = self.tail.lookup(row, self.space.project(level, self.tail_places))
+        result[left] = self.products(row, head) * tail
+        return result
+
+    def take(self, rows: IntArray) -> FactoredRows:
+        """Return the rows at these indices; index -1 gives an empty row."""
+        scale = np.vstack([self.scale, np.zeros_like(self.scale[:1])])[rows]
+        seen, stored, tail = (part.take(rows) for part in (self.seen, self.stored, self.tail))
+        return replace(self, scale=scale, seen=seen, stored=stored, tail=tail)
+
+    def expanded(self) -> SparseRows:
+        """Return all weights above 0; too many are an `InputError`."""
+        size = self.tail.size
+        count = math.prod(np.count_nonzero(share) for share in self.shares) * int(size.sum())
+        if count > MOST_LEVELS:
+            raise InputError(
+                f"the target over {list(self.space.names)} has about {count} weights above 0; "
+                "write it out for fewer queries (Target.for_qids) or attributes (Target.marginal)"
+            )
+        # all levels of the heads of every row ...
+        heads = np.zeros(1, dtype=np.int64)
+        for share in self.shares:
+            heads = (heads[:, None] * len(share) + np.flatnonzero(share)).ravel()
+        row, head = np.repeat(np.arange(self.n_rows), len(heads)), np.tile(heads, self.n_rows)
+        product = self.products(row, head)
+        used = (product > 0) & (self.seen.lookup(row, head) == 0)
+        row, head, product = row[used], head[used], product[used]
+        # ... with every tail of its row
+        owner, entry = spread(self.tail.start[row], size[row])
+        level = np.zeros(len(owner), dtype=np.int64)
+        for places, part in ((self.heads, head[owner]), (self.tail_places, self.tail.level[entry])):
+            for i, place in enumerate(places):
+                level += self.space.part(places).codes(part, i) * self.space.strides[place]
+        return SparseRows.collect(
+            np.concatenate([self.stored.row, row[owner]]),
+            np.concatenate([self.stored.level, level]),
+            np.concatenate([self.stored.weight, product[owner] * self.tail.weight[entry]]),
+            self.n_rows,
+            self.space.size,
+        )
+
+    def content(self) -> list[Any]:
+        """Return what a digest is made of."""
+        if self.is_product:
+            return ["product", list(self.shares), self.scale[:, 0] > 0]
+        parts = [_content(part) for part in (self.stored, self.seen, self.tail)]
+        return ["background", *parts, list(self.shares), _masses(self.head_space, self.seen)]
+
+
+def _content(rows: SparseRows | FactoredRows) -> list[Any]:
+    if isinstance(rows, FactoredRows):
+        return rows.content()
+    return ["rows", rows.row, rows.level, rows.weight, rows.n_rows]
+
+
+def _masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
+    """Return the sum of each row by case, that is by which attributes are known."""
+    n_cases = 1 << len(space.names)
+    cell = rows.row * n_cases + space.cases(rows.level)
+    return total(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
+
+
+def _written_out(rows: FactoredRows) -> SparseRows | FactoredRows:
+    """Return rows over few levels with all weights written out, others as they are."""
+    return rows.expanded() if rows.space.size <= _FEW_LEVELS else rows
+
+
+def _with_background(
+    rows: SparseRows, space: LevelSpace, background: Mapping[str, Mapping[str, float]]
+) -> SparseRows | FactoredRows:
+    """Average the known part of distributions with backgrounds; see `FactoredRows`."""
+    heads = tuple(space.place(name) for name in space.names if name in background)
+    if not heads:
+        return rows
+    shares = tuple(_share(space, i, background[space.names[i]]) for i in heads)
+    rest = tuple(i for i in range(len(space.names)) if i not in heads)
+
+    def over(places: tuple[int, ...]) -> SparseRows:
+        level, size = space.project(rows.level, places), space.part(places).size
+        return SparseRows.collect(rows.row, level, rows.weight, rows.n_rows, size)
+
+    seen, head_space = over(heads), space.part(heads)
+    scale = 0.5 * _masses(head_space, seen)
+    scale[:, 0] = 0.0  # there is no background of what is not known
+    whole = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
+    half = whole.products(seen.row, seen.level)
+    is_known = head_space.cases(seen.level) > 0
+    factor = seen.weighted(np.where(is_known, 0.5 + half / seen.weight, 1.0))
+    level = space.project(rows.level, heads)
+    stored = rows.weighted(rows.weight * factor.lookup(rows.row, level))
+    return _written_out(replace(whole, stored=stored))
+
+
+def _backgrounds_by_attribute(
+    background: Mapping[str, Any] | pd.Series | None, space: LevelSpace
+) -> dict[str, Mapping[str, float]]:
+    """Return a `background` argument as shares by level, by attribute."""
+    if background is None or len(background) == 0:
+        return {}
+    if not isinstance(background, Mapping | pd.Series):
+        raise ParameterError(
+            f"background must map levels to shares; found {type(background).__name__}"
+        )
+    items = dict(background)
+    nested = any(isinstance(v, Mapping | pd.Series) for v in items.values())
+    if not nested:
+        if space.crossed:
+            raise ParameterError(
+                f"the attributes {list(space.names)} are crossed: background must map an "
+                "attribute to its shares, e.g. {'gender': {'female': 0.5, 'male': 0.5}}"
+            )
+        items = {space.names[0]: items}
+    result: dict[str, Mapping[str, float]] = {}
+    for name, shares in items.items():
+        if name not in space.names:
+            raise InputError(f"background: {name!r} is none of the attributes {list(space.names)}")
+        if not isinstance(shares, Mapping | pd.Series):
+            raise ParameterError(f"background: {name!r} must map levels to shares")
+        result[name] = dict(shares)
+    return result
+
+
+def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> FloatArray:
+    name, levels = space.names[attribute], space.levels[attribute]
+    result = np.zeros(len(levels))
+    lacking = [level for level in shares if level not in levels]
+    if lacking:
+        raise InputError(
+            f"background of {name!r}: the groups lack the level {listed(lacking)}; they have "
+            f"{_only(levels)}"
+        )
+    for level, share in shares.items():
+        if not np.isfinite(share) or share < 0:
+            raise InputError(
+                f"background of {name!r}: the share of {level!r} must be 0 or above; found {share}"
+            )
+        result[levels.index(level)] = share
+    unknown = space.unknown[attribute]
+    if unknown >= 0 and result[unknown] > 0:
+        raise InputError(
+            f"background of {name!r}: the unknown level {levels[unknown]!r} can have no share"
+        )
+    if abs(result.sum() - 1) > 1e-6:
+        raise InputError(
+            f"background of {name!r}: the shares must sum to 1; found {result.sum():g}"
+        )
+    result /= result.sum()
+    if unknown >= 0:
+        result[unknown] = 1.0
+    return result
+
+
+def _only(levels: Sequence[str]) -> str:
+    """Return the levels that there are, for a message about one that is not."""
+    return (
+        f"{listed(levels, 40)} (give levels= when the groups are made, for levels without a "
+        "document)"
+    )
+
+
+def background(name: str) -> pd.Series:
+    """Return a packaged background as shares by level.
+
+    Args:
+        name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, the four of Oceania
+            merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
+            (female, male and NB: .495, .495, .01) or ``"trec-2021-world-population"`` (the seven
+            continents of the track's first year with Wikipedia).
+
+    Returns:
+        Shares that sum to 1, indexed by level; ``.attrs["source"]`` says where they are from.
+
+    Raises:
+        NotFoundError: there is no such background.
+    """
+    if name not in _packaged():
+        raise NotFoundError("background", name, _packaged())
+    entry = _packaged()[name]
+    counts = pd.Series(entry["weights"], dtype="float64", name=name)
+    shares = counts / counts.sum()
+    shares.attrs["source"] = entry["source"]
+    return shares
+
+
+@cache
+def _packaged() -> dict[str, Any]:
+    text = resources.files("fairtk.groups").joinpath("backgrounds.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
+"""The quality classes of Wikipedia articles, most work needed first."""
+
+
+def _relevant(
+    qrels: pd.DataFrame | Qrels, rel: float | None, where: str
+) -> tuple[Qrels, IntArray, IntArray]:
+    """Return the labels, and query and document of those of at least `rel`, or above 0."""
+    labeled = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where)
+    relevant = labeled.labels > 0 if rel is None else labeled.labels >= rel
+    return labeled, labeled.query[relevant], labeled.doc[relevant]
+
+
+def _grades_of_work(
+    docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
+) -> FloatArray:
+    """Return the grade of each document's class, 1 for the least work needed; NaN: no class."""
+    places = {level: float(len(order) - i) for i, level in enumerate(order)}
+    series = pd.Series(work)
+    series = series[~series.isna()]
+    unknown = [v for v in series.unique() if v not in places]
+    if unknown:
+        docno = series.index[series == unknown[0]][0]
+        raise InputError(
+            f"Target.from_work_needed: docno {str(docno)!r} has the class {unknown[0]!r}; "
+            f"known: {list(order)}"
+        )
+    classed = pd.Index(as_strings(series.index), dtype=object)
+    if classed.has_duplicates:
+        docno = classed[classed.duplicated()][0]
+        raise DuplicateError(f"Target.from_work_needed: docno {docno!r} has two classes")
+    values = pd.Series(series.map(places).to_numpy(dtype=float), index=classed)
+    return np.asarray(values.reindex(docnos))
+
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""
@@ -97,7 +413,7 @@ class Target(ByContent):
     identity_name = "fairtk.Target"
     output_version = 1
     space: LevelSpace
-    distributions: Distributions
+    distributions: SparseRows | FactoredRows
     qids: ObjectArray | None = None
     undefined: dict[str, str] = field(default_factory=dict)
 
@@ -118,7 +434,7 @@ class Target(ByContent):
             if not share.any():
                 raise InputError(f"Target.uniform: {space.names[place]!r} has no known level")
             shares.append(share / share.sum())
-        return cls(space, written_out(ProductRows(space, tuple(shares), np.ones(1, dtype=bool))))
+        return cls(space, _written_out(FactoredRows.product(space, shares)))
 
     @classmethod
     def population(
@@ -152,8 +468,8 @@ class Target(ByContent):
             tuple(t.space.levels[0] for t in singles),
             tuple(t.space.unknown[0] for t in singles),
         )
-        shares = tuple(t.distributions.expanded().dense()[0] for t in singles)
-        whole = cls(space, ProductRows(space, shares, np.ones(1, dtype=bool)))
+        shares = [t.distributions.expanded().dense()[0] for t in singles]
+        whole = cls(space, FactoredRows.product(space, shares))
         return whole if groups is None else whole.for_groups(groups)
 
     @classmethod
@@ -170,7 +486,7 @@ class Target(ByContent):
         The mean membership of each query's relevant documents. Where a background is given, the
         part whose level is known is averaged with it half and half, and the unknown part stays;
         for crossed attributes that is done for each pattern of known and unknown attributes
-        (``avg_with_bg`` in the track's code; see `fairtk.groups.factored.BackgroundRows`).
+        (``avg_with_bg`` in the track's code; see `FactoredRows`).
 
         Args:
             qrels: ``qid``, ``docno``, ``label``, or these as `fairtk.frames.Qrels`.
@@ -184,8 +500,9 @@ class Target(ByContent):
             InputError: the background names levels that the groups lack, or does not sum to 1.
             DuplicateError: a document is labeled twice.
         """
-        relevant = Relevant(qrels, rel, "Target.from_qrels")
-        return cls._of_relevant(relevant, groups, None, background, unlabeled)
+        labeled, query, doc = _relevant(qrels, rel, "Target.from_qrels")
+        weight = np.ones(len(doc))
+        return cls._of_relevant(labeled, query, doc, weight, groups, background, unlabeled)
 
     @classmethod
     def from_work_needed(
@@ -217,23 +534,47 @@ class Target(ByContent):
         Raises:
             InputError: as for `from_qrels`, or a class is not in `order`.
         """
-        relevant = Relevant(qrels, rel, "Target.from_work_needed")
-        exposure, unstated = relevant.work_exposure(work, order)
-        if unstated:
+        labeled, query, doc = _relevant(qrels, rel, "Target.from_work_needed")
+        grade = _grades_of_work(labeled.docnos, work, order)[doc]
+        unstated = np.isnan(grade)
+        # shuffled inside a class, each gets the mean discount of its class's block of ranks
+        grades = make_grades(query, grade, len(labeled.qids))
+        exposure = np.append(target_exposure(grades, TREC(), None), 0.0)[grades.of_pair]
+        weight = np.where(unstated, 0.0, exposure)
+        if unstated.any():
             warn(
-                f"Target.from_work_needed: {unstated} of {len(exposure)} relevant documents have "
+                f"Target.from_work_needed: {unstated.sum()} of {len(doc)} relevant documents have "
                 "no class of work needed and are left out"
             )
-        return cls._of_relevant(relevant, groups, exposure, background, unlabeled)
+        return cls._of_relevant(labeled, query, doc, weight, groups, background, unlabeled)
 
     @classmethod
     def _of_relevant(
-        cls, relevant: Relevant, groups: Groups, weight: Any, background: Any, unlabeled: str
+        cls,
+        labeled: Qrels,
+        query: IntArray,
+        doc: IntArray,
+        weight: FloatArray,
+        groups: Groups,
+        background: Any,
+        unlabeled: str,
     ) -> Target:
-        space = groups.space
-        shares = backgrounds_by_attribute(background, space)
-        rows, undefined = mean_memberships(relevant, groups, weight, unlabeled)
-        return cls(space, with_background(rows, space, shares), relevant.qids, undefined)
+        """Return the mean memberships of each query's documents, averaged with backgrounds."""
+        space, qids = groups.space, labeled.qids
+        shares = _backgrounds_by_attribute(background, space)
+        if unlabeled == "bounds":
+            raise ParameterError("a target cannot be made with unlabeled='bounds'; use 'drop'")
+        memberships = groups.memberships(labeled.docnos, unlabeled)
+        attention = attention_matrix(query, doc, weight, (len(qids), memberships.n_rows))
+        rows = group_exposure(attention, memberships).normalized()
+        count = np.bincount(query, minlength=len(qids))
+        undefined = {
+            str(qids[place]): f"none of its {count[place]} relevant documents is in the groups"
+            if count[place]
+            else "it has no relevant document"
+            for place in np.flatnonzero(rows.total() == 0)
+        }
+        return cls(space, _with_background(rows, space, shares), qids, undefined)
 
     @classmethod
     @takes_tables
@@ -361,30 +702,29 @@ class Target(ByContent):
                       for v in ours.levels[here]], dtype=np.int64)
             for here, there in enumerate(places)
         ]  # fmt: skip
-        if isinstance(rows, BackgroundRows):
-            raise InputError(
-                f"the target was made for the attributes {list(ours.names)} with other levels or "
-                f"in another order than {list(space.names)}; make it from these groups"
-            )
-        if isinstance(rows, ProductRows):
-            shares: list[FloatArray] = [np.zeros(n) for n in space.shape]
+        if isinstance(rows, FactoredRows):
+            if not rows.is_product:
+                raise InputError(
+                    f"the target was made for the attributes {list(ours.names)} with other levels "
+                    f"or in another order than {list(space.names)}; make it from these groups"
+                )
+            shares = [np.zeros(n) for n in space.shape]
             for here, there in enumerate(places):
                 lost = (tables[here] < 0) & (rows.shares[here] > 0)
                 _refuse(lost, ours, here, space)
                 stays = tables[here] >= 0
                 shares[there][tables[here][stays]] = rows.shares[here][stays]
-            return Target(space, ProductRows(space, tuple(shares), rows.present), self.qids)
-        stored = rows.expanded()
-        number = np.zeros(len(stored.level), dtype=np.int64)
+            return Target(space, FactoredRows.product(space, shares), self.qids)
+        number = np.zeros(len(rows.level), dtype=np.int64)
         for here, there in enumerate(places):
-            codes = ours.codes(stored.level, here)
+            codes = ours.codes(rows.level, here)
             lost = (tables[here] < 0) & (np.bincount(codes, minlength=ours.shape[here]) > 0)
             _refuse(lost, ours, here, space)
             number += tables[here][codes] * space.strides[there]
-        moved = SparseRows.collect(stored.row, number, stored.weight, stored.n_rows, space.size)
+        moved = SparseRows.collect(rows.row, number, rows.weight, rows.n_rows, space.size)
         return Target(space, moved, self.qids, self.undefined)
 
-    def for_qids(self, qids: Iterable[str]) -> Distributions:
+    def for_qids(self, qids: Iterable[str]) -> SparseRows | FactoredRows:
         """Return one row for each query, empty for a query without a target.
 
         Args:
@@ -405,19 +745,15 @@ class Target(ByContent):
         Args:
             attributes: the attributes that stay.
         """
-        places = tuple(self.space.index(name) for name in attributes)
-        space, n = self.space.part(places), self.distributions.n_rows
-        parts = []
-        for row in range(n):  # one by one: written out, a query can have a million weights
+        from scipy import sparse
+
+        places = tuple(self.space.place(name) for name in attributes)
+        space, parts = self.space.part(places), []
+        for row in range(self.distributions.n_rows):  # a query can have a million weights
             whole = self.distributions.take(np.array([row])).expanded()
             level = self.space.project(whole.level, places)
-            parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size))
-        rows = SparseRows.of_sizes(
-            np.array([len(part.level) for part in parts]),
-            np.concatenate([part.level for part in parts]),
-            np.concatenate([part.weight for part in parts]),
-            space.size,
-        )
+            parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size).matrix)
+        rows = SparseRows(sparse.vstack(parts, format="csr"))
         return Target(space, rows, self.qids, self.undefined)
 
     def digest(self) -> str:
@@ -432,7 +768,7 @@ class Target(ByContent):
             rows = rows.take(order)
             defined = rows.total() > 0
             rows, qids = rows.take(np.flatnonzero(defined)), list(self.qids[order][defined])
-        return digest([list(self.space.names), list(self.space.levels), qids, content(rows)])
+        return digest([list(self.space.names), list(self.space.levels), qids, _content(rows)])
 
     @property
     def key(self) -> str:
@@ -482,7 +818,7 @@ def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
             f"the target is over the attributes {list(ours.names)}, the groups are over "
             f"{list(space.names)}"
         )
-    return [space.index(name) for name in ours.names]
+    return [space.place(name) for name in ours.names]
 
 
 def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
@@ -491,7 +827,7 @@ def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) ->
         there = _matched(ours, space)[place]
         raise InputError(
             f"the target has weight on {listed(names)}, which the groups lack; the levels of "
-            f"{space.names[there]!r} are {only(space.levels[there])}"
+            f"{space.names[there]!r} are {_only(space.levels[there])}"
         )
 
 
@@ -546,7 +882,7 @@ def _numbered(
     for place, (codes, names) in enumerate(coded):
         message = (
             f"the groups lack the level {{}} of {space.names[place]!r}; they have "
-            f"{only(space.levels[place])}"
+            f"{_only(space.levels[place])}"
         )
         own = level_places(codes, names, space.levels[place], message, fail)
         number += own * space.strides[place]

@@ -11,9 +11,9 @@ and the divergences here visit the levels of their first argument alone. Pure ar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, overload
 
 import numpy as np
 
@@ -35,17 +35,12 @@ from fairtk.frames import BoolArray, FloatArray, IntArray, Run
 class Distributions(Protocol):
     """One non-negative vector over the levels per row, stored or computed on demand.
 
-    `SparseRows` stores it; the factored forms of `fairtk.groups` compute it, so that a target over
-    millions of levels takes no memory.
+    `SparseRows` stores it; a target over millions of levels computes it and takes no memory.
     """
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-
-    @property
-    def n_levels(self) -> int:
-        """Number of levels, of which most are 0."""
 
     def total(self) -> FloatArray:
         """Return the sum of each row; shape (n_rows,)."""
@@ -55,9 +50,6 @@ class Distributions(Protocol):
 
     def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
         """Return the weights of levels, 0 where nothing is stored; shape of `row` and `level`."""
-
-    def take(self, rows: IntArray) -> Distributions:
-        """Return the rows at these indices; index -1 gives an empty row."""
 
     def expanded(self) -> SparseRows:
         """Return all weights above 0."""
@@ -140,11 +132,11 @@ class SparseRows:
         """Weight of each entry; shape (n_entries,)."""
         return np.asarray(self.matrix.data)
 
-    def weighted(self, weight: FloatArray) -> Self:
+    def weighted(self, weight: FloatArray) -> SparseRows:
         """Return the same entries with other weights; shape (n_entries,)."""
         whole = self.matrix
-        same = type(whole)((weight, whole.indices, whole.indptr), shape=whole.shape)
-        return replace(self, matrix=same)
+        entries = (weight, whole.indices, whole.indptr)
+        return SparseRows(type(whole)(entries, shape=whole.shape))
 
     def per_row(self, values: FloatArray) -> FloatArray:
         """Sum values of entries inside each row; shape (n_rows,)."""
@@ -164,10 +156,11 @@ class SparseRows:
 
     def take(self, rows: IntArray) -> SparseRows:
         """Return the rows at these indices, in this order; index -1 gives an empty row."""
-        whole = self.matrix
-        start = np.append(whole.indptr, whole.indptr[-1])  # one row more, which is empty
-        shape = (self.n_rows + 1, self.n_levels)
-        return SparseRows(type(whole)((whole.data, whole.indices, start), shape=shape)[rows])
+        present = rows >= 0
+        part = self.matrix[rows[present]]
+        size = np.zeros(len(rows), dtype=np.int64)
+        size[present] = np.diff(part.indptr)
+        return SparseRows.of_sizes(size, part.indices, part.data, self.n_levels)
 
     def expanded(self) -> SparseRows:
         """Return the rows themselves."""
@@ -219,7 +212,7 @@ class Divergence:
         return f"{self.NAME}({settings})" if settings else self.NAME
 
 
-def log_of(base: float | str) -> float:
+def log_base(base: float | str) -> float:
     """Return the natural logarithm of a base given as ``"e"``, ``"2"`` or a number above 1.
 
     Raises:
@@ -234,8 +227,19 @@ def log_of(base: float | str) -> float:
     return 1.0 if base == "e" else math.log(value)
 
 
+@overload
+def _as_rows(rows: SparseRows | FloatArray) -> SparseRows: ...
+@overload
+def _as_rows(rows: Distributions | FloatArray) -> Distributions: ...
+def _as_rows(rows: Distributions | FloatArray) -> Distributions:
+    return SparseRows.of_dense(rows) if isinstance(rows, np.ndarray) else rows
+
+
 def kl_divergence(
-    p: SparseRows, q: Distributions, base: float | str = "e", smoothing: float = 0.0
+    p: SparseRows | FloatArray,
+    q: Distributions | FloatArray,
+    base: float | str = "e",
+    smoothing: float = 0.0,
 ) -> FloatArray:
     """Return the Kullback-Leibler divergence KL(p || q) of each row.
 
@@ -243,8 +247,9 @@ def kl_divergence(
     that q lacks, unless smoothed.
 
     Args:
-        p: the rows whose logarithm is averaged, e.g. what a ranking shows.
-        q: the rows that are compared with.
+        p: the rows whose logarithm is averaged, e.g. what a ranking shows; or an array (n_rows,
+            n_levels).
+        q: the rows that are compared with; or an array.
         base: ``"e"`` or a number above 1: of the logarithm.
         smoothing: share in [0, 1) of a uniform distribution over all levels that is mixed into
             both before they are compared. Above 0, all levels of q are visited.
@@ -256,6 +261,7 @@ def kl_divergence(
         ParameterError: `smoothing` is not in [0, 1).
     """
     checks.number("smoothing", smoothing, "", 0, 1, "[)")
+    p, q = _as_rows(p), _as_rows(q)
     p_total, q_total = p.total(), q.total()
     every = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
     row, level = every.row, every.level
@@ -264,7 +270,7 @@ def kl_divergence(
         ours = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
         theirs = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
         terms = ours * np.log(ours / theirs)
-    result = np.maximum(every.per_row(terms), 0.0) / log_of(base)
+    result = np.maximum(every.per_row(terms), 0.0) / log_base(base)
     return np.where((p_total > 0) & (q_total > 0), result, np.nan)
 
 
@@ -286,7 +292,7 @@ class KullbackLeibler(Divergence):
 
     def __post_init__(self) -> None:
         checks.number("smoothing", self.smoothing, "", 0, 1, "[)")
-        log_of(self.base)
+        log_base(self.base)
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
         """Return KL(shown || target) of each row."""
@@ -305,7 +311,9 @@ class ReverseKullbackLeibler(KullbackLeibler):
         return kl_divergence(target.expanded(), shown, self.base, self.smoothing)
 
 
-def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> FloatArray:
+def js_divergence(
+    p: SparseRows | FloatArray, q: Distributions | FloatArray, base: float | str = "e"
+) -> FloatArray:
     """Return the Jensen-Shannon divergence of each row of p from the same row of q.
 
     Both are divided by their sums first. With m = (p + q) / 2 it is KL(p, m) / 2 + KL(q, m) / 2
@@ -313,41 +321,27 @@ def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> F
     NaN from rounding), symmetric.
 
     Args:
-        p: rows with few levels, such as what a ranking shows.
-        q: rows with any number of levels, such as a target.
+        p: rows with few levels, such as what a ranking shows; or an array (n_rows, n_levels).
+        q: rows with any number of levels, such as a target; or an array.
         base: ``"e"`` or a number above 1: of the logarithm.
 
     Returns:
         An array of shape (n_rows,); NaN where either row is empty.
     """
-    terms, elsewhere = js_terms(p, q, base)
-    return terms.total() + elsewhere
-
-
-def js_terms(
-    p: SparseRows, q: Distributions, base: float | str = "e"
-) -> tuple[SparseRows, FloatArray]:
-    """Return what each level adds to the Jensen-Shannon divergence; arguments as `js_divergence`.
-
-    Where p is 0 a level adds q log(2) / 2 whatever it is, so only the levels of p are visited.
-
-    Returns:
-        The parts of the levels of p, each 0 or above, and the sum of the parts of all other levels,
-        of shape (n_rows,); the latter is NaN where either row is empty.
-    """
+    p, q = _as_rows(p), _as_rows(q)
     p_total, q_total = p.total(), q.total()
     target = q.lookup(p.row, p.level)
-    unit = 0.5 / log_of(base)
+    unit = 0.5 / log_base(base)
     with np.errstate(invalid="ignore", divide="ignore"):
         ours, theirs = p.weight / p_total[p.row], target / q_total[p.row]
+        # where p is 0 a level adds q log(2) / 2 whatever it is: only the levels of p are visited
         elsewhere = unit * math.log(2.0) * (q_total - p.per_row(target)) / q_total
         both = ours + theirs
         off = (ours - theirs) / both
         # p log(p / m) + q log(q / m) with 2 p = both (1 + off), 2 q = both (1 - off)
         terms = unit * 0.5 * both * (_near_one(off) + _near_one(-off))
-    defined = (p_total > 0) & (q_total > 0)
-    terms = np.where(defined[p.row], np.maximum(terms, 0.0), 0.0)
-    return p.weighted(terms), np.where(defined, np.maximum(elsewhere, 0.0), np.nan)
+    result = p.per_row(np.maximum(terms, 0.0)) + np.maximum(elsewhere, 0.0)
+    return np.where((p_total > 0) & (q_total > 0), result, np.nan)
 
 
 @dataclass(frozen=True, repr=False)
@@ -365,7 +359,7 @@ class JensenShannon(Divergence):
     base: float | str = "e"
 
     def __post_init__(self) -> None:
-        log_of(self.base)
+        log_base(self.base)
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
         """Return the divergence of each row."""
@@ -399,24 +393,6 @@ def js_parts(shares: FloatArray, target: FloatArray) -> FloatArray:
 _FEW_LEVELS = 1 << 12
 
 
-@dataclass(frozen=True, eq=False)
-class Memberships(SparseRows):
-    """How much each of some documents belongs to each group: a row per document.
-
-    Attributes:
-        known: whether each document counts at all; shape (n_documents,).
-        free: share of each document of which nothing is known, with ``unlabeled="bounds"``; 0
-            otherwise; shape (n_documents,).
-    """
-
-    known: BoolArray
-    free: FloatArray
-
-    def binary(self) -> Memberships:
-        """Return the same groups, each membership counted fully (as expeval does)."""
-        return self.weighted(np.ones(len(self.weight)))
-
-
 def attention_matrix(
     row: IntArray, doc: IntArray, weight: FloatArray, shape: tuple[int, int]
 ) -> Any:
@@ -440,7 +416,7 @@ def attention_matrix(
     return sparse.csr_array((weight, doc, start), shape=shape)
 
 
-def shown_documents(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
+def document_attention(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
     """Return the `attention_matrix` of each query's documents, or of each sampled ranking's.
 
     Rows of the run with no weight (below the cutoff, or not relevant) are left out. With `amortize`
@@ -477,16 +453,6 @@ def group_exposure(attention: Any, memberships: SparseRows) -> SparseRows:
         entries = (product.data, levels[product.indices], product.indptr)
         product = sparse.csr_array(entries, shape=shape)
     return SparseRows(product)
-
-
-def free_attention(attention: Any, memberships: Memberships) -> FloatArray:
-    """Return the attention of which no group is known, for ``unlabeled="bounds"``; (n_rows,)."""
-    return np.asarray(attention @ memberships.free)
-
-
-def rank_fairness(system: SparseRows, target: Distributions, base: float | str = "e") -> FloatArray:
-    """Return AWRF, 1 - JSD(exposure of the groups, target), of each row; NaN: one is empty."""
-    return 1.0 - js_divergence(system, target, base)
 
 
 def loss_parts(
@@ -580,15 +546,11 @@ def jensen_shannon_bounds(
     fixed = shown.dense()[:, places]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.nan_to_num(share / share.sum(axis=1, keepdims=True))
-    goal = SparseRows.of_dense(share)
-
-    def divergence(completion: FloatArray) -> FloatArray:
-        return js_divergence(SparseRows.of_dense(completion), goal, base)
-
-    lowest = divergence(_filled(fixed, free, share))
+    lowest = js_divergence(_filled(fixed, free, share), share, base)
     highest = np.full(len(free), -np.inf)
     for level in np.eye(len(places)):
-        highest = np.maximum(highest, divergence(fixed + free[:, None] * level))
+        completion = fixed + free[:, None] * level
+        highest = np.maximum(highest, js_divergence(completion, share, base))
     return lowest, np.where(np.isfinite(highest), highest, np.nan)
 
 
