@@ -1,15 +1,15 @@
+from .distances import UNKNOWN as UNKNOWN
 from .distances import Divergence as Divergence
 from .distances import JensenShannon as JensenShannon
 from .distances import KullbackLeibler as KullbackLeibler
+from .distances import Level as Level
 from .distances import ReverseKullbackLeibler as ReverseKullbackLeibler
 from .distances import document_attention as document_attention
 from .distances import group_exposure as group_exposure
 from .distances import js_divergence as js_divergence
 from .distances import kl_divergence as kl_divergence
 from .distances import log_base as log_base
-from .groups import UNKNOWN as UNKNOWN
 from .groups import Groups as Groups
-from .groups import Level as Level
 from .groups import coverage as coverage
 from .target import Target as Target
 from .target import background as background

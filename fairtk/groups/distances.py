@@ -11,14 +11,17 @@ and the divergences here visit the levels of their first argument alone. Pure ar
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, overload
+from itertools import groupby
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ParameterError
+from fairtk.errors import InputError, ParameterError, listed
 from fairtk.exposure import (
     GERR,
     HIGHER_IS_BETTER,
@@ -28,31 +31,167 @@ from fairtk.exposure import (
     ExposureValues,
     Grades,
     target_exposure,
+    total,
 )
-from fairtk.frames import BoolArray, FloatArray, IntArray, Run
+from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
+
+UNKNOWN = "@UNKNOWN"
+"""The level of documents whose group is not known, as TREC Fair Ranking names it."""
+
+Level = str | tuple[str, ...]
+"""A name, or one for each of the attributes that are crossed."""
 
 
-class Distributions(Protocol):
-    """One non-negative vector over the levels per row, stored or computed on demand.
+@dataclass(frozen=True)
+class LevelSpace(Sequence[Level]):
+    """The attributes and their levels, in order; a sequence of the levels, crossed ones as tuples.
 
-    `SparseRows` stores it; a target over millions of levels computes it and takes no memory.
+    Crossed attributes can have millions of levels: each is made when it is asked for.
+
+    Attributes:
+        names: the attributes.
+        levels: the levels of each attribute.
+        unknown: the place of each attribute's unknown level among its levels; -1: it has none.
     """
 
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    unknown: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        twice = [n for i, n in enumerate(self.names) if n in self.names[:i]]
+        if twice:
+            raise InputError(
+                f"the attribute {twice[0]!r} occurs twice; only attributes with different names "
+                "can be crossed (give one another name)"
+            )
+        if self.size >= 1 << 62:
+            raise InputError(
+                f"crossing {list(self.names)} gives {float(self.size):.1e} groups, more than can "
+                "be numbered; cross fewer attributes"
+            )
+
     @property
-    def n_rows(self) -> int:
-        """Number of rows."""
+    def title(self) -> str:
+        """The attributes' names, joined by ``*``."""
+        return "*".join(self.names)
 
-    def total(self) -> FloatArray:
-        """Return the sum of each row; shape (n_rows,)."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of levels of each attribute."""
+        return tuple(len(levels) for levels in self.levels)
 
-    def square(self) -> FloatArray:
-        """Return the squared Euclidean norm of each row; shape (n_rows,)."""
+    @property
+    def size(self) -> int:
+        """Number of levels; of crossed attributes, of their combinations."""
+        return math.prod(self.shape)
 
-    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
-        """Return the weights of levels, 0 where nothing is stored; shape of `row` and `level`."""
+    @property
+    def n_known(self) -> int:
+        """Number of levels in which no attribute is unknown."""
+        return math.prod(
+            n - (unknown >= 0) for n, unknown in zip(self.shape, self.unknown, strict=True)
+        )
 
-    def expanded(self) -> SparseRows:
-        """Return all weights above 0."""
+    @property
+    def crossed(self) -> bool:
+        """Whether there is more than one attribute."""
+        return len(self.names) > 1
+
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart neighboring levels of each attribute are among the crossed ones."""
+        return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(self.size))]
+        if not -self.size <= number < self.size:
+            raise IndexError(number)
+        places = np.unravel_index(number % self.size, self.shape)
+        names = tuple(levels[i] for levels, i in zip(self.levels, places, strict=True))
+        return names if self.crossed else names[0]
+
+    def __contains__(self, level: object) -> bool:
+        try:
+            self.number(level)  # type: ignore[arg-type]
+        except (InputError, TypeError):
+            return False
+        return True
+
+    def number(self, level: Level) -> int:
+        """Return the number of a level; one that there is not is an `InputError`."""
+        parts = (level,) if isinstance(level, str) else tuple(level)
+        if len(parts) != len(self.names):
+            raise InputError(
+                f"a level of {list(self.names)} has {len(self.names)} parts: {level!r}"
+            )
+        result = 0
+        for name, levels, part in zip(self.names, self.levels, parts, strict=True):
+            if part not in levels:
+                raise InputError(f"{name!r} has no level {part!r}; it has {listed(levels, 40)}")
+            result = result * len(levels) + levels.index(part)
+        return result
+
+    def place(self, attribute: str) -> int:
+        """Return the place of an attribute; one that there is not is an `InputError`."""
+        if attribute not in self.names:
+            raise InputError(f"there is no attribute {attribute!r} among {list(self.names)}")
+        return self.names.index(attribute)
+
+    def part(self, attributes: Sequence[int]) -> LevelSpace:
+        """Return the space of some of the attributes, given by place."""
+        fields = (self.names, self.levels, self.unknown)
+        return LevelSpace(*(tuple(own[i] for i in attributes) for own in fields))  # type: ignore[arg-type]
+
+    def codes(self, level: IntArray, attribute: int) -> IntArray:
+        """Return the number that each level has in one attribute; shape of `level`."""
+        return (level // self.strides[attribute]) % self.shape[attribute]
+
+    def project(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
+        """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
+        result = np.zeros(len(level), dtype=np.int64)
+        for _, run in groupby(enumerate(attributes), lambda item: item[1] - item[0]):
+            places = [attribute for _, attribute in run]  # neighbors are divided out as one
+            size = math.prod(self.shape[place] for place in places)
+            result = result * size + level // self.strides[places[-1]] % size
+        return result
+
+    def extend(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
+        """Return numbers for levels of the `part` of some attributes, with the others' first."""
+        part, result = self.part(attributes), np.zeros(len(level), dtype=np.int64)
+        for place, attribute in enumerate(attributes):
+            result += part.codes(level, place) * self.strides[attribute]
+        return result
+
+    def cases(self, level: IntArray) -> IntArray:
+        """Return which attributes are known in each level: bit i for attribute i; (n,)."""
+        result = np.zeros(len(level), dtype=np.int64)
+        for attribute, unknown in enumerate(self.unknown):
+            is_known: Any = 1 if unknown < 0 else self.codes(level, attribute) != unknown
+            result |= is_known * np.int64(1 << attribute)
+        return result
+
+    def known(self, level: IntArray) -> BoolArray:
+        """Return whether no attribute is unknown in each level; shape of `level`."""
+        return np.asarray(self.cases(level) == (1 << len(self.names)) - 1)
+
+    def known_levels(self, attribute: int) -> FloatArray:
+        """Return 1 for each level of an attribute that is not the unknown one, else 0."""
+        known = np.arange(self.shape[attribute]) != self.unknown[attribute]
+        return np.asarray(known, dtype=np.float64)
+
+    def columns(self, level: IntArray) -> dict[str, pd.Series]:
+        """Return the names of levels as columns: ``group``, or one for each crossed attribute."""
+        columns = {}
+        for place, name in enumerate(self.names):
+            names = np.array(self.levels[place], dtype=object)
+            values: Any = names[self.codes(level, place)] if len(level) else []
+            columns[name if self.crossed else GROUP] = pd.Series(values, dtype="str")
+        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,6 +311,10 @@ class SparseRows:
         factor = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         return self.weighted(self.weight * factor[self.row])
 
+    def content(self) -> list[Any]:
+        """Return what a digest is made of."""
+        return ["rows", self.row, self.level, self.weight, self.n_rows]
+
     def dense(self) -> FloatArray:
         """Return the rows as a plain array; shape (n_rows, n_levels). For few levels only."""
         return np.asarray(self.matrix.toarray())
@@ -185,6 +328,159 @@ def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     ahead = np.cumsum(size) - size
     return owner, np.arange(len(owner), dtype=np.int64) + (begin - ahead)[owner]
+
+
+MOST_LEVELS = 5_000_000
+"""So many weights may be written out at once."""
+
+
+def case_masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
+    """Return the sum of each row by case, that is by which attributes are known."""
+    n_cases = 1 << len(space.names)
+    cell = rows.row * n_cases + space.cases(rows.level)
+    return total(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
+
+
+@dataclass(frozen=True)
+class FactoredRows:
+    """Rows over millions of levels: some weights are stored, the others are products.
+
+    The attributes are split into heads and a tail. Where the heads' levels are among `seen`, the
+    weights are those in `stored`. Everywhere else the weight is a product: one share for each head,
+    the weight of the tail, and a scale, which may differ by case (which heads are known).
+
+    A uniform target, or one of independent attributes, has heads alone, and nothing is seen.
+
+    One made from relevance labels and backgrounds (TREC Fair Ranking 2022) has a head for each
+    attribute with a background. A case keeps its mass c: half of it stays where the relevant
+    documents are, half goes to c x (product of the backgrounds of the known heads), spread over
+    the tail as the relevant documents with the same heads are (`stored`), or, where there are none,
+    as all relevant documents are (the products).
+    """
+
+    space: LevelSpace  # all attributes
+    heads: tuple[int, ...]  # the places of the heads
+    shares: tuple[FloatArray, ...]  # of each head's levels
+    scale: FloatArray  # by case, shape (n_rows, n_cases): bit i is head i; or (n_rows, 1): for all
+    seen: SparseRows  # over the heads' levels; above 0 where the weights are stored
+    stored: SparseRows  # over all levels
+    tail: SparseRows  # over the levels of the other attributes
+
+    @classmethod
+    def product(cls, space: LevelSpace, shares: Sequence[FloatArray]) -> FactoredRows:
+        """Return one row, the product of one distribution for each attribute."""
+        places = tuple(range(len(shares)))
+        none = SparseRows.of_sizes(np.zeros(1, int), np.zeros(0, int), np.zeros(0), space.size)
+        one = np.ones((1, 1))
+        return cls(space, places, tuple(shares), one, none, none, SparseRows.of_dense(one))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether all weights are products."""
+        return bool(self.scale.shape[1] == 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.stored.n_rows
+
+    @cached_property
+    def head_space(self) -> LevelSpace:
+        """The space of the heads."""
+        return self.space.part(self.heads)
+
+    @cached_property
+    def tail_places(self) -> tuple[int, ...]:
+        """The places of the other attributes."""
+        return tuple(i for i in range(len(self.space.names)) if i not in self.heads)
+
+    def products(self, row: IntArray, head: IntArray) -> FloatArray:
+        """Return the products without the tail, by levels of the heads."""
+        space, result = self.head_space, np.ones(len(head))
+        for place, share in enumerate(self.shares):
+            result *= share[space.codes(head, place)]
+        result *= self.scale[row, 0 if self.is_product else space.cases(head)]
+        return result
+
+    def total(self) -> FloatArray:
+        """Return the sum of each row; shape (n_rows,)."""
+        return self.stored.total() + self._unseen(1)
+
+    def square(self) -> FloatArray:
+        """Return the squared Euclidean norm of each row; shape (n_rows,)."""
+        return self.stored.square() + self._unseen(2) * self.tail.square()
+
+    def _unseen(self, power: int) -> FloatArray:
+        """Return the sum of the products without the tail over the heads' levels not seen."""
+        everywhere = np.zeros(self.n_rows)
+        for case, scale in enumerate(self.scale.T):
+            norm = scale**power
+            for place, share in enumerate(self.shares):
+                known = self.head_space.known_levels(place)
+                among = 1.0 if self.is_product else known if case >> place & 1 else 1 - known
+                norm = norm * ((share * among) ** power).sum()
+            everywhere += norm
+        seen = self.products(self.seen.row, self.seen.level) ** power
+        return np.maximum(everywhere - self.seen.per_row(seen), 0.0)
+
+    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
+        """Return the weights of levels; shape of `row` and `level`."""
+        result = self.stored.lookup(row, level)
+        left = np.flatnonzero(result == 0)
+        row, level = row[left], level[left]
+        head = self.space.project(level, self.heads)
+        unseen = self.seen.lookup(row, head) == 0
+        left, row, level, head = left[unseen], row[unseen], level[unseen], head[unseen]
+        tail = self.tail.lookup(row, self.space.project(level, self.tail_places))
+        result[left] = self.products(row, head) * tail
+        return result
+
+    def take(self, rows: IntArray) -> FactoredRows:
+        """Return the rows at these indices; index -1 gives an empty row."""
+        scale = np.vstack([self.scale, np.zeros_like(self.scale[:1])])[rows]
+        seen, stored, tail = (part.take(rows) for part in (self.seen, self.stored, self.tail))
+        return replace(self, scale=scale, seen=seen, stored=stored, tail=tail)
+
+    def expanded(self) -> SparseRows:
+        """Return all weights above 0; too many are an `InputError`."""
+        size = self.tail.size
+        count = math.prod(np.count_nonzero(share) for share in self.shares) * int(size.sum())
+        if count > MOST_LEVELS:
+            raise InputError(
+                f"the target over {list(self.space.names)} has about {count} weights above 0; "
+                "write it out for fewer queries (Target.for_qids) or attributes (Target.marginal)"
+            )
+        # all levels of the heads of every row ...
+        heads = np.zeros(1, dtype=np.int64)
+        for share in self.shares:
+            heads = (heads[:, None] * len(share) + np.flatnonzero(share)).ravel()
+        row, head = np.repeat(np.arange(self.n_rows), len(heads)), np.tile(heads, self.n_rows)
+        product = self.products(row, head)
+        used = (product > 0) & (self.seen.lookup(row, head) == 0)
+        row, head, product = row[used], head[used], product[used]
+        # ... with every tail of its row
+        owner, entry = spread(self.tail.start[row], size[row])
+        ahead = self.space.extend(head, self.heads)
+        level = ahead[owner] + self.space.extend(self.tail.level, self.tail_places)[entry]
+        return SparseRows.collect(
+            np.concatenate([self.stored.row, row[owner]]),
+            np.concatenate([self.stored.level, level]),
+            np.concatenate([self.stored.weight, product[owner] * self.tail.weight[entry]]),
+            self.n_rows,
+            self.space.size,
+        )
+
+    def content(self) -> list[Any]:
+        """Return what a digest is made of."""
+        if self.is_product:
+            return ["product", list(self.shares), self.scale[:, 0] > 0]
+        parts = [part.content() for part in (self.stored, self.seen, self.tail)]
+        masses = case_masses(self.head_space, self.seen)
+        return ["background", *parts, list(self.shares), masses]
+
+
+Distributions = SparseRows | FactoredRows
+"""One non-negative vector over the levels per row, stored or computed."""
 
 
 @dataclass(frozen=True)
@@ -227,14 +523,6 @@ def log_base(base: float | str) -> float:
     return 1.0 if base == "e" else math.log(value)
 
 
-@overload
-def _as_rows(rows: SparseRows | FloatArray) -> SparseRows: ...
-@overload
-def _as_rows(rows: Distributions | FloatArray) -> Distributions: ...
-def _as_rows(rows: Distributions | FloatArray) -> Distributions:
-    return SparseRows.of_dense(rows) if isinstance(rows, np.ndarray) else rows
-
-
 def kl_divergence(
     p: SparseRows | FloatArray,
     q: Distributions | FloatArray,
@@ -261,7 +549,10 @@ def kl_divergence(
         ParameterError: `smoothing` is not in [0, 1).
     """
     checks.number("smoothing", smoothing, "", 0, 1, "[)")
-    p, q = _as_rows(p), _as_rows(q)
+    if isinstance(p, np.ndarray):
+        p = SparseRows.of_dense(p)
+    if isinstance(q, np.ndarray):
+        q = SparseRows.of_dense(q)
     p_total, q_total = p.total(), q.total()
     every = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
     row, level = every.row, every.level
@@ -328,7 +619,10 @@ def js_divergence(
     Returns:
         An array of shape (n_rows,); NaN where either row is empty.
     """
-    p, q = _as_rows(p), _as_rows(q)
+    if isinstance(p, np.ndarray):
+        p = SparseRows.of_dense(p)
+    if isinstance(q, np.ndarray):
+        q = SparseRows.of_dense(q)
     p_total, q_total = p.total(), q.total()
     target = q.lookup(p.row, p.level)
     unit = 0.5 / log_base(base)

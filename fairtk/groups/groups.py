@@ -8,13 +8,11 @@ attribute fastest, as numpy's C order does. Nothing is ever stored per crossed l
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, product
+from itertools import product
 from operator import eq
 from os import PathLike
 from pathlib import Path
@@ -50,7 +48,9 @@ from fairtk.frames import (
     takes_tables,
 )
 from fairtk.groups.distances import (
+    UNKNOWN,
     Distributions,
+    LevelSpace,
     SparseRows,
     attention_matrix,
     group_exposure,
@@ -70,151 +70,6 @@ from fairtk.io import (
     write_parquet,
     write_table,
 )
-
-UNKNOWN = "@UNKNOWN"
-"""The level of documents whose group is not known, as TREC Fair Ranking names it."""
-
-Level = str | tuple[str, ...]
-"""A name, or one for each of the attributes that are crossed."""
-
-
-@dataclass(frozen=True)
-class LevelSpace(Sequence[Level]):
-    """The attributes and their levels, in order; a sequence of the levels, crossed ones as tuples.
-
-    Crossed attributes can have millions of levels: each is made when it is asked for.
-
-    Attributes:
-        names: the attributes.
-        levels: the levels of each attribute.
-        unknown: the place of each attribute's unknown level among its levels; -1: it has none.
-    """
-
-    names: tuple[str, ...]
-    levels: tuple[tuple[str, ...], ...]
-    unknown: tuple[int, ...]
-
-    def __post_init__(self) -> None:
-        twice = [n for i, n in enumerate(self.names) if n in self.names[:i]]
-        if twice:
-            raise InputError(
-                f"the attribute {twice[0]!r} occurs twice; only attributes with different names "
-                "can be crossed (give one another name)"
-            )
-        if self.size >= 1 << 62:
-            raise InputError(
-                f"crossing {list(self.names)} gives {float(self.size):.1e} groups, more than can "
-                "be numbered; cross fewer attributes"
-            )
-
-    @property
-    def title(self) -> str:
-        """The attributes' names, joined by ``*``."""
-        return "*".join(self.names)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of levels of each attribute."""
-        return tuple(len(levels) for levels in self.levels)
-
-    @property
-    def size(self) -> int:
-        """Number of levels; of crossed attributes, of their combinations."""
-        return math.prod(self.shape)
-
-    @property
-    def crossed(self) -> bool:
-        """Whether there is more than one attribute."""
-        return len(self.names) > 1
-
-    @cached_property
-    def strides(self) -> tuple[int, ...]:
-        """How far apart neighboring levels of each attribute are among the crossed ones."""
-        return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
-
-    def __len__(self) -> int:
-        return self.size
-
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return [self[i] for i in range(*number.indices(self.size))]
-        if not -self.size <= number < self.size:
-            raise IndexError(number)
-        places = np.unravel_index(number % self.size, self.shape)
-        names = tuple(levels[i] for levels, i in zip(self.levels, places, strict=True))
-        return names if self.crossed else names[0]
-
-    def __contains__(self, level: object) -> bool:
-        try:
-            self.number(level)  # type: ignore[arg-type]
-        except (InputError, TypeError):
-            return False
-        return True
-
-    def number(self, level: Level) -> int:
-        """Return the number of a level; one that there is not is an `InputError`."""
-        parts = (level,) if isinstance(level, str) else tuple(level)
-        if len(parts) != len(self.names):
-            raise InputError(
-                f"a level of {list(self.names)} has {len(self.names)} parts: {level!r}"
-            )
-        result = 0
-        for name, levels, part in zip(self.names, self.levels, parts, strict=True):
-            if part not in levels:
-                raise InputError(f"{name!r} has no level {part!r}; it has {listed(levels, 40)}")
-            result = result * len(levels) + levels.index(part)
-        return result
-
-    def place(self, attribute: str) -> int:
-        """Return the place of an attribute; one that there is not is an `InputError`."""
-        if attribute not in self.names:
-            raise InputError(f"there is no attribute {attribute!r} among {list(self.names)}")
-        return self.names.index(attribute)
-
-    def part(self, attributes: Sequence[int]) -> LevelSpace:
-        """Return the space of some of the attributes, given by place."""
-        fields = (self.names, self.levels, self.unknown)
-        return LevelSpace(*(tuple(own[i] for i in attributes) for own in fields))  # type: ignore[arg-type]
-
-    def codes(self, level: IntArray, attribute: int) -> IntArray:
-        """Return the number that each level has in one attribute; shape of `level`."""
-        return (level // self.strides[attribute]) % self.shape[attribute]
-
-    def project(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
-        """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
-        result = np.zeros(len(level), dtype=np.int64)
-        for _, run in groupby(enumerate(attributes), lambda item: item[1] - item[0]):
-            places = [attribute for _, attribute in run]  # neighbors are divided out as one
-            size = math.prod(self.shape[place] for place in places)
-            result = result * size + level // self.strides[places[-1]] % size
-        return result
-
-    def cases(self, level: IntArray) -> IntArray:
-        """Return which attributes are known in each level: bit i for attribute i; (n,)."""
-        result = np.zeros(len(level), dtype=np.int64)
-        for attribute, unknown in enumerate(self.unknown):
-            is_known: Any = 1 if unknown < 0 else self.codes(level, attribute) != unknown
-            result |= is_known * np.int64(1 << attribute)
-        return result
-
-    def known(self, level: IntArray) -> BoolArray:
-        """Return whether no attribute is unknown in each level; shape of `level`."""
-        return np.asarray(self.cases(level) == (1 << len(self.names)) - 1)
-
-    def known_levels(self, attribute: int) -> FloatArray:
-        """Return 1 for each level of an attribute that is not the unknown one, else 0."""
-        known = np.arange(self.shape[attribute]) != self.unknown[attribute]
-        return np.asarray(known, dtype=np.float64)
-
-    def columns(self, level: IntArray) -> dict[str, pd.Series]:
-        """Return the names of levels as columns: ``group``, or one for each crossed attribute."""
-        columns = {}
-        for place, name in enumerate(self.names):
-            names = np.array(self.levels[place], dtype=object)
-            values: Any = names[self.codes(level, place)] if len(level) else []
-            columns[name if self.crossed else GROUP] = pd.Series(values, dtype="str")
-        return columns
-
 
 # Wikipedia's page ids are whole numbers. Where all docnos are, 8 bytes each are kept, sorted, and
 # looked up by bisection: a hash table of 6.5 million strings would take a gigabyte.
@@ -251,12 +106,10 @@ def rows_of(documents: pd.Index, docnos: npt.NDArray[Any]) -> IntArray:
 
 
 def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
-    """Return whether any document is in both, looking no further than the first such one."""
+    """Return whether any document is in both; a few are tried first, as one is enough."""
     few, many = sorted((one, other), key=len)
-    step = 1 << 14
     return one.equals(other) or any(
-        bool((rows_of(many, few[at : at + step].to_numpy()) >= 0).any())
-        for at in range(0, len(few), step)
+        bool((rows_of(many, few[:n].to_numpy()) >= 0).any()) for n in (1 << 14, len(few))
     )
 
 
@@ -494,8 +347,10 @@ class Groups(ByContent):
     @cached_property
     def _common(self) -> IntArray:
         """The rows of the first attribute whose documents have a row in all."""
-        rows = self._rows(self.documents[0].to_numpy())
-        return np.flatnonzero(np.all([own >= 0 for own in rows], axis=0))
+        docnos = self.documents[0].to_numpy()
+        others = {*self._twins} - {0}
+        rows = [rows_of(self.documents[place], docnos) for place in others]
+        return np.flatnonzero(np.all([np.ones(len(docnos)), *(own >= 0 for own in rows)], axis=0))
 
     def __len__(self) -> int:
         return len(self._common)
@@ -878,12 +733,11 @@ def level_places(
     A row has a code, a place in `names`. A name that is none of the `levels` fails, with it in
     place of ``{}`` in the message.
     """
-    places = {level: place for place, level in enumerate(levels)}
-    for code, name in enumerate(names):
-        if name not in places:
-            fail(first(codes == code), message.replace("{}", repr(name), 1), InputError)
-    table = np.array([places[name] for name in names], dtype=np.int64)
-    return table[codes] if len(codes) else codes
+    places = pd.Index(levels, dtype=object).get_indexer(names)
+    if (places < 0).any():
+        code = first(places < 0)
+        fail(first(codes == code), message.replace("{}", repr(names[code]), 1), InputError)
+    return np.asarray(places[codes], dtype=np.int64)
 
 
 def checked_weights(frame: pd.DataFrame, names: list[str], fail: Fail) -> FloatArray:
@@ -950,31 +804,17 @@ def _frame_from_docs(
             "from_docs needs an ir_datasets data set with documents; found "
             f"{type(dataset).__name__}"
         )
-    docnos: list[str] = []
-    groups: list[str | None] = []
-    weights: list[float] = []
-    seen: set[str] = set()
+    seen: dict[str, dict[str | None, float]] = {}
     for doc in dataset.docs_iter():
         if not hasattr(doc, field):
             fields = getattr(doc, "_fields", ())
             raise InputError(f"the documents have no field {field!r}; they have {list(fields)}")
-        if doc.doc_id in seen:
-            continue
-        seen.add(doc.doc_id)
-        counts = _counts(getattr(doc, field), doc.doc_id, field, recode)
-        if not counts:
-            counts = {unknown: 1.0}
-        for group, weight in counts.items():
-            docnos.append(doc.doc_id)
-            groups.append(group)
-            weights.append(weight)
-    return pd.DataFrame(
-        {
-            DOCNO: pd.Series(docnos, dtype="str"),
-            GROUP: pd.Series(groups, dtype="str"),
-            WEIGHT: pd.Series(weights, dtype="float64"),
-        }
-    )
+        if doc.doc_id not in seen:
+            counts = _counts(getattr(doc, field), doc.doc_id, field, recode)
+            seen[doc.doc_id] = counts or {unknown: 1.0}
+    rows = [(docno, *entry) for docno, counts in seen.items() for entry in counts.items()]
+    frame = pd.DataFrame(rows, columns=[DOCNO, GROUP, WEIGHT])
+    return frame.astype({DOCNO: "str", GROUP: "str", WEIGHT: "float64"})
 
 
 def _counts(
@@ -1005,12 +845,6 @@ def _counts(
         name = recode.get(str(level), str(level))
         result[name] = result.get(name, 0.0) + count
     return {level: count for level, count in result.items() if count}
-
-
-COLUMNS = (
-    QID, "retrieved", "with_row", "with_label", "row_share", "label_share", "groups_shown",
-    "groups_absent",
-)  # fmt: skip
 
 
 def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
@@ -1052,13 +886,18 @@ def coverage_of(
     some = np.maximum(retrieved, 1)
     shape = (n_queries, rows.n_rows)
     n_shown = group_exposure(attention_matrix(query, doc, np.ones(len(doc)), shape), named).size
-    space = groups.space
-    known = math.prod(int(space.known_levels(place).sum()) for place in range(len(space.names)))
-    values = (
-        rankings.qids, retrieved, with_row, with_label, with_row / some, with_label / some,
-        n_shown, known - n_shown,
-    )  # fmt: skip
-    return pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
+    return pd.DataFrame(
+        {
+            QID: rankings.qids,
+            "retrieved": retrieved,
+            "with_row": with_row,
+            "with_label": with_label,
+            "row_share": with_row / some,
+            "label_share": with_label / some,
+            "groups_shown": n_shown,
+            "groups_absent": groups.space.n_known - n_shown,
+        }
+    )
 
 
 def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]]:

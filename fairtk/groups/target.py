@@ -5,7 +5,6 @@ populations.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -27,7 +26,7 @@ from fairtk.errors import (
     suggestion,
     warn,
 )
-from fairtk.exposure import TREC, make_grades, target_exposure, total
+from fairtk.exposure import TREC, make_grades, target_exposure
 from fairtk.frames import (
     GROUP,
     QID,
@@ -43,12 +42,19 @@ from fairtk.frames import (
     encode_ids,
     takes_tables,
 )
-from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure, spread
-from fairtk.groups.groups import (
+from fairtk.groups.distances import (
     UNKNOWN,
+    Distributions,
+    FactoredRows,
+    LevelSpace,
+    SparseRows,
+    attention_matrix,
+    case_masses,
+    group_exposure,
+)
+from fairtk.groups.groups import (
     Fail,
     Groups,
-    LevelSpace,
     checked_weights,
     failing,
     first,
@@ -59,172 +65,17 @@ from fairtk.groups.groups import (
 )
 from fairtk.io import check_weights, frame_html, naming, read_table
 
-MOST_LEVELS = 5_000_000
-"""So many weights may be written out at once."""
-
 _FEW_LEVELS = 1 << 12
 
 
-@dataclass(frozen=True)
-class FactoredRows:
-    """Rows over millions of levels: some weights are stored, the others are products.
-
-    The attributes are split into heads and a tail. Where the heads' levels are among `seen`, the
-    weights are those in `stored`. Everywhere else the weight is a product: one share for each head,
-    the weight of the tail, and a scale, which may differ by case (which heads are known).
-
-    A uniform target, or one of independent attributes, has heads alone, and nothing is seen.
-
-    One made from relevance labels and backgrounds (TREC Fair Ranking 2022) has a head for each
-    attribute with a background. A case keeps its mass c: half of it stays where the relevant
-    documents are, half goes to c x (product of the backgrounds of the known heads), spread over
-    the tail as the relevant documents with the same heads are (`stored`), or, where there are none,
-    as all relevant documents are (the products).
-    """
-
-    space: LevelSpace  # all attributes
-    heads: tuple[int, ...]  # the places of the heads
-    shares: tuple[FloatArray, ...]  # of each head's levels
-    scale: FloatArray  # by case, shape (n_rows, n_cases): bit i is head i; or (n_rows, 1): for all
-    seen: SparseRows  # over the heads' levels; above 0 where the weights are stored
-    stored: SparseRows  # over all levels
-    tail: SparseRows  # over the levels of the other attributes
-
-    @classmethod
-    def product(cls, space: LevelSpace, shares: Sequence[FloatArray]) -> FactoredRows:
-        """Return one row, the product of one distribution for each attribute."""
-        places = tuple(range(len(shares)))
-        none = SparseRows.of_sizes(np.zeros(1, int), np.zeros(0, int), np.zeros(0), space.size)
-        one = np.ones((1, 1))
-        return cls(space, places, tuple(shares), one, none, none, SparseRows.of_dense(one))
-
-    @property
-    def is_product(self) -> bool:
-        """Whether all weights are products."""
-        return bool(self.scale.shape[1] == 1)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return self.stored.n_rows
-
-    @cached_property
-    def head_space(self) -> LevelSpace:
-        """The space of the heads."""
-        return self.space.part(self.heads)
-
-    @cached_property
-    def tail_places(self) -> tuple[int, ...]:
-        """The places of the other attributes."""
-        return tuple(i for i in range(len(self.space.names)) if i not in self.heads)
-
-    def products(self, row: IntArray, head: IntArray) -> FloatArray:
-        """Return the products without the tail, by levels of the heads."""
-        space, result = self.head_space, np.ones(len(head))
-        for place, share in enumerate(self.shares):
-            result *= share[space.codes(head, place)]
-        result *= self.scale[row, 0 if self.is_product else space.cases(head)]
-        return result
-
-    def total(self) -> FloatArray:
-        """Return the sum of each row; shape (n_rows,)."""
-        return self.stored.total() + self._unseen(1)
-
-    def square(self) -> FloatArray:
-        """Return the squared Euclidean norm of each row; shape (n_rows,)."""
-        return self.stored.square() + self._unseen(2) * self.tail.square()
-
-    def _unseen(self, power: int) -> FloatArray:
-        """Return the sum of the products without the tail over the heads' levels not seen."""
-        everywhere = np.zeros(self.n_rows)
-        for case, scale in enumerate(self.scale.T):
-            norm = scale**power
-            for place, share in enumerate(self.shares):
-                known = self.head_space.known_levels(place)
-                among = 1.0 if self.is_product else known if case >> place & 1 else 1 - known
-                norm = norm * ((share * among) ** power).sum()
-            everywhere += norm
-        seen = self.products(self.seen.row, self.seen.level) ** power
-        return np.maximum(everywhere - self.seen.per_row(seen), 0.0)
-
-    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
-        """Return the weights of levels; shape of `row` and `level`."""
-        result = self.stored.lookup(row, level)
-        left = np.flatnonzero(result == 0)
-        row, level = row[left], level[left]
-        head = self.space.project(level, self.heads)
-        unseen = self.seen.lookup(row, head) == 0
-        left, row, level, head = left[unseen], row[unseen], level[unseen], head[unseen]
-        tail = self.tail.lookup(row, self.space.project(level, self.tail_places))
-        result[left] = self.products(row, head) * tail
-        return result
-
-    def take(self, rows: IntArray) -> FactoredRows:
-        """Return the rows at these indices; index -1 gives an empty row."""
-        scale = np.vstack([self.scale, np.zeros_like(self.scale[:1])])[rows]
-        seen, stored, tail = (part.take(rows) for part in (self.seen, self.stored, self.tail))
-        return replace(self, scale=scale, seen=seen, stored=stored, tail=tail)
-
-    def expanded(self) -> SparseRows:
-        """Return all weights above 0; too many are an `InputError`."""
-        size = self.tail.size
-        count = math.prod(np.count_nonzero(share) for share in self.shares) * int(size.sum())
-        if count > MOST_LEVELS:
-            raise InputError(
-                f"the target over {list(self.space.names)} has about {count} weights above 0; "
-                "write it out for fewer queries (Target.for_qids) or attributes (Target.marginal)"
-            )
-        # all levels of the heads of every row ...
-        heads = np.zeros(1, dtype=np.int64)
-        for share in self.shares:
-            heads = (heads[:, None] * len(share) + np.flatnonzero(share)).ravel()
-        row, head = np.repeat(np.arange(self.n_rows), len(heads)), np.tile(heads, self.n_rows)
-        product = self.products(row, head)
-        used = (product > 0) & (self.seen.lookup(row, head) == 0)
-        row, head, product = row[used], head[used], product[used]
-        # ... with every tail of its row
-        owner, entry = spread(self.tail.start[row], size[row])
-        level = np.zeros(len(owner), dtype=np.int64)
-        for places, part in ((self.heads, head[owner]), (self.tail_places, self.tail.level[entry])):
-            for i, place in enumerate(places):
-                level += self.space.part(places).codes(part, i) * self.space.strides[place]
-        return SparseRows.collect(
-            np.concatenate([self.stored.row, row[owner]]),
-            np.concatenate([self.stored.level, level]),
-            np.concatenate([self.stored.weight, product[owner] * self.tail.weight[entry]]),
-            self.n_rows,
-            self.space.size,
-        )
-
-    def content(self) -> list[Any]:
-        """Return what a digest is made of."""
-        if self.is_product:
-            return ["product", list(self.shares), self.scale[:, 0] > 0]
-        parts = [_content(part) for part in (self.stored, self.seen, self.tail)]
-        return ["background", *parts, list(self.shares), _masses(self.head_space, self.seen)]
-
-
-def _content(rows: SparseRows | FactoredRows) -> list[Any]:
-    if isinstance(rows, FactoredRows):
-        return rows.content()
-    return ["rows", rows.row, rows.level, rows.weight, rows.n_rows]
-
-
-def _masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
-    """Return the sum of each row by case, that is by which attributes are known."""
-    n_cases = 1 << len(space.names)
-    cell = rows.row * n_cases + space.cases(rows.level)
-    return total(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
-
-
-def _written_out(rows: FactoredRows) -> SparseRows | FactoredRows:
+def _written_out(rows: FactoredRows) -> Distributions:
     """Return rows over few levels with all weights written out, others as they are."""
     return rows.expanded() if rows.space.size <= _FEW_LEVELS else rows
 
 
 def _with_background(
     rows: SparseRows, space: LevelSpace, background: Mapping[str, Mapping[str, float]]
-) -> SparseRows | FactoredRows:
+) -> Distributions:
     """Average the known part of distributions with backgrounds; see `FactoredRows`."""
     heads = tuple(space.place(name) for name in space.names if name in background)
     if not heads:
@@ -237,7 +88,7 @@ def _with_background(
         return SparseRows.collect(rows.row, level, rows.weight, rows.n_rows, size)
 
     seen, head_space = over(heads), space.part(heads)
-    scale = 0.5 * _masses(head_space, seen)
+    scale = 0.5 * case_masses(head_space, seen)
     scale[:, 0] = 0.0  # there is no background of what is not known
     whole = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
     half = whole.products(seen.row, seen.level)
@@ -413,7 +264,7 @@ class Target(ByContent):
     identity_name = "fairtk.Target"
     output_version = 1
     space: LevelSpace
-    distributions: SparseRows | FactoredRows
+    distributions: Distributions
     qids: ObjectArray | None = None
     undefined: dict[str, str] = field(default_factory=dict)
 
@@ -724,7 +575,7 @@ class Target(ByContent):
         moved = SparseRows.collect(rows.row, number, rows.weight, rows.n_rows, space.size)
         return Target(space, moved, self.qids, self.undefined)
 
-    def for_qids(self, qids: Iterable[str]) -> SparseRows | FactoredRows:
+    def for_qids(self, qids: Iterable[str]) -> Distributions:
         """Return one row for each query, empty for a query without a target.
 
         Args:
@@ -768,7 +619,7 @@ class Target(ByContent):
             rows = rows.take(order)
             defined = rows.total() > 0
             rows, qids = rows.take(np.flatnonzero(defined)), list(self.qids[order][defined])
-        return digest([list(self.space.names), list(self.space.levels), qids, _content(rows)])
+        return digest([list(self.space.names), list(self.space.levels), qids, rows.content()])
 
     @property
     def key(self) -> str:

@@ -23,14 +23,15 @@ import pandas as pd
 from fairtk.errors import ParameterError
 from fairtk.exposure import attention, total
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray
+from fairtk.groups import Groups
 from fairtk.groups.distances import (
     Distributions,
+    LevelSpace,
     SparseRows,
     attention_matrix,
     group_exposure,
     log_base,
 )
-from fairtk.groups.groups import Groups, LevelSpace
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.base import Judged
 from fairtk.measures.ee import ExpectedExposureLoss

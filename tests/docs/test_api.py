@@ -18,10 +18,6 @@ MODULES = ("checks", "demo/__init__", "errors", "prompts", "statistics", "utilit
 """Public modules without a stub."""
 
 DROPPED_IMPORTS = {
-    "fairtk.groups.LevelSpace",
-    "fairtk.groups.Memberships",
-    "fairtk.groups.SparseRows",
-    "fairtk.groups.spread",
     "fairtk.llm.ANSWERS",
 }
 """Names to be dropped that plugins still import; the list only shrinks."""

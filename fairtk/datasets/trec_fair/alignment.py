@@ -40,8 +40,8 @@ from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC
 from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray, as_strings
 from fairtk.groups import Groups, Target, background
-from fairtk.groups.distances import js_parts
-from fairtk.groups.groups import LevelSpace, rows_of
+from fairtk.groups.distances import LevelSpace, js_parts
+from fairtk.groups.groups import rows_of
 from fairtk.io import labels_of, qrels_of, resolve_dataset
 
 
