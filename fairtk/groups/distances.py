@@ -188,9 +188,8 @@ class LevelSpace(Sequence[Level]):
         """Return the names of levels as columns: ``group``, or one for each crossed attribute."""
         columns = {}
         for place, name in enumerate(self.names):
-            names = np.array(self.levels[place], dtype=object)
-            values: Any = names[self.codes(level, place)] if len(level) else []
-            columns[name if self.crossed else GROUP] = pd.Series(values, dtype="str")
+            names = np.array(self.levels[place], dtype=object)[self.codes(level, place)]
+            columns[name if self.crossed else GROUP] = pd.Series(names, dtype="str")
         return columns
 
 

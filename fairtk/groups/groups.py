@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from operator import eq
@@ -144,6 +145,7 @@ def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
 _NOTED = {"unknown", "levels", "normalize"}
 
 
+@dataclass(eq=False, repr=False)
 class Groups(ByContent):
     """Memberships of documents in the levels of one attribute, or of several crossed ones.
 
@@ -168,12 +170,9 @@ class Groups(ByContent):
     identity_name = "fairtk.Groups"
     output_version = 1
 
-    def __init__(
-        self, space: LevelSpace, documents: tuple[pd.Index, ...], matrices: tuple[Any, ...]
-    ) -> None:
-        self.space = space
-        self.documents = documents
-        self.matrices = matrices
+    space: LevelSpace
+    documents: tuple[pd.Index, ...]
+    matrices: tuple[Any, ...]
 
     @classmethod
     @takes_tables

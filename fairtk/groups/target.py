@@ -549,10 +549,9 @@ class Target(ByContent):
             return self
         places = _matched(ours, space)
         tables = [
-            np.array([space.levels[there].index(v) if v in space.levels[there] else -1
-                      for v in ours.levels[here]], dtype=np.int64)
+            pd.Index(space.levels[there], dtype=object).get_indexer(ours.levels[here])
             for here, there in enumerate(places)
-        ]  # fmt: skip
+        ]
         if isinstance(rows, FactoredRows):
             if not rows.is_product:
                 raise InputError(
