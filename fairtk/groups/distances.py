@@ -1,11 +1,12 @@
-"""The exposure that groups get from rankings, as sparse rows, and how far apart two such rows are.
+"""Distributions over the levels of groups, as rows; the exposure of groups; how far apart rows are.
 
 A document passes the attention of its rank on to the groups it belongs to. Summed over a ranking
 that is the exposure of the groups: a row, of one query or of one sampled ranking, with a column for
-each level of the groups: of an attribute, or one combination of levels of several. AWRF and the
-group forms of expected exposure compare it with a target. Crossed attributes have millions of
-levels of which a ranking touches hundreds, so only levels with weight are kept (``scipy.sparse``),
-and the divergences here visit the levels of their first argument alone. Pure array arithmetic.
+each level of the groups. AWRF and the group forms of expected exposure compare it with a target. A
+level of the crossed attributes ``gender`` and ``region`` is one pair of theirs; its number counts
+the last attribute fastest, as numpy's C order does. There can be millions, of which a ranking
+touches hundreds: only levels with weight are kept (`SparseRows`), a target may be computed
+(`FactoredRows`), and the divergences visit the levels of their first argument alone.
 """
 
 from __future__ import annotations
@@ -329,15 +330,15 @@ def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
     return owner, np.arange(len(owner), dtype=np.int64) + (begin - ahead)[owner]
 
 
-MOST_LEVELS = 5_000_000
-"""So many weights may be written out at once."""
-
-
 def case_masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
     """Return the sum of each row by case, that is by which attributes are known."""
     n_cases = 1 << len(space.names)
     cell = rows.row * n_cases + space.cases(rows.level)
     return total(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
+
+
+MOST_LEVELS = 5_000_000
+"""So many weights may be written out at once."""
 
 
 @dataclass(frozen=True)

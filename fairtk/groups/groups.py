@@ -1,8 +1,10 @@
 """`Groups`: which documents belong to which groups, from frames, files and data sets.
 
-An attribute is a sparse matrix of documents by levels, and an index of the documents. A level of
-the crossed attributes ``gender`` and ``region`` is one pair of theirs; its number counts the last
-attribute fastest, as numpy's C order does. Nothing is ever stored per crossed level.
+An attribute is a sparse matrix of documents by levels, and an index of the documents. Crossed
+attributes are kept side by side; nothing is ever stored per crossed level.
+
+Wikipedia's page ids are whole numbers. Where all docnos are, they are kept as such, 8 bytes each,
+and looked up by bisection: a hash table of 6.5 million strings would take a gigabyte.
 """
 
 from __future__ import annotations
@@ -72,9 +74,6 @@ from fairtk.io import (
     write_table,
 )
 
-# Wikipedia's page ids are whole numbers. Where all docnos are, 8 bytes each are kept, sorted, and
-# looked up by bisection: a hash table of 6.5 million strings would take a gigabyte.
-
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
@@ -140,9 +139,6 @@ def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
         weight = rows.weight[own] * part.weight[other]
         rows = SparseRows.of_sizes(size, level, weight, rows.n_levels * part.n_levels)
     return rows
-
-
-_NOTED = {"unknown", "levels", "normalize"}
 
 
 @dataclass(eq=False, repr=False)
@@ -281,7 +277,8 @@ class Groups(ByContent):
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):
-            noted = {key: source.attrs[key] for key in source.attrs.keys() & _NOTED}
+            given = source.attrs.keys() & {"unknown", "levels", "normalize"}
+            noted = {key: source.attrs[key] for key in given}
             return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
         if isinstance(source, str | PathLike):
             return cls.read(source)
@@ -638,6 +635,7 @@ def groups_of_frame(
             "or give it a group",
             InputError,
         )
+    row, level = row.astype(np.int32), level.astype(np.int32)  # half the memory: there are millions
     rows = SparseRows.collect(row, level, weight, len(documents), len(names))
     if split == "equal":
         rows = rows.weighted(np.ones(len(rows.weight)))
@@ -676,11 +674,7 @@ def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
 
 
 def _documents(column: pd.Series, where: str, fail: Fail) -> tuple[IntArray, pd.Index]:
-    """Return the row of each document, and the documents.
-
-    Wikipedia's page ids are whole numbers. Where all docnos are, they are kept as such, 8 bytes
-    each: a hash table of 6.5 million strings would take a gigabyte.
-    """
+    """Return the row of each document, and the documents: whole numbers, increasing, or strings."""
     values = column.to_numpy() if pd.api.types.is_integer_dtype(column.dtype) else None
     if values is not None and len(values) and values.dtype.kind == "i" and values[0] >= 0:
         step = np.diff(values)
