@@ -30,7 +30,8 @@ from fairtk.frames import (
     takes_tables,
     uncoded,
 )
-from fairtk.groups import Groups, Target, attribute_of_rows
+from fairtk.groups import Groups, Target
+from fairtk.groups.groups import groups_of_rows
 from fairtk.io import read_qrels, read_run
 from fairtk.io.lines import Flaw, naming
 from fairtk.io.qrels import labels_in
@@ -238,7 +239,7 @@ def _attribute(data: Any, errors: list[Flaw]) -> Groups:
     rows.fail_at(rows.frame[DOCNO].isin(["", None]).to_numpy(), "docno is missing", DOCNO)
     rows.unique([DOCNO, GROUP], "a document has a group twice")
     with naming(rows.path):
-        return Groups([attribute_of_rows(rows, "group" if rows is data else None)])
+        return groups_of_rows(rows, "group" if rows is data else None)
 
 
 def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:

@@ -10,16 +10,14 @@ from ir_measures import nDCG
 from fairtk.errors import InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC, BrowsingModel, attention, average, normalized_gain
 from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray, IntArray
-from fairtk.groups import (
-    Memberships,
-    coverage_of,
-    free_attention,
+from fairtk.groups.distances import (
+    SparseRows,
+    document_attention,
     group_exposure,
     jensen_shannon_bounds,
-    rank_fairness,
-    shown_documents,
-    unreachable,
+    js_divergence,
 )
+from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures.base import FairMeasure, Judged
 from fairtk.measures.composed import E
 from fairtk.measures.params import (
@@ -173,21 +171,20 @@ class AttentionWeightedRankFairness(FairMeasure):
         return shared
 
     def _fairness(
-        self, judged: Judged, memberships: Memberships, target: Target, rows_query: IntArray
+        self, judged: Judged, memberships: SparseRows, target: Target, rows_query: IntArray
     ) -> FloatArray:
         settings, space = self.settings, target.space
         unlabeled, base = settings["unlabeled"], settings["base"]
-        documents = shown_documents(
+        documents = document_attention(
             judged.run, self.attention_of(judged), amortize=settings["amortize"]
         )
         system = group_exposure(documents, memberships)
         masses = target.for_qids(judged.qids[rows_query])
         if unlabeled not in ("best", "worst"):
-            return rank_fairness(system, masses, base)
+            return 1.0 - js_divergence(system, masses, base)
         labeled = space.known(np.arange(space.size))
-        lowest, highest = jensen_shannon_bounds(
-            system, free_attention(documents, memberships), masses, labeled, base
-        )
+        free = documents @ self.groups.unknown_shares(judged.run.docnos)
+        lowest, highest = jensen_shannon_bounds(system, free, masses, labeled, base)
         return 1.0 - (lowest if unlabeled == "best" else highest)
 
     def attention_of(self, judged: Judged) -> FloatArray:

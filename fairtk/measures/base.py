@@ -55,7 +55,7 @@ from fairtk.frames import (
     uncoded,
     warn_of_unmatched,
 )
-from fairtk.groups import Memberships, SparseRows, attention_matrix, group_exposure
+from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures.params import NOT_GIVEN, Param, short_name
 from fairtk.plugins import registry
 
@@ -240,7 +240,7 @@ class Judged:
         self.pair_label = np.concatenate([qrels.labels, np.full(len(distinct), np.nan)])
         self.n_pairs = len(self.pair_query)
 
-    def summed(self, memberships: Memberships, weight: FloatArray, pair: IntArray) -> SparseRows:
+    def summed(self, memberships: SparseRows, weight: FloatArray, pair: IntArray) -> SparseRows:
         """Return weights of pairs, summed over each query's groups."""
         shape = (len(self.qids), memberships.n_rows)
         attention = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)

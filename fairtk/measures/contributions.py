@@ -23,15 +23,14 @@ import pandas as pd
 from fairtk.errors import ParameterError
 from fairtk.exposure import attention, total
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray
-from fairtk.groups import (
+from fairtk.groups import Groups
+from fairtk.groups.distances import (
     Distributions,
-    Groups,
     LevelSpace,
-    Memberships,
     SparseRows,
     attention_matrix,
     group_exposure,
-    log_of,
+    log_base,
 )
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.base import Judged
@@ -147,7 +146,7 @@ def sides(
     band: IntArray,
     doc: IntArray,
     weight: FloatArray,
-    memberships: Memberships,
+    memberships: SparseRows,
     target: Distributions,
     n_bands: int,
 ) -> Sides:
@@ -334,7 +333,7 @@ def awrf_contributions(
 
     p = band_exposure.sum(axis=1)
     off = (p - mass) / (p + mass)
-    unit = 0.5 / log_of(measure["base"])
+    unit = 0.5 / log_base(measure["base"])
     rate = unit * np.log1p(off, out=np.zeros_like(off), where=off > -1)
     owed = unit * mass * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
     cost = costs(band_exposure, rate, attention[unit_row], owed)
