@@ -19,12 +19,12 @@ from fairtk.frames.columns import (
     BoolArray,
     FloatArray,
     IntArray,
-    as_numbers,
     require,
 )
 from fairtk.frames.runs import Run
+from fairtk.frames.schema import check_numbers, check_unique
 
-_SHORT = 40  # documents up to which comparing rows finds one twice faster than hashing them
+TWICE = "a document has credit twice in one ranking"
 
 
 class ExpectedCredit(NamedTuple):
@@ -66,32 +66,18 @@ class Credit:
         if len(run):  # PyTerrier's frame of no rows has the columns of a run
             require(run.frame, [QID, DOCNO, CREDIT], run.where)
         column = run.frame.get(CREDIT, pd.Series(dtype=np.float64))
-        self.credit = as_numbers(column)
-        wrong = np.isinf(self.credit) | (np.isnan(self.credit) & column.notna().to_numpy())
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            kind = InputError if np.isinf(self.credit[row]) else ColumnError
-            raise kind(
-                f"{run.where}: credit must be a finite number, or NaN where it is undefined; found "
-                f"{column.iloc[row]!r} for {self._place(row)} ({such_rows(int(wrong.sum()))})"
-            )
+        self.credit = check_numbers(column, CREDIT, run.refuse)
         sample = run.samples
         sample = np.zeros(len(run), dtype=np.int64) if sample is None else sample
         width = int(sample.max(initial=0)) + 1
         keys = run.frame_query * width + sample
         step = np.diff(keys, prepend=keys[:1] - 1)
-        if (ordered := bool((step >= 0).all())) and len(keys):
+        if bool((step >= 0).all()) and len(keys):
             self.ranking, keys = np.cumsum(step > 0) - 1, keys[step > 0]
         else:
             self.ranking, keys = pd.factorize(keys)
         self.ranking_query = np.asarray(keys, dtype=np.int64) // width
-        twice = self._twice(ordered)
-        if twice.any():
-            row = int(np.flatnonzero(twice)[0])
-            raise DuplicateError(
-                f"{run.where}: a document has credit once in a ranking; found it twice for "
-                f"{self._place(row)} ({such_rows(int(twice.sum()))})"
-            )
+        check_unique(self.ranking, run.frame_doc, TWICE, run.refuse)
 
     @property
     def positions(self) -> IntArray:
@@ -121,20 +107,6 @@ class Credit:
         start = np.searchsorted(self.ranking[order], self.ranking[order])
         position[order] = np.arange(len(rank)) - start
         return position
-
-    def _twice(self, ordered: bool) -> BoolArray:
-        """Return the rows whose document has a row before it in the ranking."""
-        ranking, doc = self.ranking, self.run.frame_doc
-        longest = int(np.bincount(ranking).max(initial=0)) if ordered else len(ranking)
-        if longest > _SHORT:
-            pair = ranking * max(1, self.run.documents.size) + doc
-            return np.asarray(pd.Series(pair).duplicated())
-        twice = np.zeros(len(ranking), dtype=bool)
-        small = doc.astype(np.int32)
-        for apart in range(1, longest):
-            again = np.flatnonzero(small[apart:] == small[:-apart]) + apart
-            twice[again[ranking[again] == ranking[again - apart]]] = True
-        return twice
 
     def _place(self, row: int) -> str:
         values = self.run.frame.iloc[row]

@@ -45,9 +45,9 @@ from fairtk.groups.memberships import (
 )
 from fairtk.io import write_parquet
 from fairtk.io.lines import is_parquet_name, naming
-from fairtk.io.rows import Rows
+from fairtk.io.rows import Rows, read_table
 from fairtk.io.runs import frame_of_run
-from fairtk.io.tables import check_weights, read_table, stem, write_table
+from fairtk.io.tables import check_weights, stem, write_table
 
 _ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
 _NOTED = {"unknown", "levels", "normalize"}

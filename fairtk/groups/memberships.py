@@ -38,8 +38,9 @@ from fairtk.frames import (
     encode_ids,
     require,
 )
+from fairtk.frames.schema import shown
 from fairtk.groups.divergence import SparseRows, spread
-from fairtk.io.rows import number_of, shown
+from fairtk.io.rows import number_of
 
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as TREC Fair Ranking names it."""

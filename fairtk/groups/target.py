@@ -64,7 +64,8 @@ from fairtk.groups.memberships import (
     row_name,
 )
 from fairtk.io.lines import naming
-from fairtk.io.tables import check_weights, read_table
+from fairtk.io.rows import read_table
+from fairtk.io.tables import check_weights
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fairtk.errors import InputError
 from fairtk.frames import Ids, encode_ids
-from fairtk.frames.columns import coded_among
+from fairtk.frames.schema import check_ids_among
 
 
 @pytest.mark.parametrize(
