@@ -164,28 +164,21 @@ def categories(coded: Coded) -> pd.Categorical:
 
 
 def uncoded(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose columns of ids are text where they are coded already."""
+    """Return a frame whose columns of ids are text if they are coded."""
     names = [c for c in (QID, DOCNO) if c in frame.columns and _is_coded(frame[c])]
-    return frame.assign(**{c: _uncoded(frame[c]) for c in names}) if names else frame
+    columns = {c: frame[c].cat.categories.array.take(frame[c].cat.codes) for c in names}
+    return frame.assign(**columns) if columns else frame
 
 
 def _is_coded(column: pd.Series) -> bool:
     return isinstance(column.dtype, pd.CategoricalDtype)
 
 
-def _uncoded(column: pd.Series) -> Any:
-    return column.cat.categories.array.take(column.cat.codes)
-
-
 def with_text(frame: pd.DataFrame, ids: dict[str, Coded]) -> pd.DataFrame:
     """Return a frame whose ids are text; itself if they are."""
-    texts = {}
-    for name, (codes, distinct) in ids.items():
-        if _is_coded(frame[name]) and complete_text(frame[name].cat.categories) is not None:
-            texts[name] = _uncoded(frame[name])
-        elif pd.api.types.infer_dtype(frame[name], skipna=False) != "string":
-            texts[name] = distinct.text[codes]
-    return frame.assign(**texts) if texts else frame
+    inferred = {name: pd.api.types.infer_dtype(frame[name], skipna=False) for name in ids}
+    coded = {name: categories(ids[name]) for name in ids if inferred[name] != "string"}
+    return uncoded(frame.assign(**coded)) if coded else frame
 
 
 def as_strings(values: Any) -> ObjectArray:

@@ -27,7 +27,7 @@ from fairtk.frames.columns import (
     rows_by_code,
 )
 from fairtk.frames.ids import Coded, Ids, with_text
-from fairtk.frames.schema import Problem, check_ids, check_numbers, check_unique, refuse_in
+from fairtk.frames.schema import RowProblem, check_ids, check_numbers, check_unique, refuse_in
 
 if TYPE_CHECKING:
     from fairtk.frames.runs import Run
@@ -87,20 +87,21 @@ class Qrels:
     @cached_property
     def labels(self) -> FloatArray:
         """The labels; shape (n_labels,)."""
-        self._need_all()
+        self._need(LABEL)
         values: FloatArray = check_numbers(self.frame[LABEL], LABEL, self._refuse)
         return values
 
     @cached_property
     def _docs(self) -> Coded:
-        self._need_all()
+        self._need(DOCNO)
         return check_ids(self.frame[DOCNO], DOCNO, self._refuse)
 
-    def _refuse(self, problem: Problem) -> NoReturn:
+    def _refuse(self, problem: RowProblem) -> NoReturn:
         refuse_in(self._place, problem, self.frame)
 
-    def _need_all(self) -> None:
-        require(self.frame, [QID, DOCNO, LABEL], self._place)
+    def _need(self, column: str) -> None:
+        if column not in self.frame.columns:
+            require(self.frame, [QID, DOCNO, LABEL], self._place)
 
     @property
     def documents(self) -> Ids:

@@ -32,7 +32,7 @@ from fairtk.frames.columns import (
 )
 from fairtk.frames.ids import Coded, Ids, with_text
 from fairtk.frames.schema import (
-    Problem,
+    RowProblem,
     check_ids,
     check_ids_among,
     check_numbers,
@@ -40,6 +40,7 @@ from fairtk.frames.schema import (
     check_unique,
     combined,
     refuse_in,
+    repeats,
 )
 
 LOST_SAMPLES = (
@@ -100,7 +101,7 @@ class Run:
         if not {*columns} <= {*self.frame.columns}:
             require(self.frame, [QID, DOCNO, *columns[1:]], self.where)
 
-    def refuse(self, problem: Problem) -> NoReturn:
+    def refuse(self, problem: RowProblem) -> NoReturn:
         """Raise a problem of frame rows, with qid, sample and docno of the first row."""
         refuse_in(self.where, problem, self.frame)
 
@@ -234,9 +235,13 @@ class Run:
                 if (change & (self.frame_query[1:] == self.frame_query[:-1])).any():
                     return True
             return _varies(self.frame_query, pd.factorize(sample)[0])
-        if DOCNO in frame.columns and _repeats(self.frame_query, self.frame_doc):
+        if DOCNO in frame.columns and repeats(self.frame_query, self.frame_doc).any():
             return True
-        return RANK in frame.columns and _repeats(self.frame_query, pd.factorize(frame[RANK])[0])
+        if RANK not in frame.columns:
+            return False
+        return bool(
+            repeats(self.frame_query, pd.factorize(frame[RANK], use_na_sentinel=False)[0]).any()
+        )
 
     def documents_of(self, query: int) -> list[str]:
         """Return the documents of a query's rows, as text; their ids are not checked."""
@@ -336,7 +341,7 @@ class Run:
             if len(again):
                 message = f"rank {rank[again[0]]} occurs twice in one ranking"
                 remedy = f"{lost}recompute them with pt.model.add_ranks"
-                self.refuse(Problem(order[again], message, DuplicateError, remedy=remedy))
+                self.refuse(RowProblem(order[again], message, DuplicateError, remedy=remedy))
             remedy = "recompute one from the other (pt.model.add_ranks)"
             check_order(ranking, rank, score, order, self.refuse, remedy)
         return _Sorted(
@@ -363,12 +368,6 @@ def _varies(query: IntArray, value: IntArray) -> bool:
     first = np.zeros(int(query.max(initial=-1)) + 1, dtype=np.int64)
     first[query[::-1]] = value[::-1]  # the last of equal places stays
     return bool((first[query] != value).any())
-
-
-def _repeats(query: IntArray, value: IntArray) -> bool:
-    """Return whether a query has a value twice."""
-    key = query * (int(value.max(initial=-1)) + 2) + value
-    return bool(pd.Series(key).duplicated().any())
 
 
 def _sorted_order(

@@ -1,8 +1,8 @@
 """The rules for ids, numbers and rows of runs, qrels, groups and credit, each stated once.
 
-A rule takes a column and returns its values as an array. If rows break it, it gives a `Problem` to
-`refuse`, which raises: frames name qid, sample and docno, files name the line, and `doctor` leaves
-the rows out and checks again.
+A rule takes a column and returns its values as an array. If rows break it, it gives a `RowProblem`
+to `refuse`, which raises: frames name qid, sample and docno, files name the line, too, and `doctor`
+leaves the rows out and checks again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fairtk.frames.columns import (
 from fairtk.frames.ids import Coded, Ids, codes_of, complete_text, text_codes
 
 
-class Problem(NamedTuple):
+class RowProblem(NamedTuple):
     """Rows that break a rule.
 
     Attributes:
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
         message: what was expected, and what the first row has.
         error: the class of the error.
         check: what `doctor` calls it.
-        remedy: what to do about it in a frame.
+        remedy: what to do about it.
         before: the row that the first one repeats; None if it repeats none.
     """
 
@@ -56,19 +56,27 @@ class Problem(NamedTuple):
     before: int | None = None
 
 
-Refuse = Callable[[Problem], NoReturn]
+Refuse = Callable[[RowProblem], NoReturn]
 
 
-def refuse_in(where: str, problem: Problem, frame: pd.DataFrame | None = None) -> NoReturn:
-    """Raise the problem of a frame, with qid, sample and docno of the first row."""
+def described(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> str:
+    """Return a problem with qid, sample and docno of its first row, and what to do about it."""
     row = int(problem.rows[0])
-    frame = pd.DataFrame() if frame is None else frame
-    names = [c for c in (QID, SAMPLE, DOCNO) if c in frame.columns]
-    values = [f"{c} {shown(frame[c].iloc[row], c != SAMPLE)}" for c in names]
+    values = []
+    for name in (QID, SAMPLE, DOCNO):
+        # a file without samples has words there
+        if name in frame and (name != SAMPLE or frame[SAMPLE].dtype.kind == "i"):
+            values.append(f"{name} {shown(frame[name].iloc[row], name != SAMPLE)}")
     place = ", ".join(values) or f"row {row}"
     remedy = problem.remedy and f"; {problem.remedy}"
-    found = f"{problem.message} ({place}; {such_rows(len(problem.rows))}){remedy}"
-    raise problem.error(f"{where}: {found}")
+    return f"{problem.message} ({place}; {such_rows(len(problem.rows))}){before}{remedy}"
+
+
+def refuse_in(where: str, problem: RowProblem, frame: pd.DataFrame | None = None) -> NoReturn:
+    """Raise the problem of a frame."""
+    raise problem.error(
+        f"{where}: {described(problem, pd.DataFrame() if frame is None else frame)}"
+    )
 
 
 _SHOWN = 60
@@ -84,11 +92,9 @@ def shown(value: Any, as_text: bool = False) -> str:
 # Ids -------------------------------------------------------------------------------------------
 
 _REMEDIES = {
-    float | np.floating: "a number with a decimal point is another text than the whole one; "
-    "convert the column with .astype(int)",
+    float | np.floating: "1.0 and 1 are two texts; convert the column with .astype(int)",
     bytes: "decode the column with .str.decode('utf-8')",
-    bool | np.bool_: "an id is text or a whole number",
-    list | dict | np.ndarray: "one row has one id: split it with DataFrame.explode",
+    list | np.ndarray: "split the row with DataFrame.explode",
 }
 
 
@@ -106,8 +112,8 @@ def check_ids(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     if flaws:
         rows = np.flatnonzero(np.isin(codes, list(flaws)))
         code = int(codes[rows[0]])
-        remedy = "read the data again, or fix it with .str.strip or .str.replace"
-        refuse(Problem(rows, f"{name} {shown(ids.text[code])} {flaws[code]}", remedy=remedy))
+        remedy = "read the data again, or fix the column with .str.strip or .str.replace"
+        refuse(RowProblem(rows, f"{name} {shown(ids.text[code])} {flaws[code]}", remedy=remedy))
     return coded
 
 
@@ -119,26 +125,27 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
         codes, values = np.arange(len(column)), column.tolist()
     missing = np.flatnonzero(codes < 0)
     if len(missing):
-        refuse(Problem(missing, f"{name} is missing"))
-    wrong = [code for code, value in enumerate(values) if not _is_id(value)]
+        refuse(RowProblem(missing, f"{name} is missing"))
+    wrong = [code for code, value in enumerate(values) if not is_text(value)]
     if wrong:
         rows = np.flatnonzero(np.isin(codes, wrong))
         value = column.iloc[int(rows[0])]
         message = f"{name} must be text or a whole number; found {shown(value)}"
         fitting = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))
         remedy = next(fitting, "convert the column with .astype(str)")
-        refuse(Problem(rows, f"{message} ({type(value).__name__})", remedy=remedy))
+        refuse(RowProblem(rows, f"{message} ({type(value).__name__})", remedy=remedy))
     texts = np.array([str(value) for value in values], dtype=object)
     alike = pd.Series(texts, dtype=object).duplicated(keep=False).to_numpy()
     if alike.any():
         kinds = sorted({type(value).__name__ for value in np.asarray(values)[alike]})
         message = f"{name} {texts[alike][0]!r} occurs as {' and '.join(kinds)}, one id as text"
         remedy = "convert the column with .astype(str)"
-        refuse(Problem(np.flatnonzero(alike[codes]), message, remedy=remedy))
+        refuse(RowProblem(np.flatnonzero(alike[codes]), message, remedy=remedy))
     return codes.astype(np.int64, copy=False), Ids(texts)
 
 
-def _is_id(value: Any) -> bool:
+def is_text(value: Any) -> bool:
+    """Return whether a value is text, or a whole number that stands for its digits."""
     return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
 
 
@@ -215,7 +222,7 @@ def check_numbers(
     if name == SAMPLE and column.isna().any():
         message = f"{SAMPLE} is missing: sampled and unsampled rows cannot be mixed"
         rows = np.flatnonzero(column.isna())
-        refuse(Problem(rows, message, check="samples", remedy="take the two runs one by one"))
+        refuse(RowProblem(rows, message, check="samples", remedy="take the two runs one by one"))
     kind = column.dtype.kind
     if rule.is_whole and kind == "i" and column.dtype.itemsize <= 8 and not column.hasnans:
         values = column.to_numpy(dtype=np.int64)
@@ -235,7 +242,7 @@ def check_numbers(
         message = f"{name} must be {rule.expected}; found {shown(value)}"
         is_number = isinstance(value, Real | np.bool_) or value is None
         error = InputError if is_number and not rule.is_whole else ColumnError
-        refuse(Problem(rows, message, error, remedy=rule.remedy))
+        refuse(RowProblem(rows, message, error, remedy=rule.remedy))
     return values.astype(np.int64, copy=False) if rule.is_whole else values
 
 
@@ -271,16 +278,17 @@ def check_unique(
         remedy: what to do about it in a frame.
         rows: the row of the frame that each row stands for; None if they are the same.
     """
-    twice = np.flatnonzero(_repeats(groups, items))
+    twice = np.flatnonzero(repeats(groups, items))
     if len(twice):
         same = (groups == groups[twice[0]]) & (items == items[twice[0]])
         first = np.flatnonzero(same)[:1]
         if rows is not None:
             twice, first = rows[twice], rows[first]
-        refuse(Problem(twice, message, DuplicateError, "duplicates", remedy, int(first[0])))
+        refuse(RowProblem(twice, message, DuplicateError, "duplicates", remedy, int(first[0])))
 
 
-def _repeats(groups: IntArray, items: IntArray) -> BoolArray:
+def repeats(groups: IntArray, items: IntArray) -> BoolArray:
+    """Return which rows have an item that occurred before in their group; shape (n_rows,)."""
     n = len(groups)
     starts = np.flatnonzero(groups[1:] != groups[:-1]) + 1
     longest = int(np.diff(starts, prepend=0, append=n).max(initial=0))
@@ -312,4 +320,4 @@ def check_order(
             f"ranks disagree with scores: rank {rank[row]} has score {score[row] + 0.0:g}, above "
             f"the {score[row - 1] + 0.0:g} of rank {rank[row - 1]}"
         )
-        refuse(Problem(rows[later], message, check="order", remedy=remedy))
+        refuse(RowProblem(rows[later], message, check="order", remedy=remedy))

@@ -227,18 +227,6 @@ class Source:
         error.check = "cut" if line == self._unended else "line"
         self.errors.append(error)
 
-    def refuse_fields(
-        self, layouts: Sequence[Sequence[str]], width: int, text: str, line: int
-    ) -> None:
-        """Refuse a line of another number of fields; several layouts: no line fits any."""
-        strict = self.errors is None or len(layouts) > 1
-        word = "columns" if strict else "fields"
-        forms = " or ".join(f"{len(c)} {word} ({' '.join(c)[:200]})" for c in layouts)
-        message = f"expected {forms}, found {width}"
-        if strict:
-            raise FormatError(f"{message}: {text[:60]!r}", self.path, line)
-        self.refuse(message, line)
-
     def stop(self, error: FormatError) -> None:
         """Raise an error behind which nothing can be read, or note it."""
         if self.errors is None:

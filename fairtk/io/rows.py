@@ -11,6 +11,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from numbers import Number
@@ -25,11 +26,13 @@ from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE,
 from fairtk.frames.ids import are_ids, categories, flaw_of
 from fairtk.frames.schema import (
     NumberRule,
-    Problem,
+    RowProblem,
     check_ids,
     check_numbers,
     check_unique,
     combined,
+    described,
+    is_text,
     shown,
 )
 from fairtk.io.lines import MARK, Source, objects_of, parse_json, source
@@ -52,32 +55,30 @@ class Rows:
     head: int | None = None  # the line that names the columns, if one does
     note: dict[str, Any] = field(default_factory=dict)  # what fairtk's writer noted in the file
 
-    def place(self, row: int) -> str:
-        """Return ``"line 3"``, or ``"row 1"`` of a file without lines."""
-        line = self.line_of(row)
-        return f"row {row}" if line is None else f"line {line}"
-
     def fail(self, row: int, message: str) -> NoReturn:
         """Raise a `FormatError` that names file and line (or row)."""
-        raise self._error(row, message)
-
-    def _error(self, row: int, message: str) -> FormatError:
         line = self.line_of(int(row))
-        place = f"row {row}: " if line is None else ""
-        return FormatError(place + message, path=self.path, line=line)
+        place = f"row {int(row)}: " if line is None else ""
+        raise FormatError(place + message, path=self.path, line=line)
 
-    def refuse(self, problem: Problem) -> NoReturn:
+    def refuse(self, problem: RowProblem) -> NoReturn:
         """Raise the problem as a `FormatError` that names file and line (or row)."""
-        error = self._error(int(problem.rows[0]), problem.message)
-        error.rows, error.check = problem.rows.tolist(), problem.check
-        raise error
+        before = ""
+        if problem.before is not None:
+            line = self.line_of(problem.before)
+            before = f", first in {f'row {problem.before}' if line is None else f'line {line}'}"
+        try:
+            self.fail(int(problem.rows[0]), described(problem, self.frame, before))
+        except FormatError as error:
+            error.rows, error.check = problem.rows.tolist(), problem.check
+            raise
 
     def refuse_if(self, wrong: Any, column: str, message: str, check: str = "bad-values") -> None:
         """Refuse rows that are wrong, if any; ``{}`` in the message is the value of the first."""
         rows = np.flatnonzero(wrong)
         if len(rows):
             value = shown(self.frame[column].iloc[int(rows[0])])
-            self.refuse(Problem(rows, message.replace("{}", value, 1), check=check))
+            self.refuse(RowProblem(rows, message.replace("{}", value, 1), check=check))
 
     def without(self, rows: Sequence[int]) -> Rows:
         """Return the other rows."""
@@ -119,16 +120,10 @@ class Rows:
     def as_strings(self, column: str) -> None:
         """Make a column strings, which may be empty."""
         values = self.frame[column]
-        if isinstance(values.dtype, pd.StringDtype) and not values.hasnans:
-            return
-        self.refuse_if(values.isna(), column, f"{column} is missing")
-        kinds = [isinstance(v, str | int | np.integer) and not isinstance(v, bool) for v in values]
-        self.refuse_if(
-            ~np.array(kinds, dtype=bool), column, f"{column} must be a string; found {{}}"
-        )
-        halves = [_SURROGATE.search(str(value)) is not None for value in values]
-        self.refuse_if(halves, column, f"{column} {{}} is not Unicode text")
-        self.frame[column] = pd.Series([str(v) for v in values], dtype="str", index=values.index)
+        if not isinstance(values.dtype, pd.StringDtype) or values.hasnans:
+            wrong = [not is_text(v) or _SURROGATE.search(str(v)) is not None for v in values]
+            self.refuse_if(wrong, column, f"{column} must be text; found {{}}")
+            self.frame[column] = values.astype(str)
 
     def refuse_flaws(self, column: str) -> None:
         """Refuse names that are not valid ids, but for tabs, which are quoted in files.
@@ -141,7 +136,7 @@ class Rows:
         rows = [row for row, flaw in enumerate(flaws) if flaw]
         if rows:
             message = f"{column} {shown(values[rows[0]])} {flaws[rows[0]]}"
-            self.refuse(Problem(np.array(rows), message))
+            self.refuse(RowProblem(np.array(rows), message))
 
     def codes(self, columns: Sequence[str]) -> IntArray:
         """Return a number for each row, the same where two rows agree in all the columns."""
@@ -157,47 +152,29 @@ class Rows:
 
     def unique(self, columns: Sequence[str], what: str) -> None:
         """Refuse rows that agree with a row before in all the columns."""
-
-        def refuse(problem: Problem) -> NoReturn:
-            values = self.frame.iloc[int(problem.rows[0])]
-            names = ", ".join(f"{column} {shown(values[column])}" for column in columns)
-            more = len(problem.rows) - 1
-            tail = f"; {more} more such rows" if more else ""
-            before = self.place(problem.before or 0)
-            message = f"{what}: {names} was in {before} already{tail}"
-            self.refuse(problem._replace(message=message))
-
-        check_unique(self.codes(columns[:-1]), self.codes(columns[-1:]), what, refuse)
+        groups, items = self.codes(columns[:-1]), self.codes(columns[-1:])
+        check_unique(groups, items, what, self.refuse)
 
 
 # Numbers in text -------------------------------------------------------------------------------
 
 
 def numbers_in(values: pd.Series) -> pd.Series:
-    """Return a column with text of numbers as numbers; missing values and other text stay.
+    """Return a column with text of numbers as numbers; other values become text.
 
-    An empty field is missing, and a boolean is not a number in a file.
+    A boolean is not a number in a file.
     """
     kinds = pd.api.types
     if kinds.is_numeric_dtype(values.dtype) and not kinds.is_bool_dtype(values.dtype):
         return values
-    numbers = all_numbers(values)
-    if numbers is not None:
-        return pd.Series(numbers, index=values.index)
-    each = [str(v) if isinstance(v, bool | np.bool_) else v for v in values]
-    read = [number_of(v) if isinstance(v, str) else v for v in each]
-    mixed = [v if number is None else number for v, number in zip(each, read, strict=True)]
-    return pd.Series(mixed, index=values.index, dtype=object)
-
-
-def all_numbers(values: pd.Series) -> Any:
-    """Return the numbers that strings are; None unless each of them is one (`NUMBER`)."""
-    texts = values.tolist()
-    try:
+    each = values.tolist()
+    with suppress(TypeError, ValueError):
         # float does the rest: no text of these characters alone is read by it that is no NUMBER
-        return np.array([*map(float, texts)]) if _NUMERIC.issuperset("".join(texts)) else None
-    except (TypeError, ValueError):
-        return None
+        if _NUMERIC.issuperset("".join(each)):
+            return pd.Series([*map(float, each)], index=values.index, dtype=np.float64)
+    numbers = map(number_of, each)
+    mixed = [str(v) if number is None else number for v, number in zip(each, numbers, strict=True)]
+    return pd.Series(mixed, index=values.index, dtype=object)
 
 
 def number_of(value: Any) -> float | None:
@@ -221,6 +198,12 @@ def number_of(value: Any) -> float | None:
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
 _QUERY = ("qid", "query_id")  # no query has such a name
+
+
+def wrong_width(layouts: Sequence[Sequence[str]], fields: Sequence[str]) -> str:
+    """Return the message for a line whose fields fit none of the layouts."""
+    forms = " or ".join(f"{len(c)} columns ({' '.join(c)[:200]})" for c in layouts)
+    return f"expected {forms}, found {len(fields)}: {' '.join(fields)[:60]!r}"
 
 
 def fields_of(line: str) -> list[str]:
@@ -276,7 +259,7 @@ def read_whitespace(
         fields = fields_of(line)
         if columns is None or len(fields) != len(columns):
             forms = [columns] if columns is not None else layouts
-            file.refuse_fields(forms, len(fields), line.strip(), number)
+            file.refuse(wrong_width(forms, fields), number)
             continue
         records.append(fields)
         lines.append(number)
@@ -365,7 +348,7 @@ def _read_delimited(file: Source) -> Rows:
         head, names = next(entries, (1, []))
         for line, record in entries:
             if len(record) != len(names):
-                file.refuse_fields([names], len(record), " ".join(record), line)
+                file.refuse(wrong_width([names], record), line)
             elif any(looks_like_a_row(text, len(names)) for text in record):
                 file.refuse(f"stray quotes join this line with others{_QUOTES}", line)
             else:

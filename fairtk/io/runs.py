@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -37,7 +37,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.credit import TWICE as CREDIT_TWICE
 from fairtk.frames.runs import TWICE
-from fairtk.frames.schema import Problem, check_order, shown
+from fairtk.frames.schema import check_order, shown
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
 from fairtk.io.parquet import write_parquet
@@ -309,17 +309,13 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
     ranks = np.empty(len(frame), dtype=np.int64)
     ranks[sorted_rows] = np.arange(len(frame)) - first
 
-    def refuse(problem: Problem) -> NoReturn:
-        qid = str(frame[QID].iloc[int(problem.rows[0])])
-        rows.refuse(problem._replace(message=f"{problem.message} (qid {qid!r}); {advice}"))
-
-    advice = (
+    remedy = (
         "choose what counts with `order='score'` (as trec_eval) or `order='rank'` (as expeval)"
         if order == "auto"
         else "the scores of this run are replaced by ranks, from below"
     )
     try:
-        check_order(ranking, rank[sorted_rows], score, sorted_rows, refuse)
+        check_order(ranking, rank[sorted_rows], score, sorted_rows, rows.refuse, remedy)
     except FormatError as error:
         if order == "auto":
             raise
