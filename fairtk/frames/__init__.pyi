@@ -43,11 +43,9 @@ from .columns import ALPHA as ALPHA
 from .columns import BROWSING as BROWSING
 from .columns import CREDIT as CREDIT
 from .columns import CUTOFF as CUTOFF
-from .columns import DOC_ID as DOC_ID
 from .columns import ERROR as ERROR
 from .columns import NO_DOCUMENT as NO_DOCUMENT
 from .columns import OF_EXPOSURE as OF_EXPOSURE
-from .columns import QUERY_ID as QUERY_ID
 from .columns import RELEVANCE as RELEVANCE
 from .columns import SOURCE_SAMPLE as SOURCE_SAMPLE
 from .columns import SUBSET as SUBSET
@@ -56,9 +54,7 @@ from .columns import as_numbers as as_numbers
 from .columns import plain_columns as plain_columns
 from .columns import rows_by_code as rows_by_code
 from .digests import identity_name as identity_name
-from .ids import Coded as Coded
 from .ids import are_ids as are_ids
-from .ids import flaw_of as flaw_of
 from .ids import uncoded as uncoded
 from .qrels import mostly_judged as mostly_judged
 from .qrels import warn_of_unmatched as warn_of_unmatched

@@ -100,9 +100,9 @@ class Rows:
             )
         if self.head is not None:
             names = set(self.frame.columns)
-            again = self.frame.iloc[:, 0].isin(names).to_numpy(dtype=bool, copy=True)
+            again = self.frame.iloc[:, 0].isin({*names, *ALIASES}).to_numpy(dtype=bool, copy=True)
             for row in np.flatnonzero(again):
-                again[row] = set(self.frame.iloc[row]) == names
+                again[row] = {ALIASES.get(v, v) for v in self.frame.iloc[row]} == names
             self.refuse_if(again, columns[0], "the header occurs again; were files joined?")
 
     def as_ids(self, *columns: str) -> None:
