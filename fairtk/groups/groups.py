@@ -51,6 +51,7 @@ from fairtk.frames import (
     require,
     takes_tables,
 )
+from fairtk.frames.schema import shown
 from fairtk.groups.distances import (
     UNKNOWN,
     Distributions,
@@ -62,9 +63,9 @@ from fairtk.groups.distances import (
 )
 from fairtk.io import write_parquet
 from fairtk.io.lines import is_parquet_name, naming
-from fairtk.io.rows import Rows, number_of, shown
+from fairtk.io.rows import Rows, number_of, read_table
 from fairtk.io.runs import frame_of_run
-from fairtk.io.tables import check_weights, read_table, stem, write_table
+from fairtk.io.tables import check_weights, stem, write_table
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 

@@ -65,7 +65,8 @@ from fairtk.groups.groups import (
     write_weights,
 )
 from fairtk.io.lines import naming
-from fairtk.io.tables import check_weights, read_table
+from fairtk.io.rows import read_table
+from fairtk.io.tables import check_weights
 
 _FEW_LEVELS = 1 << 12
 
