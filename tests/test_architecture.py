@@ -198,7 +198,7 @@ def test_the_core_imports_no_optional_part():
         me = subpackage_of(module_name(path))
         if me in (*OPTIONAL, "studies", None):
             continue
-        others = {subpackage_of(module) for module, _ in imported(parsed(path))}
+        others = {subpackage_of(f"{module}.{name}") for module, name in imported(parsed(path))}
         assert not others & set(OPTIONAL), path
 
 

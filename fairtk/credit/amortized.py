@@ -79,11 +79,11 @@ class Providers:
         figure = new_figure((4.6, 4.2), "providers")
         axes = figure.subplots()
         axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, label="all alike")
-        for name, style in (("exposure", "-"), ("merit", "--")):
+        of = self.settings["of"]
+        for name, what, style in (("exposure", of, "-"), ("merit", "merit", "--")):
             share = np.sort(self.table[name].to_numpy())
             x = np.linspace(0, 1, len(share) + 1)
-            label = f"{self.settings['of']} (Gini {gini(share[None])[0]:.2f})"
-            label = label if name == "exposure" else f"merit (Gini {gini(share[None])[0]:.2f})"
+            label = f"{what} (Gini {gini(share[None])[0]:.2f})"
             axes.plot(x, np.concatenate([[0.0], np.cumsum(share)]), style, label=label)
         axes.set(
             xlabel="share of providers, the least shown first",

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, listed
+from fairtk.credit.subsets import one_per_ranking
+from fairtk.errors import DataWarning, listed
 from fairtk.frames import (
     CREDIT,
     DOCNO,
@@ -152,15 +153,8 @@ class Citations(FairTransformer):
         self.check_inputs(inp, [QID, DOCNO, SCORE, QANSWER])
         refuse_subsets(inp, "Citations")
         run = Run(inp, "Citations").checked()
-        code, texts = pd.factorize(inp[QANSWER].to_numpy()[run.order])
+        code, texts = one_per_ranking(run, QANSWER)
         start = run.ranking_start[:-1]
-        wrong = np.flatnonzero((code != code[start][run.ranking]) | (code < 0))
-        if len(wrong):
-            what = "none" if code[wrong[0]] < 0 else "two"
-            raise InputError(
-                f"Citations: each ranking needs one answer in {QANSWER!r}; found {what} for "
-                f"{run.describe(int(wrong[0]))}"
-            )
         length = np.diff(run.ranking_start)
         n = length if self.cutoff is None else np.minimum(length, self.cutoff)
         # equal answers to lists of equal length are read once

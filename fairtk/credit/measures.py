@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -100,20 +100,16 @@ class AttributedExposure(FairMeasure):
                 f"{self.NAME}: browsing={str(model)!r} stops at useful documents, so that the "
                 "target depends on the ranking; use MU, RBP, DCG or TREC"
             )
-        if model.needs_cutoff and self.settings.get("cutoff") is None and self.PART != "disparity":
-            self.lacking = (
-                f"{self.NAME}: browsing={str(model)!r} needs a cutoff, the number of documents "
-                f"that the reader reads: write {self.NAME}@5"
-            )
-        else:
-            self.lacking = ""
         of_target = ("cutoff", "browsing", "graded", "rel")
         self.form = EE_R(**{n: self.params[n] for n in of_target if n in self.params}).form
 
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
-        if self.lacking:
-            raise ParameterError(self.lacking)
+        if self.PART != "disparity" and self.form.lacking:
+            raise ParameterError(
+                f"{self.NAME}: browsing={str(self['browsing'])!r} needs a cutoff, the number of "
+                f"documents that the reader reads: write {self.NAME}@5"
+            )
         present, n_queries = judged.present, len(judged.qids)
         options = repr(self), self.settings["share"], self.settings["negative"]
         shares = credit_shares(judged, *options)
@@ -323,16 +319,17 @@ class CreditExposureGap(FairMeasure):
 
     def score_all(self, judged: Judged) -> FloatArray:
         """Return the value of each query."""
-        gap = self._gap(judged)
-        value = gap.means(gap.difference).square()
+        gap = _Gap(judged, self)
+        difference = gap.vectors(gap.value - gap.exposure)
+        value = gap.mean(difference).square()
         present = judged.present
-        reasons = [(NO_CREDIT, gap.shares.undefined)]
-        reasons += unbiased_reasons(self, judged, gap.shares)
+        reasons = [(NO_CREDIT, gap.undefined)]
+        reasons += unbiased_reasons(self, judged, gap)
         if self["estimator"] == "unbiased" and judged.run.sampled:
-            value = value - sampling_excess(value, gap.difference.square(), gap.query)
+            value = value - sampling_excess(value, difference.square(), gap.query[gap.defined])
         if self["groups"] is not None:
             reason = "none of its documents with credit or exposure has a group"
-            reasons.append((reason, present & ~gap.labeled))
+            reasons.append((reason, present & ~gap.labeled()))
         result = value if present.all() else np.where(present, value, self.bounds[1])
         return self.without_undefined(judged, result, reasons)
 
@@ -348,84 +345,75 @@ class CreditExposureGap(FairMeasure):
         """
         checked = Run(run, f"{self!r} (run)", either=True)
         qids = pd.DataFrame({QID: checked.qids})
-        gap = self._gap(Judged(Qrels(qids, repr(self)), checked, repr(self)))
+        gap = _Gap(Judged(Qrels(qids, repr(self)), checked, repr(self)), self)
         name = DOCNO if self["groups"] is None else GROUP
-        shares = {
-            column: pd.Series(
-                rows.weight,
-                pd.MultiIndex.from_arrays([rows.row, gap.names(rows.level)], names=[QID, name]),
+        shares = {}
+        for column, share in (("credit", gap.value), ("exposure", gap.exposure)):
+            means = gap.mean(gap.vectors(share))
+            index = pd.MultiIndex.from_arrays(
+                [means.row, gap.names(means.level)], names=[QID, name]
             )
-            for column, rows in (
-                ("credit", gap.means(gap.credit)),
-                ("exposure", gap.means(gap.exposure)),
-            )
-        }
+            shares[column] = pd.Series(means.weight, index)
         parts = pd.DataFrame(shares).fillna(0.0).sort_index(kind="stable").reset_index()
         parts[QID] = checked.qids[parts[QID]]
         return parts.assign(gap=parts["credit"] - parts["exposure"])
 
-    def _gap(self, judged: Judged) -> _Gap:
-        """Return credit and exposure of each ranking with defined credit."""
-        run, model, cutoff = judged.run, self["browsing"], self["cutoff"]
+
+class _Gap(CreditShares):
+    """Shares of credit and of exposure of the documents in each ranking."""
+
+    exposure: FloatArray  # of each frame row; shape (n_rows,)
+
+    def __init__(self, judged: Judged, measure: CreditExposureGap) -> None:
+        model, cutoff = measure["browsing"], measure["cutoff"]
         if cutoff is None:
             raise ParameterError(
-                f"{self.NAME} needs a cutoff, the number of documents that were shown: write "
-                f"{self!r}@5"
+                f"{measure.NAME} needs a cutoff, the number of documents that were shown: write "
+                f"{measure!r}@5"
             )
         if model.stop > 0:
             raise ParameterError(
-                f"{self.NAME}: browsing={str(model)!r} depends on which documents are useful; use "
-                "MU, RBP, DCG or TREC"
+                f"{measure.NAME}: browsing={str(model)!r} depends on which documents are useful; "
+                "use MU, RBP, DCG or TREC"
             )
-        credit = CreditShares(judged, repr(self), True, self["negative"])
-        share, defined, query = credit.value, credit.defined, credit.query
-        attention = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
-        attention = attention[np.minimum(credit.positions, cutoff)]
-        attention = attention / np.maximum(credit.sums(attention), 1e-300)[credit.ranking]
-        rows = defined[credit.ranking]
-        place = (np.cumsum(defined) - 1)[credit.ranking[rows]]
-        shape = (int(defined.sum()), len(run.docnos))
+        super().__init__(judged, repr(measure), True, measure["negative"])
+        weight = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
+        attention = weight[np.minimum(self.positions, cutoff)]
+        self.exposure = attention / np.maximum(self.sums(attention), 1e-300)[self.ranking]
+        docnos, groups = self.run.docnos, measure["groups"]
+        self.members: SparseRows | None = None
+        self.names: Callable[[IntArray], Any] = docnos.__getitem__
+        if groups is not None:
+            self.members, self.unknown, self.names = _with_unknown(groups, docnos)
 
-        def vectors(weight: FloatArray) -> SparseRows:
-            return SparseRows(attention_matrix(place, run.frame_doc[rows], weight[rows], shape))
+    def vectors(self, share: FloatArray) -> SparseRows:
+        """Return shares by document, or by group: a row per ranking with defined credit."""
+        rows = self.defined[self.ranking]
+        place = (np.cumsum(self.defined) - 1)[self.ranking[rows]]
+        shape = (int(self.defined.sum()), len(self.run.docnos))
+        matrix = attention_matrix(place, self.run.frame_doc[rows], share[rows], shape)
+        return SparseRows(matrix) if self.members is None else group_exposure(matrix, self.members)
 
-        difference, credits, exposure = map(vectors, (share - attention, share, attention))
-        n_queries = len(judged.qids)
-        labeled = np.ones(n_queries, dtype=bool)
-        names: Callable[[IntArray], Any] = run.docnos.__getitem__
-        if (groups := self["groups"]) is not None:
-            members, unknown, names = _with_unknown(groups, run.docnos)
-            known = np.zeros(len(run.docnos), dtype=bool)
-            known[members.row[members.level != unknown]] = True
-            # Other documents add 0 to each level, so a query without these would get 0, the best.
-            counted = rows & ((share > 0) | (attention > 0)) & known[run.frame_doc]
-            labeled = np.bincount(query[credit.ranking[counted]], minlength=n_queries) > 0
-            difference, credits, exposure = (
-                group_exposure(rows.matrix, members) for rows in (difference, credits, exposure)
-            )
-        return _Gap(difference, credits, exposure, credit, query[defined], labeled, names)
-
-
-class _Gap(NamedTuple):
-    """Credit and exposure of rankings with defined credit; a column per document or group."""
-
-    difference: SparseRows  # of the two; a row per ranking
-    credit: SparseRows
-    exposure: SparseRows
-    shares: CreditShares
-    query: IntArray  # of each ranking
-    labeled: BoolArray  # queries in which a document with credit or exposure has a group
-    names: Callable[[IntArray], Any]  # of columns
-
-    def means(self, rows: SparseRows) -> SparseRows:
+    def mean(self, vectors: SparseRows) -> SparseRows:
         """Return the mean of each query's rankings; a row per query."""
         from scipy import sparse
 
-        n = self.shares.n_defined
-        weight = 1.0 / n[self.query]
-        entries = (weight, (self.query, np.arange(len(weight))))
-        mean = sparse.csr_array(entries, shape=(len(n), len(weight)))
-        return SparseRows((mean @ rows.matrix).tocsr())
+        query = self.query[self.defined]
+        entries = (1.0 / self.n_defined[query], (query, np.arange(len(query))))
+        mean = sparse.csr_array(entries, shape=(len(self.n_defined), len(query)))
+        return SparseRows((mean @ vectors.matrix).tocsr())
+
+    def labeled(self) -> BoolArray:
+        """Return the queries in which a document with credit or exposure has a group.
+
+        Other documents add 0 to each level, so a query without these would get 0, the best.
+        """
+        members: Any = self.members
+        known = np.zeros(len(self.run.docnos), dtype=bool)
+        known[members.row[members.level != self.unknown]] = True
+        shown = self.defined[self.ranking] & ((self.value > 0) | (self.exposure > 0))
+        rows = shown & known[self.run.frame_doc]
+        return np.bincount(self.query[self.ranking[rows]], minlength=len(self.n_defined)) > 0
 
 
 def _with_unknown(

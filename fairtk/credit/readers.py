@@ -139,9 +139,8 @@ def fit_browsing(
     place = np.empty(len(order), dtype=np.int64)  # the sorted row of each row of the candidates
     place[order] = np.arange(len(order))
     row = _rows_of(given.run, run, place)
-    likely = np.stack(
-        [expected_attention(gaps, run.ranking_start, one) for one in _unit(ranks)], axis=1
-    )
+    units = [np.append(np.zeros(rank), 1.0) for rank in range(ranks)]
+    likely = np.stack([expected_attention(gaps, run.ranking_start, unit) for unit in units], axis=1)
     never = np.flatnonzero(likely[row, position] < _NEVER)
     if len(never):
         at = int(never[0])
@@ -221,15 +220,12 @@ def _fitted(
     if len(weight) > 2:  # how much more the two ends weigh than what is between them
         contrast = np.full(len(weight), -1 / (len(weight) - 2))
         contrast[[0, -1]] = 0.5
-        tests.append(("the middle weighs as much as the ends", *_contrast(contrast, weight, rest)))
+        linear = rest @ contrast + weight @ contrast / n  # `rest` has the spread of the weights
+        tests.append(("the middle weighs as much as the ends", *_test(linear[:, None])))
     columns = ["hypothesis", "statistic", "df1", "df2", "p"]
     weights, errors = np.maximum(weight, 0.0).tolist(), error.tolist()
     frame = pd.DataFrame(tests, columns=columns)
     return FittedBrowsing(tuple(weights), tuple(errors), table, frame, counts)
-
-
-def _unit(n: int) -> list[FloatArray]:
-    return [np.append(np.zeros(rank), 1.0) for rank in range(n)]
 
 
 def _warn_of_alpha(sampler: FairSampler | OracleSampler, candidates: pd.DataFrame) -> None:
@@ -284,20 +280,6 @@ def _test(rest: FloatArray) -> tuple[float, float, float, float]:
     square = n * float(mean @ np.linalg.solve(spread, mean))
     statistic = square * (n - p) / (p * (n - 1))
     return statistic, float(p), float(n - p), float(f.sf(statistic, p, n - p))
-
-
-def _contrast(
-    contrast: FloatArray, weight: FloatArray, rest: FloatArray
-) -> tuple[float, float, float, float]:
-    """Return a test that a contrast of weights is 0; by the spread of queries, (n, n_ranks)."""
-    from scipy.stats import f
-
-    n = len(rest)
-    square = float(((rest @ contrast) ** 2).sum()) * n / (n - 1) if n > 1 else 0.0
-    if not square > 0:
-        return math.nan, 1.0, float(n - 1), math.nan
-    statistic = float(contrast @ weight) ** 2 / square
-    return statistic, 1.0, float(n - 1), float(f.sf(statistic, 1, n - 1))
 
 
 @dataclass(frozen=True)

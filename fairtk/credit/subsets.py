@@ -108,25 +108,25 @@ class Subsets(FairTransformer):
         length = np.diff(run.ranking_start)
         k = length if self.cutoff is None else np.minimum(length, self.cutoff)
         self._refuse_long(run, k)
-        parts = [self._of_length(run, np.flatnonzero(k == each), each) for each in np.unique(k)]
-        ranking, step, place, mask, rank = (
-            np.concatenate([np.zeros(0, dtype=np.int64), *column])
-            for column in zip(*parts, [np.zeros(0, dtype=np.int64)] * 5, strict=True)
-        )
-        by_ranking = np.lexsort((rank, step, ranking))
-        ranking, step, place, mask, rank = (
-            column[by_ranking] for column in (ranking, step, place, mask, rank)
-        )
-        count = np.array([self._n_lists(int(each)) for each in k.tolist()], dtype=np.int64)
-        before = np.cumsum(count) - count
-        first = np.searchsorted(run.ranking_query, np.arange(len(run.qids)))
-        start = before - before[first][run.ranking_query] if len(count) else before
-        out = inp.take(run.order[run.ranking_start[ranking] + place]).reset_index(drop=True)
+        parts = [(np.zeros(0, dtype=np.int64),) * 4]
+        n_lists = np.zeros(len(run.qids), dtype=np.int64)  # so far, of each query
+        for ranking, n in enumerate(k.tolist()):
+            masks = self._masks(run, ranking, n)
+            member = (masks[:, None] >> np.arange(n)) & 1 == 1
+            member[masks == 0, 0] = True  # the row that stands for the empty set
+            step, place = np.nonzero(member)
+            rank = (np.cumsum(member, axis=1) - 1)[step, place]
+            query = run.ranking_query[ranking]
+            row = run.ranking_start[ranking] + place
+            parts.append((row, n_lists[query] + step, masks[step], rank))
+            n_lists[query] += len(masks)
+        row, sample, mask, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
+        out = inp.take(run.order[row]).reset_index(drop=True)
         out = out.assign(
             **{
                 RANK: rank,
-                SAMPLE: start[ranking] + step,
-                SOURCE_SAMPLE: run.ranking_sample[ranking],
+                SAMPLE: sample,
+                SOURCE_SAMPLE: run.ranking_sample[run.ranking[row]],
                 SUBSET: mask,
             }
         )
@@ -136,12 +136,8 @@ class Subsets(FairTransformer):
             out.loc[empty, texts] = [NO_DOCUMENT, ""][: len(texts)]
         return out
 
-    def _n_lists(self, k: int) -> int:
-        steps = k + 1
-        return {"one-out": steps, "all": 1 << k, "sampled": steps * self.n_orders}[self.kind]
-
     def _refuse_long(self, run: Run, k: IntArray) -> None:
-        most = {"one-out": MOST_SAMPLED, "all": MOST_ASKED, "sampled": MOST_SAMPLED}[self.kind]
+        most = MOST_ASKED if self.kind == "all" else MOST_SAMPLED
         long = np.flatnonzero(k > most)
         if len(long):
             at = int(long[0])
@@ -153,28 +149,18 @@ class Subsets(FairTransformer):
                 f"rankings{prompts}): use {other}"
             )
 
-    def _of_length(self, run: Run, rankings: IntArray, k: int) -> list[IntArray]:
-        """Return ranking, step, place, mask and rank of the rows of rankings of k documents."""
-        if self.kind == "sampled":
-            masks = np.stack([self._walks(run, int(r), int(k)) for r in rankings])
-        else:
-            whole = (1 << int(k)) - 1
-            each = np.arange(1 << int(k)) if self.kind == "all" else _one_out(int(k), whole)
-            masks = np.broadcast_to(each, (len(rankings), len(each)))
-        member = (masks[:, :, None] >> np.arange(k)) & 1 == 1
-        if k:
-            member[:, :, 0] |= masks == 0  # the row that stands for the empty set
-        which, step, place = np.nonzero(member)
-        rank = (np.cumsum(member, axis=2) - 1)[which, step, place]
-        return [rankings[which], step, place, masks[which, step].astype(np.int64), rank]
-
-    def _walks(self, run: Run, ranking: int, k: int) -> IntArray:
+    def _masks(self, run: Run, ranking: int, k: int) -> IntArray:
+        """Return the sets of the first k documents of a ranking."""
+        if self.kind != "sampled":
+            return np.arange(1 << k) if self.kind == "all" else _one_out(k)
         qid, sample = str(run.qids[run.ranking_query[ranking]]), int(run.ranking_sample[ranking])
         generator = np.random.default_rng(int(digest([self.seed, qid, sample], 16), 16))
         return prefixes_of(permutations_of(k, self.n_orders, generator)).ravel()
 
 
-def _one_out(k: int, whole: int) -> IntArray:
+def _one_out(k: int) -> IntArray:
+    """Return the whole list of k documents and each list without one of them."""
+    whole = (1 << k) - 1
     return np.concatenate([[whole], whole - (1 << np.arange(k))]).astype(np.int64)
 
 
@@ -212,45 +198,35 @@ def from_answers(
     checks.choice("method", method or "shapley", ("shapley", "one-out"), where)
     require(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     run = Run(answers, where).checked()
+    for column in (QANSWER, SOURCE_SAMPLE, SUBSET):
+        one_per_ranking(run, column)
     start = run.ranking_start[:-1]
     frame = answers.take(run.order)
-    for column in (QANSWER, SOURCE_SAMPLE, SUBSET):
-        code = pd.factorize(frame[column])[0]
-        wrong = np.flatnonzero((code != code[start][run.ranking]) | (code < 0))
-        if len(wrong):
-            what = "none" if code[wrong[0]] < 0 else "two"
-            raise InputError(
-                f"{where}: each ranking needs one {column}; found {what} for "
-                f"{run.describe(int(wrong[0]))}"
-            )
     first = frame.iloc[start]
     query, mask = run.ranking_query, first[SUBSET].to_numpy(dtype=np.int64)
     source = first[SOURCE_SAMPLE].to_numpy(dtype=np.int64)
-    value = _utilities(run, first[QANSWER].tolist(), _as_utility(utility), _gold(gold), where)
-    # the rankings of a source stand together, in the order of their samples
-    order = np.lexsort((run.ranking_sample, source, query))
-    fresh = np.ones(len(order), dtype=bool)
-    fresh[1:] = (np.diff(query[order]) != 0) | (np.diff(source[order]) != 0)
-    bounds = np.append(np.flatnonzero(fresh), len(order)).tolist()
-    lists: dict[tuple[str, int], list[tuple[IntArray, IntArray]]] = {}
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
-        rankings = order[low:high]
-        whole = rankings[int(mask[rankings].argmax())]
-        k = int(run.ranking_start[whole + 1] - run.ranking_start[whole])
-        k = 0 if mask[whole] == 0 else k
-        kind = _kind(mask[rankings], k, method)
-        if not kind:
+    utility = get(utility) if isinstance(utility, str) else utility
+    value = _utilities(run, first[QANSWER].tolist(), utility, _gold(gold), where)
+    made = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
+    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
+    sampled = False
+    for rankings in made.values():  # of one source, in the order of their samples
+        masks = mask[rankings]
+        whole = rankings[int(masks.argmax())]
+        begin, end = run.ranking_start[whole : whole + 2].tolist()
+        k = end - begin if mask[whole] else 0
+        credit, error = _credit_of(masks, value[rankings], k, method)
+        if credit is None:
             raise InputError(
                 f"{where}: the subsets of qid {str(run.qids[query[whole]])!r}, sample "
                 f"{source[whole]} are not complete: expected those that Subsets makes of {k} "
                 f"documents{' for ' + method if method else ''}; found "
-                f"{sorted(set(mask[rankings].tolist()))[:12]}"
+                f"{sorted(set(masks.tolist()))[:12]}"
             )
-        rows = np.arange(run.ranking_start[whole], run.ranking_start[whole] + k)
-        lists.setdefault((kind, k), []).append((rankings, rows))
-    parts = [_credit_of(*key, each, mask, value) for key, each in lists.items() if key[1]]
-    if not parts:
-        parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
+        sampled = sampled or error is not None
+        parts.append(
+            (np.arange(begin, begin + k), credit, np.full(k, np.nan) if error is None else error)
+        )
     row, credit, error = (np.concatenate(column) for column in zip(*parts, strict=True))
     by_row = np.argsort(row)
     ranking = run.ranking[row[by_row]]
@@ -263,46 +239,57 @@ def from_answers(
             CREDIT: credit[by_row],
         }
     )
-    if any(kind == "sampled" for kind, _ in lists):
+    if sampled:
         result[ERROR] = error[by_row]
     return result
 
 
-def _kind(masks: IntArray, k: int, method: str | None) -> str:
-    """Return which credit the subsets of one ranking allow, or an empty string."""
-    whole, distinct = (1 << k) - 1, np.unique(masks)
-    complete = len(distinct) == len(masks) == 1 << k and distinct[-1] == whole
-    one_out = np.isin(_one_out(k, whole), distinct).all()
+def one_per_ranking(run: Run, column: str) -> tuple[IntArray, Any]:
+    """Return what each row of a run has in a column, as codes and the distinct values.
+
+    Raises:
+        InputError: a ranking has none, or two.
+    """
+    code, values = pd.factorize(run.frame[column].to_numpy()[run.order])
+    wrong = np.flatnonzero((code != code[run.ranking_start[:-1]][run.ranking]) | (code < 0))
+    if len(wrong):
+        what = "none" if code[wrong[0]] < 0 else "two"
+        raise InputError(
+            f"{run.where}: each ranking needs one {column!r}; found {what} for "
+            f"{run.describe(int(wrong[0]))}"
+        )
+    return code, values
+
+
+def _credit_of(
+    masks: IntArray, values: FloatArray, k: int, method: str | None
+) -> tuple[FloatArray, FloatArray | None] | tuple[None, None]:
+    """Return the credit of the documents of one ranking, and standard errors if it is estimated.
+
+    Both are `None` if the subsets allow no credit.
+
+    Args:
+        masks: the subsets, in the order of their samples; shape (n_subsets,).
+        values: the utility of each; shape (n_subsets,).
+        k: the number of documents.
+        method: as in `from_answers`.
+    """
+    whole = (1 << k) - 1
     if method != "one-out":
-        if complete:
-            return "all"
+        if len(masks) == 1 << k and (np.sort(masks) == np.arange(1 << k)).all():
+            return shapley(values[np.argsort(masks)]), None
         walks = masks.reshape(-1, k + 1) if len(masks) % (k + 1) == 0 else masks[:0, None]
         steps = np.diff(walks, axis=1)
         ends = (walks[:, 0] == 0) & (walks[:, -1] == whole)
         if len(walks) > 1 and ends.all() and ((steps > 0) & (steps & (steps - 1) == 0)).all():
-            return "sampled"
-    allowed = method == "one-out" or len(masks) == k + 1
-    return "one-out" if one_out and allowed and len(masks) == len(distinct) else ""
-
-
-def _credit_of(
-    kind: str, k: int, lists: list[tuple[IntArray, IntArray]], mask: IntArray, value: FloatArray
-) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return rows, credit and standard errors of lists of one kind and length."""
-    rows = np.concatenate([r for _, r in lists])
-    if kind == "sampled":
-        estimates = []
-        for rankings, _ in lists:
-            masks = mask[rankings].reshape(-1, k + 1)
-            orders = np.log2(np.diff(masks, axis=1)).round().astype(np.int64)
-            estimates.append(sampled_shapley(value[rankings].reshape(masks.shape), orders))
-        credit, error = (np.concatenate(column) for column in zip(*estimates, strict=True))
-        return rows, credit, error
-    utility = np.full((len(lists), 1 << k), np.nan)
-    for number, (rankings, _) in enumerate(lists):
-        utility[number, mask[rankings]] = value[rankings]
-    credit = (shapley(utility) if kind == "all" else leave_one_out(utility)).ravel()
-    return rows, credit, np.full(len(rows), np.nan)
+            orders = np.log2(steps).round().astype(np.int64)
+            return sampled_shapley(values.reshape(walks.shape), orders)
+    value_of = dict(zip(masks.tolist(), values.tolist(), strict=True))
+    needed = _one_out(k).tolist()
+    may = method == "one-out" or len(masks) == k + 1
+    if may and len(value_of) == len(masks) and value_of.keys() >= set(needed):
+        return value_of[whole] - np.array([value_of[mask] for mask in needed[1:]]), None
+    return None, None
 
 
 def _utilities(
@@ -333,10 +320,6 @@ def _utilities(
     sign = 1.0 if utility.higher_is_better else -1.0
     value = dict(zip(distinct, values, strict=True))
     return np.array([sign * value[pair] for pair in pairs])
-
-
-def _as_utility(utility: str | Utility) -> Utility:
-    return get(utility) if isinstance(utility, str) else utility
 
 
 def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
@@ -436,8 +419,6 @@ def permutations_of(k: int, n: int, generator: np.random.Generator) -> IntArray:
 
     A reversed order makes the sum over both of what a document adds less variable (antithetic).
     """
-    if n < 2 or n % 2:
-        raise ParameterError(f"n_orders must be an even number of at least 2; found {n!r}")
     orders = np.argsort(generator.random((n // 2, k)), axis=1)
     return np.stack([orders, orders[:, ::-1]], axis=1).reshape(n, k)
 

@@ -208,7 +208,7 @@ def test_orders_depend_on_seed_qid_and_sample_alone():
         (
             lambda: Citations()(run().assign(qanswer=list("xyxxx"))),
             InputError,
-            "one answer in 'qanswer'; found two for qid 'q1', docno 'B'",
+            "one 'qanswer'; found two for qid 'q1', docno 'B'",
         ),
     ],
 )
@@ -219,6 +219,16 @@ def test_wrong_settings_and_frames(call, error, message):
 
 def longer(n):
     return pd.DataFrame({"qid": "q", "docno": [f"d{i}" for i in range(n)], "score": -1.0})
+
+
+def test_leaving_one_out_takes_long_rankings():
+    """The utilities of all 2^40 sets fit in no memory, and 41 of them are needed."""
+    answers = Subsets("one-out")(longer(40))
+    whole = answers["subset"] == (1 << 40) - 1
+    answers["qanswer"] = np.where(whole | (answers["subset"] == (1 << 40) - 2), "yes", "no")
+    credit = from_answers(answers, "em", {"q": "yes"})
+    # the answer stays right without the first document alone
+    assert credit["credit"].tolist() == [0.0] + [1.0] * 39
 
 
 class Strict(Worth):

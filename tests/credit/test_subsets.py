@@ -18,7 +18,7 @@ from fairtk.credit.subsets import (
     sampled_shapley,
     shapley,
 )
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError
 
 UTILITIES = st.integers(0, 5).flatmap(
     lambda k: st.lists(
@@ -132,8 +132,3 @@ def test_sampled_values_cover_the_exact_ones():
 def test_bad_input(call, message):
     with pytest.raises(InputError, match=message):
         call()
-
-
-def test_orders_come_in_pairs():
-    with pytest.raises(ParameterError, match="found 3"):
-        permutations_of(4, 3, np.random.default_rng(0))

@@ -75,7 +75,8 @@ def test_wheel_has_what_it_needs_and_no_more(built):
     names = zipfile.ZipFile(wheel).namelist()
     assert not [n for n in names if re.search(r"(^|/)(tests|docs|tutorials)/", n)]
     if project == ".":
-        for name in ("measures/pages/EE_D.md", "references.bib", "py.typed", "builtin.py"):
+        pages = ("measures/pages/EE_D.md", "credit/pages/AE_D.md")
+        for name in (*pages, "references.bib", "py.typed", "builtin.py"):
             assert f"fairtk/{name}" in names
         assert "fairtk_command.py" in names
         [metadata] = (n for n in names if n.endswith(".dist-info/METADATA"))
