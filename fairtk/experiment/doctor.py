@@ -37,7 +37,7 @@ from fairtk.io.qrels import labels_in
 from fairtk.io.rows import Rows
 from fairtk.io.runs import run_of
 from fairtk.io.tables import read_table
-from fairtk.measures import written
+from fairtk.measures import format_measure
 
 _REMEDY = "mend whatever wrote these lines; they are left out of everything below"
 _SAMPLES_LOST = (
@@ -277,7 +277,7 @@ def _targets(given_groups: GivenGroups) -> dict[str, Target]:
 
 
 def _text(measure: Any) -> str:
-    return measure.strip() if isinstance(measure, str) else written(measure)
+    return measure.strip() if isinstance(measure, str) else format_measure(measure)
 
 
 def _measures(cutoff: int, attributes: list[str]) -> list[str]:

@@ -42,18 +42,9 @@ from fairtk.frames import (
     digest,
     require,
 )
-from fairtk.measures import (
-    FairEvaluator,
-    FairMeasure,
-    Reasons,
-    parse,
-    reason_for,
-    refuse_samples,
-    undefined_reasons,
-    undefined_warning,
-    written,
-)
-from fairtk.measures.truncation import Truncated, truncation_texts
+from fairtk.measures import FairMeasure, format_measure, parse
+from fairtk.measures.base import Reasons, reason_for, undefined_reasons, undefined_warning
+from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, truncation_texts
 
 COLUMNS = ["system", QID, "measure", "value"]
 REASON = "reason"
@@ -82,7 +73,7 @@ class Evaluation:
         self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str] | None
     ) -> None:
         self.measures = list(dict.fromkeys(parse(measure) for measure in measures))
-        self.labels = [written(measure) for measure in self.measures]
+        self.labels = [format_measure(measure) for measure in self.measures]
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None
         self.truncated: list[str] = []  # messages on rankings that are cut off

@@ -38,7 +38,8 @@ from fairtk.groups import (
     group_exposure,
     loss_parts,
 )
-from fairtk.measures.base import FairMeasure, Judged
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param, count
 
 Reasons = tuple[tuple[str, BoolArray], ...]
@@ -74,14 +75,14 @@ class Form:
     def __init__(self, measure: FairMeasure) -> None:
         self.name = measure.NAME
         self.where = measure.text
-        self.model: BrowsingModel = measure.settings["browsing"]
-        self.cutoff: int | None = measure.settings["cutoff"]
-        self.graded: bool = measure.settings["graded"]
-        self.rel: float | None = measure.settings["rel"]
-        variant = measure.settings["variant"]
+        self.model: BrowsingModel = measure["browsing"]
+        self.cutoff: int | None = measure["cutoff"]
+        self.graded: bool = measure["graded"]
+        self.rel: float | None = measure["rel"]
+        variant = measure["variant"]
         for name, only in RESTRICTED.items():
             if name in measure.params and variant != only:
-                value = "" if name == "complete" else f"={measure.settings[name]!r}"
+                value = "" if name == "complete" else f"={measure[name]!r}"
                 raise ParameterError(f"{self.name}: {name}{value} goes with variant={only!r} only")
         few = self.cutoff is not None and self.cutoff <= DEEPEST
         self._ranks = RankWeights.of(self.model, self.cutoff, self.cutoff or 0) if few else None
@@ -92,11 +93,11 @@ class Form:
                 f"documents that the user reads: write {self.where}@5"
             )
 
-    def find(self, judged: Judged) -> FormValues:
+    def find(self, judged: LabeledRun) -> FormValues:
         """Return the values of all queries."""
         raise NotImplementedError
 
-    def shown(self, judged: Judged) -> SparseRows:
+    def shown(self, judged: LabeledRun) -> SparseRows:
         """Return the attention that each ranking gives: a row per ranking, a column per pair."""
         ranked = judged.run
         useful = (self.grades(judged.pair_label) > 0)[judged.pair_of_row]
@@ -105,7 +106,7 @@ class Form:
         shape = (ranked.n_rankings, judged.n_pairs)
         return SparseRows(attention_matrix(ranked.ranking, judged.pair_of_row, weight, shape))
 
-    def targets(self, judged: Judged) -> FloatArray:
+    def targets(self, judged: LabeledRun) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
         raise ParameterError(f"{self.where}: no target by document; use variant='paper'")
 
@@ -119,7 +120,7 @@ class Form:
         grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
         return grade if self.graded else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
 
-    def of_pairs(self, judged: Judged) -> tuple[FloatArray, BoolArray, FloatArray, IntArray]:
+    def of_pairs(self, judged: LabeledRun) -> tuple[FloatArray, BoolArray, FloatArray, IntArray]:
         """Return of each pair the grade, whether it is useful, and the expected exposure.
 
         Shape (n_pairs,); then the number of useful documents of each query, shape (n_queries,).
@@ -137,7 +138,7 @@ class Form:
         exposure = expected_exposure(weight, judged.pair_of_row, len(useful), samples)
         return grade, useful, exposure, n_useful
 
-    def without_sampling(self, judged: Judged, plain: FormValues) -> FormValues:
+    def without_sampling(self, judged: LabeledRun, plain: FormValues) -> FormValues:
         """Return values whose EE-D and EE-L are right in expectation for any number of samples.
 
         The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
@@ -151,7 +152,7 @@ class Form:
         refuse_one_sample(self.where, judged.qids, judged.ranking_query)
         return replace(plain, values=plain.values.less(self.excess(judged, plain)))
 
-    def excess(self, judged: Judged, plain: FormValues) -> FloatArray:
+    def excess(self, judged: LabeledRun, plain: FormValues) -> FloatArray:
         """Return what sampling adds to EE-D and EE-L; 0 for one ranking; shape (n_queries,)."""
         square = self.shown(judged).square()
         return sampling_excess(plain.values.disparity.value, square, judged.ranking_query)
@@ -178,10 +179,10 @@ class PaperForm(Form):
 
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
-        self.exact = measure.settings["bounds"] == "exact"
-        self.n: str | int = measure.settings["n"]
+        self.exact = measure["bounds"] == "exact"
+        self.n: str | int = measure["n"]
 
-    def find(self, judged: Judged) -> FormValues:
+    def find(self, judged: LabeledRun) -> FormValues:
         """Return the values of all queries."""
         n, is_open = self.n_documents(judged), self.n == "judged+retrieved"
         n_queries = len(judged.qids)
@@ -216,7 +217,7 @@ class PaperForm(Form):
             disparity_has_n=self.exact or self.cutoff is None or bool((n < self.cutoff).any()),
         )
 
-    def targets(self, judged: Judged) -> FloatArray:
+    def targets(self, judged: LabeledRun) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
         n = self.n_documents(judged)
         grade = np.nan_to_num(self.grades(judged.pair_label))
@@ -224,7 +225,7 @@ class PaperForm(Form):
         target = self.ranks(int(n.max(initial=0))).target(grades)
         return np.append(target, 0.0)[grades.of_pair]
 
-    def n_documents(self, judged: Judged) -> IntArray:
+    def n_documents(self, judged: LabeledRun) -> IntArray:
         """Return the number n of documents of each query; shape (n_queries,)."""
         rule: Any = self.n
         n_queries = len(judged.qids)
@@ -249,7 +250,7 @@ class PaperForm(Form):
             )
         return n
 
-    def _n_of_column(self, judged: Judged, column: str) -> IntArray:
+    def _n_of_column(self, judged: LabeledRun, column: str) -> IntArray:
         frame = judged.qrels.frame
         if column not in frame.columns:
             raise ColumnError(
@@ -269,7 +270,7 @@ class PaperForm(Form):
             )
         return n.astype(np.int64)
 
-    def _short(self, judged: Judged, n: IntArray) -> Reasons:
+    def _short(self, judged: LabeledRun, n: IntArray) -> Reasons:
         """Return where rankings are shorter than those that the exact bounds are made for."""
         ranked = judged.run
         query = judged.ranking_query
@@ -294,9 +295,9 @@ class ExpevalForm(Form):
             )
         if self.cutoff is not None:
             raise ParameterError(f"{self.name}: variant='expeval' has no cutoff; drop @k")
-        self.complete: bool = measure.settings["complete"]
+        self.complete: bool = measure["complete"]
 
-    def find(self, judged: Judged) -> FormValues:
+    def find(self, judged: LabeledRun) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         grade, useful, exposure, n_useful = self.of_pairs(judged)
@@ -317,10 +318,10 @@ class ExpevalGroupsForm(ExpevalForm):
             raise ParameterError(
                 f"{self.name}: variant='expeval' makes its own target of groups; drop target"
             )
-        self.groups = measure.settings["groups"]
-        self.disparity_needs_useful = bool(measure.settings["useful_only"])
+        self.groups = measure["groups"]
+        self.disparity_needs_useful = bool(measure["useful_only"])
 
-    def find(self, judged: Judged) -> FormValues:
+    def find(self, judged: LabeledRun) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         grade, useful, exposure, n_useful = self.of_pairs(judged)
@@ -348,7 +349,7 @@ class FairRAGForm(Form):
         if not isinstance(self.model, MU):
             raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")
 
-    def find(self, judged: Judged) -> FormValues:
+    def find(self, judged: LabeledRun) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         grade, useful, exposure, n_useful = self.of_pairs(judged)
@@ -374,21 +375,20 @@ class Task2Form(Form):
 
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
-        settings = measure.settings
-        if settings["variant"] != "paper" or settings["bounds"] != "paper" or "n" in measure.params:
+        if measure["variant"] != "paper" or measure["bounds"] != "paper" or "n" in measure.params:
             raise ParameterError(
                 f"{self.name}: groups go with variant='paper' (TREC's form) or 'expeval', and "
                 "without bounds and n"
             )
-        if settings["normalize"]:
+        if measure["normalize"]:
             raise ParameterError(
                 f"{self.name}: normalize=True is not defined for groups: the official score is "
                 "not normalized"
             )
-        self.groups, self.target = settings["groups"], settings["target"]
+        self.groups, self.target = measure["groups"], measure["target"]
         if self.target is not None:
             self.target = self.target.for_groups(self.groups)
-        self.useful_only: bool = settings["useful_only"]
+        self.useful_only: bool = measure["useful_only"]
         self.disparity_needs_useful = self.useful_only
         if self.target is None and measure.PART != "disparity":
             self.lacking = (
@@ -402,7 +402,7 @@ class Task2Form(Form):
         ranks = np.arange(self.cutoff or self.RANKS, dtype=np.int64)
         return float(self.model.weights(ranks).sum())
 
-    def shown(self, judged: Judged) -> SparseRows:
+    def shown(self, judged: LabeledRun) -> SparseRows:
         """Return the exposure that each ranking gives: a row per ranking, a column per group."""
         rows = super().shown(judged)
         counted = self.grades(judged.pair_label) > 0
@@ -410,7 +410,7 @@ class Task2Form(Form):
         memberships = self.groups.memberships(judged.docnos, "drop")
         return group_exposure(rows.weighted(weight).matrix, memberships.take(judged.pair_doc))
 
-    def find(self, judged: Judged) -> FormValues:
+    def find(self, judged: LabeledRun) -> FormValues:
         """Return the values of all queries."""
         n_queries = len(judged.qids)
         _, useful, exposure, n_useful = self.of_pairs(judged)
@@ -518,6 +518,7 @@ class ExpectedExposure(FairMeasure):
     GROUPS_ARE_OPTIONAL: ClassVar[bool] = True
     PART: ClassVar[str]  # the field of ExposureValues
     takes_exposure = True
+    depends_on_length = True
     form: Form
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -532,22 +533,22 @@ class ExpectedExposure(FairMeasure):
             for name in ("target", "useful_only"):
                 if name in self.params:
                     raise ParameterError(f"{self.NAME}: {name} goes with groups=... only")
-        self.form = FORMS[self.settings["variant"], "groups" in self.params](self)
-        self.normalize: bool = self.settings["normalize"]
+        self.form = FORMS[self["variant"], "groups" in self.params](self)
+        self.normalize: bool = self["normalize"]
         # the three share what they compute
         self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
 
     @property
     def labels_for(self) -> str:
         """What it needs relevance labels for: the paper's EE-D counts all documents alike."""
-        of_useful = "groups" in self.params and self.settings["useful_only"]
-        paper = self.PART == "disparity" and self.settings["variant"] == "paper"
+        of_useful = "groups" in self.params and self["useful_only"]
+        paper = self.PART == "disparity" and self["variant"] == "paper"
         if not paper or of_useful or self.form.model.stop > 0:
             return super().labels_for
-        n = self.settings["n"]
+        n = self["n"]
         return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
 
-    def _of_form(self, judged: Judged) -> FormValues:
+    def _of_form(self, judged: LabeledRun) -> FormValues:
         if self._shared not in judged.cache:
             values = self.form.find(judged)
             if self.params.get("estimator") == "unbiased":
@@ -555,13 +556,13 @@ class ExpectedExposure(FairMeasure):
             judged.cache[self._shared] = values
         return judged.cache[self._shared]  # type: ignore[no-any-return]
 
-    def scales(self, judged: Judged) -> FloatArray:
+    def scales(self, judged: LabeledRun) -> FloatArray:
         """Return what raw values are multiplied by in each query; NaN where that is undefined."""
         if not self.normalize:
             return np.ones(len(judged.qids))
         return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
 
-    def sampling_bias(self, judged: Judged) -> FloatArray:
+    def sampling_bias(self, judged: LabeledRun) -> FloatArray:
         """Return the plain estimate minus the unbiased one, of EE_D and EE_L of sampled rankings.
 
         Returns:
@@ -572,12 +573,12 @@ class ExpectedExposure(FairMeasure):
         bias = self.form.excess(judged, values) * self.scales(judged)
         return np.where(n == 1, np.nan, np.where(n == 0, 0.0, bias))
 
-    def widths(self, judged: Judged) -> FloatArray:
+    def widths(self, judged: LabeledRun) -> FloatArray:
         """Return how far apart the bounds of raw values are; NaN where that is undefined."""
         part: Bounded = getattr(self._of_form(judged).values, self.PART)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
         if self.form.lacking:
             raise ParameterError(self.form.lacking)
@@ -603,7 +604,7 @@ class ExpectedExposure(FairMeasure):
             reasons.append((NO_WORST, ~present & np.isnan(part.worst)))
         return self.without_undefined(judged, result, reasons)
 
-    def _compare_sizes(self, judged: Judged, n: IntArray) -> None:
+    def _compare_sizes(self, judged: LabeledRun, n: IntArray) -> None:
         """Warn if another system was measured on the same labels with other n, in the same call.
 
         That is right for re-rankings of the same candidates, and misleading otherwise. One call is

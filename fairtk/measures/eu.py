@@ -23,9 +23,18 @@ from fairtk.frames import (
     as_strings,
     require,
 )
-from fairtk.measures.base import FairMeasure, Judged
-from fairtk.measures.params import ObjectParam, Param, read_utility
-from fairtk.measures.utilities import Utility
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.params import ObjectParam, Param
+from fairtk.measures.utilities import Utility, get
+from fairtk.plugins import parse_call
+
+
+def read_utility(text: str) -> Any:
+    """Return the utility that a string like ``"rougeL"`` names."""
+    name, options = parse_call(text, "utility")
+    return get(name, **options)
+
 
 UTILITY = ObjectParam(
     read_utility, Utility, desc="string utility: accuracy, mae, rouge1, rougeL, em, f1, ..."
@@ -84,7 +93,7 @@ class ExpectedUtility(FairMeasure):
         turned = self["upper_bound"] is not None
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
-    def of_answers(self, judged: Judged) -> tuple[IntArray, FloatArray]:
+    def of_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each answer, in the order of query and sample."""
         labels, where = judged.qrels.frame, repr(self)
         require(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
@@ -118,7 +127,7 @@ class ExpectedUtility(FairMeasure):
         """The value of a query without an answer; NaN if no error is the largest."""
         return self.MISSING if self.better == "higher" else math.nan
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the mean utility of each query's answers."""
         query, value = self.of_answers(judged)
         n_queries = len(judged.qids)
@@ -158,7 +167,7 @@ def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dic
     return gold
 
 
-def _answers(judged: Judged, where: str) -> tuple[IntArray, IntArray, list[str]]:
+def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, IntArray, list[str]]:
     """Return the query and the text of each answer, one per (qid, sample), and the texts."""
     frame = judged.run.frame
     if len(frame) == 0 and QANSWER not in frame.columns:

@@ -15,8 +15,8 @@ from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_fig
 from fairtk.display.figures import BLUE, GRAY, INK, LINE, VERMILION
 from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
-from fairtk.measures import bounds_of, parse
-from fairtk.measures.params import short_name
+from fairtk.measures import parse, value_bounds
+from fairtk.measures.parsing import short_name
 from fairtk.report import mean_intervals
 from fairtk_papers.fair_rag.tables import (
     AE_D,
@@ -414,7 +414,7 @@ def _bounds(name: str) -> tuple[float, float]:
     if name == NORMALIZED_EU:
         return 0.0, math.inf  # divided by the best: of the deterministic run it may exceed 1
     with suppress(FairtkError):
-        return bounds_of(parse(name))
+        return value_bounds(parse(name))
     return -math.inf, math.inf
 
 

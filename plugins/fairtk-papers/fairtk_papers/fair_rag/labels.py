@@ -26,8 +26,8 @@ from fairtk import checks
 from fairtk.errors import InputError, ParameterError, listed
 from fairtk.experiment import Experiment
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require
-from fairtk.measures import Utility, get
 from fairtk.transformers import Candidates, EachDocument, Generator
+from fairtk.utilities import Utility, get
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
 from fairtk_papers.studies import names_repeat
 

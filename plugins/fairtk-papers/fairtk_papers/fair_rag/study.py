@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import ir_measures
 import numpy as np
 import pandas as pd
 from ir_measures import nDCG
@@ -29,7 +30,7 @@ from fairtk.errors import (
 from fairtk.experiment import Experiment, Results, plan
 from fairtk.frames import CREDIT, DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
 from fairtk.llm import DeferredError, Ledger
-from fairtk.measures import E, FairEvaluator
+from fairtk.measures import E
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
 from fairtk_papers.fair_rag.labels import (
     Labeled,
@@ -495,7 +496,7 @@ def credit_values(
         AE_R @ cutoff,
         CreditGap(estimator="unbiased") @ cutoff,
     ]
-    evaluator = FairEvaluator(asked, labels)
+    evaluator = ir_measures.evaluator(asked, labels)
     names = dict(zip(asked, CREDIT_MEASURES, strict=True))
     for alpha, credit in frames.items():
         frame = credit.reset_index(drop=True)
