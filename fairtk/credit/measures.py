@@ -30,7 +30,8 @@ from fairtk.frames import (
 )
 from fairtk.groups import UNKNOWN, Groups, SparseRows, attention_matrix, group_exposure
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
-from fairtk.measures.ee import PARAMETERS, counts, refuse_one_sample
+from fairtk.measures.ee import PARAMETERS
+from fairtk.measures.ee_forms import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
 
 SHARE = Param(
@@ -75,6 +76,7 @@ class AttributedExposure(FairMeasure):
 
     CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
+    is_by_query = True
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": Param(
@@ -295,6 +297,7 @@ class CreditExposureGap(FairMeasure):
     MISSING: ClassVar[float] = 2.0
     BOUNDS: ClassVar[tuple[float, float]] = (0.0, 2.0)
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT, RANK)
+    is_by_query = True
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID,)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "groups": GROUPS,
@@ -453,6 +456,7 @@ class CitationMeasure(FairMeasure):
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
+    is_by_query = True
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"rel": PARAMETERS["rel"]}
 

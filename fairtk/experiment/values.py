@@ -298,10 +298,9 @@ _BLOCK = 500  # queries that are measured at once, of many
 
 
 def _by_query(measure: Any) -> bool:
-    """Return whether a measure's value of a query surely rests on nothing of other queries."""
+    """Return whether a measure's value of a query surely depends on that query alone."""
     if isinstance(measure, FairMeasure):
-        own = type(measure).__module__.startswith("fairtk.") and measure.NAME != "ByGroup"
-        return own and all(map(_by_query, measure.parts))
+        return measure.is_by_query and all(map(_by_query, measure.parts))
     return bool(ir_measures.pytrec_eval.supports(measure))
 
 

@@ -60,11 +60,12 @@ class AttentionWeightedRankFairness(FairMeasure):
     identity_name = "fairtk.AWRF"
     output_version = 1
     NAME = "AWRF"
-    PRETTY_NAME: ClassVar[str] = "Attention-weighted rank fairness"
-    CITATION: ClassVar[str] = "sapiezynski2019quantifying ekstrand2022overview"
-    BETTER: ClassVar[str] = "higher"
-    MISSING: ClassVar[float] = 0.0
-    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    PRETTY_NAME = "Attention-weighted rank fairness"
+    CITATION = "sapiezynski2019quantifying ekstrand2022overview"
+    BETTER = "higher"
+    MISSING = 0.0
+    BOUNDS = (0.0, 1.0)
+    is_by_query = True
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": CUTOFF,
         "groups": GROUPS,

@@ -122,6 +122,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         POSITIONAL: those that may be given without a name, in this order.
         GROUPS_ARE_OPTIONAL: whether it has a form without its parameter `groups`, so that
             `fairtk.evaluate` completes only measures that have groups already.
+        is_by_query: whether the value of a query depends on that query alone, so that a long run
+            may be measured in blocks; a measure that defines `score_query` is.
         depends_on_length: whether its values of truncated rankings look better, or worse, than
             those of full ones, so that they are warned of.
     """
@@ -138,6 +140,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     POSITIONAL: ClassVar[tuple[str, ...]] = ()
     GROUPS_ARE_OPTIONAL: ClassVar[bool] = False
     depends_on_length: bool = False
+    is_by_query: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -145,6 +148,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             name: as_param(param, name, f"measure {cls.__name__}")
             for name, param in cls.SUPPORTED_PARAMS.items()
         }
+        if "score_query" in vars(cls) and "is_by_query" not in vars(cls):
+            cls.is_by_query = True
         if "NAME" not in vars(cls):
             return  # a shared base
         if not cls.NAME.isidentifier():

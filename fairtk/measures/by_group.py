@@ -65,10 +65,10 @@ class MeasureByGroup(FairMeasure):
     identity_name = "fairtk.ByGroup"
     output_version = 1
     NAME = "ByGroup"
-    PRETTY_NAME: ClassVar[str] = "Measure by group"
-    CITATION: ClassVar[str] = "weerts2023fairlearn"
-    BETTER: ClassVar[str] = "lower"
-    MISSING: ClassVar[float] = float("nan")
+    PRETTY_NAME = "Measure by group"
+    CITATION = "weerts2023fairlearn"
+    BETTER = "lower"
+    MISSING = float("nan")
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "measure": MeasureParam("any measure, e.g. 'nDCG@20'"),
         "groups": GROUPS,
@@ -76,7 +76,7 @@ class MeasureByGroup(FairMeasure):
         "by": BY,
         "unknown": UNKNOWN_GROUP,
     }
-    POSITIONAL: ClassVar[tuple[str, ...]] = ("measure", "groups", "compare")
+    POSITIONAL = ("measure", "groups", "compare")
 
     def __matmul__(self, at_param: Any) -> MeasureByGroup:
         cut: MeasureByGroup = self(with_cutoff(self.inner, at_param))

@@ -65,12 +65,19 @@ class Parts:
         Arrays have the shape (n_units,); `exposure` and `cost` (n_units, n_bands).
         """
         unit, band = np.nonzero((cost != 0) | (exposure != 0))
-        shares = {"query": query[unit], "level": level[unit], "band": band}
-        shares |= {"exposure": exposure[unit, band], "cost": cost[unit, band]}
-        targets = {"query": query, "level": level, "target": target}
+        shares = pd.DataFrame(
+            {
+                "query": query[unit],
+                "level": level[unit],
+                "band": band,
+                "exposure": exposure[unit, band],
+                "cost": cost[unit, band],
+            }
+        )
+        targets = pd.DataFrame({"query": query, "level": level, "target": target})
         return cls(
-            pd.DataFrame(shares).groupby(["query", "level", "band"], as_index=False).sum(),
-            pd.DataFrame(targets).groupby(["query", "level"], as_index=False).sum(),
+            shares.groupby(["query", "level", "band"], as_index=False).sum(),
+            targets.groupby(["query", "level"], as_index=False).sum(),
             attention,
         )
 

@@ -32,14 +32,15 @@ class Expectation(FairMeasure):
     identity_name = "fairtk.E"
     output_version = 1
     NAME = "E"
-    PRETTY_NAME: ClassVar[str] = "Expectation over samples"
-    CITATION: ClassVar[str] = "kim2024fairrag"
-    BETTER: ClassVar[str] = "higher"
-    MISSING: ClassVar[float] = 0.0
+    PRETTY_NAME = "Expectation over samples"
+    CITATION = "kim2024fairrag"
+    BETTER = "higher"
+    is_by_query = True
+    MISSING = 0.0
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "measure": MeasureParam("any measure of ir_measures or fairtk, e.g. 'nDCG@5'")
     }
-    POSITIONAL: ClassVar[tuple[str, ...]] = ("measure",)
+    POSITIONAL = ("measure",)
 
     def __matmul__(self, at_param: Any) -> Expectation:
         inner = self.inner

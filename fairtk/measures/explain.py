@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
@@ -115,7 +115,7 @@ class Explanation:
         """
         frames = []
         for attribute, name in enumerate(self.names.space.names):
-            frame = self._compared(lambda s, at=attribute: self._groups(s, at), ["group"])
+            frame = self._compared(partial(self._groups, attribute=attribute), ["group"])
             frame.insert(0, "attribute", name)
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)

@@ -28,11 +28,12 @@ class NDCGxAWRF(FairMeasure):
     identity_name = "fairtk.nDCG_AWRF"
     output_version = 1
     NAME = "nDCG_AWRF"
-    PRETTY_NAME: ClassVar[str] = "nDCG x AWRF"
-    CITATION: ClassVar[str] = "ekstrand2022overview sapiezynski2019quantifying"
-    BETTER: ClassVar[str] = "higher"
-    MISSING: ClassVar[float] = 0.0
-    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    PRETTY_NAME = "nDCG x AWRF"
+    CITATION = "ekstrand2022overview sapiezynski2019quantifying"
+    BETTER = "higher"
+    MISSING = 0.0
+    BOUNDS = (0.0, 1.0)
+    is_by_query = True
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": CUTOFF,
         "ndcg": Param(
@@ -41,7 +42,7 @@ class NDCGxAWRF(FairMeasure):
             choices=("TREC", "trec_eval"),
             desc="TREC: the track's nDCG; trec_eval: ir_measures' nDCG, with another discount",
         ),
-        **AWRF.SUPPORTED_PARAMS,
+        **AttentionWeightedRankFairness.SUPPORTED_PARAMS,
     }
     identity_settings = AttentionWeightedRankFairness.identity_settings
 

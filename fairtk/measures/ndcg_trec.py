@@ -28,11 +28,12 @@ class TRECnDCG(FairMeasure):
     identity_name = "fairtk.nDCG_TREC"
     output_version = 1
     NAME = "nDCG_TREC"
-    PRETTY_NAME: ClassVar[str] = "nDCG (TREC Fair Ranking 2022)"
-    CITATION: ClassVar[str] = "ekstrand2022overview"
-    BETTER: ClassVar[str] = "higher"
-    MISSING: ClassVar[float] = 0.0
-    BOUNDS: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    PRETTY_NAME = "nDCG (TREC Fair Ranking 2022)"
+    CITATION = "ekstrand2022overview"
+    BETTER = "higher"
+    MISSING = 0.0
+    BOUNDS = (0.0, 1.0)
+    is_by_query = True
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": CUTOFF,
         "ideal": Param(

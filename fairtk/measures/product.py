@@ -28,10 +28,11 @@ class MeasureProduct(FairMeasure):
     identity_name = "fairtk.Product"
     output_version = 1
     NAME = "Product"
-    PRETTY_NAME: ClassVar[str] = "Product of measures"
-    CITATION: ClassVar[str] = "ekstrand2022overview"
-    BETTER: ClassVar[str] = "higher"
-    MISSING: ClassVar[float] = 0.0
+    PRETTY_NAME = "Product of measures"
+    CITATION = "ekstrand2022overview"
+    BETTER = "higher"
+    is_by_query = True
+    MISSING = 0.0
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "left": MeasureParam("a measure, e.g. 'nDCG@20'"),
         "right": MeasureParam("a measure"),
