@@ -17,26 +17,6 @@ from fairtk.measures.params import GROUPS, Param
 from fairtk.measures.parsing import MeasureParam, with_cutoff
 from fairtk.measures.provider import run_columns, values_for
 
-COMPARE = Param(
-    str,
-    default="difference",
-    choices=("difference", "ratio", "min", "max"),
-    desc="difference: largest - smallest; ratio: smallest / largest; min; max",
-)
-BY = Param(
-    str,
-    default="document",
-    choices=("document", "query"),
-    desc="whether the groups are of documents (docno) or of queries (their qids as docno)",
-)
-
-UNKNOWN_GROUP = Param(
-    str,
-    default="leave-out",
-    choices=("leave-out", "group"),
-    desc="the unknown level: leave-out: it is no group; group: one like any other",
-)
-
 _NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 
 
@@ -72,9 +52,24 @@ class MeasureByGroup(FairMeasure):
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "measure": MeasureParam("any measure, e.g. 'nDCG@20'"),
         "groups": GROUPS,
-        "compare": COMPARE,
-        "by": BY,
-        "unknown": UNKNOWN_GROUP,
+        "compare": Param(
+            str,
+            default="difference",
+            choices=("difference", "ratio", "min", "max"),
+            desc="difference: largest - smallest; ratio: smallest / largest; min; max",
+        ),
+        "by": Param(
+            str,
+            default="document",
+            choices=("document", "query"),
+            desc="whether the groups are of documents (docno) or of queries (their qids as docno)",
+        ),
+        "unknown": Param(
+            str,
+            default="leave-out",
+            choices=("leave-out", "group"),
+            desc="the unknown level: leave-out: it is no group; group: one like any other",
+        ),
     }
     POSITIONAL = ("measure", "groups", "compare")
 
@@ -146,7 +141,7 @@ class MeasureByGroup(FairMeasure):
         judged = LabeledRun.of(qrels, run, repr(self))
         if self["by"] == "query":
             return self._means_of_groups(_values(self.inner, judged), judged.qids)
-        levels = [self._groups.levels[level] for level in self._compared.tolist()]
+        levels = [self._groups.levels[level] for level in self._levels.tolist()]
         return pd.DataFrame(
             {
                 QID: np.repeat(judged.qids, len(levels)),
@@ -161,13 +156,12 @@ class MeasureByGroup(FairMeasure):
             return _values(self.inner, judged)
         values = self._table(judged)
         result, needed = _compared(values, self["compare"])
-        result = np.where(judged.present, result, np.nan)
-        undefined = judged.qids[np.isnan(result) & judged.present]
         why = f"fewer than {needed} groups have a value, or none is above 0"
-        self.warn_undefined(undefined, len(result), why)
-        absent = judged.qids[~judged.present]
-        self.warn_undefined(absent, len(result), "the run lacks the query, so nothing compares")
-        return result
+        reasons = [
+            (why, np.isnan(result) & judged.present),
+            ("the run lacks the query, so nothing compares", ~judged.present),
+        ]
+        return self.without_undefined(judged, result, reasons)
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
         """Return the mean over queries; by query, how the means of groups compare."""
@@ -190,7 +184,7 @@ class MeasureByGroup(FairMeasure):
     def _means_of_groups(self, values: FloatArray, qids: ObjectArray) -> pd.DataFrame:
         """Return ``group``, ``value`` (the mean of its queries) and ``queries`` (how many)."""
         memberships, levels = self._groups.memberships(qids), self._groups.levels
-        counts = np.isin(memberships.level, self._compared)
+        counts = np.isin(memberships.level, self._levels)
         row, level = memberships.row[counts], memberships.level[counts]
         names = np.array([str(levels[place]) for place in level.tolist()], dtype=object)
         names, code = np.unique(names, return_inverse=True)
@@ -203,7 +197,7 @@ class MeasureByGroup(FairMeasure):
         return self.needed("groups", _NEEDS)
 
     @property
-    def _compared(self) -> IntArray:
+    def _levels(self) -> IntArray:
         """The numbers of the levels that are compared."""
         levels = np.arange(self._groups.space.size)
         return levels if self["unknown"] == "group" else levels[self._groups.space.known(levels)]
@@ -213,16 +207,16 @@ class MeasureByGroup(FairMeasure):
         groups = self._groups
         memberships = groups.memberships(judged.docnos)
         n_labels = len(judged.qrels.query)
-        compared = self._compared
-        table = np.full((len(judged.qids), len(compared)), np.nan)
-        for place, level in enumerate(compared.tolist()):
+        levels = self._levels
+        table = np.full((len(judged.qids), len(levels)), np.nan)
+        for column, level in enumerate(levels.tolist()):
             inside = np.zeros(len(judged.docnos), dtype=bool)
             inside[memberships.row[memberships.level == level]] = True
             members = inside[judged.pair_doc]
             rows = members[judged.pair_of_row] if _keeps_ranks(self.inner) else None
             part = judged.restricted(members[:n_labels], rows)
             useful = np.bincount(part.qrels.query, part.qrels.labels > 0, minlength=len(table))
-            table[:, place] = np.where(useful > 0, _values(self.inner, part), np.nan)
+            table[:, column] = np.where(useful > 0, _values(self.inner, part), np.nan)
         return table
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import ir_measures
@@ -141,7 +141,7 @@ def check_params(measure: Any) -> None:
         measure.validate_params()
     except AssertionError as error:
         raise ParameterError(f"{measure.NAME}: {error}") from None
-    # what is format_measure in C ends the whole process at a cutoff of 0
+    # what is written in C ends the whole process at a cutoff of 0
     for name in ("cutoff", "rel"):
         value = measure.params.get(name)
         if isinstance(value, int):
@@ -205,14 +205,15 @@ class _Reader:
         match node:
             case ast.BinOp(left, ast.MatMult(), right):
                 measure, cutoff = self._measure(left), self._literal(right)
-                result = self._made(node, lambda: measure @ cutoff)
+                self.node = node
+                result = with_cutoff(measure, cutoff)
                 if has_cutoff(measure) and measure.NAME != "Product":
                     raise ParameterError(f"{measure!r} has a cutoff already; drop @{cutoff}")
                 return result
             case ast.BinOp(left, ast.Mult(), right):
-                product = ir_measures.measures.registry["Product"]
                 factors = {"left": self._measure(left), "right": self._measure(right)}
-                return self._made(node, lambda: product(**factors))
+                self.node = node
+                return ir_measures.measures.registry["Product"](**factors)
             case ast.Call(function):
                 return self._called(node, self._measure(function))
             case ast.Name(name):
@@ -242,19 +243,13 @@ class _Reader:
                 raise ParameterError(f"{measure.NAME} has no parameter {name!r}{near}")
             if name in named or name in measure.params:
                 raise ParameterError(f"{measure.NAME} has two values of {name}")
-            named[name] = self._argument(keyword.value)
-        return self._made(node, lambda: measure(**named))
-
-    def _made(self, node: ast.expr, make: Callable[[], Any]) -> Any:
+            is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
+            read = self._measure if is_measure else self._literal
+            named[name] = read(keyword.value)
         self.node = node
-        measure = make()
-        check_params(measure)
-        return measure
-
-    def _argument(self, node: ast.expr) -> Any:
-        if isinstance(node, ast.BinOp | ast.Call | ast.Name):
-            return self._measure(node)
-        return self._literal(node)
+        made = measure(**named)
+        check_params(made)
+        return made
 
     def _literal(self, node: ast.expr) -> Any:
         self.node = node

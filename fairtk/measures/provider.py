@@ -544,20 +544,9 @@ class Truncation:
         shortest[~judged.present] = -1
         self._shortest[system] = shortest
         np.maximum.at(self._most, query, length)
-        few = np.flatnonzero(judged.present & (self._most < max(cutoffs)))
-        if len(few):
-            self._collect(judged, few)
-
-    def _collect(self, judged: LabeledRun, few: IntArray) -> None:
-        """Keep the documents of queries whose rankings are all short."""
-        run = judged.run
-        width = max(1, len(run.docnos))
-        of_row = judged.query_of_run[run.query]
-        rows = np.isin(of_row, few)
-        query, doc = np.divmod(np.unique(of_row[rows] * width + run.doc[rows]), width)
-        start = np.searchsorted(query, few)
-        for q, docs in zip(few.tolist(), np.split(run.docnos[doc], start[1:]), strict=True):
-            self._documents.setdefault(q, set()).update(docs.tolist())
+        for i, q in enumerate(judged.query_of_run.tolist()):
+            if self._most[q] < max(cutoffs):
+                self._documents.setdefault(q, set()).update(run.documents_of(i))
 
     def found(self) -> Truncated:
         """Return the truncated rankings by measure, system and query."""
