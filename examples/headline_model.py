@@ -4,7 +4,7 @@
 
 FOLDER holds ``dev_questions.json`` and ``dev_outputs.json`` of LaMP-4. The first half of the
 queries goes to training, with their profiles; the others are written to ``DIR/lamp4`` as a LaMP
-folder, for a study with the model, which is written to ``DIR/model``:
+folder, for a study (by fairtk-papers) with the model, which is written to ``DIR/model``:
 
     fairtk rag DIR/lamp4 -t 4 -g t5:DIR/model -r bm25 -r contriever:DIR/encoder
 

@@ -52,14 +52,14 @@ def connect() -> None:
 _MEASURES = (
     "awrf:AWRF",
     "by_group:ByGroup",
+    "expectation:E",
     "ee:EE_D",
     "ee:EE_L",
     "ee:EE_R",
     "eu:EU",
-    "expectation:E",
+    "product:Product",
     "ndcg_awrf:nDCG_AWRF",
     "ndcg_trec:nDCG_TREC",
-    "product:Product",
 )
 """Modules of `fairtk.measures`, and their measures."""
 

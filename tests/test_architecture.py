@@ -36,7 +36,6 @@ LAYERS = tuple(
         "datasets",
         "report",
         "experiment",
-        "studies",
         "demo",
         "statistics",
         "prompts",
@@ -157,7 +156,7 @@ def test_imports_point_down():
     up = []
     for path in sources("fairtk"):
         me = subpackage_of(module_name(path))
-        if me in (None, "studies"):  # studies, which use credit, leave the package
+        if me is None:
             continue  # the package itself ties everything together
         assert me in level, f"{me} has no layer: give it one in LAYERS"
         for module, name in imported(parsed(path)):
@@ -196,7 +195,7 @@ main(["measures"])
 def test_the_core_imports_no_optional_part():
     for path in sources("fairtk"):
         me = subpackage_of(module_name(path))
-        if me in (*OPTIONAL, "studies", None):
+        if me in (*OPTIONAL, None):
             continue
         others = {subpackage_of(f"{module}.{name}") for module, name in imported(parsed(path))}
         assert not others & set(OPTIONAL), path
@@ -208,6 +207,65 @@ def test_the_core_runs_without_the_optional_parts(tmp_path):
     command = [sys.executable, "-W", "ignore", "-c", WITHOUT_OPTIONAL, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def private_names(path, decisions):
+    """Yield the names of fairtk that a file imports and that fairtk does not export for users.
+
+    Args:
+        path: the file.
+        decisions: the lines of `docs/api.txt`: the decision by name.
+    """
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "fairtk":
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                is_public_module = any(other.startswith(f"{name}.") for other in decisions)
+                if decisions.get(name, "keep" if is_public_module else "drop") == "drop":
+                    yield name
+
+
+PRIVATE_IMPORTS = {
+    "fairtk-baselines": {
+        "fairtk.groups": {"LevelSpace", "Memberships", "SparseRows", "spread"},
+    },
+    "fairtk-classic": {"fairtk.groups": {"SparseRows"}},
+    "fairtk-papers": {
+        "fairtk.cli.options": {
+            *("ModelOption", "engine_options", "format_option", "open_ledger", "paying_options"),
+            *("server_settings", "study_options"),
+        },
+        "fairtk.cli.output": {"echo_frame", "echo_table", "said_command", "say_beginning"},
+        "fairtk.cli.signature": {"given_options", "signature_command"},
+        "fairtk.credit.subsets": {"MOST_ASKED"},
+        "fairtk.datasets.trec_fair.metadata": {"backgrounds"},
+        "fairtk.display.tables": {"cell_text"},
+        "fairtk.experiment": {"Store", "Topics", "Tree", "Tuner", "combinations", "unpack"},
+        "fairtk.experiment.comparison": {"SystemComparison"},
+        "fairtk.frames": {"qids_of", "words"},
+        "fairtk.io.lines": {"read_json"},
+        "fairtk.io.tables": {"stem"},
+        "fairtk.llm": {
+            *("as_refinement_prompt", "check_settings", "kind_of_model", "takes_temperature"),
+        },
+        "fairtk.plugins": {"refuse_unknown_options"},
+        "fairtk.report": {"interval", "signed"},
+        "fairtk.testing.toys": {"check_frames"},
+        "fairtk.transformers": {"index_tokens", "target_shares"},
+    },
+}
+"""The private names that plugins import, by distribution and module; the list only shrinks."""
+
+
+def test_private_imports_of_plugins_are_listed():
+    lines = (ROOT / "docs" / "api.txt").read_text(encoding="utf-8").splitlines()
+    decisions = {line.split()[0]: line.split()[1] for line in lines if line and line[0] != "#"}
+    found = defaultdict(lambda: defaultdict(set))
+    for path in sources("plugins"):
+        for name in private_names(path, decisions):
+            module, _, short = name.rpartition(".")
+            found[path.relative_to(ROOT).parts[1]][module].add(short)
+    assert found == PRIVATE_IMPORTS
 
 
 def test_a_public_class_name_is_used_once():

@@ -21,7 +21,9 @@
 # the original query. This tutorial looks at one query's loop, at what the loop costs, at the loop
 # as the first stage of a RAG pipeline, and at the paper's whole comparison.
 #
-# Run it as a script or open it as a notebook (jupytext):
+# It needs `fairtk-papers`: in a checkout,
+# `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
+# open it as a notebook (jupytext):
 #
 #     python tutorials/05_fair_qr.py            # a small invented collection
 #     python -O tutorials/05_fair_qr.py FOLDER  # files of TREC Fair Ranking 2022
@@ -35,8 +37,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:
-    package = "fairtk[t5,study]"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+    packages = ["fairtk[t5]", "fairtk-papers"]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *packages], check=True)
 
 # %%
 import os

@@ -21,7 +21,9 @@
 # tutorial goes the whole way, from LaMP's files to the paper's tables, figures and a page to read,
 # on the packaged invented collection. The same lines work on a folder of LaMP's own files.
 #
-# Run it as a script or open it as a notebook (jupytext):
+# It needs `fairtk-papers`: in a checkout,
+# `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
+# open it as a notebook (jupytext):
 #
 #     python tutorials/06_towards_fair_rag.py
 #
@@ -33,8 +35,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:
-    package = "fairtk[t5,study]"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+    packages = ["fairtk[t5]", "fairtk-papers"]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *packages], check=True)
 
 # %%
 import os

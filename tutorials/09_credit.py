@@ -19,7 +19,9 @@
 # or what it cites. All of it runs on the packaged invented collection (viewers who tag movies) with
 # a tiny T5, so the numbers say how the tools behave, not how real systems do.
 #
-# Run it as a script or open it as a notebook (jupytext):
+# It needs `fairtk-papers`: in a checkout,
+# `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
+# open it as a notebook (jupytext):
 #
 #     python tutorials/09_credit.py
 #
@@ -31,8 +33,8 @@ import subprocess
 import sys
 
 if "google.colab" in sys.modules:
-    package = "fairtk[t5,study]"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", package], check=True)
+    packages = ["fairtk[t5]", "fairtk-papers"]
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *packages], check=True)
 
 # %%
 import os

@@ -104,19 +104,18 @@ def _link(name, names):
 
 def api_pages():
     """Yield the name and the text of each package's page, then of their list."""
-    modules = {plugin.module for plugin in loaded()}
-    packages = {
-        p: text for p, text in ROOMS.items() if p.partition(".")[0] == "fairtk" or p in modules
-    }
-    public = public_names()
+    installed = {plugin.module.partition(".")[0] for plugin in loaded()}
+    packages = {p: text for p, text in ROOMS.items() if p.partition(".")[0] in installed}
+    public = {p: names for p, names in public_names().items() if p.partition(".")[0] in installed}
     for package in public:
         summary = inspect.getdoc(importlib.import_module(package)).partition("\n\n")[0]
         packages.setdefault(package, " ".join(summary.split()))
+    described = set()
     for package, summary in packages.items():
         if package == "fairtk":
             yield package, _top_page(summary)
             continue
-        yield package, _package_page(package, public.get(package))
+        yield package, _package_page(package, public.get(package), described)
     lines = ["# API by package", "", "Import the names that are listed here; others may move.", ""]
     lines += ["| package | contents |", "| --- | --- |"]
     lines += [f"| [{package}]({package}.md) | {text} |" for package, text in packages.items()]
@@ -139,7 +138,7 @@ def public_names():
     return names
 
 
-def _package_page(package, names):
+def _package_page(package, names, described):
     module = importlib.import_module(package)
     lines = [
         f"# {package}",
@@ -155,7 +154,11 @@ def _package_page(package, names):
         if isinstance(value, FairMeasure):
             measures.append(name)
         elif not inspect.ismodule(value):
-            lines += [f".. {_directive(value)}:: {package}.{name}", ""]
+            lines.append(f".. {_directive(value)}:: {package}.{name}")
+            if isinstance(value, type):  # Sphinx takes one description of a class, the first
+                lines += ["   :no-index:"] * (value in described)
+                described.add(value)
+            lines.append("")
     lines += ["```", ""]
     if measures:
         pages = ", ".join(f"[{name}](../measures/{name}.md)" for name in measures)

@@ -80,8 +80,10 @@ class Sensitivity:
                 continue
             names = [f"{r.choice} {r.setting} ({r.winner or 'a tie'})" for r in flips.itertuples()]
             others = ", ".join(names)
-            lowest = part.loc[other_choices, "tau"].min()
-            lines.append(f"{measure}: {wins}, but not with {others}; tau is at least {lowest:.2f}.")
+            tau = ""
+            if other_choices.any():
+                tau = f"; tau is at least {part.loc[other_choices, 'tau'].min():.2f}"
+            lines.append(f"{measure}: {wins}, but not with {others}{tau}.")
         return "\n".join(lines)
 
     def _table(self) -> Table:

@@ -71,8 +71,8 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import comparison_table, plan_table, table_text
     from fairtk.experiment import compare
+    from fairtk.experiment.evaluation_tables import comparison_table, plan_table, table_text
 
     if baseline is not None and _is_beside(baseline, runs):
         if options["answers"]:
@@ -84,8 +84,13 @@ def command(
         if difference is not None:
             frame = comparison.queries_needed(difference, power=power)
     if difference is not None:
-        caption = f"Queries with which a paired t-test finds a difference of {difference:g} from "
-        caption += f"{comparison.baseline} with a chance of {power:.0%}."
+        if margin:
+            click.echo("Note: --margin changes nothing with --difference.", err=True)
+        caption = (
+            f"Queries with which a paired t-test finds a difference of {difference:g} from "
+            f"{comparison.baseline} with a chance of {power:.0%}; deviation: of the true "
+            "differences over queries."
+        )
         table = plan_table(frame, caption, digits)
     elif form in ("latex", "markdown") and not margin and not options["levels"]:
         paper = {"latex": comparison.to_latex, "markdown": comparison.to_markdown}

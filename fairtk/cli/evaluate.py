@@ -63,8 +63,8 @@ def command(
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
       fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5
     """  # noqa: D301 - click reads the backslash
-    from fairtk.cli.values import means_table, means_text, queries_text
     from fairtk.experiment.evaluate_runs import evaluated
+    from fairtk.experiment.evaluation_tables import means_table, means_text, queries_text
 
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())

@@ -116,22 +116,11 @@ def wrapped_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> list[str]:
     """Return rows in aligned columns, some to the right; the last is wrapped to the terminal."""
-    width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
-    return table_lines(columns, rows, numbers, width)
-
-
-def table_lines(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    numbers: Sequence[int] = (),
-    width: int | None = None,
-) -> list[str]:
-    """Return the lines of a table, control characters escaped, wrapped to a width if given."""
     from fairtk.display import Table
     from fairtk.display.tables import aligned_lines
 
-    cells = [[printable(str(cell)) for cell in row] for row in rows]
-    return aligned_lines(Table(list(columns), cells), numbers, width)
+    width = shutil.get_terminal_size().columns if on_terminal(sys.stdout) else _PLAIN_WIDTH
+    return aligned_lines(Table(list(columns), [list(row) for row in rows]), numbers, width)
 
 
 AFTER = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairtk.cli.options import plot_option, printing_options
-from fairtk.cli.output import show, table_lines
+from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
 from fairtk.plugins import to_stderr
 
@@ -48,13 +48,13 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
         for row in result.table.head(_MOST_ROWS).itertuples()
     ]
     of = result.settings["of"]
-    lines = table_lines(["provider", "documents", of, "merit", "gap"], shares, range(1, 5))
+    lines = wrapped_lines(["provider", "documents", of, "merit", "gap"], shares, range(1, 5))
     if len(result.table) > _MOST_ROWS:
         lines.append(f"... and {len(result.table) - _MOST_ROWS} more; --format csv has all")
     cells = [
         [row.name, f"{row.value:.4f}", f"[{row.low:.4f}, {row.high:.4f}]"]
         for row in result.summary.itertuples(index=False)
     ]
-    lines += ["", *table_lines(["all providers", "value", "95 % interval"], cells, (1,))]
+    lines += ["", *wrapped_lines(["all providers", "value", "95 % interval"], cells, (1,))]
     lines += ["", f"{result.unknown:.1%} of {of} is on documents without a provider."]
     show(lines, result.table, form, output)

@@ -56,7 +56,7 @@ def unbiased_reasons(
 ) -> list[tuple[str, BoolArray]]:
     """Return the queries with a single ranking of defined credit, and the reason.
 
-    There are none for ``estimator="plain"`` and for rankings without samples.
+    The list is empty for ``estimator="plain"`` and for rankings without samples.
 
     Raises:
         InputError: a query has a single sample.
@@ -414,8 +414,8 @@ class _Gap(CreditShares):
         members: Any = self.members
         known = np.zeros(len(self.run.docnos), dtype=bool)
         known[members.row[members.level != self.unknown]] = True
-        shown = self.defined[self.ranking] & ((self.value > 0) | (self.exposure > 0))
-        rows = shown & known[self.run.frame_doc]
+        has_share = self.defined[self.ranking] & ((self.value > 0) | (self.exposure > 0))
+        rows = has_share & known[self.run.frame_doc]
         return np.bincount(self.query[self.ranking[rows]], minlength=len(self.n_defined)) > 0
 
 

@@ -160,9 +160,9 @@ class Subsets(FairTransformer):
 
 
 def _one_out(k: int) -> IntArray:
-    """Return the whole list of k documents and each list without one of them."""
-    whole = (1 << k) - 1
-    return np.concatenate([[whole], whole - (1 << np.arange(k))]).astype(np.int64)
+    """Return the list of all k documents, then each list that leaves one of them out."""
+    full_mask = (1 << k) - 1
+    return np.concatenate([[full_mask], full_mask - (1 << np.arange(k))]).astype(np.int64)
 
 
 @takes_tables
@@ -213,14 +213,14 @@ def from_answers(
     sampled = False
     for rankings in made.values():  # of one source, in the order of their samples
         masks = mask[rankings]
-        whole = rankings[int(masks.argmax())]
-        begin, end = run.ranking_start[whole : whole + 2].tolist()
-        k = end - begin if mask[whole] else 0
+        longest = rankings[int(masks.argmax())]
+        begin, end = run.ranking_start[longest : longest + 2].tolist()
+        k = end - begin if mask[longest] else 0
         credit, error = _credit_of(masks, value[rankings], k, method)
         if credit is None:
             raise InputError(
-                f"{where}: the subsets of qid {str(run.qids[query[whole]])!r}, sample "
-                f"{source[whole]} are not complete: expected those that Subsets makes of {k} "
+                f"{where}: the subsets of qid {str(run.qids[query[longest]])!r}, sample "
+                f"{source[longest]} are not complete: expected those that Subsets makes of {k} "
                 f"documents{' for ' + method if method else ''}; found "
                 f"{sorted(set(masks.tolist()))[:12]}"
             )
@@ -275,13 +275,13 @@ def _credit_of(
         k: the number of documents.
         method: as in `from_answers`.
     """
-    whole = (1 << k) - 1
+    full_mask = (1 << k) - 1
     if method != "one-out":
         if len(masks) == 1 << k and (np.sort(masks) == np.arange(1 << k)).all():
             return shapley(values[np.argsort(masks)]), None
         walks = masks.reshape(-1, k + 1) if len(masks) % (k + 1) == 0 else masks[:0, None]
         steps = np.diff(walks, axis=1)
-        ends = (walks[:, 0] == 0) & (walks[:, -1] == whole)
+        ends = (walks[:, 0] == 0) & (walks[:, -1] == full_mask)
         if len(walks) > 1 and ends.all() and ((steps > 0) & (steps & (steps - 1) == 0)).all():
             orders = np.log2(steps).round().astype(np.int64)
             return sampled_shapley(values.reshape(walks.shape), orders)
@@ -289,7 +289,7 @@ def _credit_of(
     needed = _one_out(k).tolist()
     may = method == "one-out" or len(masks) == k + 1
     if may and len(value_of) == len(masks) and value_of.keys() >= set(needed):
-        return value_of[whole] - np.array([value_of[mask] for mask in needed[1:]]), None
+        return value_of[full_mask] - np.array([value_of[mask] for mask in needed[1:]]), None
     return None, None
 
 

@@ -12,6 +12,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from fairtk.errors import printable
+
 Row = Sequence[Any]
 
 
@@ -106,8 +108,9 @@ def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None =
     """Return the lines of a table in aligned columns, without its caption.
 
     Columns that are `numbers` are aligned to the right; the last column is wrapped at `width`.
+    Control characters are escaped.
     """
-    cells = [list(map(str, table.columns)), *[list(map(str, row)) for row in table.rows]]
+    cells = [[printable(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     before = sum(widths[:-1]) + 2 * len(widths[:-1])
     room = widths[-1] if width is None else max(24, width - before)

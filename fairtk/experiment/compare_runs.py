@@ -12,9 +12,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from fairtk.display.tables import html_text
 from fairtk.errors import InputError, MissingWarning, NotFoundError
 from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
 from fairtk.experiment.evaluate_runs import Data, EvaluatedRuns, RunValues, aggregated, evaluated
+from fairtk.experiment.evaluation_tables import comparison_table, table_text
 from fairtk.experiment.identity import environment
 from fairtk.experiment.results import Results
 from fairtk.experiment.saved import SavedEvaluation
@@ -111,6 +113,12 @@ class Comparison(Results):
             variances if settings["levels"] else None,
         )
         self.table = self._by_run(table.drop(columns="undefined"))
+
+    def __repr__(self) -> str:
+        return table_text(comparison_table(self, 4))
+
+    def _repr_html_(self) -> str:
+        return html_text(comparison_table(self, 4))
 
     def _by_run(self, table: pd.DataFrame) -> pd.DataFrame:
         runs = table["system"].map(self._labels)

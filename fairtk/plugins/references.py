@@ -24,8 +24,8 @@ def cite(*names: str) -> str:
 
     Args:
         *names: measures (``"AWRF"``, also as in tables: ``"E(nDCG@5)"``), ids of data sets, and
-            transformers or systems of studies (``"FairSampler"``, ``"mmr"``); none: the tools
-            themselves.
+            transformers, studies or their systems (``"FairSampler"``, ``"rag"``, ``"mmr"``); none:
+            the tools themselves.
 
     Raises:
         NotFoundError: a name is none of these; the nearest is suggested.
@@ -77,6 +77,7 @@ def bibliography() -> str:
 _SPECS: tuple[Any, ...] = (
     registry.datasets,
     registry.transformers,
+    registry.studies,
     registry.study_systems,
     registry.utilities,
     registry.prompts,

@@ -10,18 +10,24 @@ from distributions import fairtk, write
 from failing import failing
 
 from fairtk import plugins
+from fairtk.errors import FormatError
 from fairtk.measures import parse
 from fairtk.testing import BackendContract, MeasureContract, PromptContract, UtilityContract
 
 GUIDE = Path(__file__).parents[2] / "docs" / "plugin_guide.md"
 
 
+def module_with(text):
+    """Return the one block of code of the guide that has this text."""
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    [module] = [block for block in blocks if text in block]
+    return module
+
+
 @pytest.fixture
 def lab(tmp_path, monkeypatch):
     """The guide's module, as an installed plugin."""
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    [module] = [block for block in blocks if "fairtk_backends" in block]
-    (tmp_path / "lab.py").write_text(module, encoding="utf-8")
+    (tmp_path / "lab.py").write_text(module_with("fairtk_backends"), encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     lab = importlib.import_module("lab")
     plugins.register(lab, "lab")
@@ -64,9 +70,24 @@ def test_the_prompt_and_the_backend(lab):
     assert failing(Prompt) == failing(Backend) == {}
 
 
+def test_the_study(tmp_path, monkeypatch):
+    (tmp_path / "lab_study.py").write_text(module_with("fairtk_studies"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    study = importlib.import_module("lab_study")
+    plugins.register(study, "lab-study")
+    try:
+        reader = plugins.registry.studies.load("depth")
+        (tmp_path / "mine.toml").write_text("depths = [5, 10]")
+        assert reader.read(tmp_path / "mine.toml") == {"depths": [5, 10]}
+        (tmp_path / "other.toml").write_text("alphas = [1]")
+        with pytest.raises(FormatError, match=r"other\.toml"):
+            reader.read(tmp_path / "other.toml")
+    finally:
+        plugins.unregister(study)
+        del sys.modules["lab_study"]
+
+
 def test_the_command(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    [module] = [block for block in blocks if "@click.command" in block]
-    folder = write(tmp_path, "lab-depth", module, command="depth")
+    folder = write(tmp_path, "lab-depth", module_with("@click.command"), command="depth")
     (tmp_path / "run.txt").write_text("q1 Q0 a 1 2 t\nq1 Q0 b 2 1 t\nq2 Q0 a 1 1 t\n")
     assert fairtk(["depth", str(tmp_path / "run.txt")], folder) == ("q1 2\nq2 1\n", "")

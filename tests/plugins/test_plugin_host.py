@@ -18,6 +18,7 @@ from fairtk.plugins.registry import (
     DatasetSpec,
     PromptSpec,
     Registry,
+    StudySpec,
     StudySystemSpec,
     TransformerSpec,
     UtilitySpec,
@@ -50,6 +51,10 @@ class Generous:
     @hookimpl
     def fairtk_prompts(self):
         return [PromptSpec("toy-p", "pkg:P", "a prompt")]
+
+    @hookimpl
+    def fairtk_studies(self):
+        return [StudySpec("toy-study", "pkg:Settings", "a study")]
 
     @hookimpl
     def fairtk_study_systems(self):
@@ -107,6 +112,7 @@ def test_register_and_unregister():
             "fairtk_datasets": ["toy/data"],
             "fairtk_measures": ["ToyShare", "ToyGiven"],
             "fairtk_prompts": ["toy-p"],
+            "fairtk_studies": ["toy-study"],
             "fairtk_study_systems": ["toy-s"],
             "fairtk_transformers": ["ToyT"],
             "fairtk_utilities": ["toy-u"],

@@ -48,7 +48,8 @@ def test_what_an_experiment_rests_on():
 
 def test_what_is_cited_is_there_and_what_is_there_is_cited():
     cited = [e.value.CITATION for e in registry.measures.entries()]
-    for filled in (registry.datasets, registry.transformers, registry.study_systems):
+    specs = (registry.datasets, registry.transformers, registry.studies, registry.study_systems)
+    for filled in specs:
         cited += [e.value.citation or "" for e in filled.entries()]
     assert {*TOOLS, *" ".join(cited).split()} == entries().keys()
 

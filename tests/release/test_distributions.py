@@ -32,7 +32,7 @@ def run(*words, **options):
     return result.stdout
 
 
-PLUGINS = ("hello", "classic", "baselines", "vllm")
+PLUGINS = ("hello", "classic", "papers", "baselines", "vllm")
 PROJECTS = (".", *(f"plugins/fairtk-{name}" for name in PLUGINS))
 
 
@@ -115,7 +115,7 @@ def test_source_distribution_passes_its_tests(build, tmp_path):
 
 def test_wheels_in_a_new_environment(build, tmp_path):
     # the others need torch, and have their tests in .ci/run
-    wheels = [build(project)[0] for project in PROJECTS[:3]]
+    wheels = [build(project)[0] for project in PROJECTS[:4]]
     venv.create(tmp_path / "new", with_pip=True)
     bin = tmp_path / "new" / ("Scripts" if os.name == "nt" else "bin")
     run(bin / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *wheels)
@@ -128,6 +128,8 @@ def test_wheels_in_a_new_environment(build, tmp_path):
     for measure in ("EE_D", "NDKL", "ExposureGini"):
         assert measure in run(bin / "fairtk", "measures", measure, cwd=tmp_path)
     assert "kim2024" in run(bin / "fairtk", "cite", "EE_D", cwd=tmp_path)
+    for study in ("rag", "qr"):
+        assert "--dry-run" in run(bin / "fairtk", study, "--help", cwd=tmp_path)
     assert (
         "[t5]"
         in subprocess.run(
@@ -144,7 +146,7 @@ def test_tests_pass_with_the_wheels_and_without_the_source(build, tmp_path):
     constraints = ("-c", ROOT / "constraints.txt")
     run(python, "-m", "pip", "install", "-q", *constraints, f"{wheels[0]}[test]", *wheels[1:])
     for project in PROJECTS:
-        folder = tmp_path / "away" / Path(project).name
+        folder = tmp_path / "away" / project  # tests of plugins use fairtk's
         shutil.copytree(ROOT / project / "tests", folder / "tests")
         shutil.copy(ROOT / project / "setup.cfg", folder)
         chosen = ("tests/frames", "tests/exposure", "tests/io") if project == "." else ("tests",)

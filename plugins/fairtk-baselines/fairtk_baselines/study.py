@@ -8,10 +8,9 @@ vectors have ``encoder`` (``"lsa"`` by default; see `encoders.get`) and ``dimens
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from fairtk_papers.fair_qr import Setting
 
 from fairtk.errors import ParameterError, suggestion
 from fairtk.frames import TEXT
@@ -24,6 +23,9 @@ from fairtk_baselines.features import Features
 from fairtk_baselines.mmr import MMR
 from fairtk_baselines.vector_search import VectorSearch
 from fairtk_baselines.vectors import DOC_VEC, FEATURES, QUERY_VEC
+
+if TYPE_CHECKING:
+    from fairtk_papers.fair_qr import Setting
 
 _ENCODER = {"encoder", "dimensions"}
 

@@ -2,6 +2,10 @@
 
 import pandas as pd
 import pyterrier as pt
+import pytest
+
+pytest.importorskip("fairtk_papers")
+
 from fairtk_papers.fair_qr import Setting
 
 from fairtk import BM25Scorer, Target

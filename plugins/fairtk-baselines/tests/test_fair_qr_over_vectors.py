@@ -3,11 +3,14 @@
 import ir_measures
 import pytest
 from fairtk_baselines import VectorSearch
-from fairtk_papers.fair_qr import from_trec_fair
 from invented_collection import write_collection
 
 from fairtk import AWRF, FairQR
 from fairtk.llm import KeywordRefiner
+
+pytest.importorskip("fairtk_papers")
+
+from fairtk_papers.fair_qr import from_trec_fair
 
 NAMES = {"qid": "query_id", "docno": "doc_id", "label": "relevance"}
 

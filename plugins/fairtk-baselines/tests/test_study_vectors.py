@@ -10,13 +10,16 @@ from fairtk_baselines.study import WithoutColumns, build_mmr, build_vector_searc
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.plugins import registry
-from fairtk.testing import TransformerContract, study_setting, toy_topics
-from fairtk.testing.contracts import ToyRetriever
+from fairtk.testing import TransformerContract, toy_topics
+
+pytest.importorskip("fairtk_papers")
+
+from fairtk_papers.testing import ToyRetriever, toy_setting
 
 
 @pytest.fixture
 def setting(tmp_path):
-    return functools.partial(study_setting, tmp_path)
+    return functools.partial(toy_setting, tmp_path)
 
 
 COLUMNS = {"qid", "query", "question", "docno", "score", "rank"}

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from invented_collection import PER_TOPIC, write_collection
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
+pytest.importorskip("fairtk_papers")
 
 from fairtk_baselines import DELTR, DLF
 from fairtk_papers.fair_qr import QrSettings, QrStudy, from_trec_fair

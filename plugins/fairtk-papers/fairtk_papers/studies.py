@@ -6,12 +6,13 @@ import json
 import math
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -19,7 +20,15 @@ import pydantic
 import typing_extensions
 from pydantic import Field
 
-from fairtk.display import Table, csv_text, format_rows, latex_text, markdown_text, write_figure
+from fairtk.display import (
+    PALETTE,
+    Table,
+    csv_text,
+    format_rows,
+    latex_text,
+    markdown_text,
+    write_figure,
+)
 from fairtk.errors import (
     DataWarning,
     FairtkWarning,
@@ -29,10 +38,10 @@ from fairtk.errors import (
     ParameterError,
     suggestion,
 )
-from fairtk.frames import digest
-from fairtk.io import resolve_dataset
-from fairtk.io.atomic import atomic_text
+from fairtk.frames import DOCNO, LABEL, QID, digest
+from fairtk.io import atomic_write, resolve_dataset
 
+T = TypeVar("T")
 Kinds = Mapping[str, Any]
 """By key of a configuration what its value must be: one of the kinds below, or keys of a table."""
 
@@ -281,6 +290,12 @@ def with_nothing(server: Mapping[str, Any]) -> dict[str, Any]:
     return {key: None if value == _NOTHING.get(key) else value for key, value in server.items()}
 
 
+def repeated(values: Iterable[T]) -> list[T]:
+    """Return the values that occur more than once, each as often as it does."""
+    counts = Counter(every := list(values))
+    return [value for value in every if counts[value] > 1]
+
+
 _SIZE = 180  # longer file names are refused by some file systems
 
 
@@ -296,8 +311,8 @@ def file_name(text: str) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8, in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_text(path) as stream:
-        stream.write(text)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -305,10 +320,22 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(plain(value), indent=1, ensure_ascii=False) + "\n")
 
 
+STORE, FACTS, SETTINGS = "experiment.sqlite", "study.json", "settings"
+"""In a study's folder: the store, facts of the run, and a folder for the results of settings."""
 TIMES = ("model seconds", "own seconds", "training seconds", "seconds")
 """Columns of the studies' frames and tables that differ from run to run; all others come again."""
 TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
 """Where in a study's folder, or in that of its settings, tables and figures lie."""
+
+
+BLUE, VERMILION, BLACK, *_ = PALETTE
+GRAY, INK, LINE = "#595959", "#222222", "#CCCCCC"
+
+
+def labels_of(dataset: Any) -> pd.DataFrame:
+    """Return the labels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
+    rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
+    return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])
 
 
 def frame_table(frame: pd.DataFrame) -> Table:
@@ -368,17 +395,18 @@ def names_repeat() -> Iterator[None]:
 
 
 @contextmanager
-def hearing() -> Iterator[list[str]]:
+def hearing(*silent: type[Warning]) -> Iterator[list[str]]:
     """Give a list that has, after the block, what fairtk warned of in it; each text once.
 
-    The warnings themselves are given when the block ends.
+    The warnings themselves, but for the silent ones, are given when the block ends.
     """
-    format_rows: list[str] = []
+    texts: list[str] = []
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
-        yield format_rows
+        yield texts
     once = {(warning.category, str(warning.message)): warning for warning in reversed(heard)}
     for (category, text), warning in reversed(once.items()):
         if issubclass(category, FairtkWarning):
-            format_rows.append(text)
-        warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)
+            texts.append(text)
+        if not issubclass(category, silent):
+            warnings.warn_explicit(warning.message, category, warning.filename, warning.lineno)

@@ -15,7 +15,7 @@ from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, TEXT, Run
 from fairtk.groups import Groups, Target
 from fairtk.plugins import registry
 from fairtk.testing import toy_documents, toy_groups, toy_qrels, toy_run, toy_topics
-from fairtk.testing.toys import check, check_frames, snapshot
+from fairtk.testing.toys import check_frames
 from fairtk.transformers import FairTransformer
 from fairtk_papers.fair_qr import Setting
 
@@ -83,18 +83,18 @@ class StudySystemContract:
         """Every topic gets a ranking of at least `cutoff` documents, without helper columns."""
         with TemporaryDirectory() as folder:
             topics = toy_topics()
-            before = snapshot(topics)
+            before = topics.copy()
             out = _rank(self._ready(Path(folder)), topics)
-            check(snapshot(topics) == before, f"{self.name} changes the topics")
+            _check(topics.equals(before), f"{self.name} changes the topics")
             extra = sorted(set(out.columns) - _ALLOWED)
-            check(not extra, f"{self.name} leaves the columns {extra} in its output")
+            _check(not extra, f"{self.name} leaves the columns {extra} in its output")
             Run(out, self.name).checked()
             sizes = out.groupby(QID).size()
             for qid, least in toy_run().groupby(QID).size().clip(upper=2).items():
                 size = int(sizes.get(qid, 0))
-                check(size >= least, f"{self.name} gives {size} documents for {qid!r}")
+                _check(size >= least, f"{self.name} gives {size} documents for {qid!r}")
             strange = set(out[QID]) - set(topics[QID])
-            check(not strange, f"{self.name} gives rows for the qids {sorted(strange)}")
+            _check(not strange, f"{self.name} gives rows for the qids {sorted(strange)}")
 
     def test_deterministic(self) -> None:
         """Built and fitted anew, in another folder, it gives the same; so does the same again."""
@@ -128,20 +128,20 @@ class StudySystemContract:
         """No topics in, no rows out."""
         with TemporaryDirectory() as folder:
             out = _rank(self._ready(Path(folder)), toy_topics()[:0])
-            check(len(out) == 0, f"{self.name} makes {len(out)} rows of no topics")
+            _check(len(out) == 0, f"{self.name} makes {len(out)} rows of no topics")
 
     def test_fit(self) -> None:
         """What is said to be trained has ``fit``, and needs it; the rest does not."""
         with TemporaryDirectory() as folder:
             system = self._build(Path(folder))
             trained = registry.study_systems.get(self.name).trained
-            check(not trained or hasattr(system, "fit"), f"{self.name} is trained, but has no fit")
+            _check(not trained or hasattr(system, "fit"), f"{self.name} is trained, but has no fit")
             try:
                 out = _rank(system, toy_topics())
             except InputError:
-                check(trained, f"{self.name} cannot rank, but is not said to be trained")
+                _check(trained, f"{self.name} cannot rank, but is not said to be trained")
             else:
-                check(not trained, f"{self.name} is trained, but ranks without: {len(out)} rows")
+                _check(not trained, f"{self.name} is trained, but ranks without: {len(out)} rows")
 
     def test_unknown_options_are_named(self) -> None:
         """A setting that the system does not have is an error that names it."""
@@ -151,7 +151,7 @@ class StudySystemContract:
             try:
                 registry.study_systems.load(self.name)(setting)
             except (InputError, TypeError) as error:
-                check(option in str(error), f"the error must name {option!r}; it says: {error}")
+                _check(option in str(error), f"the error must name {option!r}; it says: {error}")
             else:
                 raise AssertionError(f"{self.name} takes the setting {option!r} without a word")
 
@@ -164,6 +164,11 @@ class StudySystemContract:
             with warnings.catch_warnings(action="ignore", category=FairtkWarning):
                 system.fit(toy_topics(), toy_qrels())
         return system
+
+
+def _check(condition: bool, message: str) -> None:
+    if not condition:
+        raise AssertionError(message)
 
 
 def _rank(system: Any, topics: pd.DataFrame) -> pd.DataFrame:

@@ -95,14 +95,15 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     assert page.startswith("# FAIR-QR on wiki (train topics)\n")
     for title in ("Systems", "Changes from BM25", "Settings of FAIR-QR", "Refinements", "Costs"):
         assert f"\n## {title}\n" in page
-    assert "\n## Why: gender\n" in page and "no language model" in page
+    assert "\n## Why: gender\n" in page
+    assert page.split("\n\n")[1].startswith("No language model is used: ")
     shown = fairtk("report", out, "-o", tmp_path / "page.html")  # its one attribute
     assert shown.exit_code == 0, shown.output
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     for title in ("Summary", "Systems", "Refinements", "Costs", "Why", "Queries"):
         assert f"{title}</h2>" in text
     assert "Attention-weighted rank fairness, for the groups" in text
-    assert text.count("data:image/svg+xml") >= 5 and "no language model" in text
+    assert text.count("data:image/svg+xml") >= 5 and "No language model is used" in text
     assert f"fairtk qr {path}" in text
     kept = json.loads((out / "study.json").read_text())
     assert kept["settings"]["cutoff"] == 5 and kept["topics"] == 8
@@ -168,6 +169,13 @@ def test_a_dry_run_calls_nothing_and_bounds_what_a_run_calls(fairtk, config, tmp
         after = fairtk("qr", path, "-o", "out", "--dry-run", "--format", "json")
         assert json.loads(after.stdout) == []
         assert len(server.requests) == made
+
+
+def test_the_first_line_says_that_no_language_model_is_used(fairtk, config):
+    for model, is_used in (("", False), ("[llm]\nbackend = 'openai'\nmodel = 'toy'\n", True)):
+        done = fairtk("qr", config(model), "--dry-run")
+        assert done.exit_code == 0, done.output
+        assert done.stderr.startswith("Note: no language model is used") != is_used
 
 
 def test_a_budget_stops_cleanly(fairtk, config, tmp_path):

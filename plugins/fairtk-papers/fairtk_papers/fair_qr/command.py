@@ -22,17 +22,24 @@ from fairtk.cli.options import (
     study_options,
 )
 from fairtk.cli.output import echo_frame, echo_table, said_command, say_beginning
+from fairtk.cli.signature import given_options, signature_command
 from fairtk.errors import DataWarning
-from fairtk.plugins import on_terminal
 
 if TYPE_CHECKING:
     from fairtk_papers import StudyPlan
     from fairtk_papers.fair_qr import QrResults
 
 BASELINES = "fairtk-baselines"
+NO_MODEL = (
+    "Note: no language model is used: KeywordRefiner adds terms from a table. Name a model by "
+    "--llm KIND:MODEL, e.g. --llm openai:gpt-4o, or by [llm] in the TOML file."
+)
 
 
-@click.command("qr", short_help="Compare FAIR-QR with its baselines: tables, figures, costs.")
+@signature_command(
+    "Compare FAIR-QR with its baselines: tables, figures, costs.",
+    {"fairtk_papers.fair_qr:QrSettings": "seed"},
+)
 @click.argument("source", metavar="CONFIG|FOLDER|DATASET")
 @click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-qr-study]")
 @study_options
@@ -48,7 +55,6 @@ BASELINES = "fairtk-baselines"
               help="Vary settings of FAIR-QR, too.")  # fmt: skip
 @click.option("--tuning/--no-tuning", default=True, show_default=True,
               help="Show each system with settings chosen on other topics, too.")  # fmt: skip
-@click.option("--seed", type=int, help="Of folds and training.  [default: 42]")
 @format_option
 def command(
     source: str,
@@ -59,7 +65,6 @@ def command(
     split: str | None,
     variations: bool,
     tuning: bool,
-    seed: int | None,
     dry_run: bool,
     status: bool,
     form: str,
@@ -116,16 +121,17 @@ def command(
       fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
     """  # noqa: D301 - click reads the backslash
     from fairtk.display import new_figure
-    from fairtk.experiment import FILE
+    from fairtk.llm import KeywordRefiner
     from fairtk.plugins import registry
     from fairtk_papers.fair_qr import QrConfiguration, QrStudy
     from fairtk_papers.fair_qr.systems import with_model
+    from fairtk_papers.studies import STORE, hearing
 
     configuration = QrConfiguration.of(source)
     configuration = configuration.changed(
         {
+            **given_options("seed"),
             "systems": systems or None,
-            "seed": seed,
             "variations": None if variations else {},
             "tuning": None if tuning else {},
         },
@@ -133,9 +139,12 @@ def command(
         output=output,
         engine=engine_options(configuration.engine, more),
     )
-    study = QrStudy.of(with_model(configuration, model, server_settings(more)))
+    with hearing():  # what reading the data warns of comes after the note
+        study = QrStudy.of(with_model(configuration, model, server_settings(more)))
+        if all(isinstance(side.llm, KeywordRefiner) for side in (study, *study.sides.values())):
+            click.echo(NO_MODEL, err=True)
     with contextlib.ExitStack() as stack:
-        path = study.folder / FILE
+        path = study.folder / STORE
         study.ledger = open_ledger(configuration.ledger, more, path, dry_run or status, stack)
         if status:
             echo_frame(form, study.status())
@@ -161,7 +170,7 @@ def command(
     if form == "table":
         click.echo(
             f"\nReport: {page}\nA page of it: fairtk report {shlex.quote(str(study.folder))}",
-            err=not on_terminal(sys.stdout),
+            err=not sys.stdout.isatty(),
         )
 
 

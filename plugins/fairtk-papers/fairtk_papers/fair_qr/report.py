@@ -25,13 +25,12 @@ from fairtk.display import (
     new_figure,
     svg_text,
 )
-from fairtk.display.figures import BLACK, BLUE, GRAY, VERMILION
 from fairtk.display.tables import cell_text
 from fairtk.errors import InputError
 from fairtk.io import write_parquet
 from fairtk.llm import KeywordRefiner
 from fairtk.report import Section, interval, save_sections, signed
-from fairtk.transformers import SHARE, plot_trace, target_shares
+from fairtk.transformers import plot_trace, target_shares
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, NOT_RERANKED, RANDOM, TUNED
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,
@@ -42,8 +41,11 @@ from fairtk_papers.fair_qr.values import (
     PRODUCT,
 )
 from fairtk_papers.studies import (
+    BLACK,
+    BLUE,
     FIGURES_FOLDER,
-    TIMES,
+    GRAY,
+    VERMILION,
     file_name,
     write_pictures,
     write_tables,
@@ -200,15 +202,8 @@ def control_table(results: QrResults) -> Table:
 
 def drift_table(results: QrResults) -> Table:
     """Return how far systems are from the first lists, and what fairness costs them."""
-    rows = [
-        [
-            *(row["attribute"], row["system"]),
-            *("" if math.isnan(row[n]) else f"{row[n]:.2f}" for n in ("words kept", "overlap")),
-            *(f"{row[n]:+.4f}" for n in ("AWRF gained", "nDCG lost")),
-            "" if math.isnan(row["lost per gained"]) else f"{row['lost per gained']:.2f}",
-        ]
-        for _, row in results.drift.iterrows()
-    ]
+    formats = {"words kept": ".2f", "overlap": ".2f", "AWRF gained": "+.4f", "nDCG lost": "+.4f"}
+    formats = {"attribute": "", "system": "", **formats, "lost per gained": ".2f"}
     caption = (
         f"Against BM25. {results.data.target_text} Words kept: share of the original words in the "
         "last kept query; overlap: "
@@ -217,8 +212,7 @@ def drift_table(results: QrResults) -> Table:
         "gained (empty: none gained). Below "
         f"{LEAST_KEPT:.0%} of the words or {LEAST_OVERLAP:.0%} of the list is warned of."
     )
-    heads = ["attribute", "system", "words kept", "overlap", "AWRF gained", "nDCG lost"]
-    return Table([*heads, "lost per gained"], rows, caption)
+    return Table(list(formats), _rows(results.drift, formats), caption)
 
 
 def tuning_table(results: QrResults) -> Table:
@@ -243,16 +237,9 @@ def tuning_table(results: QrResults) -> Table:
 
 def iteration_table(results: QrResults) -> Table:
     """Return how often queries were refined in the main comparison."""
-    frame = results.iterations
-    frame = frame[frame["variation"] == ""]
-    rows = [
-        [
-            *(str(row[name]) for name in ("attribute", "system", "count")),
-            f"{row['mean']:.2f}",
-            *(f"{row[name]:g}" for name in ("25%", "50%", "75%", "largest")),
-        ]
-        for _, row in frame.iterrows()
-    ]
+    formats = dict.fromkeys(("attribute", "system", "count"), "") | {"mean": ".2f"}
+    formats |= dict.fromkeys(("25%", "50%", "75%", "largest"), "g")
+    rows = _rows(results.iterations.query("variation == ''"), formats)
     heads = ["attribute", "system", "refinements", "mean", "25%", "median", "75%", "most"]
     caption = (
         "Refinements per query: asked of the model, and kept. The paper reports a mean of 2 and a "
@@ -263,19 +250,10 @@ def iteration_table(results: QrResults) -> Table:
 
 def cost_table(results: QrResults) -> Table:
     """Return what a query costs: calls, tokens, price and seconds."""
-    frame = results.costs
-    frame = frame[frame["variation"] == ""]
-    rows = []
-    for _, row in frame.iterrows():
-        rows.append(
-            [
-                *(row["attribute"], row["system"], f"{row['calls']:.2f}"),
-                *(_number(row[name], 1) for name in ("prompt_tokens", "completion_tokens")),
-                _number(row["price"], 6),
-                *(f"{row[n]:.3f}" for n in TIMES[:2]),
-                f"{row['training seconds']:.1f}",
-            ]
-        )
+    formats = {"attribute": "", "system": "", "calls": ".2f", "prompt_tokens": ".1f"}
+    formats |= {"completion_tokens": ".1f", "price": ".6f", "model seconds": ".3f"}
+    formats |= {"own seconds": ".3f", "training seconds": ".1f"}
+    rows = _rows(results.costs.query("variation == ''"), formats, UNKNOWN)
     caption = (
         "Per query. Model seconds: waits for the model one after another, as recorded when the "
         "answers were made; own seconds: retrieval, reranking, exposure, of all queries side by "
@@ -351,8 +329,12 @@ def _mark(row: Any, measure: str) -> str:
     return HIGHER if row[f"{measure} change"] > 0 else LOWER
 
 
-def _number(value: float, digits: int) -> str:
-    return UNKNOWN if math.isnan(value) else f"{value:.{digits}f}"
+def _rows(frame: pd.DataFrame, formats: Mapping[str, str], undefined: str = "") -> list[list[str]]:
+    """Return the rows of some columns as texts, each in its format."""
+    return [
+        [undefined if value != value else format(value, formats[name]) for name, value in row]
+        for row in (row.items() for _, row in frame[list(formats)].iterrows())
+    ]
 
 
 def latex(table: Table) -> str:
@@ -434,6 +416,8 @@ def plot_variation(results: QrResults, name: str) -> Any:
         raise InputError(f"the study did not vary {name!r}")
     figure, panels = _panels(results, rows, (4.8, 3.8))
     for axis, attribute, part in panels:
+        here = results.table["attribute"] == attribute
+        [(_, base)] = results.table[here & (results.table["system"] == BM25)].iterrows()
         places = np.arange(len(part))
         for shift, measure in zip((-0.06, 0.0, 0.06), MEASURES, strict=True):
             mark, line = _MARKS[measure]
@@ -447,8 +431,7 @@ def plot_variation(results: QrResults, name: str) -> Any:
                 capsize=2,
                 label=f"{measure}@{results.settings.cutoff}",
             )
-            base = _baseline(results, attribute, measure)
-            axis.axhline(base, color=COLORS[measure], linewidth=0.7, alpha=0.5)
+            axis.axhline(base[measure], color=COLORS[measure], linewidth=0.7, alpha=0.5)
         axis.set_xticks(places, part["setting"])
         if part["setting"].str.len().max() > 42 // len(part):  # letters of a panel's width
             for tick in axis.xaxis.get_major_ticks()[1::2]:
@@ -533,36 +516,8 @@ def _curves_of_equal_product(axis: Any, rows: pd.DataFrame) -> None:
     axis.set_ylim(low - room, min(high + room, 1.005))
 
 
-def _baseline(results: QrResults, attribute: str, measure: str) -> float:
-    table = results.table
-    here = (table["attribute"] == attribute) & (table["system"] == BM25)
-    return float(table.loc[here, measure].iloc[0])
-
-
 PAGES = "pages"
 """The folder of a study with a folder for each attribute."""
-
-
-def save_page(
-    results: QrResults,
-    attribute: str,
-    sections: Sequence[Section],
-    folder: Path,
-    command: str | None = None,
-) -> None:
-    """Save the comparison of one attribute, where ``fairtk report`` finds it.
-
-    Args:
-        results: the study's.
-        attribute: the attribute.
-        sections: what the page has beside values.
-        folder: where to.
-        command: that makes the results, for the page to say.
-    """
-    comparison = results.as_experiment(attribute)
-    comparison.config |= {} if command is None else {"command": command}
-    comparison.save(folder)
-    save_sections(folder, sections)
 
 
 FRAMES = (
@@ -585,9 +540,8 @@ _TRACE = (
     "groups were asked for, and why the loop ended, is in the table above."
 )
 _RULES = (
-    "The model is KeywordRefiner: terms from a table, no language model. Where a collection's "
-    "labels were made by rules on words, its terms find what these rules found, so results say "
-    "more about the rules than about refinement."
+    "adds terms from a table. Where a collection's labels were made by rules on words, its terms "
+    "find what these rules found, so results say more about the rules than about refinement."
 )
 
 
@@ -608,8 +562,6 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
     for name in ("table", "variations", "per_query"):
         write_text(folder / f"{name}.csv", frames[name].to_csv(index=False, lineterminator="\n"))
     parts = [f"# FAIR-QR on {cell_text(results.data.name)}", "", _about(results), "", _LABELS, ""]
-    if any(isinstance(model, KeywordRefiner) for model in results.models.values()):
-        parts += [_RULES, ""]
     parts += _missing(frames["missing"])
     tables = all_tables(results)
     pictures = _pictures(results, folder)
@@ -618,17 +570,19 @@ def write_report(results: QrResults, folder: Path, command: str | None = None) -
         parts += [f"## {TITLES[name]}", "", markdown_text(table)]
         parts += _shown(pictures.get(name, []))
     for attribute in results.data.attributes:
-        part = results.of_attribute(attribute)
-        sections = _sections(part, attribute, pictures.get(f"why {attribute}", []))
-        save_page(part, attribute, sections, folder / PAGES / file_name(attribute), command)
+        part, place = results.of_attribute(attribute), folder / PAGES / file_name(attribute)
+        page = part.as_experiment(attribute)
+        page.config |= {} if command is None else {"command": command}
+        page.save(place)
+        save_sections(place, _sections(part, attribute, pictures.get(f"why {attribute}", [])))
     for attribute in results.explained:
         table = change_table(results, attribute)
         parts += [f"## Why: {cell_text(attribute)}", "", markdown_text(table)]
         parts += _shown(pictures.get(f"why {attribute}", []))
     parts += _said(results)
-    page = folder / "report.md"
-    write_text(page, "\n".join(parts).rstrip() + "\n")
-    return page
+    report = folder / "report.md"
+    write_text(report, "\n".join(parts).rstrip() + "\n")
+    return report
 
 
 def _targeted(results: QrResults, frame: pd.DataFrame) -> pd.DataFrame:
@@ -649,9 +603,7 @@ def _sections(results: QrResults, attribute: str, traces: Sequence[Picture]) -> 
         attribute: it.
         traces: pictures of its single topics.
     """
-    models = results.models.values()
-    rules = (_RULES,) if any(isinstance(model, KeywordRefiner) for model in models) else ()
-    sections = [Section("Groups and targets", (_LABELS, *rules))]
+    sections = [Section("Groups and targets", (*_no_model(results), _LABELS))]
     figures: dict[str, list[Section]] = {}
     for place, _, caption, figure in _figures(results):
         words = f"{caption}; the numbers are in the table above."
@@ -708,7 +660,9 @@ def _pictures(results: QrResults, folder: Path) -> dict[str, list[Picture]]:
             columns=["attribute", "system", "variation", "setting"]
         )
         # the other attributes' groups
-        rows = rows.drop(columns=[c for c in rows if c.startswith(SHARE) and rows[c].isna().all()])
+        rows = rows.drop(
+            columns=[c for c in rows if c.startswith("share:") and rows[c].isna().all()]
+        )
         for qid in _telling(results, attribute, rows):
             name = f"trace-{file_name(attribute)}-{file_name(qid)}"
             target = target_shares(*results.data.attributes[attribute], qid)
@@ -723,14 +677,23 @@ def _telling(results: QrResults, attribute: str, rows: pd.DataFrame) -> list[str
     return list(dict.fromkeys([*order[:1], *order[-1:]]))[:_TRACES]
 
 
+def _no_model(results: QrResults) -> list[str]:
+    """Return what a reader must know of `KeywordRefiner`, if it is among the models."""
+    is_table = [isinstance(model, KeywordRefiner) for model in results.models.values()]
+    if not any(is_table):
+        return []
+    own = "No language model is used: KeywordRefiner"
+    return [f"{own if all(is_table) else 'KeywordRefiner is no language model: it'} {_RULES}"]
+
+
 def _about(results: QrResults) -> str:
-    prefix = (
-        f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
-        f"{results.data.target_text} Model:"
-    )
     models = dict.fromkeys(map(repr, results.models.values()))
-    names = "; ".join(map(cell_text, models))
-    return f"{prefix} {names}. Settings and versions: study.json.{results.pairs}"
+    facts = (
+        f"{len(results.data.topics)} topics, the first {results.settings.cutoff} ranks. "
+        f"{results.data.target_text} Model: {'; '.join(map(cell_text, models))}. Settings and "
+        f"versions: study.json.{results.pairs}"
+    )
+    return " ".join([*_no_model(results), facts])
 
 
 def _shown(pictures: list[Picture]) -> list[str]:

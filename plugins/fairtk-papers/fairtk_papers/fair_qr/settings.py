@@ -23,9 +23,7 @@ from fairtk.errors import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
 from fairtk.groups import Groups, Target
-from fairtk.io.qrels import labels_of
 from fairtk.io.tables import stem
-from fairtk.report import CORRECTIONS
 from fairtk.transformers import FairTransformer
 from fairtk_papers.studies import (
     NAMES,
@@ -36,21 +34,13 @@ from fairtk_papers.studies import (
     TABLES,
     Configuration,
     Kinds,
+    labels_of,
 )
 
 UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
 TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM)
 """The words for targets; they are never paths."""
 SHARES, GIVEN = "shares", "given"
-
-
-def default_target(has_background: bool) -> str:
-    """Return the name of the default target of an attribute.
-
-    With a background population that is TREC 2022's target, else the paper's: proportional to the
-    relevant documents.
-    """
-    return WITH_POPULATION if has_background else RELEVANCE
 
 
 def further_targets(
@@ -302,7 +292,6 @@ def from_trec_fair(
         FormatError: a file is missing or malformed.
     """
     from fairtk.datasets import trec_fair
-    from fairtk.datasets.trec_fair.metadata import backgrounds
     from fairtk.io import resolve_dataset
 
     if attributes is not None and (
@@ -316,43 +305,48 @@ def from_trec_fair(
         dataset = trec_fair.from_folder(source, split, keywords=keywords)
         folder_name = f"{Path(source).expanduser().resolve().name} ({split} topics)"
     dataset = resolve_dataset(dataset, "from_trec_fair")
-    if trec_fair.is_2021(dataset):
-        return _of_2021(dataset, attributes, query, targets)
+    qrels = labels_of(dataset)
+    of_track = _of_2021 if trec_fair.is_2021(dataset) else _of_2022
+    topics, made, names, collection = of_track(dataset, attributes, query)
+    for attribute, (name, groups, target) in further_targets(targets, made, names, qrels).items():
+        made[attribute], names[attribute] = (groups, target), name
+    return QrData(
+        pd.DataFrame(topics, columns=[QID, QUERY]),
+        qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if of_track is _of_2021 else qrels,
+        made,
+        lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
+        Texts(dataset),
+        digest(collection),
+        folder_name or dataset.dataset_id(),
+        names,
+    )
+
+
+Parts = tuple[list[Any], dict[str, tuple[Groups, Target]], dict[str, str], Any]
+"""Topics, groups and target by attribute, the names of the targets, what names the collection."""
+
+
+def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
+    from fairtk.datasets import trec_fair
+    from fairtk.datasets.trec_fair.metadata import backgrounds
+
     fields = [field for field in dataset.queries_cls()._fields if field in _QUERY_FIELDS]
     if query not in fields:
         raise NotFoundError("field of the topics", query, fields)
-    topics = pd.DataFrame(
-        [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()], columns=[QID, QUERY]
-    )
-    qrels = labels_of(dataset)
+    topics = [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()]
     made, names = {}, {}
     for name in attributes if attributes is not None else ("gender", "geography"):
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
-        made[name] = (
-            trec_fair.groups(dataset, *dimensions),
-            trec_fair.targets(dataset, *dimensions),
-        )
-        names[name] = default_target(bool(backgrounds(tuple(dimensions))))
-    further = further_targets(targets, made, names, qrels)
+        groups = trec_fair.groups(dataset, *dimensions)
+        made[name] = groups, trec_fair.targets(dataset, *dimensions)
+        names[name] = WITH_POPULATION if backgrounds(tuple(dimensions)) else RELEVANCE
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()
-    return QrData(
-        topics,
-        qrels,
-        made | {name: (groups, target) for name, (_, groups, target) in further.items()},
-        lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
-        Texts(dataset),
-        # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
-        digest([corpus.name, state.st_size, state.st_mtime_ns]),
-        folder_name or dataset.dataset_id(),
-        names | {name: target for name, (target, *_) in further.items()},
-    )
+    # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
+    return topics, made, names, [corpus.name, state.st_size, state.st_mtime_ns]
 
 
-def _of_2021(
-    dataset: Any, attributes: Sequence[str] | None, query: str, targets: Mapping[str, Any] | None
-) -> QrData:
-    """Return the data of TREC Fair Ranking 2021."""
+def _of_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
     from fairtk.datasets import trec_fair
 
     for name in attributes or ():
@@ -365,20 +359,8 @@ def _of_2021(
         words = " ".join(topic.keywords)
         texts = (words, topic.text, f"{topic.text} {words}")
         topics.append((topic.query_id, dict(zip(_QUERY_FIELDS, texts, strict=True))[query]))
-    qrels = labels_of(dataset)
     made = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
-    names = {"geography": WITH_POPULATION}
-    further = further_targets(targets, made, names, qrels)
-    return QrData(
-        pd.DataFrame(topics, columns=[QID, QUERY]),
-        qrels.drop_duplicates([QID, DOCNO], ignore_index=True),
-        made | {name: (groups, target) for name, (_, groups, target) in further.items()},
-        lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
-        Texts(dataset),
-        digest(["trec-fair/2021"]),
-        dataset.dataset_id(),
-        names | {name: target for name, (target, *_) in further.items()},
-    )
+    return topics, made, {"geography": WITH_POPULATION}, ["trec-fair/2021"]
 
 
 _QUERY_FIELDS = ("query", "title", "title_keywords")
@@ -419,6 +401,7 @@ class Setting:
 
 
 NDCG = ("TREC", "trec_eval")
+CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
 OF_BM25 = ("num_results", "k1", "b", "threads")
 """Settings of BM25: tuning may change them inside FAIR-QR, too."""
 VARIED = (
@@ -427,11 +410,11 @@ VARIED = (
 )
 
 
-def check_bm25(options: Mapping[str, Any]) -> None:
+def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
     """Raise a `NotFoundError` if one of some options is none of BM25's."""
     for name in options:
         if name not in OF_BM25:
-            raise NotFoundError("setting of [bm25]", name, OF_BM25)
+            raise NotFoundError(f"setting of {owner}", name, OF_BM25)
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.errors import FairtkError, FairtkWarning, InputError, listed
-from fairtk.experiment import Choice, Store, Topics, Tree, Tuner, unpack
-from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, as_strings, require
+from fairtk.experiment import Store, Topics, Tree, Tuner, unpack
+from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require
 from fairtk.transformers import FairQR, FairTransformer
 from fairtk_papers.fair_qr.systems import Cell
 from fairtk_papers.fair_qr.values import PRODUCT, measures
@@ -111,7 +111,7 @@ class StudySystem(FairTransformer):
         for note in notes.values():
             note["warnings"] = texts
         self.missing = pd.concat(missing, ignore_index=True) if missing else None
-        names = {QID: as_strings(run[QID]), DOCNO: as_strings(run[DOCNO])}
+        names = {name: run[name].map(str).astype(object) for name in (QID, DOCNO)}
         return run[RUN].assign(**names), notes
 
     # Parts ------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def naming(cell: Cell) -> Iterator[None]:
         raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
 
 
-def _row(choice: Choice, calls: int) -> dict[str, Any]:
+def _row(choice: Any, calls: int) -> dict[str, Any]:
     settings = json.dumps({name: plain(value) for name, value in choice.settings.items()})
     row = (choice.fold, settings, choice.value, choice.topics, choice.seconds, calls)
     return dict(zip(CHOSEN, row, strict=True))

@@ -23,16 +23,7 @@ from fairtk.errors import (
     StageError,
     listed,
 )
-from fairtk.experiment import (
-    FACTS,
-    FILE,
-    Experiment,
-    Store,
-    Topics,
-    describe_stage,
-    folds,
-    plan,
-)
+from fairtk.experiment import Experiment, Store, Topics, describe_stage, folds, plan
 from fairtk.frames import QID, digest
 from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model, as_refinement_prompt
 from fairtk.plugins import registry
@@ -43,8 +34,6 @@ from fairtk_papers.fair_qr.settings import (
     QrConfiguration,
     QrData,
     QrSettings,
-    Setting,
-    check_bm25,
     from_trec_fair,
 )
 from fairtk_papers.fair_qr.stages import (
@@ -64,13 +53,22 @@ from fairtk_papers.fair_qr.systems import (
     all_cells,
     configured_models,
     configured_retrievers,
+    make_bm25,
+    make_system,
     named,
     pairs,
     random_terms,
     side_settings,
     systems,
 )
-from fairtk_papers.studies import StudyPlan, file_name, names_repeat, plain, write_json
+from fairtk_papers.studies import (
+    FACTS,
+    STORE,
+    StudyPlan,
+    names_repeat,
+    plain,
+    write_json,
+)
 
 COUNTS = ["calls", "prompt_tokens", "completion_tokens", "price"]
 STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
@@ -308,7 +306,7 @@ class QrStudy:
         the original ones. `StudyPlan.total` has the sums of these, and how many ``systems`` there
         are, how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
         """
-        path = self.folder / FILE
+        path = self.folder / STORE
         ledger, rows, cells, complete = self.ledger, [], 0, 0
         with contextlib.ExitStack() as stack:
             if ledger is None and path.exists():
@@ -386,27 +384,11 @@ class QrStudy:
         """Return the system of a cell that does not refine; a trained one is not fitted yet."""
         if cell.base == BM25:
             return self._bm25(**cell.options) if cell.options else self.retriever
-        groups, target = self.data.attributes[cell.attribute]
-        setting = Setting(
-            attribute=cell.attribute,
-            groups=groups,
-            target=target,
-            retriever=self.retriever,
-            texts=self.data.texts,
-            documents=self.data.documents,
-            collection=self.data.collection,
-            cutoff=self.settings.cutoff,
-            candidates=self.settings.candidates,
-            seed=self.settings.seed,
-            folder=self.folder / "systems" / file_name(cell.base),
-            options=cell.options,
-        )
-        return registry.study_systems.load(cell.base)(setting)
+        where = (self.data, self.folder, self.settings)
+        return make_system(cell.base, *where, cell.attribute, cell.options, self.retriever)
 
     def _bm25(self, **options: Any) -> CollectionBM25:
-        index = self.folder / f"index-{self.data.collection}"
-        check_bm25(options)
-        return CollectionBM25(index, self.data.documents, **{**self.settings.bm25, **options})
+        return make_bm25(self.data, self.folder, {**self.settings.bm25, **options})
 
     def trained(self, cell: Cell) -> bool:
         """Return whether the system of a cell is fitted on topics."""
@@ -508,7 +490,7 @@ class QrStudy:
     @contextmanager
     def _store(self) -> Iterator[Store]:
         """Open the store within the block; one that is not there is empty."""
-        with closing(Store(self.folder if (self.folder / FILE).exists() else None)) as store:
+        with closing(Store(self.folder if (self.folder / STORE).exists() else None)) as store:
             yield store
 
     @contextmanager
@@ -517,7 +499,7 @@ class QrStudy:
         if self.ledger is not None:  # an empty one is false, too
             yield self.ledger
             return
-        with Ledger(self.folder / FILE) as ledger:
+        with Ledger(self.folder / STORE) as ledger:
             yield ledger
 
     @cached_property

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,6 @@ from fairtk.errors import (
 from fairtk.experiment import combinations
 from fairtk.frames import QID, QUERY, digest, words
 from fairtk.llm import (
-    REFINEMENT,
     Chat,
     ChatModel,
     Completion,
@@ -37,19 +36,17 @@ from fairtk.llm import (
     parse_model,
     takes_temperature,
 )
-from fairtk.plugins import ModelSpec, registry
-from fairtk.transformers import DEEP, EXPOSURE, CollectionBM25, FairQR, index_tokens
+from fairtk.plugins import registry
+from fairtk.transformers import CollectionBM25, FairQR, index_tokens
 from fairtk_papers.fair_qr.settings import (
     OF_BM25,
     QrConfiguration,
     QrData,
     QrSettings,
     Setting,
+    check_bm25,
 )
 from fairtk_papers.studies import file_name, with_nothing
-
-if TYPE_CHECKING:
-    from fairtk.llm import Outcome
 
 _SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
 """BM25's, tried inside FAIR-QR, too: else its own tuning would be held against it."""
@@ -111,6 +108,8 @@ REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
 OWN = (BM25, *REFINING)
 TUNED = " (tuned)"
 
+_CHOSEN_FROM = 200
+"""Documents of each list that a re-ranking by exposure chooses from, by default."""
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {
     name: setting.default
@@ -261,8 +260,8 @@ def _refining(
     base = {option: value for option, value in defaults.items() if value is not None}
     base |= {"depth": settings.cutoff, **settings.fair_qr}
     if name == BY_EXPOSURE:  # k and pool are other things there: what it chooses from
-        deep = {"k": max(DEEP, settings.cutoff), "pool": "union"}
-        return {**base, **deep, **own, "rerank": EXPOSURE}
+        deep = {"k": max(_CHOSEN_FROM, settings.cutoff), "pool": "union"}
+        return {**base, **deep, **own, "rerank": "exposure"}
     base = {"k": settings.cutoff, "pool": "last", **base}
     return {**base, "rerank": False} if name == NOT_RERANKED else base
 
@@ -313,7 +312,7 @@ class RandomTerms(ChatModel):
     def __repr__(self) -> str:
         return f"RandomTerms({len(self.vocabulary)} words #{self._digests['words'][:8]})"
 
-    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
+    def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Completion]]:
         """Yield the keywords of each chat with words by chance, as a JSON list."""
         for place, chat in enumerate(chats):
             query = str(chat.facts["query"])
@@ -386,19 +385,14 @@ class Pair:
 
     def renamed(self, cell: Cell) -> Cell | None:
         """Return a cell as the study's tables call it; None: the study has it anyway."""
-        if cell.system == BM25:
-            return replace(cell, system=self.retriever) if self.alone else None
+        if cell.system == BM25:  # which no model changes
+            return None if self.model else replace(cell, system=self.retriever)
         return replace(cell, system=f"{cell.system} [{self.shown}]")
 
     @property
     def shown(self) -> str:
         """What stands in brackets behind a system."""
         return ", ".join(filter(None, (self.retriever, self.model)))
-
-    @property
-    def alone(self) -> bool:
-        """Whether it is another retriever with the study's own model."""
-        return not self.model
 
 
 def pairs(models: Sequence[str], retrievers: Sequence[str]) -> Iterator[Pair]:
@@ -468,52 +462,68 @@ def make_retriever(
         NotFoundError: there is no such kind or setting.
         ParameterError: a setting is out of its range.
     """
-    options = {key: value for key, value in table.items() if key not in ("name", "kind")}
+    options = _options(table)
     kind = str(table.get("kind", "bm25"))
     if kind == "bm25":
-        for option in options:
-            if option not in OF_BM25:
-                raise NotFoundError(f"setting of the retriever {name!r}", option, OF_BM25)
-        options = {**settings.bm25, **options}
-        return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
-    if kind == "vector":
-        return _vector_search(options, data, folder, settings)
-    raise NotFoundError("kind of [[retriever]]", kind, KINDS)
-
-
-def _vector_search(
-    options: Mapping[str, Any], data: QrData, folder: Path, settings: QrSettings
-) -> Any:
+        check_bm25(options, f"the retriever {name!r}")
+        return make_bm25(data, folder, {**settings.bm25, **options})
+    if kind != "vector":
+        raise NotFoundError("kind of [[retriever]]", kind, KINDS)
     if "vector-search" not in registry.study_systems.names():
         raise MissingPluginError("the retriever of kind 'vector'", "fairtk-baselines")
-    groups, target = next(iter(data.attributes.values()))  # which it does not read
+    settings = replace(settings, candidates=int(options.pop("num_results", _DEEP)))
+    first = next(iter(data.attributes))  # which it does not read
+    return make_system("vector-search", data, folder, settings, first, options)
+
+
+def _options(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key not in ("name", "kind")}
+
+
+def make_bm25(data: QrData, folder: Path, options: Mapping[str, Any]) -> CollectionBM25:
+    """Return BM25 over the collection; its index is kept in the study's folder."""
+    check_bm25(options)
+    return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
+
+
+def make_system(
+    name: str,
+    data: QrData,
+    folder: Path,
+    settings: QrSettings,
+    attribute: str,
+    options: Mapping[str, Any],
+    retriever: Any = None,
+) -> Any:
+    """Return a system that a plugin gives, for one attribute; a trained one is not fitted yet."""
+    groups, target = data.attributes[attribute]
     setting = Setting(
-        attribute="",
+        attribute=attribute,
         groups=groups,
         target=target,
-        retriever=None,
+        retriever=retriever,
         texts=data.texts,
         documents=data.documents,
         collection=data.collection,
         cutoff=settings.cutoff,
-        candidates=int(options.get("num_results", _DEEP)),
+        candidates=settings.candidates,
         seed=settings.seed,
-        folder=folder / "systems" / file_name("vector-search"),
-        options={key: value for key, value in options.items() if key != "num_results"},
+        folder=folder / "systems" / file_name(name),
+        options=options,
     )
-    return registry.study_systems.load("vector-search")(setting)
+    return registry.study_systems.load(name)(setting)
 
 
 DEFAULT_KIND = "keyword"
 """The kind of model that a study has if it is told none: it costs nothing."""
 
 
-def kind_of_settings(settings: Mapping[str, Any]) -> ModelSpec:
+def kind_of_settings(settings: Mapping[str, Any]) -> Any:
     """Return the kind of model that settings are for; see `make_model`."""
     backend = settings.get("backend", DEFAULT_KIND)
     if not isinstance(backend, str):
         raise ParameterError(f"backend of [llm] must be a string, got {backend!r:.80}")
-    return kind_of_model(backend, REFINEMENT, "backend of [llm]")
+    return kind_of_model(backend, "refinement", "backend of [llm]")
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:
@@ -553,7 +563,7 @@ def with_model(
     """
     tables = [dict(table) for table in configuration.models] or [{}]
     if text:
-        spec, settings = parse_model(text, REFINEMENT, "backend")
+        spec, settings = parse_model(text, "refinement", "backend")
         # settings of another backend do not fit this one
         own = tables[0] if tables[0].get("backend") == spec.name else {}
         tables = [{**own, "backend": spec.name, **settings}]
@@ -599,11 +609,10 @@ def configured_retrievers(
             "the first [[retriever]] must be kind = 'bm25': systems are compared with it"
         )
     own, *names = names_of(configuration.retrievers, "retriever", "kind")
-    options = {key: value for key, value in first.items() if key not in ("name", "kind")}
     folder = Path(configuration.output)
     others = [
         make_retriever(name, table, data, folder, settings)
         for name, table in zip(names, others, strict=True)
     ]
-    bm25 = {**settings.bm25, **options}
+    bm25 = {**settings.bm25, **_options(first)}
     return {own: None, **dict(zip(names, others, strict=True))}, replace(settings, bm25=bm25)

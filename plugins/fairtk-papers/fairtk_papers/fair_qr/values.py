@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 from ir_measures import nDCG
 
-from fairtk.errors import DataWarning, FairtkWarning, UndefinedWarning
+from fairtk.errors import DataWarning, UndefinedWarning
 from fairtk.experiment import Experiment
 from fairtk.experiment.comparison import SystemComparison
 from fairtk.frames import DOCNO, QID, RANK, words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
-from fairtk.report import mean_intervals
+from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
-from fairtk_papers.studies import TIMES
+from fairtk_papers.studies import TIMES, hearing
 
 if TYPE_CHECKING:
     from fairtk_papers.fair_qr.stages import SystemResults
@@ -69,20 +69,11 @@ def measured(
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
     """
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
+    with hearing(DataWarning) as texts:
         results = Experiment(runs, topics, qrels, asked.values(), save_dir=store)
-    texts = []
-    for warning in heard:
-        if issubclass(warning.category, FairtkWarning):
-            texts.append(str(warning.message))
-        if not issubclass(warning.category, DataWarning):
-            warnings.warn_explicit(
-                warning.message, warning.category, warning.filename, warning.lineno
-            )
     names = dict(zip(results.measures, asked, strict=True))
     values = results.per_query.assign(measure=results.per_query["measure"].map(names))
-    return values, list(dict.fromkeys(texts))
+    return values, texts
 
 
 def summary(
@@ -187,19 +178,31 @@ def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str],
 def drift_frame(
     systems: Mapping[Cell, SystemResults], table: pd.DataFrame, cutoff: int
 ) -> pd.DataFrame:
-    """Return one row for each system of the comparison but BM25; see `drift_row`.
+    """Return how far systems are from the first lists, and what they give for fairness.
 
     Args:
         systems: what there is of each, by cell.
-        table: the comparison.
+        table: the comparison; each system but BM25 has a row.
         cutoff: the ranks that count.
     """
     cells = {(c.attribute, c.system): own for c, own in systems.items() if not c.variation}
     rows = []
     for _, row in table[table["system"] != BM25].iterrows():
-        own, first = cells[row["attribute"], row["system"]], cells[row["attribute"], BM25]
-        drift = drift_row(own.traces, own.rankings, first.rankings, row, cutoff)
-        rows.append({"attribute": row["attribute"], "system": row["system"], **drift})
+        own, first = cells[row["attribute"], row["system"]], cells[row["attribute"], BM25].rankings
+        if len(own.traces):  # where no refinement was kept, the list is the first, or re-ranked
+            first = first[first[QID].isin(refined(own.traces))]
+        gained, lost = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
+        rows.append(
+            {
+                "attribute": row["attribute"],
+                "system": row["system"],
+                "words kept": words_kept(own.traces),
+                "overlap": overlap(own.rankings, first, cutoff),
+                "AWRF gained": gained,
+                "nDCG lost": lost,
+                "lost per gained": lost / gained if gained > 0 else float("nan"),
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -211,34 +214,9 @@ def refined(trace: pd.DataFrame) -> set[str]:
 
 def overlap(run: pd.DataFrame, first: pd.DataFrame, cutoff: int) -> float:
     """Return the mean share of the first lists' top that rankings have in theirs."""
-    top, then = (set(_pairs(frame, cutoff)) for frame in (run, first))
-    sizes = first[first[RANK] < cutoff].groupby(QID).size()
-    shared = pd.Series([qid for qid, _ in top & then], dtype=object).value_counts()
+    top, then = (frame.loc[frame[RANK] < cutoff, [QID, DOCNO]] for frame in (run, first))
+    sizes, shared = then.groupby(QID).size(), top.merge(then)[QID].value_counts()
     return float((shared.reindex(sizes.index).fillna(0) / sizes).mean())
-
-
-def drift_row(
-    trace: pd.DataFrame, run: pd.DataFrame, first: pd.DataFrame, row: pd.Series, cutoff: int
-) -> dict[str, float]:
-    """Return how far a system is from the first lists, and what it gives for fairness.
-
-    Args:
-        trace: of its loops; empty: it has none.
-        run: its rankings.
-        first: the first rankings.
-        row: of the comparison.
-        cutoff: the ranks that count.
-    """
-    if len(trace):  # where no refinement was kept, the list is the first one, or re-ranked
-        first = first[first[QID].isin(refined(trace))]
-    gained, lost = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
-    return {
-        "words kept": words_kept(trace),
-        "overlap": overlap(run, first, cutoff),
-        "AWRF gained": gained,
-        "nDCG lost": lost,
-        "lost per gained": lost / gained if gained > 0 else float("nan"),
-    }
 
 
 def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cutoff: int) -> str:
@@ -304,11 +282,6 @@ def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFram
                 )
     names = ["attribute", "system", "against", "measure", "difference", "low", "high"]
     return pd.DataFrame(rows, columns=names)
-
-
-def _pairs(run: pd.DataFrame, cutoff: int) -> Iterator[tuple[str, str]]:
-    top = run[run[RANK] < cutoff]
-    return zip(top[QID], top[DOCNO], strict=True)
 
 
 _QUARTILES = (0.25, 0.5, 0.75)

@@ -99,9 +99,9 @@ def command(
       fairtk rag my/lamp4 --task 4 --generator openai:gpt-4o --max-calls 5000
     """  # noqa: D301 - click reads the backslash
     from fairtk.display import new_figure
-    from fairtk.experiment import FILE
     from fairtk_papers.fair_rag import RagConfiguration, RagStudy, save_model_sections
     from fairtk_papers.fair_rag.results import saved_settings, write_figures
+    from fairtk_papers.studies import STORE
 
     configuration = RagConfiguration.of(source)
     configuration = configuration.changed(
@@ -124,7 +124,7 @@ def command(
     new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
     with contextlib.ExitStack() as stack:
         # in the store, where answers are that were paid for without a budget
-        path = Path(configuration.output) / FILE
+        path = Path(configuration.output) / STORE
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
         configuration.served({} if ledger is None else {"a ledger": ledger})
         study = RagStudy.of(configuration, ledger)

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_figure, series_style
-from fairtk.display.figures import BLUE, GRAY, INK, LINE, VERMILION
-from fairtk.errors import FairtkError, InputError, ParameterError
+from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
 from fairtk.measures import parse, value_bounds
-from fairtk.measures.parsing import short_name
-from fairtk.report import mean_intervals
+from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.tables import (
     AE_D,
     AE_R,
@@ -39,6 +38,7 @@ from fairtk_papers.fair_rag.tables import (
     needed,
     place_table,
 )
+from fairtk_papers.studies import BLUE, GRAY, INK, LINE, VERMILION
 
 AXES = {
     EE_D: "← more even exposure · disparity (EE-D)",
@@ -80,8 +80,7 @@ def plot_trade_off(
         NotFoundError: there are no values of a measure.
         MissingExtraError: matplotlib is not installed.
     """
-    if by not in (RETRIEVER, GENERATOR):
-        raise ParameterError(f"plot_trade_off: by must be 'retriever' or 'generator'; found {by!r}")
+    checks.choice("by", by, (RETRIEVER, GENERATOR), "plot_trade_off")
     panels: dict[tuple[Any, Any], dict[Any, pd.DataFrame]] = {}
     for (task, retriever, generator), wide in models(values, "plot_trade_off"):
         needed(wide, (x, y), "plot_trade_off")
@@ -404,7 +403,7 @@ def correlation(
 
 
 def _axis(name: str) -> str:
-    return AXES.get(name) or short_name(name)
+    return AXES.get(name, name)
 
 
 def _bounds(name: str) -> tuple[float, float]:

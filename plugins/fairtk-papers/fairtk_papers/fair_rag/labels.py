@@ -61,15 +61,11 @@ class UtilityLabels:
         Returns:
             ``qid``, ``docno``, ``label``, ``gold_answer``.
         """
-        useful = self._useful
-        documents = self.documents[self.documents[QID].isin(useful.index[useful >= min_useful])]
+        useful = (self.documents[LABEL] > 0).groupby(self.documents[QID]).transform("sum")
+        documents = self.documents[useful >= min_useful]
         golds = self.baseline.set_index(QID)[GOLD_ANSWER]
         labels = documents[[QID, DOCNO, LABEL]].reset_index(drop=True)
         return labels.assign(**{GOLD_ANSWER: labels[QID].map(golds)})
-
-    @property
-    def _useful(self) -> pd.Series:
-        return (self.documents[LABEL] > 0).groupby(self.documents[QID], sort=False).sum()
 
 
 def utility_labels(

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fairtk.display import Table
 from fairtk.errors import FormatError, NotFoundError
-from fairtk.experiment import FACTS, SETTINGS, environment, open_results
+from fairtk.experiment import environment, open_results
 from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import read_parquet, write_parquet
 from fairtk.io.lines import read_json
@@ -60,7 +60,14 @@ from fairtk_papers.fair_rag.tables import (
     trade_offs,
     uniform_end,
 )
-from fairtk_papers.studies import frame_table, write_json, write_pictures, write_tables
+from fairtk_papers.studies import (
+    FACTS,
+    SETTINGS,
+    frame_table,
+    write_json,
+    write_pictures,
+    write_tables,
+)
 
 NDCG = "nDCG"
 MEASURES = (EE_D, EE_R, NDCG, EU, NORMALIZED_EU)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -12,26 +13,15 @@ from typing import Any, ClassVar, Literal, get_args
 
 import pandas as pd
 
-from fairtk import checks
+from fairtk import checks, prompts
 from fairtk.credit.subsets import MOST_ASKED
 from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
 from fairtk.io import resolve_dataset
-from fairtk.io.qrels import labels_of
-from fairtk.llm import (
-    ANSWERS,
-    ChatModel,
-    Ledger,
-    PromptBuilder,
-    build_model,
-    check_settings,
-    kinds_of_models,
-    parse_model,
-)
-from fairtk.llm import get as get_prompt
+from fairtk.llm import ChatModel, Ledger, build_model, check_settings, kinds_of_models, parse_model
 from fairtk.measures import EU
-from fairtk.plugins import BackendSpec, load_target, refuse_unknown_options
+from fairtk.plugins import BackendSpec, refuse_unknown_options
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
 from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
 from fairtk_papers.studies import (
@@ -42,6 +32,8 @@ from fairtk_papers.studies import (
     TABLES,
     Configuration,
     Kinds,
+    labels_of,
+    repeated,
     with_nothing,
 )
 
@@ -143,7 +135,7 @@ def read_tasks(
         raise InputError(
             f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. `tasks=[4]`"
         )
-    if len(set(numbers)) < len(numbers):
+    if repeated(numbers):
         raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")
     tasks = []
     for number in numbers:
@@ -272,8 +264,7 @@ def _alphas(alphas: Any) -> tuple[float, ...]:
             f"the study: alphas must be a list of numbers from 0; found {alphas!r}"
         )
     values = tuple(sorted(float(a) for a in alphas))
-    twice = sorted({a for a in values if values.count(a) > 1})
-    if twice:
+    if twice := repeated(values):
         raise ParameterError(f"the study: alpha {twice[0]:g} is given twice; found {alphas!r}")
     return values
 
@@ -324,13 +315,13 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
         NotFoundError: there is no such kind of generator, or it has no such setting.
         ParameterError: the model's name is missing, or a setting is wrong.
     """
-    spec, chosen = parse_model(text, ANSWERS, "generator")
+    spec, chosen = parse_model(text, "answers", "generator")
     settings = {**chosen, **with_nothing(options)}
     if isinstance(spec, BackendSpec):
         settings = {**spec.exact, **settings}  # labels are signs of small differences
         if spec.stage is not None:
             check_settings(spec, settings)
-            stage = load_target(spec.stage)
+            stage = pkgutil.resolve_name(spec.stage)
             return lambda task, cutoff, truncation="keep-question": stage(
                 prompt=_prompt(task, truncation), cutoff=cutoff, **settings
             )
@@ -342,8 +333,8 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
     )
 
 
-def _prompt(task: int, truncation: str) -> PromptBuilder:
-    return get_prompt(f"lamp-{task}", truncate=TRUNCATIONS[truncation])
+def _prompt(task: int, truncation: str) -> prompts.PromptBuilder:
+    return prompts.get(f"lamp-{task}", truncate=TRUNCATIONS[truncation])
 
 
 @dataclass(frozen=True)
@@ -402,9 +393,9 @@ class RagConfiguration(Configuration):
         Raises:
             InputError: there are none, and something needs one.
         """
-        names = [n for n in self.models if parse_model(n, ANSWERS, "generator")[0].server]
+        names = [n for n in self.models if parse_model(n, "answers", "generator")[0].server]
         if needed_by and not names:
-            specs = kinds_of_models(ANSWERS).items()
+            specs = kinds_of_models("answers").items()
             kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
             raise InputError(
                 f"{', '.join(needed_by)}: for generators that a server answers for, {kinds}; "

@@ -28,7 +28,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment import Experiment, Results, plan
-from fairtk.frames import CREDIT, DOCNO, LABEL, NO_DOCUMENT, QID, RANK, SAMPLE
+from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE
 from fairtk.llm import DeferredError, Ledger
 from fairtk.measures import E
 from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
@@ -76,7 +76,7 @@ from fairtk_papers.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk_papers.studies import StudyPlan, hearing, names_repeat
+from fairtk_papers.studies import StudyPlan, hearing, names_repeat, repeated
 
 
 class RagStudy:
@@ -114,9 +114,7 @@ class RagStudy:
         for what, values in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
             if not values:
                 raise ParameterError(f"the study needs at least one {what}")
-        names = [task.name for task in tasks]
-        twice = [name for name in names if names.count(name) > 1]
-        if twice:
+        if twice := repeated(task.name for task in tasks):
             raise ParameterError(
                 f"the study: two tasks are called {twice[0]!r}; give LampTask(..., name=...)"
             )
@@ -496,7 +494,6 @@ def credit_values(
         AE_R @ cutoff,
         CreditGap(estimator="unbiased") @ cutoff,
     ]
-    evaluator = ir_measures.evaluator(asked, labels)
     names = dict(zip(asked, CREDIT_MEASURES, strict=True))
     for alpha, credit in frames.items():
         frame = credit.reset_index(drop=True)
@@ -511,8 +508,8 @@ def credit_values(
             rows = [
                 (metric.query_id, names[metric.measure] + ending, metric.value)
                 for ending, run in (("", frame), (OF_EXPOSURE, even))
-                for metric in evaluator.iter_calc(
-                    run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
+                for metric in ir_measures.iter_calc(
+                    asked, labels, run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
                 )
                 if not ending or names[metric.measure] != GAP  # of exposure that is 0
             ]
@@ -540,8 +537,7 @@ def _made(
     what: str, names: Sequence[str], make: Callable[..., Any], configuration: RagConfiguration
 ) -> dict[str, Any]:
     """Return what is made of each name, by a short name for tables."""
-    twice = [name for name in names if list(names).count(name) > 1]
-    if twice:
+    if twice := repeated(names):
         raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
     short, source = [_short(name) for name in names], configuration.source
     made = {}
@@ -580,7 +576,7 @@ def _distinct(
 
     What the oracle draws is unknown before documents are labeled: all of its rankings count.
     """
-    nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: [NO_DOCUMENT], LABEL: [0]})
+    nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: ["none"], LABEL: [0]})
     systems = study.systems(task, retriever, nothing)
     del systems[ORACLE]
     maker = study.settings.credit

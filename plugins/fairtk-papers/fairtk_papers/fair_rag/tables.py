@@ -22,7 +22,6 @@ task, retriever, generator, statistic, value. Table 1 repeats rows of Tables 6 a
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Iterator
 from importlib import resources
@@ -43,7 +42,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require
-from fairtk.report import CURVES, correct, curve_values, mean_intervals, paired_test
+from fairtk.statistics import correct, curve_values, mean_intervals, paired_test
 from fairtk_papers.studies import file_name
 
 TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
@@ -138,15 +137,6 @@ FAIRNESS_TABLES = {f"LaMP-{task}": 5 + task for task in range(1, 8)}
 """Where the intervals of each task are printed."""
 
 
-@functools.cache
-def _read() -> pd.DataFrame:
-    path = resources.files(__package__) / "paper.tsv"
-    with path.open("r", encoding="utf-8") as stream:
-        return pd.read_csv(
-            stream, sep="\t", dtype={VALUE: float, TABLE: int}, keep_default_na=False
-        )
-
-
 def paper_numbers() -> pd.DataFrame:
     """Return all printed numbers.
 
@@ -157,7 +147,11 @@ def paper_numbers() -> pd.DataFrame:
         ``"queries"``, ``"documents"``, ``"documents std"``, ``"useful"``, ``"useful std"`` and
         ``"percent useful"`` in 13 to 15.
     """
-    return _read().copy()
+    path = resources.files(__package__) / "paper.tsv"
+    with path.open("r", encoding="utf-8") as stream:
+        return pd.read_csv(
+            stream, sep="\t", dtype={VALUE: float, TABLE: int}, keep_default_na=False
+        )
 
 
 def beside_paper(rows: pd.DataFrame, printed_as: pd.Series) -> pd.DataFrame:
@@ -170,7 +164,7 @@ def beside_paper(rows: pd.DataFrame, printed_as: pd.Series) -> pd.DataFrame:
         printed_as: the paper's name for each row's statistic.
     """
     keys = [TABLE, *MODEL, STATISTIC]
-    printed = _read().set_index(keys)[VALUE]
+    printed = paper_numbers().set_index(keys)[VALUE]
     asked = pd.MultiIndex.from_frame(rows.assign(**{STATISTIC: printed_as})[keys])
     paper = printed.reindex(asked).to_numpy()
     return rows.assign(**{PAPER: paper, APART: rows[VALUE].to_numpy() - paper})
@@ -322,8 +316,7 @@ def trade_offs(values: pd.DataFrame, *, resamples: int = 1000, seed: int = 42) -
             first, second = (_by_query(defined[name]) for name in (x, y))
             curves = curve_values(first, second, resamples=resamples, seed=seed)
             covered = float(np.ptp(np.clip(np.nanmean(first, axis=0), 0.0, 1.0)))
-            for name in CURVES:
-                one = curves[name]
+            for name, one in curves.items():
                 ends = [one.value, one.low, one.high, len(first), covered]
                 rows.append([table, *model, x, y, name, *ends])
     columns = [TABLE, *MODEL, "x", "y", STATISTIC, VALUE, "low", "high", "queries", COVERED]

@@ -1,4 +1,4 @@
-"""How the values of `fairtk evaluate` and `fairtk compare` are shown."""
+"""Tables of evaluated runs and of comparisons, for people."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.cli.output import table_lines
 from fairtk.display import Table
-from fairtk.display.tables import number_text
+from fairtk.display.tables import aligned_lines, number_text
 from fairtk.errors import printable
 from fairtk.experiment.evaluate_runs import EvaluatedRuns, RunValues
 from fairtk.measures import format_measure
@@ -41,7 +40,7 @@ def means_table(values: EvaluatedRuns) -> Table:
 def means_text(values: EvaluatedRuns) -> str:
     """Return the means in aligned columns: a row per run and measure if a row per run is wide."""
     table = means_table(values)
-    lines = table_lines(table.columns, table.rows, range(1, len(table.columns)))
+    lines = aligned_lines(table, range(1, len(table.columns)))
     if max(map(len, lines)) > max(100, shutil.get_terminal_size().columns):
         names = headings(values)
         long = [
@@ -54,7 +53,7 @@ def means_text(values: EvaluatedRuns) -> str:
             for run in values.runs
             for m in values.measures
         ]
-        lines = table_lines(["run", "measure", "mean", "queries"], long, (2, 3))
+        lines = aligned_lines(Table(["run", "measure", "mean", "queries"], long), (2, 3))
     return _with_caption(lines, table.caption)
 
 
@@ -66,7 +65,7 @@ def queries_text(values: EvaluatedRuns) -> str:
         for qid in values.qids
     ]
     header = ["run", "qid", *headings(values).values()]
-    return "\n".join(table_lines(header, rows, range(2, len(header))))
+    return "\n".join(aligned_lines(Table(header, rows), range(2, len(header))))
 
 
 def comparison_table(comparison: Comparison, digits: int) -> Table:
@@ -74,9 +73,11 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     runs, measures = comparison.evaluation.runs, comparison.evaluation.measures
     names = [run.name for _ in measures for run in runs]
     heads = {format_measure(m): head for m, head in headings(comparison.evaluation).items()}
-    rows = comparison.table.drop(columns="effect")
-    rows = rows.assign(run=names, measure=rows["measure"].map(heads))
     settings = comparison.settings
+    rows = comparison.table.drop(columns="effect")
+    if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
+        rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
+    rows = rows.assign(run=names, measure=rows["measure"].map(heads))
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, comparison.baseline, **options, digits=digits)
     bias = bias_text(comparison.sampling_bias(), heads)
@@ -95,12 +96,22 @@ def _margins(margin: Any) -> str:
 
 
 def plan_table(plan: pd.DataFrame, caption: str, digits: int) -> Table:
-    """Return how many queries are needed as a table."""
+    """Return how many queries are needed: a row per run and measure.
+
+    Where no run is sampled, the number of samples changes nothing and is left out.
+    """
+    keys = ["run", "measure"]
+    order = pd.MultiIndex.from_frame(plan[keys].drop_duplicates())
+    needed = plan.pivot(index=keys, columns="n_samples", values="queries").loc[order]
+    deviation = plan.drop_duplicates(keys)["deviation_queries"]
+    heads = [f"queries (n={n:,})" for n in needed.columns]
+    if (plan["deviation"] == plan["deviation_queries"]).all():
+        needed, heads = needed.iloc[:, :1], ["queries"]
     rows = [
-        [*map(str, row[:3]), *(number_text(v, digits) for v in row[3:5]), _count(row[5])]
-        for row in plan.itertuples(index=False)
+        [*pair, number_text(spread, digits), *map(_count, counts)]
+        for pair, spread, counts in zip(order, deviation, needed.to_numpy(), strict=True)
     ]
-    return Table([name.replace("_", " ") for name in plan.columns], rows, caption)
+    return Table([*keys, "deviation", *heads], rows, caption)
 
 
 def _count(queries: float) -> str:
@@ -109,7 +120,7 @@ def _count(queries: float) -> str:
 
 def table_text(table: Table) -> str:
     """Return a table in aligned columns, its caption below."""
-    lines = table_lines(table.columns, table.rows, range(2, len(table.columns)))
+    lines = aligned_lines(table, range(2, len(table.columns)))
     return _with_caption(lines, table.caption)
 
 
