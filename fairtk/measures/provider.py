@@ -21,6 +21,7 @@ instead.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -50,10 +51,12 @@ from fairtk.frames import (
     SCORE,
     TO_IR_MEASURES,
     FloatArray,
+    Ids,
     IntArray,
     Qrels,
     Run,
     are_ids,
+    mostly_judged,
     ours,
     require,
     rows_by_code,
@@ -229,9 +232,10 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         needs |= dict.fromkeys(qrel_columns(strict))
         self._given, self._label_columns = qrels, needs
         if self._others:
-            labels = self._given if _is_plain(self._given) else None  # with all of their queries
+            labels = self._given if _are_plain_labels(self._given) else None  # with all queries
             if labels is None:
                 labels = labels_for_others(self._others, self.qrels)
+            self._labels = labels
             self._by_others = _other_providers().evaluator(self._others, labels)
         qids = set(self.qrels.qids) if self.own else self._by_others.qrel_qids
         self._reads_documents = DOCNO in needs or bool(self._others)
@@ -252,6 +256,82 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         """Finds rankings that are cut off, over all runs."""
         return Truncation(self.own, self.qrels)
 
+    def values(self, run: Run, system: str = "") -> Iterator[tuple[Any, FloatArray]]:
+        """Yield each measure with its value for each query, in the order of ``qrels.qids``.
+
+        The run is not checked again, and its ids are not matched. NaN also where an evaluator
+        gives no value.
+        """
+        refuse_samples(self._others, run, run.where)
+        yield from self._own_values(run, system)
+        if self._others:
+            metrics = self._by_others.iter_calc(given_to_others(self._others, run))
+            yield from _tabled(metrics, self._others, self.qrels).items()
+
+    def iter_calc(self, run: Any) -> Iterator[Metric]:
+        """Yield the value of each measure and query; every query of the labels has one."""
+        checked, given = self._read(run)
+        own = (self._metrics(m, m.per_query(values)) for m, values in self._own_values(checked))
+        others = self._by_others.iter_calc(given) if self._others else ()
+        return chain(chain.from_iterable(own), others)
+
+    def calc(self, run: Any) -> CalcResults:
+        """Return the aggregate of each measure, and the value of each measure and query."""
+        checked, given = self._read(run)
+        aggregates, metrics = {}, []
+        for measure, values in self._own_values(checked):
+            aggregates[measure] = measure.aggregate(values, self.qrels.qids)
+            metrics += self._metrics(measure, values)
+        if self._others:
+            theirs = self._by_others.calc(given)
+            aggregates.update(theirs.aggregated)
+            metrics += theirs.per_query
+        return CalcResults(aggregates, metrics)
+
+    def calc_aggregate(self, run: Any) -> dict[Any, float]:
+        """Return the aggregate of each measure."""
+        aggregates: dict[Any, float] = self.calc(run).aggregated
+        return aggregates
+
+    def _metrics(self, measure: Any, values: FloatArray) -> list[Metric]:
+        pairs = zip(self.qrels.qids, values.tolist(), strict=True)
+        return [Metric(query_id=qid, measure=measure, value=value) for qid, value in pairs]
+
+    def _own_values(
+        self, run: Run | None, system: str = ""
+    ) -> list[tuple[FairMeasure, FloatArray]]:
+        if run is None or not self.own:
+            return []
+        columns = {*run.frame.columns}
+        if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
+            run.order  # noqa: B018 - sorted, so that duplicates are refused before a measure is asked
+        judged = LabeledRun(self.qrels, run, self.where)
+        judged.cache["expectations"] = [m for m in self.own if m.NAME == "E"]
+        values = [(measure, scored(measure, judged)) for measure in self.own]
+        if self.truncation.measures:
+            self.truncation.add(judged, system)
+            if self.warns_of_truncation:
+                for text in truncation_texts(self.truncation.found(), 1):
+                    warn(text, TruncationWarning)
+        return values
+
+    def _read(self, run: Any) -> tuple[Run | None, Any]:
+        """Return the run, checked, and what other evaluators are given of it.
+
+        There is no checked run if only others need it and its mappings need no closer look.
+        """
+        if isinstance(run, Iterator):  # of rows, which are looked at twice
+            run = list(run)
+        mapping = None if self.own else _plain_mapping(run)
+        if mapping is None:
+            checked = self.checked(run)
+            return checked, given_to_others(self._others, checked) if self._others else None
+        if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):
+            qids = [qid for qid, docs in mapping.items() if docs]
+            queries = Ids(np.array(qids, dtype=object))
+            warn_of_unmatched(self.qrels, queries, lambda i: mapping[qids[i]], self.where)
+        return None, mapping
+
     def checked(self, run: Any) -> Run:
         """Return a run in any form, checked; ids that match nothing are warned of."""
         where = f"{self.where} (run)"
@@ -268,67 +348,30 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         refuse_samples(self._others, checked)
         return checked
 
-    def values(self, run: Run, system: str = "") -> Iterator[tuple[Any, FloatArray]]:
-        """Yield each measure with its value for each query, in the order of ``qrels.qids``.
 
-        The run is not checked again, and its ids are not matched. NaN also where an evaluator
-        gives no value.
-        """
-        refuse_samples(self._others, run, run.where)
-        yield from self._own_values(run, system)
-        if self._others:
-            metrics = self._by_others.iter_calc(given_to_others(self._others, run))
-            yield from _tabled(metrics, self._others, self.qrels).items()
+def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
+    """Return a run as mappings; `None` unless it is mappings or rows with ids and scores in order.
 
-    def iter_calc(self, run: Any) -> Iterator[Metric]:
-        """Yield the value of each measure and query; every query of the labels has one."""
-        checked = self.checked(run)
-        own = (self._metrics(m, m.per_query(values)) for m, values in self._own_values(checked))
-        others: Iterable[Metric] = ()
-        if self._others:
-            others = self._by_others.iter_calc(given_to_others(self._others, checked))
-        return chain(chain.from_iterable(own), others)
-
-    def calc(self, run: Any) -> CalcResults:
-        """Return the aggregate of each measure, and the value of each measure and query."""
-        checked = self.checked(run)
-        aggregates, metrics = {}, []
-        for measure, values in self._own_values(checked):
-            aggregates[measure] = measure.aggregate(values, self.qrels.qids)
-            metrics += self._metrics(measure, values)
-        if self._others:
-            theirs = self._by_others.calc(given_to_others(self._others, checked))
-            aggregates.update(theirs.aggregated)
-            metrics += theirs.per_query
-        return CalcResults(aggregates, metrics)
-
-    def calc_aggregate(self, run: Any) -> dict[Any, float]:
-        """Return the aggregate of each measure."""
-        aggregates: dict[Any, float] = self.calc(run).aggregated
-        return aggregates
-
-    def _metrics(self, measure: Any, values: FloatArray) -> list[Metric]:
-        pairs = zip(self.qrels.qids, values.tolist(), strict=True)
-        return [Metric(query_id=qid, measure=measure, value=value) for qid, value in pairs]
-
-    def _own_values(self, run: Run, system: str = "") -> list[tuple[FairMeasure, FloatArray]]:
-        if not self.own:
-            return []
-        columns = {*run.frame.columns}
-        if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
-            run.order  # noqa: B018 - sorted, so that duplicates are refused before a measure is asked
-        judged = LabeledRun(self.qrels, run, self.where)
-        judged.cache["expectations"] = [m for m in self.own if m.NAME == "E"]
-        values = [(measure, scored(measure, judged)) for measure in self.own]
-        if self.truncation.measures:
-            self.truncation.add(judged, system)
-            if self.warns_of_truncation:
-                for text in truncation_texts(self.truncation.found(), 1):
-                    warn(text, TruncationWarning)
-        return values
+    A look at all of it at once costs a fiftieth of what evaluators do with it.
+    """
+    mapping = run
+    if isinstance(run, list) and {*map(type, run)} == {ir_measures.ScoredDoc}:
+        mapping = {}
+        for qid, docno, score in run:
+            mapping.setdefault(qid, {})[docno] = score
+        if sum(map(len, mapping.values())) < len(run):  # a document is repeated
+            return None
+    if not isinstance(mapping, Mapping):
+        return None
+    try:
+        total = sum(chain.from_iterable(docs.values() for docs in mapping.values()))
+        has_ids = are_ids([*mapping, *chain.from_iterable(mapping.values())])
+    except (AttributeError, OverflowError, TypeError):
+        return None
+    return mapping if has_ids and math.isfinite(total) else None
 
 
-def _is_plain(labels: Any) -> bool:
+def _are_plain_labels(labels: Any) -> bool:
     """Return whether labels are mappings that any evaluator takes, with ids and labels in order."""
     if not isinstance(labels, Mapping):
         return False
