@@ -19,8 +19,15 @@ import pandas as pd
 
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
-from fairtk.groups import Groups, Target, background, js_divergence
-from fairtk.groups.divergence import group_exposure, shown_documents
+from fairtk.groups import (
+    Groups,
+    Target,
+    background,
+    document_attention,
+    group_exposure,
+    js_divergence,
+)
+from fairtk.groups.groups import rows_of
 
 WORLD = background("trec-2022-world-population")
 GENDER = background("trec-2022-gender")
@@ -78,7 +85,7 @@ def run_of(docnos, topics, depth, rng):
 def awrf(groups, target, frame):
     rankings = Run(frame, "bench")
     weight = TREC().weights(rankings.position)
-    shown = shown_documents(rankings, weight)
+    shown = document_attention(rankings, weight)
     exposure = group_exposure(shown, groups.memberships(rankings.docnos))
     return 1 - js_divergence(exposure, target.for_qids(rankings.qids))
 
@@ -96,8 +103,7 @@ def dense_reference(groups, names, rel, shown, discount):
     def combined(factors, docs):
         result = np.ones((len(docs), 1))
         for factor in factors:
-            rows = factor.factors[0].documents.rows(docs)
-            m = factor.matrix[rows].toarray()
+            m = factor.matrix[rows_of(factor.documents[0], docs)].toarray()
             result = (result[:, :, None] * m[:, None, :]).reshape(len(docs), -1)
         return result
 
@@ -171,9 +177,8 @@ def single(n=6_500_000, topics=50, runs=27, depth=500):
     print(f"{groups!r}: made in {time.perf_counter() - begin:.1f} s, peak {peak():.0f} MB")
     stored = sum(
         a.nbytes
-        for a in (groups.factors[0].start, groups.factors[0].level, groups.factors[0].weights,
-                  groups.factors[0].documents.values)
-        if a is not None
+        for a in (groups.matrix.indptr, groups.matrix.indices, groups.matrix.data,
+                  groups.documents[0].to_numpy())
     )  # fmt: skip
     print(f"  kept in memory: {stored / 2**20:.0f} MB")
     pool = docnos[rng.choice(n, 40_000, replace=False)].astype(str).astype(object)

@@ -45,10 +45,12 @@ class FormatError(InputError):
 
     Attributes:
         reason: the message without the place.
-        rows: all rows of the file that are wrong in this way, where the reader knows; from 0.
+        rows: the rows of the file that break the rule, from 0; empty if it is not about rows.
+        check: what `doctor` calls it.
     """
 
     rows: Sequence[int] = ()
+    check = ""
 
     def __init__(
         self, message: str, path: str | PathLike[str] | None = None, line: int | None = None

@@ -226,10 +226,6 @@ def private_names(path, decisions):
 
 
 PRIVATE_IMPORTS = {
-    "fairtk-baselines": {
-        "fairtk.groups": {"LevelSpace", "Memberships", "SparseRows", "spread"},
-    },
-    "fairtk-classic": {"fairtk.groups": {"SparseRows"}},
     "fairtk-papers": {
         "fairtk.cli.options": {
             *("ModelOption", "engine_options", "format_option", "open_ledger", "paying_options"),

@@ -31,7 +31,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, takes_tables
-from fairtk.groups import FROM_QRELS, UNIFORM
+from fairtk.groups.target import FROM_QRELS, UNIFORM
 from fairtk.measures import FairMeasure
 
 COLUMNS = [

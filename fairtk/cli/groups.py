@@ -139,7 +139,7 @@ def _levels(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
         table = table.reindex(range(groups.space.size))
     table = table.fillna(0).astype({"documents": int})
     table.insert(0, "attribute", groups.name)
-    table.insert(1, "group", [_text(groups.space.label(level)) for level in table.index])
+    table.insert(1, "group", [_text(groups.levels[level]) for level in table.index])
     return table
 
 

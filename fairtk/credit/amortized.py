@@ -35,7 +35,8 @@ from fairtk.frames import (
     Run,
     takes_tables,
 )
-from fairtk.groups import Groups, attention_matrix
+from fairtk.groups import Groups
+from fairtk.groups.distances import attention_matrix
 from fairtk.io import read_qrels, read_run
 from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
-    ColumnError,
     DataWarning,
     DuplicateError,
     InputError,
@@ -28,9 +27,10 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
     Run,
-    as_numbers,
     require,
 )
+from fairtk.frames.runs import CREDIT_TWICE
+from fairtk.frames.schema import check_numbers, check_unique
 from fairtk.measures import LabeledRun
 
 
@@ -56,28 +56,13 @@ class Credit:
         if len(run):  # PyTerrier's frame of no rows has the columns of a run
             require(run.frame, [QID, DOCNO, CREDIT], run.where)
         column = run.frame.get(CREDIT, pd.Series(dtype=np.float64))
-        self.credit = as_numbers(column)
-        wrong = np.isinf(self.credit) | (np.isnan(self.credit) & column.notna().to_numpy())
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
-            kind = InputError if np.isinf(self.credit[row]) else ColumnError
-            raise kind(
-                f"{run.where}: credit must be a finite number, or NaN where it is undefined; found "
-                f"{column.iloc[row]!r} for {self.describe(row)} ({such_rows(int(wrong.sum()))})"
-            )
+        self.credit = check_numbers(column, CREDIT, run.refuse)
         sample = run.samples
         sample = np.zeros(len(run), dtype=np.int64) if sample is None else sample
         width = int(sample.max(initial=0)) + 1
         self.ranking, keys = pd.factorize(run.frame_query * width + sample)
         self.ranking_query = np.asarray(keys, dtype=np.int64) // width
-        pair = self.ranking * max(1, run.documents.size) + run.frame_doc
-        twice = pd.Series(pair).duplicated().to_numpy()
-        if twice.any():
-            row = int(np.flatnonzero(twice)[0])
-            raise DuplicateError(
-                f"{run.where}: a document has credit once in a ranking; found it twice for "
-                f"{self.describe(row)} ({such_rows(int(twice.sum()))})"
-            )
+        check_unique(self.ranking, run.frame_doc, CREDIT_TWICE, run.refuse)
 
     @property
     def positions(self) -> IntArray:

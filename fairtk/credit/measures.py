@@ -28,7 +28,8 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
-from fairtk.groups import UNKNOWN, Groups, SparseRows, attention_matrix, group_exposure
+from fairtk.groups import UNKNOWN, Groups
+from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.ee import PARAMETERS
 from fairtk.measures.ee_forms import counts, refuse_one_sample
@@ -432,7 +433,7 @@ def _with_unknown(
 
     members = groups.memberships(docnos, "drop")
     rest = np.maximum(1.0 - members.total(), 0.0)
-    levels = list(groups.levels) if len(groups.factors) == 1 else []
+    levels = list(groups.levels) if not groups.space.crossed else []
     unknown = levels.index(UNKNOWN) if UNKNOWN in levels else members.n_levels
     rows = np.flatnonzero(rest > 1e-12)
     shape = (members.n_rows, members.n_levels + 1)

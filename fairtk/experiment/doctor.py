@@ -30,48 +30,63 @@ from fairtk.frames import (
     takes_tables,
     uncoded,
 )
-from fairtk.groups import Groups, Target, attribute_of_rows
-from fairtk.io import read_qrels, read_run
-from fairtk.io.lines import Flaw, naming
-from fairtk.io.qrels import labels_in
-from fairtk.io.rows import Rows
-from fairtk.io.runs import run_of
-from fairtk.io.tables import read_table
+from fairtk.groups import Groups, Target
+from fairtk.groups.groups import groups_of_rows
+from fairtk.io.lines import naming
+from fairtk.io.qrels import labels_in, qrels_rows
+from fairtk.io.rows import Rows, read_table
+from fairtk.io.runs import run_of, run_rows
 from fairtk.measures import format_measure
 
 _REMEDY = "mend whatever wrote these lines; they are left out of everything below"
+_ORDER = (
+    "choose what counts, scores (as trec_eval) or ranks (as expeval), and write the run again; "
+    "here scores count"
+)
 _SAMPLES_LOST = (
     "if the run is sampled, its column sample was lost: write it with fairtk.io.write_run; else "
     "keep the better rank of each document; here the first row counts"
 )
 
 
-def read_noting(data: Any, what: str, read: Callable[..., Any]) -> tuple[Any, list[Finding]]:
-    """Return what a file or frame has, and what is wrong with it.
+def read_noting(
+    data: Any,
+    what: str,
+    read: Callable[[Any, list[FormatError]], Rows],
+    check: Callable[[Rows], Any],
+) -> tuple[Any, list[Finding]]:
+    """Return the content of a file or frame, and what is wrong with it.
 
     Args:
         data: a file, or a frame in PyTerrier's or ir_measures' names.
         what: ``"run"``, ``"qrels"`` or ``"groups"``.
-        read: reads rows (of a frame) or a file, and notes errors in the list that it gets.
+        read: returns the rows of a file, and notes errors of lines in the list that it gets.
+        check: returns the content of rows. If its error names rows that break a rule, they are
+            left out, or their ranks if these disagree with scores, and it is called again.
 
     Returns:
-        What `read` gives, None if nothing can be read; and the findings.
+        What `check` returns, `None` if nothing can be read; and the findings.
 
     Raises:
         InputError: there is no such file.
     """
-    problems: list[Flaw] = []
-    content = data
-    if not isinstance(data, str | PathLike):
-        frame = from_ir_measures(data, f"the {what}").reset_index(drop=True)
-        if what == "run" and RANK in frame.columns and SCORE not in frame.columns:
-            frame[SCORE] = -frame[RANK]
-        content = Rows(frame.copy(), f"the {what}", lambda row: None, errors=problems)
+    problems: list[FormatError] = []
     result, unreadable = None, []
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         try:
-            result = read(content, problems)
+            rows = read(data, problems) if isinstance(data, str | PathLike) else _rows(data, what)
+            while result is None:
+                try:
+                    result = check(rows)
+                except FormatError as error:
+                    if not error.rows:
+                        raise
+                    problems.append(error)
+                    if error.check == "order":  # scores count
+                        rows.frame = rows.frame.drop(columns=RANK)
+                    else:
+                        rows = rows.without(error.rows)
         except FormatError as error:
             unreadable = [_error(what, "unreadable", str(error), 1, "fetch or write it again")]
     notes = [
@@ -82,23 +97,23 @@ def read_noting(data: Any, what: str, read: Callable[..., Any]) -> tuple[Any, li
     return result, [*_findings(problems, what), *unreadable, *notes]
 
 
+def _rows(data: Any, what: str) -> Rows:
+    frame = from_ir_measures(data, f"the {what}").reset_index(drop=True)
+    if what == "run" and RANK in frame.columns and SCORE not in frame.columns:
+        frame[SCORE] = -frame[RANK]
+    return Rows(frame.copy(), f"the {what}", lambda row: None, note={"name": "group"})
+
+
 def _error(what: str, check: str, text: str, count: int, remedy: str) -> Finding:
     return Finding("error", check, what, text, remedy, count)
 
 
-def _order() -> str:
-    return (
-        "choose what counts, scores (as trec_eval) or ranks (as expeval), and write the run again; "
-        "here scores count"
-    )
-
-
-def _findings(problems: list[Flaw], what: str) -> Iterator[Finding]:
-    """Yield what a reader noted; broken lines are one finding."""
+def _findings(problems: list[FormatError], what: str) -> Iterator[Finding]:
+    """Yield what is wrong with a file or frame; broken lines are one finding."""
     lines = [problem for problem in problems if problem.check in ("line", "cut")]
     if lines:
-        n, first = len(lines), min(lines, key=lambda problem: problem.error.line or 0)
-        text = f"{n} broken line{'s' * (n != 1)} ({first.error})"
+        n, first = len(lines), min(lines, key=lambda problem: problem.line or 0)
+        text = f"{n} broken line{'s' * (n != 1)} ({first})"
         if any(problem.check == "cut" for problem in lines):
             text += "; the file ends in the middle of a line"
             remedy = "the file was cut off: write or copy it again"
@@ -106,13 +121,13 @@ def _findings(problems: list[Flaw], what: str) -> Iterator[Finding]:
         else:
             yield _error(what, "broken-lines", text, n, _REMEDY)
     for problem in problems:
-        error, n = str(problem.error), problem.count
+        error, n = str(problem), len(problem.rows)
         rows = f"{n} row{'s' * (n != 1)} cannot be used: {error}"
         if problem.check == "stopped":
             text = f"nothing can be read from here on: {error}"
             yield _error(what, "truncated", text, n, "write, copy or fetch the file again")
         elif problem.check == "order":
-            yield _error(what, "order", error, n, _order())
+            yield _error(what, "order", error, 1, _ORDER)
         elif problem.check == "duplicates":
             again = _SAMPLES_LOST if what == "run" else "keep one of them; here the first counts"
             yield _error(what, "duplicates", rows, n, again)
@@ -159,8 +174,8 @@ def doctor(
     """
     for name, value in (("cutoff", cutoff), ("support", support)):
         checks.whole(name, value, "doctor", rule=checks.ABOVE_0)
-    ranking, results = read_noting(run, "run", _run)
-    labels, wrong = read_noting(qrels, "qrels", _labels)
+    ranking, results = read_noting(run, "run", _run_rows, _run)
+    labels, wrong = read_noting(qrels, "qrels", qrels_rows, lambda rows: uncoded(labels_in(rows)))
     attributes, wrong_groups = _read_groups(groups)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, () if target is None else (target,))
@@ -218,27 +233,21 @@ def _moved(
     return pd.concat([table for table, _ in parts], ignore_index=True), results
 
 
-def _run(data: Any, errors: list[Flaw]) -> pd.DataFrame:
-    return (
-        uncoded(run_of(data, "auto")) if isinstance(data, Rows) else read_run(data, errors=errors)
-    )
+def _run_rows(path: Any, problems: list[FormatError]) -> Rows:
+    return run_rows(path, errors=problems)
 
 
-def _labels(data: Any, errors: list[Flaw]) -> pd.DataFrame:
-    return uncoded(labels_in(data)) if isinstance(data, Rows) else read_qrels(data, errors)
+def _run(rows: Rows) -> pd.DataFrame:
+    return uncoded(run_of(rows, "auto"))
 
 
-def _attribute(data: Any, errors: list[Flaw]) -> Groups:
-    rows = data if isinstance(data, Rows) else read_table(data, errors)
+def _attribute(rows: Rows) -> Groups:
     rows.require([DOCNO, GROUP], "a groups file")
-    if WEIGHT in rows.frame.columns:
-        rows.as_numbers(WEIGHT)
-        negative = (rows.frame[WEIGHT] < 0).to_numpy()
-        rows.fail_at(negative, "weight must be 0 or above; found {}", WEIGHT)
-    rows.fail_at(rows.frame[DOCNO].isin(["", None]).to_numpy(), "docno is missing", DOCNO)
+    rows.as_numbers(WEIGHT)
+    rows.refuse_if(rows.frame[DOCNO].isin(["", None]), DOCNO, "docno is missing")
     rows.unique([DOCNO, GROUP], "a document has a group twice")
     with naming(rows.path):
-        return Groups([attribute_of_rows(rows, "group" if rows is data else None)])
+        return groups_of_rows(rows)
 
 
 def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
@@ -249,7 +258,7 @@ def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
         if isinstance(one, Groups):
             attributes.append(one)
             continue
-        attribute, wrong = read_noting(one, "groups", _attribute)
+        attribute, wrong = read_noting(one, "groups", read_table, _attribute)
         findings += wrong
         if attribute is not None:
             attributes.append(attribute)

@@ -297,7 +297,7 @@ class GivenGroups:
         return self._made[key]
 
     def _fitting(self, groups: Groups, where: str) -> Any:
-        from fairtk.groups import FROM_QRELS, UNIFORM, Target
+        from fairtk.groups.target import FROM_QRELS, UNIFORM, Target
 
         for text in self.targets:
             if isinstance(text, str) and text in (UNIFORM, FROM_QRELS):
@@ -552,7 +552,7 @@ def evaluated(
     asked = asked_measures(measures)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked}
     if qrels is None:
-        from fairtk.groups import FROM_QRELS
+        from fairtk.groups.target import FROM_QRELS
 
         if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
             raise InputError("the target 'qrels' needs relevance labels: give `qrels`")

@@ -16,7 +16,8 @@ import pandas as pd
 from fairtk.errors import listed
 from fairtk.experiment.evaluate_runs import EvaluatedRuns, evaluated
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
-from fairtk.groups import SparseRows, attention_matrix, coverage_of, group_exposure, unreachable
+from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
+from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures import EE_D, LabeledRun
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.provider import Truncation
@@ -171,7 +172,7 @@ def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> I
     levels = np.flatnonzero(attribute.space.known(np.arange(size))).tolist()
     small = [cell for cell in levels if 0 < count[cell] < least]
     if small:
-        parts = [f"{attribute.space.label(c)} {count[c]} ({n_useful[c]} useful)" for c in small]
+        parts = [f"{attribute.levels[c]} {count[c]} ({n_useful[c]} useful)" for c in small]
         some = ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
         text = f"{attribute.name}: groups of fewer than {least} documents among those judged or "
         text += f"retrieved: {some}"
@@ -179,7 +180,7 @@ def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> I
         yield Finding("warning", "support", "groups", text, remedy, len(small))
     lacking = [c for c in levels if count[c] >= least and n_useful[c] == 0]
     if lacking:
-        names = listed([str(attribute.space.label(c)) for c in lacking])
+        names = listed([str(attribute.levels[c]) for c in lacking])
         text = f"{attribute.name}: no useful document belongs to {names}"
         remedy = "measures of relevance by group are undefined for them"
         yield Finding("note", "support", "groups", text, remedy, len(lacking))

@@ -24,7 +24,7 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
 )
-from fairtk.groups import SparseRows
+from fairtk.groups.distances import SparseRows
 from fairtk.measures import LabeledRun
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.eu import ExpectedUtility

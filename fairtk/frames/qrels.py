@@ -1,4 +1,4 @@
-"""Qrels: the one place where labels are checked, encoded once for any number of runs.
+"""Qrels, checked and encoded once for any number of runs.
 
 Labels for ``12`` and a ranking of ``q1/12`` give numbers that look like those of a bad system: no
 error follows from them, and every measure of relevance is about 0.
@@ -8,81 +8,69 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, UnmatchedWarning, such_rows, warn
+from fairtk.errors import UnmatchedWarning, warn
 from fairtk.frames.columns import (
     DOCNO,
     LABEL,
     QID,
     BoolArray,
     FloatArray,
-    Ids,
     IntArray,
     ObjectArray,
-    as_numbers,
-    coded_frame,
+    given_frame,
     require,
     rows_by_code,
-    with_text,
 )
+from fairtk.frames.ids import Coded, Ids, with_text
+from fairtk.frames.schema import RowProblem, check_ids, check_numbers, check_unique, refuse_in
 
 if TYPE_CHECKING:
     from fairtk.frames.runs import Run
 
-LIMIT = float(2**53)
-"""Labels are below it: from here on, whole numbers that differ become one."""
+
+TWICE = "a document is labeled twice"
 
 
 class Qrels:
     """The labels of all queries, checked and encoded.
 
-    Whoever reads qrels makes one of these, so that all refuse the same: a missing or impossible id,
-    a document that is labeled twice for a query, and a label that is no finite number. What columns
-    the frame has is checked; which it must have (`needs`) is up to who reads them, and others are
-    asked for when they are read. With `either` it may have ir_measures' names as well.
+    What columns the frame has is checked by the rules of `fairtk.frames.schema`; which columns it
+    must have (`needs`) depends on the caller, and other columns are required when they are read.
+    With `either` the frame may have the names of ir_measures.
 
     Attributes:
         frame: the frame; not changed.
         qids: the queries as text, in order of first appearance; shape (n_queries,).
         queries: the same, for look-ups.
         query: index into `qids` of each label; shape (n_labels,).
-        documents: the documents, in order of first appearance.
-        doc: index into `documents` of each label; shape (n_labels,).
-        labels: the labels; shape (n_labels,).
         cache: for measures, what they have made of the labels for any run.
 
     Raises:
-        ColumnError: a column is missing, or its name stands twice.
-        InputError: an id or label is none.
+        ColumnError: a column is missing or occurs twice, or a label is not a number.
+        InputError: an id is invalid, or a label is not finite.
         DuplicateError: a query has two labels for a document.
     """
-
-    doc: IntArray
-    documents: Ids
-    labels: FloatArray
 
     def __init__(
         self, frame: pd.DataFrame, where: str, needs: Iterable[str] = (), *, either: bool = False
     ) -> None:
         self.where = where
-        self._place = f"{where} (qrels)"
-        needs = dict.fromkeys((QID, *needs))
-        self.frame, coded = coded_frame(frame, self._place, needs, (QID, DOCNO), either)
+        self._place = where if "qrels" in where else f"{where} (qrels)"
+        self.frame = given_frame(frame, self._place, dict.fromkeys((QID, *needs)), either)
         self.cache: dict[Any, Any] = {}
         self.query: IntArray
-        self.query, self.queries = coded[QID]
+        self.query, self.queries = check_ids(self.frame[QID], QID, self._refuse)
         self.qids: ObjectArray = self.queries.text
+        if DOCNO in self.frame.columns:
+            remedy = "keep one label per document"
+            check_unique(self.query, self.doc, TWICE, self._refuse, remedy)
         if LABEL in self.frame.columns:
-            self.labels = as_numbers(self.frame[LABEL])
-        if DOCNO in coded:
-            self.doc, self.documents = coded[DOCNO]
-            self._refuse_twice()
-        if LABEL in self.frame.columns and not (np.abs(self.labels) < LIMIT).all():
-            self._refuse_labels()
+            _ = self.labels
 
     @classmethod
     def without_labels(cls, qids: Sequence[str], where: str) -> Qrels:
@@ -96,10 +84,34 @@ class Qrels:
     def __len__(self) -> int:
         return len(self.query)
 
-    def __getattr__(self, name: str) -> Any:  # for what the frame has no column of
-        if name in ("doc", "documents", "labels"):
+    @cached_property
+    def labels(self) -> FloatArray:
+        """The labels; shape (n_labels,)."""
+        self._need(LABEL)
+        values: FloatArray = check_numbers(self.frame[LABEL], LABEL, self._refuse)
+        return values
+
+    @cached_property
+    def _docs(self) -> Coded:
+        self._need(DOCNO)
+        return check_ids(self.frame[DOCNO], DOCNO, self._refuse)
+
+    def _refuse(self, problem: RowProblem) -> NoReturn:
+        refuse_in(self._place, problem, self.frame)
+
+    def _need(self, column: str) -> None:
+        if column not in self.frame.columns:
             require(self.frame, [QID, DOCNO, LABEL], self._place)
-        raise AttributeError(f"Qrels has no attribute {name!r}")
+
+    @property
+    def documents(self) -> Ids:
+        """The documents, in order of first appearance."""
+        return self._docs[1]
+
+    @property
+    def doc(self) -> IntArray:
+        """Index into `documents` of each label; shape (n_labels,)."""
+        return self._docs[0]
 
     @property
     def docnos(self) -> ObjectArray:
@@ -195,7 +207,7 @@ class Qrels:
         part.qids, part.queries = self.qids, self.queries
         part.frame, part.query = self.frame[rows], self.query[rows]
         if DOCNO in self.frame.columns:
-            part.doc, part.documents = self.doc[rows], self.documents
+            part._docs = self.doc[rows], self.documents
         if LABEL in self.frame.columns:
             part.labels = self.labels[rows]
         return part
@@ -206,28 +218,6 @@ class Qrels:
         doc = run.places(self.documents)[run.doc]
         labels: FloatArray = np.append(self.labels, np.nan)[self.place(query, doc)]
         return labels  # the place -1, of no label, is the last
-
-    def _refuse_twice(self) -> None:
-        if self._one_label[2].any() and not self.pairs.is_unique:
-            twice = self.pairs.duplicated()
-            row = int(np.flatnonzero(twice)[0])
-            raise DuplicateError(
-                f"{self.where}: the qrels label docno {self.docnos[self.doc[row]]!r} twice for "
-                f"qid {self.qids[self.query[row]]!r} ({such_rows(int(twice.sum()))}); keep one "
-                "label per document"
-            )
-
-    def _refuse_labels(self) -> None:
-        strange = np.flatnonzero(~(np.abs(self.labels) < LIMIT))
-        row = int(strange[0])
-        value = self.frame[LABEL].iloc[row]
-        value = value.item() if isinstance(value, np.generic) else value
-        doc = f", docno {self.docnos[self.doc[row]]!r}" if DOCNO in self.frame.columns else ""
-        raise InputError(
-            f"{self.where}: the label of qid {self.qids[self.query[row]]!r}{doc} is {value!r} "
-            f"({such_rows(len(strange))}); labels must be finite numbers below 2^53: "
-            "leave documents without a label out"
-        )
 
 
 _PIECE = 4096

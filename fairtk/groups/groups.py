@@ -1,187 +1,140 @@
-"""`Groups`: which documents belong to which groups, from frames, files and data sets."""
+"""`Groups`: which documents belong to which groups, from frames, files and data sets.
+
+An attribute is a sparse matrix of documents by levels, and an index of the documents. Crossed
+attributes are kept side by side; nothing is ever stored per crossed level.
+
+Wikipedia's page ids are whole numbers. Where all docnos are, they are kept as such, 8 bytes each,
+and looked up by bisection: a hash table of 6.5 million strings would take a gigabyte.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from operator import eq
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import FormatError, InputError, ParameterError, listed
+from fairtk.errors import (
+    DuplicateError,
+    FormatError,
+    InputError,
+    ParameterError,
+    listed,
+    such_rows,
+)
 from fairtk.frames import (
     DOCNO,
     GROUP,
     QID,
     WEIGHT,
+    BoolArray,
     ByContent,
+    FloatArray,
     IntArray,
     ObjectArray,
     Run,
+    as_numbers,
+    as_strings,
+    encode_ids,
+    require,
     takes_tables,
 )
-from fairtk.groups.divergence import Distributions, Memberships, attention_matrix, group_exposure
-from fairtk.groups.memberships import (
+from fairtk.frames.schema import shown
+from fairtk.groups.distances import (
     UNKNOWN,
-    UNLABELED,
-    Attribute,
-    Levels,
+    Distributions,
     LevelSpace,
-    attribute_from_frame,
-    crossed,
-    known_only,
-    level_order,
-    spread_evenly,
-    with_unknown,
+    SparseRows,
+    attention_matrix,
+    group_exposure,
+    spread,
 )
 from fairtk.io import write_parquet
 from fairtk.io.lines import is_parquet_name, naming
-from fairtk.io.rows import Rows
+from fairtk.io.rows import Rows, number_of, read_table
 from fairtk.io.runs import frame_of_run
-from fairtk.io.tables import check_weights, read_table, stem, write_table
+from fairtk.io.tables import check_weights, stem, write_table
 
-_ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
-_NOTED = {"unknown", "levels", "normalize"}
-_OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
+_WHOLE = re.compile(r"[0-9]{1,18}")
 
 
-def attribute_of_rows(
-    rows: Rows,
-    name: str | None = None,
-    unknown: str | None = UNKNOWN,
-    levels: Sequence[str] | None = None,
-    split: str = "count",
-    normalize: bool | None = None,
-) -> Attribute:
-    """Return the attribute that the rows of a file hold; see `fairtk.Groups.read`."""
-    check_weights(rows, [DOCNO, GROUP], "a groups file")
-    note = rows.note
-    if levels is None and "levels" in note:
-        levels = note["levels"]
-    if unknown == UNKNOWN and "unknown" in note:
-        unknown = note["unknown"]
-    if normalize is None:
-        normalize = bool(note.get("normalize", True))
-    return attribute_from_frame(
-        rows.frame,
-        name or note.get("name") or stem(rows.path),
-        unknown=unknown,
-        levels=levels,
-        split=split,
-        normalize=normalize,
-        fail=lambda row, message, kind: rows.fail(row, message),
+def _page_ids(docnos: ObjectArray) -> IntArray:
+    """Return docnos as whole numbers, -1 where one is none that is written plainly.
+
+    ``"007"``, ``"+7"`` and ``"1_000"`` are no such numbers: they would name another document.
+    """
+    try:
+        ids = np.fromiter(map(int, docnos), dtype=np.int64, count=len(docnos))
+    except (ValueError, TypeError, OverflowError):
+        plain = [int(text) if _WHOLE.fullmatch(text) else -1 for text in map(str, docnos)]
+        ids = np.array(plain, dtype=np.int64)
+    same = np.fromiter(map(eq, map(str, ids.tolist()), docnos), dtype=bool, count=len(ids))
+    return np.where(same & (ids >= 0), ids, -1)
+
+
+def rows_of(documents: pd.Index, docnos: npt.NDArray[Any]) -> IntArray:
+    """Return the row of each docno, -1 where it is not in the index."""
+    if documents.dtype == object:
+        return np.asarray(documents.get_indexer(as_strings(docnos)), dtype=np.int64)
+    ids = docnos.astype(np.int64) if docnos.dtype.kind in "iu" else _page_ids(docnos)
+    result = np.full(len(ids), -1, dtype=np.int64)
+    if len(documents):
+        order = np.argsort(ids)  # bisection of sorted numbers stays in the cache
+        rising, values = ids[order], documents.to_numpy()
+        row = np.minimum(np.searchsorted(values, rising), len(values) - 1)
+        result[order] = np.where(values[row] == rising, row, -1)
+    return result
+
+
+def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
+    """Return whether any document is in both; a few are tried first, as one is enough."""
+    few, many = sorted((one, other), key=len)
+    return one.equals(other) or any(
+        bool((rows_of(many, few[:n].to_numpy()) >= 0).any()) for n in (1 << 14, len(few))
     )
 
 
-def write_attribute(attribute: Attribute, path: str | PathLike[str]) -> None:
-    """Write one attribute; see `fairtk.Groups.write`."""
-    used = [attribute.levels[i] for i in np.unique(attribute.level)]
-    unknown = attribute.levels[attribute.unknown] if attribute.unknown >= 0 else None
-    note: dict[str, Any] = {}
-    if attribute.name != stem(path):
-        note["name"] = attribute.name
-    if level_order(used, UNKNOWN) != attribute.levels:
-        note["levels"] = list(attribute.levels)
-    if unknown != (UNKNOWN if UNKNOWN in attribute.levels else None):
-        note["unknown"] = unknown
-    if not attribute.normalized:
-        note["normalize"] = False
-    write = write_parquet if is_parquet_name(path) else write_weights
-    write(attribute.to_frame(), path, note)
+UNLABELED = ("drop", "unknown", "uniform", "bounds")
+"""The policies for documents without a label or a row."""
+
+_MOST_ENTRIES = 50_000_000
 
 
-def write_weights(
-    frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
-) -> None:
-    """Write groups or a target in one step, in the form that the suffix names."""
-    if Path(str(path).removesuffix(".gz")).suffix in _OTHER:
-        raise FormatError("groups and targets are written as .tsv, .csv or .parquet", path)
-    names = frame.drop(columns=WEIGHT)
-    for column in names.columns:
-        odd = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
-        if odd and not is_parquet_name(path):
-            raise InputError(
-                f"{path}: a {column} cannot be empty, have spaces around it or line breaks; "
-                f"found {listed(odd, 3)}: write .parquet instead"
-            )
-    write_table(frame, path, note)
-
-
-def frame_from_docs(
-    dataset: Any, field: str, unknown: str | None, recode: Mapping[str, str]
-) -> pd.DataFrame:
-    """Return ``docno``, ``group`` and ``weight`` from a field; see `fairtk.Groups.from_docs`."""
-    if not hasattr(dataset, "docs_iter"):
+def _check_size(space: LevelSpace, count: int) -> None:
+    if count > _MOST_ENTRIES:
         raise InputError(
-            "from_docs needs an ir_datasets data set with documents; found "
-            f"{type(dataset).__name__}"
+            f"the documents have {count} combinations of levels of {space.title!r}; cross fewer "
+            "attributes, or use unlabeled='drop'"
         )
-    docnos: list[str] = []
-    groups: list[str | None] = []
-    weights: list[float] = []
-    seen: set[str] = set()
-    for doc in dataset.docs_iter():
-        if not hasattr(doc, field):
-            fields = getattr(doc, "_fields", ())
-            raise InputError(f"the documents have no field {field!r}; they have {list(fields)}")
-        if doc.doc_id in seen:
-            continue
-        seen.add(doc.doc_id)
-        counts = _counts(getattr(doc, field), doc.doc_id, field, recode)
-        if not counts:
-            counts = {unknown: 1.0}
-        for group, weight in counts.items():
-            docnos.append(doc.doc_id)
-            groups.append(group)
-            weights.append(weight)
-    return pd.DataFrame(
-        {
-            DOCNO: pd.Series(docnos, dtype="str"),
-            GROUP: pd.Series(groups, dtype="str"),
-            WEIGHT: pd.Series(weights, dtype="float64"),
-        }
-    )
 
 
-def _counts(
-    value: Any, docno: str, field: str, recode: Mapping[str, str]
-) -> dict[str | None, float]:
-    if value is None or value == "":
-        return {}
-    items: Iterable[tuple[Any, Any]]
-    if isinstance(value, Mapping):
-        items = value.items()
-    elif isinstance(value, list | tuple | set | frozenset):
-        # a value that is listed twice is listed, no more
-        items = [(v, 1) for v in Counter(v for v in value if v is not None)]
-    elif isinstance(value, str | int):
-        items = [(value, 1)]
-    else:
-        raise InputError(
-            f"docno {docno!r}: the field {field!r} must be a string, a list of strings or counts "
-            f"by string; found {type(value).__name__}"
-        )
-    result: dict[str | None, float] = {}
-    for level, count in items:
-        if not isinstance(count, int | float):
-            raise InputError(
-                f"docno {docno!r}: the field {field!r} must hold counts; found {count!r} for "
-                f"{level!r}"
-            )
-        name = recode.get(str(level), str(level))
-        result[name] = result.get(name, 0.0) + count
-    return {level: count for level, count in result.items() if count}
+def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
+    """Return the memberships in all combinations of levels: of each document, the outer product."""
+    rows = parts[0]
+    sizes = [part.size.astype(np.float64) for part in parts]
+    _check_size(space, int(np.prod(sizes, axis=0).sum()))
+    for part in parts[1:]:
+        own, other = spread(part.start[rows.row], part.size[rows.row])
+        size = rows.size * part.size
+        level = rows.level[own] * part.n_levels + part.level[other]
+        weight = rows.weight[own] * part.weight[other]
+        rows = SparseRows.of_sizes(size, level, weight, rows.n_levels * part.n_levels)
+    return rows
 
 
+@dataclass(eq=False, repr=False)
 class Groups(ByContent):
     """Memberships of documents in the levels of one attribute, or of several crossed ones.
 
@@ -196,20 +149,19 @@ class Groups(ByContent):
     carries no meaning.
 
     Attributes:
-        factors: the attributes.
-        space: their levels.
+        space: the attributes and their levels.
+        documents: of each attribute, the documents that have a row: strings in any order, or whole
+            numbers, increasing.
+        matrices: of each attribute, the memberships as a ``scipy.sparse.csr_array`` of documents by
+            levels, with increasing levels in a row.
     """
 
     identity_name = "fairtk.Groups"
     output_version = 1
 
-    def __init__(self, factors: Sequence[Attribute]) -> None:
-        self.factors: tuple[Attribute, ...] = tuple(factors)
-        self.space = LevelSpace(
-            tuple(f.name for f in self.factors),
-            tuple(f.levels for f in self.factors),
-            tuple(f.unknown for f in self.factors),
-        )
+    space: LevelSpace
+    documents: tuple[pd.Index, ...]
+    matrices: tuple[Any, ...]
 
     @classmethod
     @takes_tables
@@ -244,10 +196,7 @@ class Groups(ByContent):
             InputError: a weight is negative, NaN or no number, those of a document sum to 0, or a
                 group is none of the levels.
         """
-        attribute = attribute_from_frame(
-            df, name, unknown=unknown, levels=levels, split=split, normalize=normalize
-        )
-        return cls([attribute])
+        return groups_of_frame(df, name, unknown, levels, split, normalize)
 
     @classmethod
     def from_docs(
@@ -277,7 +226,7 @@ class Groups(ByContent):
         Raises:
             InputError: the documents have no such field, or as for `from_frame`.
         """
-        frame = frame_from_docs(dataset, field, unknown, recode or {})
+        frame = _frame_from_docs(dataset, field, unknown, recode or {})
         return cls.from_frame(frame, name or field, unknown, levels, split, normalize)
 
     @classmethod
@@ -309,7 +258,7 @@ class Groups(ByContent):
         """
         rows = read_table(path)
         with naming(path):
-            return cls([attribute_of_rows(rows, name, unknown, levels, split, normalize)])
+            return groups_of_rows(rows, name, unknown, levels, split, normalize)
 
     @classmethod
     @takes_tables
@@ -321,7 +270,8 @@ class Groups(ByContent):
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):
-            noted = {key: source.attrs[key] for key in source.attrs.keys() & _NOTED}
+            given = source.attrs.keys() & {"unknown", "levels", "normalize"}
+            noted = {key: source.attrs[key] for key in given}
             return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
         if isinstance(source, str | PathLike):
             return cls.read(source)
@@ -336,30 +286,70 @@ class Groups(ByContent):
         Raises:
             InputError: the attribute is crossed; write its factors.
         """
-        write_attribute(self._single("write"), path)
+        space = self.space
+        if space.crossed:
+            raise InputError(
+                f"write takes one attribute; {self.name!r} is crossed: use .attributes"
+            )
+        rows, levels, unknown = SparseRows(self.matrices[0]), space.levels[0], space.unknown[0]
+        note: dict[str, Any] = {}
+        if self.name != stem(path):
+            note["name"] = self.name
+        if level_order([levels[i] for i in np.unique(rows.level)], UNKNOWN) != levels:
+            note["levels"] = list(levels)
+        named = levels[unknown] if unknown >= 0 else None
+        if named != (UNKNOWN if UNKNOWN in levels else None):
+            note["unknown"] = named
+        if (np.abs(rows.total() - 1) >= _ROUNDING).any():
+            note["normalize"] = False
+        frame = pd.DataFrame(
+            {
+                DOCNO: self.documents[0].to_numpy()[rows.row],
+                GROUP: pd.Categorical.from_codes(rows.level, list(levels)),
+                WEIGHT: rows.weight,
+            }
+        )
+        write = write_parquet if is_parquet_name(path) else write_weights
+        write(frame, path, note)
 
     @property
     def name(self) -> str:
         """The attribute; crossed ones are joined by ``*``."""
         return self.space.title
 
+    @property
+    def levels(self) -> LevelSpace:
+        """The levels in order, as a sequence; tuples if attributes are crossed."""
+        return self.space
+
+    @cached_property
+    def attributes(self) -> tuple[Groups, ...]:
+        """The attributes that are crossed, each by itself."""
+        parts = enumerate(zip(self.documents, self.matrices, strict=True))
+        return tuple(Groups(self.space.part((i,)), (own,), (rows,)) for i, (own, rows) in parts)
+
     @cached_property
     def docnos(self) -> ObjectArray:
         """The documents with a row (of all attributes, if crossed), as strings; (n_documents,)."""
-        return self.factors[0].documents.docnos_at(self._common)
+        return as_strings(self.documents[0].to_numpy()[self._common])
 
     @cached_property
     def _common(self) -> IntArray:
-        first = self.factors[0].documents
-        common = np.ones(len(first), dtype=bool)
-        for at in {*self._twins} - {0}:
-            common &= self.factors[at].documents.rows(first.values) >= 0
-        return np.flatnonzero(common)
+        """The rows of the first attribute whose documents have a row in all."""
+        docnos = self.documents[0].to_numpy()
+        others = {*self._twins} - {0}
+        rows = [rows_of(self.documents[place], docnos) for place in others]
+        return np.flatnonzero(np.all([np.ones(len(docnos)), *(own >= 0 for own in rows)], axis=0))
 
     def __len__(self) -> int:
         return len(self._common)
 
-    def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> Memberships:
+    @cached_property
+    def matrix(self) -> Any:
+        """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
+        return self.memberships(self.docnos).matrix if self.space.crossed else self.matrices[0]
+
+    def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> SparseRows:
         """Return the groups of some documents, by flat level number.
 
         Args:
@@ -371,7 +361,10 @@ class Groups(ByContent):
                 ``"uniform"``: it belongs to all known levels alike, and so does whatever belongs
                 to the unknown level.
                 ``"bounds"``: it may belong to any known level, and so may whatever belongs to the
-                unknown level (`Memberships.free`); for one attribute only.
+                unknown level (`unknown_shares`), and both are left out; for one attribute only.
+
+        Returns:
+            A row for each document; empty for one that does not count.
 
         Raises:
             ParameterError: `unlabeled` is none of these, or ``"bounds"`` is asked of crossed
@@ -381,56 +374,68 @@ class Groups(ByContent):
         """
         if unlabeled not in UNLABELED:
             raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}; found {unlabeled!r}")
-        if unlabeled == "bounds" and len(self.factors) > 1:
+        if unlabeled == "bounds" and self.space.crossed:
             raise ParameterError(
                 f"unlabeled='bounds' is for one attribute; {self.space.title!r} is crossed: "
                 "measure its attributes one by one"
             )
         names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
-        rows_by_factor = self._rows_by_factor(names)
-        is_counted, free = np.ones(len(names), dtype=bool), np.zeros(len(names))
+        rows = self._rows(names)
         if unlabeled == "drop":
-            is_counted = np.all([rows >= 0 for rows in rows_by_factor], axis=0)
-            rows_by_factor = [np.where(is_counted, rows, -1) for rows in rows_by_factor]
-        parts = []
-        for factor, rows in zip(self.factors, rows_by_factor, strict=True):
-            part = factor.entries(rows)
-            if unlabeled == "unknown":
-                part = with_unknown(factor, part, rows, names)
-            elif unlabeled == "uniform":
-                part = spread_evenly(self.space, factor, *known_only(factor, part, rows))
-            elif unlabeled == "bounds":
-                part, free = known_only(factor, part, rows)
-            parts.append(part)
-        return Memberships(crossed(self.space, parts).matrix, is_counted, free)
+            counted = np.all([own >= 0 for own in rows], axis=0)
+            rows = [np.where(counted, own, -1) for own in rows]
+        parts = [SparseRows(own).take(row) for own, row in zip(self.matrices, rows, strict=True)]
+        if unlabeled != "drop":
+            parts = [
+                self._labeled(place, part, names, row < 0, unlabeled)
+                for place, (part, row) in enumerate(zip(parts, rows, strict=True))
+            ]
+        return _crossed(self.space, parts)
 
-    def _rows_by_factor(self, docnos: ObjectArray) -> list[IntArray]:
-        rows = {at: self.factors[at].documents.rows(docnos) for at in {*self._twins}}
-        return [rows[at] for at in self._twins]
+    def _rows(self, docnos: npt.NDArray[Any]) -> list[IntArray]:
+        """Return the rows of documents in each attribute; -1: it has none there."""
+        rows = {place: rows_of(self.documents[place], docnos) for place in {*self._twins}}
+        return [rows[place] for place in self._twins]
 
     @cached_property
     def _twins(self) -> list[int]:
         """Of each attribute, the place of the first one that has the same documents."""
-        documents = [factor.documents for factor in self.factors]
-        return [next(i for i, d in enumerate(documents) if d.same(own)) for own in documents]
+        every = self.documents
+        return [next(i for i, one in enumerate(every) if one.equals(own)) for own in every]
 
-    @property
-    def levels(self) -> Levels:
-        """The levels in order, as a sequence; tuples if attributes are crossed.
+    def _labeled(
+        self, place: int, part: SparseRows, docnos: ObjectArray, absent: BoolArray, unlabeled: str
+    ) -> SparseRows:
+        """Return memberships in one attribute by a policy for what has no label; see above."""
+        from scipy import sparse
 
-        A sequence that makes its items when asked: crossed attributes can have millions.
-        """
-        return Levels(self.space)
+        name, known = self.space.names[place], self.space.known_levels(place)
+        to, share = 1 - known, absent.astype(np.float64)
+        if unlabeled == "unknown" and absent.any() and known.all():
+            raise InputError(
+                f"unlabeled='unknown': docno {str(docnos[first(absent)])!r} has no row in "
+                f"{name!r}, which has no unknown level; use unlabeled='drop' or 'uniform'"
+            )
+        if unlabeled != "unknown":
+            named = part.weight * known[part.level]
+            share += part.per_row(part.weight - named)
+            part = SparseRows.collect(part.row, part.level, named, part.n_rows, part.n_levels)
+        if unlabeled == "bounds":
+            return part
+        if unlabeled == "uniform":
+            if not known.any():
+                raise InputError(f"unlabeled='uniform': {name!r} has no known level")
+            _check_size(self.space, int((share > 0).sum() * known.sum()))
+            to, share = known, share / known.sum()
+        return SparseRows(
+            part.matrix + sparse.csr_array(share[:, None]) @ sparse.csr_array(to[None])
+        )
 
-    @property
-    def attributes(self) -> tuple[Groups, ...]:
-        """The attributes that are crossed, each by itself."""
-        return tuple(Groups([f]) for f in self.factors)
-
-    @cached_property
-    def matrix(self) -> Any:
-        """The memberships as a ``scipy.sparse.csr_array``; shape (n_documents, n_levels)."""
-        return self.memberships(self.docnos).matrix
+    def unknown_shares(self, docnos: ObjectArray) -> FloatArray:
+        """Return the share of each document of which no level is known; 1 without a row; (n,)."""
+        rows = self.memberships(docnos)
+        unknown = rows.per_row(rows.weight * ~self.space.known(rows.level))
+        return np.where(rows.size > 0, unknown, 1.0)
 
     @takes_tables
     def coverage(self, run: Any, cutoff: int | None = None) -> pd.DataFrame:
@@ -454,9 +459,7 @@ class Groups(ByContent):
 
         Crossed attributes have a column each, named like them, instead of ``group``.
         """
-        if len(self.factors) == 1:
-            return self.factors[0].to_frame().astype({DOCNO: "str", GROUP: "str"})
-        rows = self.memberships(self.docnos)
+        rows = SparseRows(self.matrix)
         docnos = pd.Series(self.docnos[rows.row], dtype="str")
         columns = {DOCNO: docnos, **self.space.columns(rows.level), WEIGHT: rows.weight}
         return pd.DataFrame(columns)
@@ -469,23 +472,56 @@ class Groups(ByContent):
         """
         if not isinstance(other, Groups):
             return NotImplemented
-        result = Groups(self.factors + other.factors)
-        for ours, theirs in product(self.factors, other.factors):
-            left, right = ours.documents, theirs.documents
-            if not (left.same(right) or left.shared_with(right)):
+        ours, theirs = self.space, other.space
+        result = Groups(
+            LevelSpace(
+                ours.names + theirs.names,
+                ours.levels + theirs.levels,
+                ours.unknown + theirs.unknown,
+            ),
+            self.documents + other.documents,
+            self.matrices + other.matrices,
+        )
+        pairs = (zip(g.space.names, g.documents, strict=True) for g in (self, other))
+        for (name, left), (other_name, right) in product(*pairs):
+            if not _share_a_document(left, right):
                 raise InputError(
-                    f"the attributes {ours.name!r} and {theirs.name!r} have no documents in common "
-                    f"({_example(ours)} and {_example(theirs)}); check that both use the same "
+                    f"the attributes {name!r} and {other_name!r} have no documents in common "
+                    f"({_example(left)} and {_example(right)}); check that both use the same "
                     "docnos"
                 )
         return result
 
     def digest(self) -> str:
         """Return a digest of the content; see `fairtk.frames.digest`."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         state = hashlib.blake2b(digest_size=16)
-        for factor in self.factors:
-            state.update(factor.hash)
+        for place in range(len(self.documents)):
+            state.update(self._content(place))
         return state.hexdigest()
+
+    def _content(self, place: int) -> bytes:
+        """Return a digest of one attribute, in which the order of documents does not count."""
+        space, documents, matrix = self.space, self.documents[place], self.matrices[place]
+        state = hashlib.blake2b(digest_size=16)
+        for text in (space.names[place], str(space.unknown[place]), *space.levels[place]):
+            state.update(f"{len(text)}:{text}".encode())
+        if documents.dtype == object:
+            of_document = pd.util.hash_array(documents.to_numpy(), categorize=False)
+        else:
+            of_document = _mixed(documents.to_numpy().astype(np.uint64))
+        with np.errstate(over="ignore"):
+            entry = matrix.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            entry = _mixed(entry ^ matrix.data.view(np.uint64))
+            owner = np.repeat(of_document, np.diff(matrix.indptr))
+            # a sum per document would cost as much as hashing each entry with its document
+            mixed = _mixed(entry ^ owner)
+        state.update(np.sort(of_document).tobytes())
+        state.update(np.sort(mixed).tobytes())
+        return state.digest()
 
     @property
     def key(self) -> str:
@@ -494,32 +530,307 @@ class Groups(ByContent):
 
     def __repr__(self) -> str:
         counts = " x ".join(str(n) for n in self.space.shape)
-        return f"<Groups {self.name}: {counts} levels, {len(self.factors[0].documents)} documents>"
+        return f"<Groups {self.name}: {counts} levels, {len(self.documents[0])} documents>"
 
     def _repr_html_(self) -> str:
-        counts = (factor.level_counts() for factor in self.factors)
-        return "".join(frame_html(frame, repr(self)) for frame in counts)
+        html = ""
+        for levels, matrix in zip(self.space.levels, self.matrices, strict=True):
+            counts = {
+                GROUP: levels,
+                "documents": np.bincount(matrix.indices, minlength=len(levels)),
+                WEIGHT: np.bincount(matrix.indices, matrix.data, len(levels)),
+            }
+            html += frame_html(pd.DataFrame(counts), repr(self))
+        return html
 
-    def _single(self, what: str) -> Attribute:
-        if len(self.factors) > 1:
-            raise InputError(
-                f"{what} takes one attribute; {self.name!r} is crossed: use .attributes"
-            )
-        return self.factors[0]
 
-
-def _example(attribute: Attribute) -> str:
-    if not len(attribute.documents):
+def _example(documents: pd.Index) -> str:
+    if not len(documents):
         return "no documents"
-    return (
-        f"{len(attribute.documents)}, e.g. {str(attribute.documents.docnos_at(slice(0, 1))[0])!r}"
-    )
+    return f"{len(documents)}, e.g. {str(documents[0])!r}"
 
 
-COLUMNS = (
-    QID, "retrieved", "with_row", "with_label", "row_share", "label_share", "groups_shown",
-    "groups_absent",
-)  # fmt: skip
+def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scramble 64-bit numbers one to one (the finalizer of splitmix64)."""
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return values ^ (values >> np.uint64(31))
+
+
+SPLITS = ("count", "equal")
+
+_ROUNDING = 1e-12
+
+Fail = Callable[[int, str, type[InputError]], NoReturn]
+"""Raises for a row of the table; files put their path and line in front."""
+
+
+def groups_of_rows(
+    rows: Rows,
+    name: str | None = None,
+    unknown: str | None = UNKNOWN,
+    levels: Sequence[str] | None = None,
+    split: str = "count",
+    normalize: bool | None = None,
+) -> Groups:
+    """Return the groups that the rows of a file hold; see `fairtk.Groups.read`."""
+    check_weights(rows, [DOCNO, GROUP], "a groups file")
+    note = rows.note
+    if levels is None and "levels" in note:
+        levels = note["levels"]
+    if unknown == UNKNOWN and "unknown" in note:
+        unknown = note["unknown"]
+    if normalize is None:
+        normalize = bool(note.get("normalize", True))
+    name = name or note.get("name") or stem(rows.path)
+    fail: Fail = lambda row, message, kind: rows.fail(row, message)  # noqa: E731
+    return groups_of_frame(rows.frame, name, unknown, levels, split, normalize, fail)
+
+
+def groups_of_frame(
+    frame: pd.DataFrame,
+    name: str,
+    unknown: str | None,
+    levels: Sequence[str] | None,
+    split: str,
+    normalize: bool,
+    fail: Fail | None = None,
+) -> Groups:
+    """Return the groups that a frame lists; see `fairtk.Groups.from_frame`."""
+    where = f"Groups {name!r}"
+    if split not in SPLITS:
+        raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
+    require(frame, [DOCNO, GROUP], where)
+    fail = fail or failing(where)
+    row, documents = _documents(frame[DOCNO], where, fail)
+    names, level = _levels(frame[GROUP], levels, unknown, where, fail)
+    weight = np.ones(len(frame))
+    if WEIGHT in frame.columns:
+        weight = checked_weights(frame, [DOCNO, GROUP], fail)
+    key = row * np.int64(len(names)) + level
+    if not bool((key[1:] > key[:-1]).all()):
+        twice = pd.Series(key).duplicated().to_numpy()
+        if twice.any():
+            at = first(twice)
+            fail(
+                at,
+                f"docno {str(frame[DOCNO].iloc[at])!r} and group {names[level[at]]!r} occur twice "
+                f"({such_rows(int(twice.sum()))}); give each pair once, with a weight",
+                DuplicateError,
+            )
+    none = np.bincount(row, weights=weight, minlength=len(documents)) == 0
+    if none.any():
+        at = first(none[row])
+        fail(
+            at,
+            f"the weights of docno {str(frame[DOCNO].iloc[at])!r} sum to 0; leave the document out "
+            "or give it a group",
+            InputError,
+        )
+    row, level = row.astype(np.int32), level.astype(np.int32)  # half the memory: there are millions
+    rows = SparseRows.collect(row, level, weight, len(documents), len(names))
+    if split == "equal":
+        rows = rows.weighted(np.ones(len(rows.weight)))
+    if normalize:
+        total = rows.total()
+        total[np.abs(total - 1) < _ROUNDING] = 1  # so that writing and reading changes nothing
+        rows = rows.weighted(rows.weight / total[rows.row])
+    place = -1 if unknown is None or unknown not in names else names.index(unknown)
+    return Groups(LevelSpace((name,), (names,), (place,)), (documents,), (rows.matrix,))
+
+
+def failing(where: str) -> Fail:
+    """Return the function that raises for a row of a frame."""
+
+    def fail(row: int, message: str, kind: type[InputError]) -> NoReturn:
+        raise kind(f"{where}: row {row}: {message}")
+
+    return fail
+
+
+def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
+    """Return levels in their default order: the unknown one first, then by name."""
+    rest = sorted(set(names) - {unknown})
+    return (unknown, *rest) if unknown is not None and unknown in names else tuple(rest)
+
+
+def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return given levels as a tuple; what is no list of distinct strings is an `InputError`."""
+    if isinstance(levels, str) or not all(isinstance(v, str) for v in levels):
+        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
+    names = tuple(levels)
+    twice = [v for i, v in enumerate(names) if v in names[:i]]
+    if twice:
+        raise DuplicateError(f"{where}: the level {twice[0]!r} is listed twice")
+    return names
+
+
+def _documents(column: pd.Series, where: str, fail: Fail) -> tuple[IntArray, pd.Index]:
+    """Return the row of each document, and the documents: whole numbers, increasing, or strings."""
+    values = column.to_numpy() if pd.api.types.is_integer_dtype(column.dtype) else None
+    if values is not None and len(values) and values.dtype.kind == "i" and values[0] >= 0:
+        step = np.diff(values)
+        if bool((step >= 0).all()):  # as written by fairtk: no hash table is needed
+            fresh = np.concatenate([[True], step > 0])
+            return np.cumsum(fresh) - 1, pd.Index(values[fresh].astype(np.int64))
+    missing = column.isna().to_numpy()
+    if missing.any():
+        fail(first(missing), "docno is missing", InputError)
+    codes, docnos = encode_ids(column, DOCNO, where)
+    row = codes.astype(np.int64, copy=False)
+    if len(docnos) and _page_ids(docnos[:1])[0] >= 0:  # else they need not be looked at
+        ids = _page_ids(docnos)
+        if ids.min() >= 0:
+            documents, place = np.unique(ids, return_inverse=True)
+            return place[row], pd.Index(documents)
+    return row, pd.Index(docnos, dtype=object)
+
+
+def _levels(
+    column: pd.Series, levels: Sequence[str] | None, unknown: str | None, where: str, fail: Fail
+) -> tuple[tuple[str, ...], IntArray]:
+    codes, values = pd.factorize(column)
+    names = list(as_strings(values))
+    codes = codes.astype(np.int64)
+    if (codes < 0).any():
+        if unknown is None:
+            fail(first(codes < 0), "the group is missing and unknown=None", InputError)
+        if unknown not in names:
+            names.append(unknown)
+        codes[codes < 0] = names.index(unknown)
+    if not names and unknown is not None and levels is None:
+        names = [unknown]  # an empty frame
+    order = level_order(names, unknown) if levels is None else checked_levels(levels, where)
+    if unknown is not None and unknown in names and unknown not in order:
+        order = (unknown, *order)  # first, as in TREC's files
+    message = f"group {{}} is none of the levels {listed(order, 40)}"
+    places = level_places(codes, names, order, message, fail)
+    if not order:
+        raise InputError(f"{where}: there are no levels; give a row, or levels=")
+    return order, places
+
+
+def level_places(
+    codes: IntArray, names: list[str], levels: Sequence[str], message: str, fail: Fail
+) -> IntArray:
+    """Return the place of each row's level among the levels that there are.
+
+    A row has a code, a place in `names`. A name that is none of the `levels` fails, with it in
+    place of ``{}`` in the message.
+    """
+    places = pd.Index(levels, dtype=object).get_indexer(names)
+    if (places < 0).any():
+        code = first(places < 0)
+        fail(first(codes == code), message.replace("{}", repr(names[code]), 1), InputError)
+    return np.asarray(places[codes], dtype=np.int64)
+
+
+def checked_weights(frame: pd.DataFrame, names: list[str], fail: Fail) -> FloatArray:
+    """Return the weights as floats; a text is one if it is a plain number.
+
+    `names` are the columns that name a row, for messages.
+    """
+    column = frame[WEIGHT]
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        weight = as_numbers(column)
+    else:
+        numbers = [number_of(value) for value in column.tolist()]
+        weight = np.array([np.nan if n is None else n for n in numbers], dtype=np.float64)
+    wrong = ~np.isfinite(weight) | (weight < 0)
+    if wrong.any():
+        at = first(wrong)
+        fail(
+            at,
+            f"{row_name(frame, names, at)}: weight must be a finite number, 0 or above; found "
+            f"{shown(column.iloc[at])} ({such_rows(int(wrong.sum()))})",
+            InputError,
+        )
+    return weight
+
+
+def row_name(frame: pd.DataFrame, names: list[str], at: int) -> str:
+    """Return what names a row: ``"docno 'd1', group 'a'"``."""
+    row = frame.iloc[at]
+    return ", ".join(f"{name} {str(row[name])!r}" for name in names)
+
+
+def first(wrong: BoolArray) -> int:
+    """Return the first row that is wrong."""
+    return int(np.flatnonzero(wrong)[0])
+
+
+_ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")
+_OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
+
+
+def write_weights(
+    frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
+) -> None:
+    """Write groups or a target in one step, in the form that the suffix names."""
+    if Path(str(path).removesuffix(".gz")).suffix in _OTHER:
+        raise FormatError("groups and targets are written as .tsv, .csv or .parquet", path)
+    names = frame.drop(columns=WEIGHT)
+    for column in names.columns:
+        odd = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
+        if odd and not is_parquet_name(path):
+            raise InputError(
+                f"{path}: a {column} cannot be empty, have spaces around it or line breaks; "
+                f"found {listed(odd, 3)}: write .parquet instead"
+            )
+    write_table(frame, path, note)
+
+
+def _frame_from_docs(
+    dataset: Any, field: str, unknown: str | None, recode: Mapping[str, str]
+) -> pd.DataFrame:
+    """Return ``docno``, ``group`` and ``weight`` from a field; see `fairtk.Groups.from_docs`."""
+    if not hasattr(dataset, "docs_iter"):
+        raise InputError(
+            "from_docs needs an ir_datasets data set with documents; found "
+            f"{type(dataset).__name__}"
+        )
+    seen: dict[str, dict[str | None, float]] = {}
+    for doc in dataset.docs_iter():
+        if not hasattr(doc, field):
+            fields = getattr(doc, "_fields", ())
+            raise InputError(f"the documents have no field {field!r}; they have {list(fields)}")
+        if doc.doc_id not in seen:
+            counts = _counts(getattr(doc, field), doc.doc_id, field, recode)
+            seen[doc.doc_id] = counts or {unknown: 1.0}
+    rows = [(docno, *entry) for docno, counts in seen.items() for entry in counts.items()]
+    frame = pd.DataFrame(rows, columns=[DOCNO, GROUP, WEIGHT])
+    return frame.astype({DOCNO: "str", GROUP: "str", WEIGHT: "float64"})
+
+
+def _counts(
+    value: Any, docno: str, field: str, recode: Mapping[str, str]
+) -> dict[str | None, float]:
+    if value is None or value == "":
+        return {}
+    items: Iterable[tuple[Any, Any]]
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple | set | frozenset):
+        # a value that is listed twice is listed, no more
+        items = [(v, 1) for v in Counter(v for v in value if v is not None)]
+    elif isinstance(value, str | int):
+        items = [(value, 1)]
+    else:
+        raise InputError(
+            f"docno {docno!r}: the field {field!r} must be a string, a list of strings or counts "
+            f"by string; found {type(value).__name__}"
+        )
+    result: dict[str | None, float] = {}
+    for level, count in items:
+        if not isinstance(count, int | float):
+            raise InputError(
+                f"docno {docno!r}: the field {field!r} must hold counts; found {count!r} for "
+                f"{level!r}"
+            )
+        name = recode.get(str(level), str(level))
+        result[name] = result.get(name, 0.0) + count
+    return {level: count for level, count in result.items() if count}
 
 
 def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
@@ -546,7 +857,7 @@ def coverage_of(
     groups: Groups,
     rankings: Run,
     cutoff: int | None = None,
-    memberships: Memberships | None = None,
+    memberships: SparseRows | None = None,
 ) -> pd.DataFrame:
     """Return the same for an encoded run; `memberships`, if at hand, drop what is unlabeled."""
     seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
@@ -556,31 +867,23 @@ def coverage_of(
     named = rows.weighted(groups.space.known(rows.level).astype(np.float64))
     labeled = named.total() > 0
     retrieved = np.bincount(query, minlength=n_queries)
-    with_row = np.bincount(query[rows.known[doc]], minlength=n_queries)
+    with_row = np.bincount(query[(rows.size > 0)[doc]], minlength=n_queries)
     with_label = np.bincount(query[labeled[doc]], minlength=n_queries)
     some = np.maximum(retrieved, 1)
     shape = (n_queries, rows.n_rows)
     n_shown = group_exposure(attention_matrix(query, doc, np.ones(len(doc)), shape), named).size
-    absent = n_known(groups.space) - n_shown
-    values = (
-        rankings.qids, retrieved, with_row, with_label, with_row / some, with_label / some,
-        n_shown, absent,
-    )  # fmt: skip
-    return pd.DataFrame(dict(zip(COLUMNS, values, strict=True)))
-
-
-def n_known(space: LevelSpace) -> int:
-    """Return the number of groups in which no attribute is unknown."""
-    return math.prod(int(space.known_levels(place).sum()) for place in range(len(space.names)))
-
-
-def empty_levels(groups: Groups) -> list[list[str]]:
-    """Return, for each attribute, the known levels that no document has."""
-    result = []
-    for place, factor in enumerate(groups.factors):
-        lost = ~factor.used & (groups.space.known_levels(place) > 0)
-        result.append([factor.levels[i] for i in np.flatnonzero(lost)])
-    return result
+    return pd.DataFrame(
+        {
+            QID: rankings.qids,
+            "retrieved": retrieved,
+            "with_row": with_row,
+            "with_label": with_label,
+            "row_share": with_row / some,
+            "label_share": with_label / some,
+            "groups_shown": n_shown,
+            "groups_absent": groups.space.n_known - n_shown,
+        }
+    )
 
 
 def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]]:
@@ -589,11 +892,14 @@ def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]
     The largest such share of any query. For one attribute only: crossed ones have empty
     combinations as a rule, and are returned as if they had none.
     """
-    if groups.space.crossed or all(not levels for levels in empty_levels(groups)):
+    if groups.space.crossed:
+        return 0.0, []
+    known, size = groups.space.known_levels(0), groups.space.size
+    empty = (known > 0) & (np.bincount(groups.matrix.indices, minlength=size) == 0)
+    if not empty.any():
         return 0.0, []
     weights = target.expanded()
-    lost = np.isin(weights.level, [groups.space.number(v) for v in empty_levels(groups)[0]])
-    total = weights.total()
+    lost, total = empty[weights.level], weights.total()
     share = weights.per_row(weights.weight * lost) / np.where(total > 0, total, 1.0)
     levels = np.unique(weights.level[lost]).tolist()
-    return float(share.max(initial=0.0)), [str(groups.space.label(level)) for level in levels]
+    return float(share.max(initial=0.0)), [str(groups.levels[level]) for level in levels]

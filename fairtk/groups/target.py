@@ -4,9 +4,11 @@ populations.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,13 @@ from fairtk.errors import (
     ColumnError,
     DuplicateError,
     InputError,
+    NotFoundError,
+    ParameterError,
     listed,
     suggestion,
     warn,
 )
+from fairtk.exposure import TREC, make_grades, target_exposure
 from fairtk.frames import (
     GROUP,
     QID,
@@ -38,33 +43,196 @@ from fairtk.frames import (
     encode_ids,
     takes_tables,
 )
-from fairtk.groups.divergence import Distributions, SparseRows
-from fairtk.groups.factored import (
-    WORK_ORDER,
-    BackgroundRows,
-    ProductRows,
-    Relevant,
-    backgrounds_by_attribute,
-    content,
-    mean_memberships,
-    only,
-    with_background,
-    written_out,
-)
-from fairtk.groups.groups import Groups, write_weights
-from fairtk.groups.memberships import (
+from fairtk.groups.distances import (
     UNKNOWN,
-    Fail,
+    Distributions,
+    FactoredRows,
     LevelSpace,
+    SparseRows,
+    attention_matrix,
+    case_masses,
+    group_exposure,
+)
+from fairtk.groups.groups import (
+    Fail,
+    Groups,
     checked_weights,
     failing,
     first,
     level_order,
     level_places,
     row_name,
+    write_weights,
 )
 from fairtk.io.lines import naming
-from fairtk.io.tables import check_weights, read_table
+from fairtk.io.rows import read_table
+from fairtk.io.tables import check_weights
+
+_FEW_LEVELS = 1 << 12
+
+
+def _written_out(rows: FactoredRows) -> Distributions:
+    """Return rows over few levels with all weights written out, others as they are."""
+    return rows.expanded() if rows.space.size <= _FEW_LEVELS else rows
+
+
+def _with_background(
+    rows: SparseRows, space: LevelSpace, background: Mapping[str, Mapping[str, float]]
+) -> Distributions:
+    """Average the known part of distributions with backgrounds; see `FactoredRows`."""
+    heads = tuple(space.place(name) for name in space.names if name in background)
+    if not heads:
+        return rows
+    shares = tuple(_share(space, i, background[space.names[i]]) for i in heads)
+    rest = tuple(i for i in range(len(space.names)) if i not in heads)
+
+    def over(places: tuple[int, ...]) -> SparseRows:
+        level, size = space.project(rows.level, places), space.part(places).size
+        return SparseRows.collect(rows.row, level, rows.weight, rows.n_rows, size)
+
+    seen, head_space = over(heads), space.part(heads)
+    scale = 0.5 * case_masses(head_space, seen)
+    scale[:, 0] = 0.0  # there is no background of what is not known
+    whole = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
+    half = whole.products(seen.row, seen.level)
+    is_known = head_space.cases(seen.level) > 0
+    factor = seen.weighted(np.where(is_known, 0.5 + half / seen.weight, 1.0))
+    level = space.project(rows.level, heads)
+    stored = rows.weighted(rows.weight * factor.lookup(rows.row, level))
+    return _written_out(replace(whole, stored=stored))
+
+
+def _backgrounds_by_attribute(
+    background: Mapping[str, Any] | pd.Series | None, space: LevelSpace
+) -> dict[str, Mapping[str, float]]:
+    """Return a `background` argument as shares by level, by attribute."""
+    if background is None or len(background) == 0:
+        return {}
+    if not isinstance(background, Mapping | pd.Series):
+        raise ParameterError(
+            f"background must map levels to shares; found {type(background).__name__}"
+        )
+    items = dict(background)
+    nested = any(isinstance(v, Mapping | pd.Series) for v in items.values())
+    if not nested:
+        if space.crossed:
+            raise ParameterError(
+                f"the attributes {list(space.names)} are crossed: background must map an "
+                "attribute to its shares, e.g. {'gender': {'female': 0.5, 'male': 0.5}}"
+            )
+        items = {space.names[0]: items}
+    result: dict[str, Mapping[str, float]] = {}
+    for name, shares in items.items():
+        if name not in space.names:
+            raise InputError(f"background: {name!r} is none of the attributes {list(space.names)}")
+        if not isinstance(shares, Mapping | pd.Series):
+            raise ParameterError(f"background: {name!r} must map levels to shares")
+        result[name] = dict(shares)
+    return result
+
+
+def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> FloatArray:
+    name, levels = space.names[attribute], space.levels[attribute]
+    result = np.zeros(len(levels))
+    lacking = [level for level in shares if level not in levels]
+    if lacking:
+        raise InputError(
+            f"background of {name!r}: the groups lack the level {listed(lacking)}; they have "
+            f"{_only(levels)}"
+        )
+    for level, share in shares.items():
+        if not np.isfinite(share) or share < 0:
+            raise InputError(
+                f"background of {name!r}: the share of {level!r} must be 0 or above; found {share}"
+            )
+        result[levels.index(level)] = share
+    unknown = space.unknown[attribute]
+    if unknown >= 0 and result[unknown] > 0:
+        raise InputError(
+            f"background of {name!r}: the unknown level {levels[unknown]!r} can have no share"
+        )
+    if abs(result.sum() - 1) > 1e-6:
+        raise InputError(
+            f"background of {name!r}: the shares must sum to 1; found {result.sum():g}"
+        )
+    result /= result.sum()
+    if unknown >= 0:
+        result[unknown] = 1.0
+    return result
+
+
+def _only(levels: Sequence[str]) -> str:
+    """Return the levels that there are, for a message about one that is not."""
+    return (
+        f"{listed(levels, 40)} (give levels= when the groups are made, for levels without a "
+        "document)"
+    )
+
+
+def background(name: str) -> pd.Series:
+    """Return a packaged background as shares by level.
+
+    Args:
+        name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, the four of Oceania
+            merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
+            (female, male and NB: .495, .495, .01) or ``"trec-2021-world-population"`` (the seven
+            continents of the track's first year with Wikipedia).
+
+    Returns:
+        Shares that sum to 1, indexed by level; ``.attrs["source"]`` says where they are from.
+
+    Raises:
+        NotFoundError: there is no such background.
+    """
+    if name not in _packaged():
+        raise NotFoundError("background", name, _packaged())
+    entry = _packaged()[name]
+    counts = pd.Series(entry["weights"], dtype="float64", name=name)
+    shares = counts / counts.sum()
+    shares.attrs["source"] = entry["source"]
+    return shares
+
+
+@cache
+def _packaged() -> dict[str, Any]:
+    text = resources.files("fairtk.groups").joinpath("backgrounds.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
+"""The quality classes of Wikipedia articles, most work needed first."""
+
+
+def _relevant(
+    qrels: pd.DataFrame | Qrels, rel: float | None, where: str
+) -> tuple[Qrels, IntArray, IntArray]:
+    """Return the labels, and query and document of those of at least `rel`, or above 0."""
+    labeled = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where)
+    relevant = labeled.labels > 0 if rel is None else labeled.labels >= rel
+    return labeled, labeled.query[relevant], labeled.doc[relevant]
+
+
+def _grades_of_work(
+    docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
+) -> FloatArray:
+    """Return the grade of each document's class, 1 for the least work needed; NaN: no class."""
+    places = {level: float(len(order) - i) for i, level in enumerate(order)}
+    series = pd.Series(work)
+    series = series[~series.isna()]
+    unknown = [v for v in series.unique() if v not in places]
+    if unknown:
+        docno = series.index[series == unknown[0]][0]
+        raise InputError(
+            f"Target.from_work_needed: docno {str(docno)!r} has the class {unknown[0]!r}; "
+            f"known: {list(order)}"
+        )
+    classed = pd.Index(as_strings(series.index), dtype=object)
+    if classed.has_duplicates:
+        docno = classed[classed.duplicated()][0]
+        raise DuplicateError(f"Target.from_work_needed: docno {docno!r} has two classes")
+    values = pd.Series(series.map(places).to_numpy(dtype=float), index=classed)
+    return np.asarray(values.reindex(docnos))
+
 
 TOLERANCE = 1e-6
 """How far from 1 the weights of a query may sum."""
@@ -120,7 +288,7 @@ class Target(ByContent):
             if not share.any():
                 raise InputError(f"Target.uniform: {space.names[place]!r} has no known level")
             shares.append(share / share.sum())
-        return cls(space, written_out(ProductRows(space, tuple(shares), np.ones(1, dtype=bool))))
+        return cls(space, _written_out(FactoredRows.product(space, shares)))
 
     @classmethod
     def population(
@@ -154,8 +322,8 @@ class Target(ByContent):
             tuple(t.space.levels[0] for t in singles),
             tuple(t.space.unknown[0] for t in singles),
         )
-        shares = tuple(t.distributions.expanded().dense()[0] for t in singles)
-        whole = cls(space, ProductRows(space, shares, np.ones(1, dtype=bool)))
+        shares = [t.distributions.expanded().dense()[0] for t in singles]
+        whole = cls(space, FactoredRows.product(space, shares))
         return whole if groups is None else whole.for_groups(groups)
 
     @classmethod
@@ -172,7 +340,7 @@ class Target(ByContent):
         The mean membership of each query's relevant documents. Where a background is given, the
         part whose level is known is averaged with it half and half, and the unknown part stays;
         for crossed attributes that is done for each pattern of known and unknown attributes
-        (``avg_with_bg`` in the track's code; see `fairtk.groups.factored.BackgroundRows`).
+        (``avg_with_bg`` in the track's code; see `FactoredRows`).
 
         Args:
             qrels: ``qid``, ``docno``, ``label``, or these as `fairtk.frames.Qrels`.
@@ -186,8 +354,9 @@ class Target(ByContent):
             InputError: the background names levels that the groups lack, or does not sum to 1.
             DuplicateError: a document is labeled twice.
         """
-        relevant = Relevant(qrels, rel, "Target.from_qrels")
-        return cls._of_relevant(relevant, groups, None, background, unlabeled)
+        labeled, query, doc = _relevant(qrels, rel, "Target.from_qrels")
+        weight = np.ones(len(doc))
+        return cls._of_relevant(labeled, query, doc, weight, groups, background, unlabeled)
 
     @classmethod
     def from_work_needed(
@@ -219,23 +388,47 @@ class Target(ByContent):
         Raises:
             InputError: as for `from_qrels`, or a class is not in `order`.
         """
-        relevant = Relevant(qrels, rel, "Target.from_work_needed")
-        exposure, unstated = relevant.work_exposure(work, order)
-        if unstated:
+        labeled, query, doc = _relevant(qrels, rel, "Target.from_work_needed")
+        grade = _grades_of_work(labeled.docnos, work, order)[doc]
+        unstated = np.isnan(grade)
+        # shuffled inside a class, each gets the mean discount of its class's block of ranks
+        grades = make_grades(query, grade, len(labeled.qids))
+        exposure = np.append(target_exposure(grades, TREC(), None), 0.0)[grades.of_pair]
+        weight = np.where(unstated, 0.0, exposure)
+        if unstated.any():
             warn(
-                f"Target.from_work_needed: {unstated} of {len(exposure)} relevant documents have "
+                f"Target.from_work_needed: {unstated.sum()} of {len(doc)} relevant documents have "
                 "no class of work needed and are left out"
             )
-        return cls._of_relevant(relevant, groups, exposure, background, unlabeled)
+        return cls._of_relevant(labeled, query, doc, weight, groups, background, unlabeled)
 
     @classmethod
     def _of_relevant(
-        cls, relevant: Relevant, groups: Groups, weight: Any, background: Any, unlabeled: str
+        cls,
+        labeled: Qrels,
+        query: IntArray,
+        doc: IntArray,
+        weight: FloatArray,
+        groups: Groups,
+        background: Any,
+        unlabeled: str,
     ) -> Target:
-        space = groups.space
-        shares = backgrounds_by_attribute(background, space)
-        rows, undefined = mean_memberships(relevant, groups, weight, unlabeled)
-        return cls(space, with_background(rows, space, shares), relevant.qids, undefined)
+        """Return the mean memberships of each query's documents, averaged with backgrounds."""
+        space, qids = groups.space, labeled.qids
+        shares = _backgrounds_by_attribute(background, space)
+        if unlabeled == "bounds":
+            raise ParameterError("a target cannot be made with unlabeled='bounds'; use 'drop'")
+        memberships = groups.memberships(labeled.docnos, unlabeled)
+        attention = attention_matrix(query, doc, weight, (len(qids), memberships.n_rows))
+        rows = group_exposure(attention, memberships).normalized()
+        count = np.bincount(query, minlength=len(qids))
+        undefined = {
+            str(qids[place]): f"none of its {count[place]} relevant documents is in the groups"
+            if count[place]
+            else "it has no relevant document"
+            for place in np.flatnonzero(rows.total() == 0)
+        }
+        return cls(space, _with_background(rows, space, shares), qids, undefined)
 
     @classmethod
     @takes_tables
@@ -359,31 +552,29 @@ class Target(ByContent):
             return self
         places = _matched(ours, space)
         tables = [
-            np.array([space.levels[there].index(v) if v in space.levels[there] else -1
-                      for v in ours.levels[here]], dtype=np.int64)
+            pd.Index(space.levels[there], dtype=object).get_indexer(ours.levels[here])
             for here, there in enumerate(places)
-        ]  # fmt: skip
-        if isinstance(rows, BackgroundRows):
-            raise InputError(
-                f"the target was made for the attributes {list(ours.names)} with other levels or "
-                f"in another order than {list(space.names)}; make it from these groups"
-            )
-        if isinstance(rows, ProductRows):
-            shares: list[FloatArray] = [np.zeros(n) for n in space.shape]
+        ]
+        if isinstance(rows, FactoredRows):
+            if not rows.is_product:
+                raise InputError(
+                    f"the target was made for the attributes {list(ours.names)} with other levels "
+                    f"or in another order than {list(space.names)}; make it from these groups"
+                )
+            shares = [np.zeros(n) for n in space.shape]
             for here, there in enumerate(places):
                 lost = (tables[here] < 0) & (rows.shares[here] > 0)
                 _refuse(lost, ours, here, space)
                 stays = tables[here] >= 0
                 shares[there][tables[here][stays]] = rows.shares[here][stays]
-            return Target(space, ProductRows(space, tuple(shares), rows.present), self.qids)
-        stored = rows.expanded()
-        number = np.zeros(len(stored.level), dtype=np.int64)
+            return Target(space, FactoredRows.product(space, shares), self.qids)
+        number = np.zeros(len(rows.level), dtype=np.int64)
         for here, there in enumerate(places):
-            codes = ours.codes(stored.level, here)
+            codes = ours.codes(rows.level, here)
             lost = (tables[here] < 0) & (np.bincount(codes, minlength=ours.shape[here]) > 0)
             _refuse(lost, ours, here, space)
             number += tables[here][codes] * space.strides[there]
-        moved = SparseRows.collect(stored.row, number, stored.weight, stored.n_rows, space.size)
+        moved = SparseRows.collect(rows.row, number, rows.weight, rows.n_rows, space.size)
         return Target(space, moved, self.qids, self.undefined)
 
     def for_qids(self, qids: Iterable[str]) -> Distributions:
@@ -407,19 +598,15 @@ class Target(ByContent):
         Args:
             attributes: the attributes that stay.
         """
-        places = tuple(self.space.index(name) for name in attributes)
-        space, n = self.space.part(places), self.distributions.n_rows
-        parts = []
-        for row in range(n):  # one by one: written out, a query can have a million weights
+        from scipy import sparse
+
+        places = tuple(self.space.place(name) for name in attributes)
+        space, parts = self.space.part(places), []
+        for row in range(self.distributions.n_rows):  # a query can have a million weights
             whole = self.distributions.take(np.array([row])).expanded()
             level = self.space.project(whole.level, places)
-            parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size))
-        rows = SparseRows.of_sizes(
-            np.array([len(part.level) for part in parts]),
-            np.concatenate([part.level for part in parts]),
-            np.concatenate([part.weight for part in parts]),
-            space.size,
-        )
+            parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size).matrix)
+        rows = SparseRows(sparse.vstack(parts, format="csr"))
         return Target(space, rows, self.qids, self.undefined)
 
     def digest(self) -> str:
@@ -434,7 +621,7 @@ class Target(ByContent):
             rows = rows.take(order)
             defined = rows.total() > 0
             rows, qids = rows.take(np.flatnonzero(defined)), list(self.qids[order][defined])
-        return digest([list(self.space.names), list(self.space.levels), qids, content(rows)])
+        return digest([list(self.space.names), list(self.space.levels), qids, rows.content()])
 
     @property
     def key(self) -> str:
@@ -484,7 +671,7 @@ def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
             f"the target is over the attributes {list(ours.names)}, the groups are over "
             f"{list(space.names)}"
         )
-    return [space.index(name) for name in ours.names]
+    return [space.place(name) for name in ours.names]
 
 
 def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
@@ -493,7 +680,7 @@ def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) ->
         there = _matched(ours, space)[place]
         raise InputError(
             f"the target has weight on {listed(names)}, which the groups lack; the levels of "
-            f"{space.names[there]!r} are {only(space.levels[there])}"
+            f"{space.names[there]!r} are {_only(space.levels[there])}"
         )
 
 
@@ -548,7 +735,7 @@ def _numbered(
     for place, (codes, names) in enumerate(coded):
         message = (
             f"the groups lack the level {{}} of {space.names[place]!r}; they have "
-            f"{only(space.levels[place])}"
+            f"{_only(space.levels[place])}"
         )
         own = level_places(codes, names, space.levels[place], message, fail)
         number += own * space.strides[place]

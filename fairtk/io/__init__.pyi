@@ -1,6 +1,9 @@
 from .atomic import atomic_write as atomic_write
 from .atomic import file_lock as file_lock
 from .atomic import folder_digest as folder_digest
+from .parquet import read_parquet as read_parquet
+from .parquet import save_format as save_format
+from .parquet import write_parquet as write_parquet
 from .qrels import add_answers as add_answers
 from .qrels import read_answers as read_answers
 from .qrels import read_gold_answers as read_gold_answers
@@ -13,6 +16,3 @@ from .runs import write_credit as write_credit
 from .runs import write_run as write_run
 from .runs import write_task_run as write_task_run
 from .tables import read_groups as read_groups
-from .tables import read_parquet as read_parquet
-from .tables import save_format as save_format
-from .tables import write_parquet as write_parquet

@@ -1,5 +1,6 @@
-"""Text files: plain or gzipped, with bounds that hold while unpacking; line by line, as a whole by
-pandas' C parser where every line is plain, and JSON in them.
+"""Text files, plain or gzipped: line by line, by pandas' C parser if every line is plain, or JSON.
+
+Bounds hold while a file is unpacked.
 """
 
 from __future__ import annotations
@@ -17,10 +18,9 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -61,23 +61,6 @@ _MARK = MARK.encode()
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 
 
-@dataclass(frozen=True)
-class Flaw:
-    """Something wrong in a file that a reader noted instead of raising it.
-
-    Attributes:
-        check: ``"line"`` (left out; ``"cut"``: the last one, without its end), ``"stopped"``
-            (nothing can be read from there on), ``"order"``, or what is wrong with rows, which
-            were left out: ``"duplicates"``, ``"samples"`` or ``"bad-values"``.
-        error: what would have been raised; it names the first place.
-        count: how many rows are concerned.
-    """
-
-    check: str
-    error: FormatError
-    count: int = 1
-
-
 Look = Callable[[bytes], object]
 """What sees each chunk of a file; it may raise."""
 
@@ -89,14 +72,14 @@ class Source:
         path: the file, for messages.
         place: the file as it was given, to open it again.
         kind: what it is, judged by its first bytes (and a Parquet file's name).
-        errors: where problems are noted; None: the first one is raised.
+        errors: where errors of lines are noted, whose lines are left out; None: they are raised.
     """
 
     def __init__(
         self,
         place: str | PathLike[str],
         raw: BinaryIO,
-        errors: list[Flaw] | None,
+        errors: list[FormatError] | None,
         told: Callable[[int], object],
     ) -> None:
         self.path = PIPED if place == STDIN else place
@@ -126,30 +109,64 @@ class Source:
 
         Lines that are too long, NUL bytes and broken gzip files are `FormatError`s, while reading.
         """
-        bounds = _Bounds(self.path, longest)
+        lines = length = 0  # the lines that ended, and the length of the one that did not
 
         def look(chunk: bytes) -> None:
-            bounds(chunk)
+            nonlocal lines, length
+            if b"\0" in chunk:
+                raise FormatError(
+                    "a NUL byte: this is not UTF-8 text (is it UTF-16? convert it, e.g. with "
+                    "iconv)",
+                    self.path,
+                    lines + chunk.count(b"\n", 0, chunk.index(b"\0")) + 1,
+                )
+            end = chunk.find(b"\n")
+            if length + (len(chunk) if end < 0 else end) > longest:
+                reason = f"this line is longer than {longest >> 20} MiB"
+                raise FormatError(reason, self.path, lines + 1)
+            length = length + len(chunk) if end < 0 else len(chunk) - chunk.rfind(b"\n") - 1
+            lines += chunk.count(b"\n")
             self._told(self._raw.tell())
 
         return io.BufferedReader(self._start(look), CHUNK)
 
-    def parsed(self, look: Look, skip: int, **options: Any) -> pd.DataFrame | None:
-        """Return what pandas' C parser reads behind the first lines, with options for it.
+    def parsed(
+        self,
+        names: Sequence[str],
+        types: Mapping[str, str],
+        delimiter: str | None = None,
+        skip: int = 0,
+    ) -> pd.DataFrame | None:
+        """Read a table in which every line is plain by pandas' C parser.
 
-        None: pandas refuses a line, or `look` does with a ValueError, which sees each chunk.
+        Args:
+            names: the columns.
+            types: the types of columns; the others are text.
+            delimiter: what separates fields; None: white space, with blank lines between rows.
+            skip: the number of lines before the first row.
+
+        Returns:
+            The table, or None if a line is not plain: read it line by line.
         """
         stream = self.stream()
         for _ in range(skip):
             stream.readline()
+        options: dict[str, Any] = {"sep": r"\s+", "encoding": "utf-8-sig"}
+        if delimiter is not None:  # pandas takes spaces at the start of a line for a blank line
+            options = {"sep": delimiter, "encoding": "utf-8", "skip_blank_lines": False}
+        if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+            options["float_precision"] = "round_trip"  # later versions always read exactly
+        look = _plain_lines(delimiter, len(names))
         try:
-            # pandas casts numbers that are no integers, and looks afterwards
+            # pandas casts numbers that are not integers, and looks afterwards
             with np.errstate(invalid="ignore"):
-                return pd.read_csv(
+                frame = pd.read_csv(
                     io.BufferedReader(Watched(stream, look), CHUNK),
                     header=None,
+                    names=range(len(names)),
+                    dtype={number: types.get(name, "str") for number, name in enumerate(names)},
                     index_col=False,
-                    na_filter=False,  # "NA" and "null" are good ids
+                    na_filter=False,  # "NA" and "null" are valid ids
                     quoting=csv.QUOTE_NONE,  # quotes are part of ids
                     **options,
                 )
@@ -158,21 +175,14 @@ class Source:
                 raise
             return None
         except (ValueError, OverflowError) as error:  # ParserError and UnicodeDecodeError are, too
-            # so pandas says of Ctrl-C in `Watched`, which has no value before Python 3.12
+            # pandas reports Ctrl-C in `Watched` so, which has no value before Python 3.12
             if "Calling read(nbytes) on source failed" in str(error):
                 raise KeyboardInterrupt from None
             return None
-
-    def start(self, many: int) -> list[str]:
-        """Return the first lines, whatever their characters; empty ones where errors are noted."""
-        stream = self.stream()
-        try:
-            raw = [stream.readline() for _ in range(many)]
-        except FormatError:
-            if self.errors is None:
-                raise
-            raw = [b""] * many
-        return [line.decode("utf-8", "replace").removeprefix(MARK) for line in raw]
+        frame.columns = pd.Index(names)
+        if names[-1] not in types and delimiter is None and bool((frame[names[-1]] == "").any()):
+            return None  # pandas fills up a line with fewer fields
+        return frame
 
     def line_of(self, row: int) -> int:
         """Return the 1-based line of a row of a file that has one in each line that is not blank.
@@ -192,11 +202,12 @@ class Source:
         A byte order mark at the start is left out; a line that is not UTF-8 is an error.
         """
         try:
-            yield from self._lines(longest)
+            yield from self.strict_lines(longest)
         except FormatError as error:
             self.stop(error)
 
-    def _lines(self, longest: int) -> Iterator[tuple[int, str]]:
+    def strict_lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
+        """Yield the same; errors are raised, even if they are noted otherwise."""
         for number, raw in enumerate(self.stream(longest), start=1):
             text = decoded(raw, self.path, number)
             if not self._packed and not text.endswith("\n"):
@@ -205,37 +216,27 @@ class Source:
 
     @cached_property
     def first_line(self) -> str:
-        """The first line that has something in it, or an empty string; errors are raised."""
-        return next((text.strip("\r\n") for _, text in self._lines(LINE) if text.strip()), "")
+        """The first line that is not blank, or an empty string; errors are raised."""
+        return next((text.strip("\r\n") for _, text in self.strict_lines() if text.strip()), "")
 
     def refuse(self, message: str, line: int) -> None:
         """Raise a `FormatError` for a line, or note it: the reader leaves the line out."""
         error = FormatError(message, self.path, line)
         if self.errors is None:
             raise error
-        self.errors.append(Flaw("cut" if line == self._unended else "line", error))
-
-    def refuse_fields(
-        self, layouts: Sequence[Sequence[str]], width: int, text: str, line: int
-    ) -> None:
-        """Refuse a line of another number of fields; several layouts: no line fits any."""
-        strict = self.errors is None or len(layouts) > 1
-        word = "columns" if strict else "fields"
-        forms = " or ".join(f"{len(c)} {word} ({' '.join(c)[:200]})" for c in layouts)
-        message = f"expected {forms}, found {width}"
-        if strict:
-            raise FormatError(f"{message}: {text[:60]!r}", self.path, line)
-        self.refuse(message, line)
+        error.check = "cut" if line == self._unended else "line"
+        self.errors.append(error)
 
     def stop(self, error: FormatError) -> None:
         """Raise an error behind which nothing can be read, or note it."""
         if self.errors is None:
             raise error
-        self.errors.append(Flaw("stopped", error))
+        error.check = "stopped"
+        self.errors.append(error)
 
 
 @contextlib.contextmanager
-def source(path: str | PathLike[str], errors: list[Flaw] | None = None) -> Iterator[Source]:
+def source(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Iterator[Source]:
     """Open a plain, gzipped or Parquet file for reading, once; see `Source`.
 
     ``-`` is standard input; what it gave is kept, so that it can be read again.
@@ -283,85 +284,37 @@ class Watched(io.RawIOBase):
         return len(chunk)
 
 
-class _Bounds:
-    """Refuses NUL bytes and lines that are too long, whatever they would unpack to."""
+def _plain_lines(delimiter: str | None, width: int) -> Look:
+    """Return what raises a ValueError at lines that pandas would misread.
 
-    def __init__(self, path: str | PathLike[str], longest: int) -> None:
-        self.path = path
-        self.longest = longest
-        self.lines = 0
-        self.length = 0  # of the line that is not at its end
+    These have carriage returns or byte order marks, or, with a delimiter, quotes or another number
+    of fields.
+    """
+    rest, begun = b"", False
 
-    def __call__(self, chunk: bytes) -> None:
-        if b"\0" in chunk:
-            line = self.lines + chunk.count(b"\n", 0, chunk.index(b"\0")) + 1
-            raise FormatError(
-                "a NUL byte: this is not UTF-8 text (is it UTF-16? convert it, e.g. with iconv)",
-                self.path,
-                line,
-            )
-        end = chunk.find(b"\n")
-        if self.length + (len(chunk) if end < 0 else end) > self.longest:
-            size = f"{self.longest >> 20} MiB"
-            raise FormatError(f"this line is longer than {size}", self.path, self.lines + 1)
-        self.length = self.length + len(chunk) if end < 0 else len(chunk) - chunk.rfind(b"\n") - 1
-        self.lines += chunk.count(b"\n")
-
-
-_MARKS = re.compile(rb"\xef\xbb\xbf|\r[^\n]")
-
-
-class Marks:
-    """Looks for byte order marks behind the start, and lone carriage returns."""
-
-    def __init__(self) -> None:
-        self.wrong = False
-        self._before = b""
-        self._start = 1
-
-    def __call__(self, chunk: bytes) -> None:
-        """Look at one chunk."""
-        whole = self._before + chunk
-        if b"\xef" in whole or b"\r" in whole:
-            self.wrong |= _MARKS.search(whole, self._start) is not None
-        self._before, self._start = whole[-3:], 0
-
-
-class Shape:
-    """Sees to it that all lines of a file are plain and have as many fields as the header."""
-
-    def __init__(self, delimiter: str, width: int) -> None:
-        self._delimiter = ord(delimiter)
-        self._width = width
-        self._begun = False
-        self._rest = b""
-
-    def __call__(self, chunk: bytes) -> None:
-        """Look at one chunk; a ValueError: it is not plain."""
-        if not self._begun and chunk.startswith(MARK.encode()):
-            raise ValueError("a byte order mark")  # pandas would leave it out
-        self._begun = True
-        whole = self._rest + (chunk or b"\n" * bool(self._rest))  # the last line may lack its end
-        end = whole.rfind(b"\n") + 1
-        self._rest = whole[end:]
-        if not self._fits(whole[:end]):
-            raise ValueError("quotes, or lines of other widths")
-
-    def _fits(self, lines: bytes) -> bool:
-        if b'"' in lines:
-            return False
+    def look(chunk: bytes) -> None:
+        nonlocal rest, begun
+        read = rest + (chunk or b"\n" * bool(rest))  # the last line may have no end
+        end = read.rfind(b"\n") + 1
+        lines, rest = read[:end], read[end:]
         if b"\r" in lines:
             lines = lines.replace(b"\r\n", b"\n")
-            if b"\r" in lines:
-                return False
+        # pandas leaves out the mark at the start of a file without a header, as it should
+        marks = lines.find(_MARK, 0 if begun or delimiter is not None else len(_MARK)) >= 0
+        if b"\r" in lines or marks or (delimiter is not None and not fits(lines)):
+            raise ValueError("this is not plain")
+        begun |= end > 0
+
+    def fits(lines: bytes) -> bool:
         codes = np.frombuffer(lines, dtype=np.uint8)
         starts = np.flatnonzero(codes == ord("\n")) + 1
-        if not len(starts):
-            return True
+        if b'"' in lines or not len(starts):
+            return b'"' not in lines
         starts = np.concatenate([[0], starts[:-1]])
-        fields = np.add.reduceat(codes == self._delimiter, starts, dtype=np.int64) + 1
-        blank = codes[starts] == ord("\n")
-        return bool(((fields == self._width) & ~blank).all())
+        fields = np.add.reduceat(codes == ord(delimiter or ""), starts, dtype=np.int64) + 1
+        return bool(((fields == width) & (codes[starts] != ord("\n"))).all())
+
+    return look
 
 
 _kept: list[Any] = []  # standard input, and the file that keeps what it gave

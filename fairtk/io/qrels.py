@@ -15,12 +15,11 @@ import ir_datasets
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, NotFoundError, listed
+from fairtk.errors import FormatError, InputError, NotFoundError, listed
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
     LABEL,
-    LIMIT,
     QANSWER,
     QID,
     SAMPLE,
@@ -29,36 +28,24 @@ from fairtk.frames import (
     takes_tables,
     uncoded,
 )
+from fairtk.frames.qrels import TWICE
 from fairtk.io.atomic import atomic_text
-from fairtk.io.lines import (
-    STDIN,
-    Flaw,
-    is_parquet_name,
-    source,
-)
-from fairtk.io.rows import Rows, Type, read_whitespace, refuse_spaces
-from fairtk.io.tables import (
-    has_header,
-    read_named,
-    read_table,
-    strings_or_lists,
-    write_table,
-)
+from fairtk.io.lines import STDIN, is_parquet_name, source
+from fairtk.io.rows import Rows, has_header, read_named, read_table, read_whitespace, refuse_spaces
+from fairtk.io.tables import strings_or_lists, write_table
 
-_TYPES: dict[str, Type] = {LABEL: "float64"}
 LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
 """The columns of TREC's files of qrels."""
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
 
-def read_qrels(path: str | PathLike[str], errors: list[Flaw] | None = None) -> pd.DataFrame:
+def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
     """Read qrels.
 
     TREC's four columns ``qid iteration docno label`` (or three, without the iteration; it is not
     kept, whatever it holds), or a TSV file with a header, JSON lines or Parquet with the columns
     ``qid``, ``docno``, ``label`` and, for answers, ``gold_answer`` (a string or a list of them,
-    in TSV a JSON array). Each may be gzipped. Where `errors` is given, what is wrong with lines
-    and rows is noted there, and they are left out.
+    in TSV a JSON array). Each may be gzipped.
 
     Returns:
         Columns ``qid``, ``docno``, ``label`` (int64 if all labels are whole numbers, else
@@ -68,25 +55,30 @@ def read_qrels(path: str | PathLike[str], errors: list[Flaw] | None = None) -> p
         FormatError: a line is broken, a label is not a finite number, or a document is labeled
             twice for one query; names the line.
     """
-    return uncoded(coded_qrels(path, errors))
+    return uncoded(coded_qrels(path))
 
 
-def coded_qrels(path: str | PathLike[str], errors: list[Flaw] | None = None) -> pd.DataFrame:
+def coded_qrels(path: str | PathLike[str]) -> pd.DataFrame:
     """Return what `read_qrels` does, its ids coded already (categorical)."""
+    return labels_in(qrels_rows(path))
+
+
+def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
+    """Return the rows of a qrels file, not checked; a list gets the errors of lines."""
     with source(path, errors) as file:
-        if file.kind == "text" and not has_header(file):
-            rows = read_whitespace(file, LAYOUTS, _TYPES)
-            rows.frame = rows.frame[[QID, DOCNO, LABEL]]
-            return labels_in(rows)
-        return labels_in(read_named(file))
+        if file.kind != "text" or has_header(file):
+            return read_named(file)
+        rows = read_whitespace(file, LAYOUTS, {LABEL: "float64"})
+        rows.frame = rows.frame[[QID, DOCNO, LABEL]]
+        return rows
 
 
 def labels_in(rows: Rows) -> pd.DataFrame:
     """Return the labels of some rows, checked; see `coded_qrels`."""
-    rows.typed("qrels", [QID, DOCNO, LABEL], {QID: "id", DOCNO: "id", LABEL: "number"})
-    far = (rows.frame[LABEL].abs() >= LIMIT).to_numpy()
-    rows.fail_at(far, "label must be below 2^53; found {}", LABEL)
-    rows.unique([QID, DOCNO], "a document is labeled twice")
+    rows.require([QID, DOCNO, LABEL], "qrels")
+    rows.as_ids(QID, DOCNO)
+    rows.as_numbers(LABEL)
+    rows.unique([QID, DOCNO], TWICE)
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
     labels = rows.frame[LABEL]
@@ -226,9 +218,9 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
 
 def _keyed(path: str | PathLike[str], what: str, column: str) -> Rows:
     rows = read_table(path)
-    rows.typed(what, [QID, column], {QID: "id"})
-    if SAMPLE in rows.frame.columns:
-        rows.as_samples()
+    rows.require([QID, column], what)
+    rows.as_ids(QID)
+    rows.as_numbers(SAMPLE)
     return rows
 
 

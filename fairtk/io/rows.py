@@ -1,99 +1,93 @@
-"""The rows of a file, with the way back from a row to its line; TREC's formats, separated by
-blanks.
+"""Tables in files: rows with the way back to their lines, in each format that is read.
+
+The rules of quotes are csv's. pandas reads a field such as ``"a"b`` or a missing field without an
+error, so its result is used only for files without quotes in which each line has as many fields as
+the header; any other file is read again, record by record.
 """
 
 from __future__ import annotations
 
-import math
+import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 from numbers import Number
 from os import PathLike
-from typing import Any, Literal, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, listed
-from fairtk.frames import (
-    IS_EMPTY,
-    SAMPLE,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    are_ids,
-    code_text,
-    flaw_of,
+from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
+from fairtk.frames.ids import are_ids, categories, flaw_of
+from fairtk.frames.schema import (
+    NumberRule,
+    RowProblem,
+    check_ids,
+    check_numbers,
+    check_unique,
+    combined,
+    described,
+    is_text,
+    shown,
 )
-from fairtk.io.lines import MARK, Flaw, Marks, Source
+from fairtk.io.lines import MARK, Source, objects_of, parse_json, source
+from fairtk.io.parquet import read_parquet
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
 
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMERIC = frozenset("0123456789+-.eE")
-_SHOWN = 60
-
-Kind = Literal["id", "number", "integer"]
-"""What a column holds."""
 
 
 @dataclass
 class Rows:
-    """What was read from a file, before its columns are checked."""
+    """The table of a file; its columns get their types when they are checked."""
 
     frame: pd.DataFrame  # the columns, one row per row of the file
     path: str | PathLike[str]  # the file, for messages
     line_of: Callable[[int], int | None]  # 1-based line of a row, slow; None in Parquet
     head: int | None = None  # the line that names the columns, if one does
     note: dict[str, Any] = field(default_factory=dict)  # what fairtk's writer noted in the file
-    errors: list[Flaw] | None = None  # where what is wrong is noted; None: it is raised
-
-    def error(self, row: int, message: str) -> FormatError:
-        """Return a `FormatError` that names file and line (or row)."""
-        line = self.line_of(int(row))
-        place = f"row {int(row)}: " if line is None else ""
-        return FormatError(place + message, path=self.path, line=line)
 
     def fail(self, row: int, message: str) -> NoReturn:
         """Raise a `FormatError` that names file and line (or row)."""
-        raise self.error(row, message)
+        line = self.line_of(int(row))
+        place = f"row {int(row)}: " if line is None else ""
+        raise FormatError(place + message, path=self.path, line=line)
 
-    def fail_at(
-        self, wrong: BoolArray, message: str, column: str, check: str = "bad-values"
-    ) -> None:
-        """Refuse rows that are wrong, if any; ``{}`` in the message is the first one's value."""
-        if wrong.any():
-            value = shown(self.frame[column].iloc[int(np.flatnonzero(wrong)[0])])
-            self.refuse(wrong, message.replace("{}", value, 1), check)
+    def refuse(self, problem: RowProblem) -> NoReturn:
+        """Raise the problem as a `FormatError` that names file and line (or row)."""
+        before = ""
+        if problem.before is not None:
+            line = self.line_of(problem.before)
+            before = f", first in {f'row {problem.before}' if line is None else f'line {line}'}"
+        try:
+            self.fail(int(problem.rows[0]), described(problem, self.frame, before))
+        except FormatError as error:
+            error.rows, error.check = problem.rows.tolist(), problem.check
+            raise
 
-    def refuse(self, wrong: BoolArray, message: str, check: str) -> None:
-        """Raise for the first row that is wrong, or note it and leave all of them out."""
-        error = self.error(int(np.flatnonzero(wrong)[0]), message)
-        if self.errors is None:
-            raise error
-        self.errors.append(Flaw(check, error, int(wrong.sum())))
-        left, line_of = np.flatnonzero(~wrong), self.line_of
-        self.frame = self.frame.iloc[left].reset_index(drop=True)
-        self.line_of = lambda row: line_of(int(left[row]))
+    def refuse_if(self, wrong: Any, column: str, message: str, check: str = "bad-values") -> None:
+        """Refuse rows that are wrong, if any; ``{}`` in the message is the value of the first."""
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            value = shown(self.frame[column].iloc[int(rows[0])])
+            self.refuse(RowProblem(rows, message.replace("{}", value, 1), check=check))
 
-    def typed(self, what: str, needs: Sequence[str], kinds: Mapping[str, Kind]) -> None:
-        """Raise a `FormatError` unless the columns are there, and make those of each kind it."""
-        self.require(needs, what)
-        for column, kind in kinds.items():
-            if column not in self.frame.columns:
-                continue
-            if kind == "id":
-                self.as_ids(column)
-            elif kind == "number":
-                self.as_numbers(column)
-            else:
-                self.as_integers(column)
+    def without(self, rows: Sequence[int]) -> Rows:
+        """Return the other rows."""
+        left, line_of = np.delete(np.arange(len(self.frame)), rows), self.line_of
+        frame = self.frame.iloc[left].reset_index(drop=True)
+        return replace(self, frame=frame, line_of=lambda row: line_of(int(left[row])))
 
     def require(self, columns: Sequence[str], what: str) -> None:
-        """Raise a `FormatError` unless all the columns are there."""
+        """Raise a `FormatError` unless all the columns are there, and the header only once."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
             verb = "need" if what.endswith("s") else "needs"  # qrels, answers
@@ -104,136 +98,89 @@ class Rows:
                 path=self.path,
                 line=self.head,
             )
+        if self.head is not None:
+            names = set(self.frame.columns)
+            again = self.frame.iloc[:, 0].isin({*names, *ALIASES}).to_numpy(dtype=bool, copy=True)
+            for row in np.flatnonzero(again):
+                again[row] = {ALIASES.get(v, v) for v in self.frame.iloc[row]} == names
+            self.refuse_if(again, columns[0], "the header occurs again; were files joined?")
 
-    def as_ids(self, column: str) -> None:
-        """Make a column ids, coded (`fairtk.frames.uncoded` has them as text); see `flaw_of`."""
-        self.as_strings(column)
-        coded, flaws = code_text(self.frame[column], column)
-        if flaws:
-            self._refuse_flaws(flaws, coded.cat.codes.to_numpy(), column)
-            self.as_ids(column)  # those that are left
-        else:
-            self.frame[column] = coded
+    def as_ids(self, *columns: str) -> None:
+        """Make columns ids, in categories (`fairtk.frames.uncoded` makes them text)."""
+        for column in columns:
+            self.frame[column] = categories(check_ids(self.frame[column], column, self.refuse))
+
+    def as_numbers(self, *columns: str, rule: NumberRule | None = None) -> None:
+        """Make those of the columns that are there numbers; text of numbers is read."""
+        for column in columns:
+            if column in self.frame.columns:
+                numbers = numbers_in(self.frame[column])
+                self.frame[column] = check_numbers(numbers, column, self.refuse, rule)
+
+    def as_strings(self, column: str) -> None:
+        """Make a column strings, which may be empty."""
+        values = self.frame[column]
+        if not isinstance(values.dtype, pd.StringDtype) or values.hasnans:
+            wrong = [not is_text(v) or _SURROGATE.search(str(v)) is not None for v in values]
+            self.refuse_if(wrong, column, f"{column} must be text; found {{}}")
+            self.frame[column] = values.astype(str)
 
     def refuse_flaws(self, column: str) -> None:
-        """Refuse names that are no ids (`flaw_of`), but for tabs, which are quoted in files.
+        """Refuse names that are not valid ids, but for tabs, which are quoted in files.
 
-        Missing and empty ones are passed over.
+        Missing and empty names are passed over.
         """
         values = self.frame[column].tolist()
         names = [v.replace("\t", "_") if isinstance(v, str) and v else "-" for v in values]
-        if not are_ids(names):
-            flaws = {row: flaw for row, name in enumerate(names) if (flaw := flaw_of(name))}
-            self._refuse_flaws(flaws, np.arange(len(names)), column)
+        flaws = [] if are_ids(names) else [flaw_of(name) for name in names]
+        rows = [row for row, flaw in enumerate(flaws) if flaw]
+        if rows:
+            message = f"{column} {shown(values[rows[0]])} {flaws[rows[0]]}"
+            self.refuse(RowProblem(np.array(rows), message))
 
-    def _refuse_flaws(self, flaws: Mapping[int, str], codes: IntArray, column: str) -> None:
-        wrong = np.isin(codes, list(flaws))
-        flaw = flaws[int(codes[np.argmax(wrong)])]
-        self.fail_at(wrong, f"{column} {'' if flaw == IS_EMPTY else '{} '}{flaw}", column)
-
-    def as_strings(self, column: str) -> None:
-        """Make a column strings; integers are taken, anything else that is no string is wrong."""
-        self.fail_at(self.frame[column].isna().to_numpy(), f"{column} is missing", column)
-        if isinstance(self.frame[column].dtype, pd.StringDtype):
-            return
-        wrong = [
-            not isinstance(v, str | int | np.integer) or isinstance(v, bool)
-            for v in self.frame[column]
-        ]
-        message = f"{column} must be a string; found {{}}"
-        self.fail_at(np.array(wrong, dtype=bool), message, column)
-        wrong = [_HALF.search(str(value)) is not None for value in self.frame[column]]
-        message = f"{column} {{}} is not Unicode text"
-        self.fail_at(np.array(wrong, dtype=bool), message, column)
-        texts = [str(value) for value in self.frame[column]]
-        self.frame[column] = pd.Series(texts, dtype="str", index=self.frame.index)
-
-    def as_numbers(self, column: str, *, gaps: bool = False) -> None:
-        """Make a column finite floats; with `gaps`, NaN where it is NaN or empty."""
-        if gaps:
-            empty = self.frame[column].astype(object).isin([""])
-            self.frame[column] = self.frame[column].mask(empty, "nan")
-        numbers = self._numbers(column)
-        finite = np.isfinite(numbers) | (np.isnan(numbers) & gaps)
-        self.fail_at(~finite, f"{column} must be a finite number; found {{}}", column)
-        self.frame[column] = numbers[finite]
-
-    def as_integers(self, column: str) -> None:
-        """Make a column integers."""
-        if self.frame[column].dtype != np.int64:
-            numbers = self._numbers(column)
-            whole = (numbers == np.trunc(numbers)) & (np.abs(numbers) <= 2.0**53)
-            self.fail_at(~whole, f"{column} must be an integer; found {{}}", column)
-            self.frame[column] = numbers[whole].astype(np.int64)
-
-    def as_samples(self) -> None:
-        """Make the column ``sample`` integers of at least 0."""
-        self.as_integers(SAMPLE)
-        wrong = (self.frame[SAMPLE] < 0).to_numpy()
-        self.fail_at(wrong, f"{SAMPLE} must not be negative; found {{}}", SAMPLE)
-
-    def _numbers(self, column: str) -> FloatArray:
-        values = self.frame[column]
-        kinds = pd.api.types
-        if kinds.is_numeric_dtype(values.dtype) and not kinds.is_bool_dtype(values.dtype):
-            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-        numbers = all_numbers(values)
-        if numbers is None:
-            each = [number_of(value) for value in values]
-            wrong = np.array([number is None for number in each], dtype=bool)
-            self.fail_at(wrong, f"{column} must be a number; found {{}}", column)
-            numbers = np.array([n for n in each if n is not None], dtype=np.float64)
-        return numbers
-
-    def codes(self, columns: list[str]) -> IntArray:
+    def codes(self, columns: Sequence[str]) -> IntArray:
         """Return a number for each row, the same where two rows agree in all the columns."""
         codes = np.zeros(len(self.frame), dtype=np.int64)
         for column in columns:
             values = self.frame[column]
             if isinstance(values.dtype, pd.CategoricalDtype):
-                part, size = values.cat.codes.to_numpy(), len(values.cat.categories)
+                part = values.cat.codes.to_numpy(np.int64)
             else:
-                part, distinct = pd.factorize(values)
-                size = len(distinct)
-            codes = codes * max(1, size) + part
+                part = pd.factorize(values)[0]
+            codes = combined(codes, part)
         return codes
 
-    def unique(self, columns: list[str], what: str) -> None:
-        """Raise a `FormatError` if two rows agree in all the columns; the first is right."""
-        codes = self.codes(columns)
-        twice = pd.Series(codes).duplicated().to_numpy()
-        if not twice.any():
-            return
-        row = int(np.flatnonzero(twice)[0])
-        first = int(np.flatnonzero(codes == codes[row])[0])
-        line = self.line_of(first)
-        before = f"row {first}" if line is None else f"line {line}"
-        names = ", ".join(f"{c} {shown(self.frame[c].iloc[row])}" for c in columns)
-        more = int(twice.sum()) - 1
-        tail = f"; {more} more such rows" if more else ""
-        self.refuse(twice, f"{what}: {names} was in {before} already{tail}", "duplicates")
+    def unique(self, columns: Sequence[str], what: str) -> None:
+        """Refuse rows that agree with a row before in all the columns."""
+        groups, items = self.codes(columns[:-1]), self.codes(columns[-1:])
+        check_unique(groups, items, what, self.refuse)
 
 
-def all_numbers(values: pd.Series) -> FloatArray | None:
-    """Return the numbers that strings are; None unless each of them is one (`NUMBER`)."""
-    texts = values.tolist()
-    try:
+# Numbers in text -------------------------------------------------------------------------------
+
+
+def numbers_in(values: pd.Series) -> pd.Series:
+    """Return a column with text of numbers as numbers; other values become text.
+
+    A boolean is not a number in a file.
+    """
+    kinds = pd.api.types
+    if kinds.is_numeric_dtype(values.dtype) and not kinds.is_bool_dtype(values.dtype):
+        return values
+    each = values.tolist()
+    with suppress(TypeError, ValueError):
         # float does the rest: no text of these characters alone is read by it that is no NUMBER
-        return np.array([*map(float, texts)]) if _NUMERIC.issuperset("".join(texts)) else None
-    except (TypeError, ValueError):
-        return None
-
-
-def shown(value: Any) -> str:
-    """Return a value as a message shows it: short, 1.0 and not np.float64(1.0)."""
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
+        if _NUMERIC.issuperset("".join(each)):
+            return pd.Series([*map(float, each)], index=values.index, dtype=np.float64)
+    numbers = map(number_of, each)
+    mixed = [str(v) if number is None else number for v, number in zip(each, numbers, strict=True)]
+    return pd.Series(mixed, index=values.index, dtype=object)
 
 
 def number_of(value: Any) -> float | None:
     """Return a value as a float; None: it is no number, nor the text of one (`NUMBER`)."""
     if isinstance(value, str):
-        # "nan" and "inf" are numbers, though no good ones: the caller says which are
+        # "nan" and "inf" are numbers, though not valid ones: the rules say so
         words = value.strip("+-").lower() in ("nan", "inf", "infinity")
         return float(value) if words or NUMBER.fullmatch(value) else None
     if value is None:
@@ -246,10 +193,17 @@ def number_of(value: Any) -> float | None:
         return np.inf
 
 
-Type = Literal["int64", "float64"]
+# Fields separated by white space ---------------------------------------------------------------
+
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
 _QUERY = ("qid", "query_id")  # no query has such a name
+
+
+def wrong_width(layouts: Sequence[Sequence[str]], fields: Sequence[str]) -> str:
+    """Return the message for a line whose fields fit none of the layouts."""
+    forms = " or ".join(f"{len(c)} columns ({' '.join(c)[:200]})" for c in layouts)
+    return f"expected {forms}, found {len(fields)}: {' '.join(fields)[:60]!r}"
 
 
 def fields_of(line: str) -> list[str]:
@@ -268,78 +222,50 @@ def refuse_spaces(names: Any, what: str, where: str, remedy: str = "") -> None:
 
 
 def read_whitespace(
-    file: Source, layouts: Sequence[Sequence[str]], types: Mapping[str, Type]
+    file: Source, layouts: Sequence[Sequence[str]], types: Mapping[str, str]
 ) -> Rows:
     """Read a plain or gzipped text file without a header.
 
-    The columns are the layout that has as many as line 1; those without a type are text. pandas' C
-    parser reads the file; only when it, or a check of its result, finds something wrong is the file
-    read again line by line, to say where.
+    The columns are the layout that has as many as line 1 or, where errors are noted, as most lines.
+    Columns with a type may also be text, if a line is not plain.
 
     Raises:
-        FormatError: a line has another number of columns than line 1 or than any layout, or a
-            field is no number where one is needed; names the line. Where errors are noted, numbers
-            stay texts, and the layout is the one that fits most lines.
+        FormatError: a line has another number of columns than line 1 or than any layout; names the
+            line.
     """
     first = fields_of(file.first_line)
     if first and first[0] in _QUERY and file.errors is None:
         names = " ".join(first)[:60]
         raise FormatError(
             f"this looks like a header ({names}), but not like one with the names of all columns; "
-            "mend or remove it",
+            "fix or remove it",
             file.path,
             1,
         )
-    fitting = [list(layout) for layout in layouts if len(layout) == len(first)]
-    if first and not fitting:
-        return _read_lines(file, layouts, types)
-    return _read_plain(file, fitting[0] if fitting else list(layouts[0]), types) or _read_lines(
-        file, layouts, types
-    )
-
-
-def _read_plain(file: Source, columns: list[str], types: Mapping[str, Type]) -> Rows | None:
-    """Return the rows of a file in which every line is plain; None: it is another."""
-    marks = Marks()
-    # older versions of pandas read numbers exactly on request only, newer ones always
-    old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-    exact = {"float_precision": "round_trip"} if old else {}
-    dtype = {column: types.get(column, "str") for column in columns}
-    frame = file.parsed(
-        marks, 0, sep=r"\s+", names=columns, dtype=dtype, encoding="utf-8-sig", **exact
-    )
-    if frame is None or marks.wrong:
-        return None
-    if columns[-1] not in types and bool((frame[columns[-1]] == "").any()):
-        return None  # a line with fewer fields is filled up with ""
-    return Rows(frame, file.path, file.line_of, errors=file.errors)
-
-
-def _read_lines(file: Source, layouts: Sequence[Sequence[str]], types: Mapping[str, Type]) -> Rows:
-    """Return the rows of a file line by line; all are texts."""
+    width = len(first) or len(layouts[0])
+    columns = next((list(layout) for layout in layouts if len(layout) == width), None)
+    frame = None if columns is None else file.parsed(columns, types)
+    if frame is not None:
+        return Rows(frame, file.path, file.line_of)
     entries: Iterable[tuple[int, str]] = _entries(file)
-    width = len(fields_of(file.first_line))
     if file.errors is not None:
         entries = list(entries)
         widths = Counter(len(fields_of(line)) for _, line in entries)
         width = max((n for n in map(len, layouts) if widths[n]), key=lambda n: widths[n], default=0)
-    columns = next((list(layout) for layout in layouts if len(layout) == width), None)
+        columns = next((list(layout) for layout in layouts if len(layout) == width), None)
     records: list[list[str]] = []
     lines: list[int] = []
     for number, line in entries:
         fields = fields_of(line)
         if columns is None or len(fields) != len(columns):
             forms = [columns] if columns is not None else layouts
-            file.refuse_fields(forms, len(fields), line.strip(), number)
+            file.refuse(wrong_width(forms, fields), number)
             continue
-        for column, text in zip(columns, fields, strict=True) if file.errors is None else ():
-            if column in types:
-                _check(column, text, types[column], file.path, number)
         records.append(fields)
         lines.append(number)
     # a file of blank lines, or of a byte order mark alone, has the first layout
     frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
-    return Rows(frame, file.path, lines.__getitem__, errors=file.errors)
+    return Rows(frame, file.path, lines.__getitem__)
 
 
 def _entries(file: Source) -> Iterator[tuple[int, str]]:
@@ -353,14 +279,187 @@ def _entries(file: Source) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _check(column: str, field: str, kind: Type, path: str | PathLike[str], number: int) -> None:
-    name = "an integer" if kind == "int64" else "a finite number"
-    value = float(field) if NUMBER.fullmatch(field) else math.nan
-    if not math.isfinite(value) or kind == "int64" and not _is_int64(field, value):
-        message = f"{column} must be {name}; found {shown(field)}"
-        raise FormatError(message, path=path, line=number)
+# Named columns ---------------------------------------------------------------------------------
+
+NOTE = "# fairtk: "
+"""What a line begins with in which fairtk's writer noted something; it stands before the header."""
+
+ALIASES = {
+    "query_id": QID,
+    "doc_id": DOCNO,
+    "docid": DOCNO,
+    "pid": DOCNO,
+    "relevance": LABEL,
+    "relevance_label": LABEL,
+    "rel": LABEL,
+    "sim": SCORE,
+}
+"""Names of columns in other people's files (ir_measures', expeval's and Fair-RAG's), to ours."""
+
+_KNOWN = {QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, GOLD_ANSWER, *ALIASES}
+_SEPARATOR = re.compile(r"[\t,]")
+_QUOTES = "; a field that starts with a quote must be quoted as a whole, with quotes inside doubled"
 
 
-def _is_int64(field: str, value: float) -> bool:
-    # below, pandas takes 1.0 and 1e5, too; above, floats no longer tell integers apart
-    return value.is_integer() and abs(value) < (2.0**63 if "." not in field else 2.0**53)
+def has_header(file: Source) -> bool:
+    """Return whether the first line of a text file names columns (two known ones, no number)."""
+    fields = [field.strip().strip('"') for field in _SEPARATOR.split(file.first_line)]
+    return len(_KNOWN.intersection(fields)) >= 2 and not any(map(NUMBER.fullmatch, fields))
+
+
+def read_table(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
+    """Read a file with named columns, whichever of the three formats it has.
+
+    A TSV file has a header (with commas and no tab in it, the file is read as CSV) and follows
+    csv's rules for quotes (a field with a tab, a line break or a leading quote is quoted), as
+    pandas, R and spreadsheets write it. Columns with a name of `ALIASES` are renamed.
+    """
+    with source(path, errors) as file:
+        return read_named(file)
+
+
+def read_named(file: Source) -> Rows:
+    """Return the rows of a file with named columns; see `read_table`."""
+    if file.kind == "parquet":
+        frame, note = read_parquet(file.path, file.raw)
+        rows = Rows(frame, file.path, lambda row: None, note=note)
+    else:
+        rows = _read_jsonl(file) if file.kind == "jsonl" else _read_delimited(file)
+    columns = [ALIASES.get(str(c), str(c)) for c in rows.frame.columns]
+    rows.frame.columns = pd.Index(columns, dtype="str")
+    twice = rows.frame.columns[rows.frame.columns.duplicated()]
+    if len(twice):
+        raise FormatError(f"the column {twice[0]!r} occurs twice", path=file.path, line=rows.head)
+    return rows
+
+
+def _read_delimited(file: Source) -> Rows:
+    """Return the rows of a TSV or CSV file, all columns as strings."""
+    plain = _plain_header(file)
+    frame = None
+    if plain is not None:
+        note, names, delimiter = plain
+        head = len(note) + 1
+        frame = file.parsed(names, {}, delimiter, head)
+        line_of: Callable[[int], int] = lambda row: row + head + 1  # noqa: E731
+    if frame is None:
+        note, lines, records = [], [], []
+        entries = delimited_records(file, note)
+        head, names = next(entries, (1, []))
+        for line, record in entries:
+            if len(record) != len(names):
+                file.refuse(wrong_width([names], record), line)
+            elif any(looks_like_a_row(text, len(names)) for text in record):
+                file.refuse(f"stray quotes join this line with others{_QUOTES}", line)
+            else:
+                records.append(record)
+                lines.append(line)
+        columns = list(zip(*records, strict=True)) or [()] * len(names)
+        frame = pd.DataFrame(dict(enumerate(pd.Series(list(c), dtype="str") for c in columns)))
+        frame.columns = pd.Index(names)
+        line_of = lines.__getitem__
+    content = parse_json(note[0].removeprefix(NOTE), file.path, 1) if note else {}
+    if not isinstance(content, dict):
+        raise FormatError("what this line notes is no JSON object", file.path, 1)
+    spaced = [name for name in names if name != name.strip()]
+    if spaced:
+        message = f"the name of the column {spaced[0]!r} has spaces around it"
+        raise FormatError(message, file.path, head)
+    return Rows(frame, file.path, line_of, head, content)
+
+
+def _plain_header(file: Source) -> tuple[list[str], list[str], str] | None:
+    """Return the note, the names of columns and the delimiter; None if the header is not plain."""
+    try:
+        first = [text for _, text in islice(file.strict_lines(), 2)]
+    except FormatError:
+        return None
+    note = [text for text in first[:1] if text.startswith(NOTE)]
+    header = "".join(first[len(note) : len(note) + 1]).rstrip("\r\n")
+    delimiter = _delimiter(header)
+    is_plain = header.strip() and '"' not in header
+    return (note, header.split(delimiter), delimiter) if is_plain else None
+
+
+def delimited_records(
+    file: Source, note: list[str] | None = None
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the fields of each record, by csv's strict rules.
+
+    The file is plain or gzipped; tabs separate, or commas if the first record has no tab. A line
+    that notes something, at the start of the file, is appended to `note`.
+    """
+    numbered = file.lines()
+    number, text = next(numbered, (1, ""))
+    if text.startswith(NOTE):
+        if note is not None:
+            note.append(text)
+        number, text = next(numbered, (1, ""))
+    while text.isspace():
+        number, text = next(numbered, (number, ""))
+    texts = chain([text], (text for _, text in numbered))
+    reader = csv.reader(texts, delimiter=_delimiter(text), strict=True)
+    while True:
+        line = number + reader.line_num
+        try:
+            record = next(reader, None)
+        except csv.Error as error:
+            file.stop(FormatError(_explained(error), path=file.path, line=line))
+            return
+        if record is None:
+            return
+        if record:
+            yield line, record
+
+
+def looks_like_a_row(text: str, width: int) -> bool:
+    """Return whether a field has a line, not its first, that could be a row of the file.
+
+    Then two stray quotes are likelier than such a text. Commas are no sign, tabs are.
+    """
+    if width < 3 or "\n" not in text:
+        return False
+    return any(line.count("\t") == width - 1 for line in text.split("\n")[1:])
+
+
+def _explained(error: csv.Error) -> str:
+    text = str(error)
+    if "field limit" in text:
+        return f"a field has more than {csv.field_size_limit():,} characters{_QUOTES}"
+    if "new-line" in text:
+        return "a carriage return within a line; line ends must be \\n or \\r\\n"
+    return text + _QUOTES
+
+
+def _delimiter(header: str) -> str:
+    return "\t" if "\t" in header else ","
+
+
+def _read_jsonl(file: Source) -> Rows:
+    entries: Iterable[tuple[int, dict[str, Any]]] = objects_of(file)
+    names: list[str] | None = None
+    if file.errors is not None:
+        entries = list(entries)
+        forms = Counter(tuple(record) for _, record in entries)
+        names = [*forms.most_common(1)[0][0]] if forms else None
+    lines: list[int] = []
+    records: list[dict[str, Any]] = []
+    for number, record in entries:
+        names = list(record) if names is None else names
+        if record.keys() == set(names):
+            records.append(record)
+            lines.append(number)
+        else:
+            keys = sorted(record.keys() ^ set(names))
+            file.refuse(f"the keys differ from the first line's in {keys}", number)
+    frame = pd.DataFrame({n: _column([r[n] for r in records]) for n in names or ()})
+    return Rows(frame, file.path, lines.__getitem__)
+
+
+def _column(values: list[Any]) -> pd.Series:
+    kinds = {type(v) for v in values}
+    dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
+    try:
+        return pd.Series(values, dtype=dtype)
+    except (UnicodeEncodeError, OverflowError):  # half a character, an int of hundreds of digits
+        return pd.Series(values, dtype=object)  # the rules name the row

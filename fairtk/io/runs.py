@@ -35,10 +35,13 @@ from fairtk.frames import (
     takes_tables,
     uncoded,
 )
+from fairtk.frames.runs import CREDIT_TWICE, TWICE
+from fairtk.frames.schema import check_order, shown
 from fairtk.io.atomic import atomic_text
-from fairtk.io.lines import Flaw, Source, is_parquet_name, source
-from fairtk.io.rows import Kind, Rows, Type, fields_of, read_whitespace, refuse_spaces, shown
-from fairtk.io.tables import has_header, read_named, write_parquet, write_table
+from fairtk.io.lines import Source, is_parquet_name, source
+from fairtk.io.parquet import write_parquet
+from fairtk.io.rows import Rows, fields_of, has_header, read_named, read_whitespace, refuse_spaces
+from fairtk.io.tables import write_table
 
 Task = Literal["task1", "task2"]
 
@@ -70,22 +73,19 @@ def task_of(file: Source) -> Task | None:
     return None
 
 
-def _task_run(file: Source, task: Task, is_guess: bool) -> pd.DataFrame:
-    rows = _task_rows(file, task)
-    if task == "task2":
-        rows.as_integers("seq_no")
-        negative = rows.frame["seq_no"].to_numpy() < 0
-        rows.fail_at(negative, "seq_no must be 0 or above; found {}", "seq_no")
-        if is_guess and _header(fields_of(file.first_line)) is None:
-            _refuse_ranks(rows)
-    rows.as_ids("id")
-    rows.as_ids("page_id")
-    rows.unique(list(COLUMNS[task]), "a page occurs twice in one ranking")
-    frame = rows.frame.rename(columns=_NAMES)
-    if task == "task2" and len(frame) and int(frame[SAMPLE].min()) > 0:
+def _task_run(rows: Rows) -> pd.DataFrame:
+    """Return the list of TREC Fair Ranking 2022 in some rows, checked."""
+    rows.require(["id", "page_id"], "a list of TREC Fair Ranking")
+    rows = replace(rows, frame=rows.frame.rename(columns=_NAMES))
+    if SAMPLE in rows.frame.columns:
+        rows.as_numbers(SAMPLE)
+    rows.as_ids(QID, DOCNO)
+    keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
+    rows.unique([*keys, DOCNO], "a page occurs twice in one ranking")
+    frame = rows.frame
+    if SAMPLE in keys and len(frame) and int(frame[SAMPLE].min()) > 0:
         frame = frame.assign(**{SAMPLE: frame[SAMPLE] - 1})
-    keys = [QID, SAMPLE] if task == "task2" else [QID]
-    rank = frame.groupby(keys, sort=False).cumcount().astype(np.int64)
+    rank = frame.groupby(keys, sort=False, observed=True).cumcount().astype(np.int64)
     frame = frame.assign(**{SCORE: -rank.astype(np.float64), RANK: rank})
     return frame[[QID, DOCNO, SCORE, RANK, *keys[1:]]]
 
@@ -131,7 +131,7 @@ def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         stream.writelines("\t".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
 
 
-def _task_rows(file: Source, task: Task) -> Rows:
+def _task_rows(file: Source, task: Task, is_guess: bool) -> Rows:
     header = _header(fields_of(file.first_line))
     if header is not None and header != task:
         raise FormatError(
@@ -140,13 +140,11 @@ def _task_rows(file: Source, task: Task) -> Rows:
             line=1,
         )
     rows = read_whitespace(file, [COLUMNS[task]], {})
-    if header is None:
-        return rows
-    frame = rows.frame.iloc[1:].reset_index(drop=True)
-    body = replace(rows, frame=frame, line_of=lambda row: rows.line_of(row + 1))
-    again = frame["id"].str.lower() == COLUMNS[task][0]
-    body.fail_at(again.to_numpy(dtype=bool), "the header occurs again; were files joined?", "id")
-    return body
+    if header is not None:
+        rows = replace(rows.without([0]), head=1)
+    elif task == "task2" and is_guess:
+        _refuse_ranks(rows)
+    return rows
 
 
 def _header(fields: list[str]) -> Task | None:
@@ -158,16 +156,13 @@ Format = Literal["auto", "trec", "task1", "task2"]
 
 LAYOUTS = [(QID, SAMPLE, DOCNO, RANK, SCORE, "tag"), (QID, SAMPLE, DOCNO, RANK, SCORE)]
 """The columns of TREC's files of runs."""
-_TYPES: dict[str, Type] = {RANK: "int64", SCORE: "float64"}
+_TYPES = {RANK: "int64", SCORE: "float64"}
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
 
 
 def read_run(
-    path: str | PathLike[str],
-    order: Order = "auto",
-    format: Format = "auto",
-    errors: list[Flaw] | None = None,
+    path: str | PathLike[str], order: Order = "auto", format: Format = "auto"
 ) -> pd.DataFrame:
     """Read a run.
 
@@ -185,8 +180,6 @@ def read_run(
         format: ``"task1"`` or ``"task2"`` for lists of TREC Fair Ranking 2022, ``"trec"`` for
             anything else; ``"auto"``: lists are known by their header, or by two or three whole
             numbers in the first line.
-        errors: a list where what is wrong with lines and rows is noted, which are left out; None:
-            the first error is raised.
 
     Returns:
         Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
@@ -200,35 +193,40 @@ def read_run(
         FormatError: a line is broken, a score not finite, a document twice in a ranking, samples
             mixed with something else, or ranks and scores disagree; names the line.
     """
-    return uncoded(coded_run(path, order, format, errors))
+    return uncoded(coded_run(path, order, format))
 
 
 def coded_run(
-    path: str | PathLike[str],
-    order: Order = "auto",
-    format: Format = "auto",
-    errors: list[Flaw] | None = None,
+    path: str | PathLike[str], order: Order = "auto", format: Format = "auto"
 ) -> pd.DataFrame:
     """Return what `read_run` does, its ids coded already (categorical)."""
     if order not in ("auto", "rank", "score"):
         raise ParameterError(f"order must be 'auto', 'rank' or 'score'; found {order!r}")
     if format not in ("auto", "trec", "task1", "task2"):
         raise ParameterError(f"format must be 'auto', 'trec', 'task1' or 'task2'; found {format!r}")
-    with source(path, errors) as file:
-        task = task_of(file) if format == "auto" else format
-        if task in ("task1", "task2"):
-            frame = _task_run(file, task, format == "auto")
-        elif file.kind == "text" and not has_header(file):
-            rows = read_whitespace(file, LAYOUTS, _TYPES)
-            rows.frame = rows.frame[[c for c in LAYOUTS[1] if c in rows.frame.columns]]
-            if rows.frame.empty:  # no row says that there are samples
-                rows.frame = rows.frame.drop(columns=SAMPLE, errors="ignore")
-            frame = run_of(rows, order)
-        else:
-            frame = run_of(read_named(file), order)
+    frame = run_of(run_rows(path, format), order)
     if frame.empty:
         warn(f"{path}: this run has no rows", stacklevel=2)
     return frame
+
+
+def run_rows(
+    path: str | PathLike[str],
+    format: Format = "auto",
+    errors: list[FormatError] | None = None,
+) -> Rows:
+    """Return the rows of a run file, not checked; a list gets the errors of lines."""
+    with source(path, errors) as file:
+        task = task_of(file) if format == "auto" else format
+        if task in ("task1", "task2"):
+            return _task_rows(file, task, format == "auto")
+        if file.kind != "text" or has_header(file):
+            return read_named(file)
+        rows = read_whitespace(file, LAYOUTS, _TYPES)
+        rows.frame = rows.frame[list(LAYOUTS[1])]
+        if rows.frame.empty:  # no row says that there are samples
+            rows.frame = rows.frame.drop(columns=SAMPLE)
+        return rows
 
 
 def frame_of_run(run: Any, order: Any = "auto") -> Any:
@@ -238,28 +236,32 @@ def frame_of_run(run: Any, order: Any = "auto") -> Any:
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:
     """Return the run of some rows, checked and in the order of its ranks; see `coded_run`."""
-    if CREDIT in rows.frame.columns and SCORE not in rows.frame.columns:
+    columns = rows.frame.columns
+    if "page_id" in columns and DOCNO not in columns:
+        return _task_run(rows)
+    if CREDIT in columns and SCORE not in columns:
         return _credit_of(rows)
-    kinds: dict[str, Kind] = {QID: "id", DOCNO: "id", SCORE: "number", RANK: "integer"}
-    rows.typed("a run", [QID, DOCNO, SCORE], kinds)
-    if SAMPLE in rows.frame.columns:
+    rows.require([QID, DOCNO, SCORE], "a run")
+    rows.as_ids(QID, DOCNO)
+    rows.as_numbers(SCORE, RANK)
+    if SAMPLE in columns:
         _read_samples(rows)
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
-    rows.unique([QID, *sampled, DOCNO], "a document occurs twice in one ranking")
-    _place(rows, order)
-    first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in rows.frame.columns]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    rows.unique([QID, *sampled, DOCNO], TWICE)
+    frame = _ranked(rows, order)
+    first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in frame.columns]
+    return frame[[*first, *frame.columns.drop(first)]]
 
 
 def _credit_of(rows: Rows) -> pd.DataFrame:
     """Return the frame C of some rows, checked."""
-    rows.typed("credit", [QID, DOCNO, CREDIT], {QID: "id", DOCNO: "id", RANK: "integer"})
-    rows.as_numbers(CREDIT, gaps=True)
-    if SAMPLE in rows.frame.columns:
-        rows.as_samples()
-    else:
+    rows.require([QID, DOCNO, CREDIT], "credit")
+    rows.frame[CREDIT] = rows.frame[CREDIT].mask(rows.frame[CREDIT].astype(object).isin([""]))
+    rows.as_ids(QID, DOCNO)
+    if SAMPLE not in rows.frame.columns:
         rows.frame[SAMPLE] = np.int64(0)
-    rows.unique([QID, SAMPLE, DOCNO], "a document has credit twice in one ranking")
+    rows.as_numbers(RANK, CREDIT, SAMPLE)
+    rows.unique([QID, SAMPLE, DOCNO], CREDIT_TWICE)
     first = [QID, SAMPLE, DOCNO, *([RANK] if RANK in rows.frame.columns else []), CREDIT]
     return rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
@@ -280,63 +282,48 @@ def write_credit(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     write_table(frame, path)
 
 
-def _place(rows: Rows, order: Order) -> None:
-    """Set ``rank`` to 0, 1, ... within each ranking, and see to it that scores agree.
+def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
+    """Return the rows with ranks 0, 1, ... in each ranking, and with scores that agree.
 
     Rows are ordered by the file's rank (unless ``order="score"``), then score, then docno, both
     descending. With ``order="auto"`` a score above the one before it is an error. With
     ``order="rank"`` scores that do not fall with it are replaced by such that do, so that measures
-    which know scores only read the same order.
+    which read scores only see the same order.
     """
     if order == "rank":
         rows.require([QID, DOCNO, SCORE, RANK], "a run with order='rank'")
     frame = rows.frame
     rank = np.zeros(len(frame), dtype=np.int64)
-    if RANK in frame.columns:
+    if RANK in frame.columns and order != "score":
         rank = frame[RANK].to_numpy(np.int64)
-    used = np.zeros_like(rank) if order == "score" else rank
     score = frame[SCORE].to_numpy(np.float64)
     ranking = rows.codes([QID, *([SAMPLE] if SAMPLE in frame.columns else [])])
 
     docs = frame[DOCNO].cat
     sorted_rows = order_by(
-        (-score, used, ranking), lambda tied: (docs.codes.to_numpy()[tied], docs.categories)
+        (-score, rank, ranking), lambda tied: (docs.codes.to_numpy()[tied], docs.categories)
     )
     ranking, score = ranking[sorted_rows], score[sorted_rows]
-    same = ranking[1:] == ranking[:-1]
-    rising = same & (score[1:] > score[:-1])
-    first = np.flatnonzero(np.concatenate([[True], ~same]))[: len(frame)]
-    position = np.arange(len(frame)) - np.repeat(first, np.diff([*first, len(frame)]))
+    fresh = np.diff(ranking, prepend=-1) != 0
+    first = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
     ranks = np.empty(len(frame), dtype=np.int64)
-    ranks[sorted_rows] = position
-    if rising.any():
-        later = int(np.flatnonzero(rising)[0]) + 1
-        row, before = int(sorted_rows[later]), int(sorted_rows[later - 1])
-        clash = (
-            f"rank {rank[row]} has score {score[later]:g}, above the {score[later - 1]:g} of rank "
-            f"{rank[before]} (qid {str(frame[QID].iloc[row])!r})"
-        )
+    ranks[sorted_rows] = np.arange(len(frame)) - first
+
+    remedy = (
+        "choose what counts with `order='score'` (as trec_eval) or `order='rank'` (as expeval)"
+        if order == "auto"
+        else "the scores of this run are replaced by ranks, from below"
+    )
+    try:
+        check_order(ranking, rank[sorted_rows], score, sorted_rows, rows.refuse, remedy)
+    except FormatError as error:
         if order == "auto":
-            error = rows.error(
-                row,
-                f"ranks disagree with scores: {clash}; choose what counts with `order='score'` (as "
-                "trec_eval) or `order='rank'` (as expeval)",
-            )
-            if rows.errors is None:
-                raise error
-            rows.errors.append(Flaw("order", error))
-            _place(rows, "score")
-            return
-        line = rows.line_of(row)
-        warn(
-            f"{rows.path}:{'' if line is None else f'{line}:'} {clash}; the scores of this run are "
-            "replaced by ranks, from below",
-            stacklevel=4,
-        )
-    if order == "rank" and (same & (score[1:] >= score[:-1])).any():
+            raise
+        warn(str(error), stacklevel=5)
+    if order == "rank" and (~fresh[1:] & (score[1:] >= score[:-1])).any():
         # ties too: evaluators of other measures would break them by docno
         frame = frame.assign(**{SCORE: ranks.max() + 1.0 - ranks})
-    rows.frame = frame.assign(**{RANK: ranks})
+    return frame.assign(**{RANK: ranks})
 
 
 @takes_tables
@@ -375,37 +362,34 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
 
 def _read_samples(rows: Rows) -> None:
     """Make ``sample`` integers, or drop it if the file is an unsampled run."""
-    mixed = "sampled and unsampled rows are mixed: sample is missing"
-    rows.fail_at(rows.frame[SAMPLE].isna().to_numpy(), mixed, SAMPLE, "samples")
-    if pd.api.types.is_numeric_dtype(rows.frame[SAMPLE].dtype):
-        rows.as_samples()
+    values = rows.frame[SAMPLE]
+    if pd.api.types.is_numeric_dtype(values.dtype) or values.hasnans:
+        rows.as_numbers(SAMPLE)
         return
-    rows.as_ids(SAMPLE)
-    codes, values = pd.factorize(rows.frame[SAMPLE])
-    words = [str(word) for word in values]
+    rows.as_strings(SAMPLE)
+    codes, distinct = pd.factorize(rows.frame[SAMPLE])
+    words = distinct.tolist()
     for pattern, start in ((_INTEGER, 0), (_Q_INTEGER, 1)):
         fits = np.array([bool(pattern.fullmatch(word)) for word in words], dtype=bool)
         if fits.any() and not fits.all():
             odd = fits if not fits[0] else ~fits
-            rows.fail_at(
+            rows.refuse_if(
                 odd[codes],
+                SAMPLE,
                 f"sampled and unsampled rows are mixed, or samples written in two ways: {{}} here, "
                 f"{shown(words[0])} above; every second column must be an integer or Q and an "
                 "integer (sampled), or one constant word (unsampled)",
-                SAMPLE,
                 "samples",
             )
-            _read_samples(rows)  # those that are left
-            return
         if fits.all() and (start == 0 or len(words) > 1):
             numbers = np.array([int(word[start:]) for word in words], dtype=np.int64)
             rows.frame = rows.frame.assign(**{SAMPLE: numbers[codes]})
             return
-    rows.fail_at(
+    rows.refuse_if(
         codes != 0,
+        SAMPLE,
         "the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
         f"word; found {{}} after {shown(words[0]) if words else ''}",
-        SAMPLE,
         "samples",
     )
     rows.frame = rows.frame.drop(columns=SAMPLE)

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from fairtk import checks
 from fairtk.errors import ParameterError
-from fairtk.io.rows import Kind
-from fairtk.io.tables import read_table
+from fairtk.io.rows import read_table
 from fairtk.llm.chat import Chat, ChatModel, Completion
 
 
@@ -133,8 +132,9 @@ def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Price
 
 def _read(path: str | PathLike[str]) -> dict[str, tuple[float, float]]:
     rows = read_table(path)
-    kinds: dict[str, Kind] = {"model": "id", "prompt": "number", "completion": "number"}
-    rows.typed("a table of prices", [*kinds], kinds)
+    rows.require(["model", "prompt", "completion"], "a table of prices")
+    rows.as_ids("model")
+    rows.as_numbers("prompt", "completion")
     rows.unique(["model"], "a model has two prices")
     columns = (rows.frame[name].tolist() for name in ("model", "prompt", "completion"))
     return {model: (asked, told) for model, asked, told in zip(*columns, strict=True)}

@@ -10,15 +10,13 @@ from fairtk import checks
 from fairtk.errors import ParameterError, listed, warn
 from fairtk.exposure import TREC, BrowsingModel, attention, average
 from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray
-from fairtk.groups import (
-    coverage_of,
-    free_attention,
+from fairtk.groups.distances import (
+    document_attention,
     group_exposure,
     jensen_shannon_bounds,
-    rank_fairness,
-    shown_documents,
-    unreachable,
+    js_divergence,
 )
+from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, GROUPS, TARGET, ObjectParam, Param
@@ -159,18 +157,18 @@ class AttentionWeightedRankFairness(FairMeasure):
         run, qids = judged.run, judged.qids
         # a row for each query; with amortize=False for each ranking
         row_query = judged.query_of_run if self["amortize"] else judged.ranking_query
-        documents = shown_documents(run, self.attention_of(judged), amortize=self["amortize"])
+        documents = document_attention(run, self.attention_of(judged), amortize=self["amortize"])
         policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
         memberships = groups.memberships(run.docnos, policy)
         exposure = group_exposure(documents, memberships)
         masses = target.for_qids(qids[row_query])
         if policy == "bounds":
             labeled = target.space.known(np.arange(target.space.size))
-            free = free_attention(documents, memberships)
+            free = documents @ groups.unknown_shares(run.docnos)
             lowest, highest = jensen_shannon_bounds(exposure, free, masses, labeled, self["base"])
             fairness = 1.0 - (lowest if unlabeled == "best" else highest)
         else:
-            fairness = rank_fairness(exposure, masses, self["base"])
+            fairness = 1.0 - js_divergence(exposure, masses, self["base"])
         value = np.where(judged.present, average(row_query, fairness, len(qids)), self.MISSING)
         no_value = np.isnan(value)
         untargeted = no_value | ~judged.present  # others have a target

@@ -23,14 +23,13 @@ import pandas as pd
 from fairtk.errors import ParameterError
 from fairtk.exposure import attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk.groups import (
+from fairtk.groups import Groups
+from fairtk.groups.distances import (
     Distributions,
-    Groups,
-    Memberships,
     SparseRows,
     attention_matrix,
     group_exposure,
-    log_of,
+    log_base,
 )
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
@@ -159,7 +158,7 @@ def sides(
     band: IntArray,
     doc: IntArray,
     weight: FloatArray,
-    memberships: Memberships,
+    memberships: SparseRows,
     target: Distributions,
     n_bands: int,
 ) -> Sides:
@@ -231,7 +230,7 @@ def awrf_parts(
 
     p = exposure.sum(axis=1)
     off = (p - mass) / (p + mass)
-    unit = 0.5 / log_of(measure["base"])
+    unit = 0.5 / log_base(measure["base"])
     rate = unit * np.log1p(off, out=np.zeros_like(off), where=off > -1)
     owed = unit * mass * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
     cost = exposure * rate[:, None] + attention[unit_row] * owed[:, None]

@@ -28,8 +28,7 @@ from fairtk.exposure import (
     values_and_bounds,
 )
 from fairtk.frames import QID, BoolArray, FloatArray, IntArray
-from fairtk.groups import (
-    Memberships,
+from fairtk.groups.distances import (
     SparseRows,
     attention_matrix,
     expeval_group_values,
@@ -317,7 +316,8 @@ class ExpevalGroupsForm(ExpevalForm):
         counted = np.flatnonzero(~np.isnan(grade) if self.complete else useful)
         grades = make_grades(judged.pair_query[counted], grade[counted], n_queries)
         target = expeval_target(grades, self.model)[grades.of_pair]
-        memberships = self.groups.memberships(judged.docnos, "drop").binary()
+        memberships = self.groups.memberships(judged.docnos, "drop")
+        memberships = memberships.weighted(np.ones(len(memberships.weight)))
         ones = judged.summed(memberships, np.ones(len(counted)), counted)
         values = expeval_group_values(
             judged.summed(memberships, exposure[counted], counted),
@@ -421,7 +421,7 @@ class Task2Form(Form):
         )
         return FormValues(values, n_useful == 0, untargeted)
 
-    def _highest(self, n_useful: Any, memberships: Memberships) -> FloatArray:
+    def _highest(self, n_useful: Any, memberships: SparseRows) -> FloatArray:
         """Return what no disparity is above; NaN where it has no end; shape (n_queries,).
 
         That is all attention on documents of one group, or of as many as a document may have at

@@ -15,7 +15,8 @@ import pandas as pd
 from fairtk.display.tables import frame_html
 from fairtk.errors import FairtkWarning, ParameterError
 from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels, takes_tables
-from fairtk.groups import Groups, LevelSpace, Target
+from fairtk.groups import Groups, Target
+from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures.awrf import AWRF

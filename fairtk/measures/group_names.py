@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.frames import GROUP, IntArray
-from fairtk.groups import LevelSpace
+from fairtk.groups.distances import LevelSpace
 from fairtk.measures.contributions import ABSENT, REST
 
 LABELS = ("useful", "not useful", "not judged")

@@ -32,7 +32,7 @@ from fairtk.frames import (
     uncoded,
     warn_of_unmatched,
 )
-from fairtk.groups import Memberships, SparseRows, attention_matrix, group_exposure
+from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ class LabeledRun:
         """Index into `qids` of each ranking; shape (n_rankings,)."""
         return self.query_of_run[self.run.ranking_query]
 
-    def summed(self, memberships: Memberships, weight: FloatArray, pair: IntArray) -> SparseRows:
+    def summed(self, memberships: SparseRows, weight: FloatArray, pair: IntArray) -> SparseRows:
         """Return weights of pairs, summed over each query's groups."""
         shape = (len(self.qids), memberships.n_rows)
         attention = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)

@@ -36,7 +36,7 @@ from fairtk import (
 from fairtk.credit import Citations, Subsets
 from fairtk.credit.readers import FittedBrowsing
 from fairtk.datasets.provider import FairDataset
-from fairtk.groups.divergence import SparseRows
+from fairtk.groups.distances import SparseRows
 from fairtk.llm import (
     CallableBackend,
     Chat,

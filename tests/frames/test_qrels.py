@@ -1,10 +1,10 @@
-"""Qrels: one place for ids, labels and duplicates."""
+"""Qrels: labels by row, query and document."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fairtk.errors import ColumnError, DuplicateError, InputError
+from fairtk.errors import ColumnError
 from fairtk.frames import Qrels
 
 
@@ -38,37 +38,6 @@ def test_numbers_of_all_kinds_are_labels(labels):
 
 def test_booleans_are_labels():
     assert Qrels(qrels([True, False]), "here").labels.tolist() == [1.0, 0.0]
-
-
-@pytest.mark.parametrize(
-    ("label", "shown"),
-    [
-        (np.nan, "nan"),
-        (None, "None"),
-        (np.inf, "inf"),
-        (-np.inf, "-inf"),
-        ("1", "'1'"),
-        ([1], r"\[1\]"),
-        (2**53, "9007199254740992"),
-        (-(2**62), "-46116860184"),
-        (2**53 + 1, "9007199254740993"),
-        (10**400, "1000"),
-    ],
-)
-def test_what_is_no_finite_number_is_refused(label, shown):
-    frame = qrels(np.array([1, None], dtype=object))
-    frame.at[1, "label"] = label
-    with pytest.raises(InputError, match=rf"^here: the label of qid 'q', docno 'b' is {shown}"):
-        Qrels(frame, "here")
-
-
-@pytest.mark.parametrize(
-    ("qid", "docno"),
-    [(["q", "q"], ["a", "a"]), ([1, 1], ["a", "a"]), (["q", "q"], [7, 7])],
-)
-def test_a_document_has_one_label(qid, docno):
-    with pytest.raises(DuplicateError, match=rf"^here: .* docno '{docno[0]}' twice for qid"):
-        Qrels(qrels([1, 1], qid, docno), "here")
 
 
 def test_columns_are_needed_when_they_are_read():

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_frames import small_groups
 
-from fairtk.groups import UNKNOWN, SparseRows, Target, js_divergence
-from fairtk.groups.divergence import jensen_shannon_bounds
+from fairtk.groups import UNKNOWN, Target
+from fairtk.groups.distances import SparseRows, jensen_shannon_bounds, js_divergence
 
 
 def rows(dense):
@@ -66,7 +66,8 @@ def test_from_memberships():
     shown = SparseRows.collect(np.zeros(1, dtype=np.int64), found.level, found.weight, 1, 3)
     known = groups.space.known(np.arange(3))
     target = Target.uniform(groups).for_qids(["q"])
-    low, high = jensen_shannon_bounds(shown, np.array([found.free.sum()]), target, known)
+    free = groups.unknown_shares(np.array(["a", "b", "no"], dtype=object)).sum()
+    low, high = jensen_shannon_bounds(shown, np.array([free]), target, known)
     # f has 1 and 2 are free: (1.5, 1.5) is best, (3, 0) worst
     assert low[0] == pytest.approx(0, abs=1e-15)
     assert high[0] == pytest.approx(0.75 * np.log(4 / 3))

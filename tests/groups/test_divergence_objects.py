@@ -14,10 +14,10 @@ from fairtk.groups import (
     JensenShannon,
     KullbackLeibler,
     ReverseKullbackLeibler,
-    SparseRows,
     js_divergence,
     kl_divergence,
 )
+from fairtk.groups.distances import SparseRows
 from fairtk.plugins.registry import as_divergence, read_divergence
 
 

@@ -9,13 +9,8 @@ from small_frames import small_groups
 
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
-from fairtk.groups import Groups, Target
-from fairtk.groups.divergence import (
-    free_attention,
-    group_exposure,
-    loss_parts,
-    shown_documents,
-)
+from fairtk.groups import Groups, Target, document_attention, group_exposure
+from fairtk.groups.distances import loss_parts
 
 
 def test_exposure_by_hand():
@@ -24,12 +19,11 @@ def test_exposure_by_hand():
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "dx", "d2"], "score": [3.0, 2.0, 1.0]})
     rankings = Run(run, "test")
     third = 1 / np.log2(3)
-    shown = shown_documents(rankings, TREC().weights(rankings.position))
+    shown = document_attention(rankings, TREC().weights(rankings.position))
     members = groups.memberships(rankings.docnos)
     exposure = group_exposure(shown, members)
     assert exposure.dense()[0] == pytest.approx([1 + third / 2, third / 2])
-    free = groups.memberships(rankings.docnos, "bounds")
-    assert free_attention(shown, free) == pytest.approx([1])
+    assert shown @ groups.unknown_shares(rankings.docnos) == pytest.approx([1])
     disparity, relevance, loss = loss_parts(
         exposure, Target.uniform(groups).for_qids(["q"]), 2 + third
     )
@@ -50,18 +44,18 @@ def test_samples_are_averaged_or_kept_apart():
     )
     rankings = Run(run, "test")
     weight = np.array([1.0, 0.5, 1.0, 1.0])
-    mean = shown_documents(rankings, weight)
+    mean = document_attention(rankings, weight)
     # query a has two samples: d1 (1 + 1) / 2, d2 (1/2 + 0) / 2
     assert rankings.docnos.tolist() == ["d1", "d2"]
     assert mean.toarray().tolist() == [[1, 0.25], [0, 1]]
-    apart = shown_documents(rankings, weight, amortize=False)
+    apart = document_attention(rankings, weight, amortize=False)
     assert apart.toarray().tolist() == [[1, 0.5], [1, 0], [0, 1]]
 
 
 def test_what_gets_no_attention_is_left_out():
     run = pd.DataFrame({"qid": "q", "docno": ["d1", "d2"], "score": [2.0, 1.0]})
     rankings = Run(run, "test")
-    shown = shown_documents(rankings, np.array([1.0, 0.0]))
+    shown = document_attention(rankings, np.array([1.0, 0.0]))
     assert shown.nnz == 1
     groups = small_groups(["d2"], "m")
     exposure = group_exposure(shown, groups.memberships(rankings.docnos))
@@ -86,7 +80,7 @@ def test_order_of_documents_and_names_of_levels_do_not_count(levels, random):
 
     def exposure(groups):
         rankings = Run(run, "test")
-        shown = shown_documents(rankings, TREC().weights(rankings.position))
+        shown = document_attention(rankings, TREC().weights(rankings.position))
         return group_exposure(shown, groups.memberships(rankings.docnos)).dense()
 
     want = exposure(Groups.from_frame(frame))

@@ -15,7 +15,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.groups import BACKGROUNDS, UNKNOWN, Groups, Target, background, factored
+from fairtk.groups import UNKNOWN, Groups, Target, background
 
 GENDER = small_groups(["d1", "d2", "d3", "d4", "d4"], ["f", "m", None, "f", "m"], "gender")
 REGION = small_groups(["d1", "d2", "d3", "d4"], "xyyx", "region", unknown=None)
@@ -44,7 +44,7 @@ def test_packaged_backgrounds():
     assert "world-pop.csv" in world.attrs["source"]
     gender = background("trec-2022-gender")
     assert gender.to_dict() == pytest.approx({"female": 0.495, "male": 0.495, "NB": 0.01})
-    assert all(background(name).attrs["source"] for name in BACKGROUNDS)
+    assert len(background("trec-2021-world-population")) == 7
     with pytest.raises(NotFoundError, match="'trec-2022-gender'"):
         background("trec-2022-gendr")
 
@@ -244,7 +244,7 @@ def test_crossed_targets_are_consistent(rows, averaged):
     shares = {name: SHARES[name] for name in averaged}
     crossed = a * b * c
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factored, "_FEW_LEVELS", 0)
+        patch.setattr("fairtk.groups.target._FEW_LEVELS", 0)
         target = Target.from_qrels(qrels, crossed, shares)
     stored = Target.from_qrels(qrels, crossed, shares)
     qids = ["q1", "no", "q0"]
@@ -273,7 +273,7 @@ LEVELS = [str(i) for i in range(300)]
 
 
 def test_targets_of_millions_of_cells_are_not_written_out(monkeypatch):
-    monkeypatch.setattr(factored, "MOST_LEVELS", 1000)
+    monkeypatch.setattr("fairtk.groups.distances.MOST_LEVELS", 1000)
     wide = [
         small_groups(["d1", "d2"], "xy", name, levels=[*LEVELS, "x", "y"], unknown=None)
         for name in ("a", "b")

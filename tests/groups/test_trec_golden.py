@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from trec_worlds import groups_of, qrels_of, weights_of
 
-from fairtk.groups import Target, factored
+from fairtk.groups import Target
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -23,7 +23,7 @@ def cases(name):
 @pytest.mark.parametrize("small", [0, 1 << 12], ids=["factored", "written-out"])
 @pytest.mark.parametrize(("world", "case"), cases("awrf_targets"))
 def test_task_1_targets(world, case, small, monkeypatch):
-    monkeypatch.setattr(factored, "_FEW_LEVELS", small)
+    monkeypatch.setattr("fairtk.groups.target._FEW_LEVELS", small)
     groups, backgrounds = groups_of(world, case["dims"])
     assert sorted(backgrounds) == sorted(case["averaged_dims"])
     background = backgrounds if groups.space.crossed else backgrounds.get(case["dims"][0])

@@ -80,12 +80,8 @@ class TestQrels:
         ("text", "line", "message"),
         [
             ("q 0 a 1\nq 0 b\n", 2, "found 3: 'q 0 b'"),
-            ("q 0 a 1\nq 0 b yes\n", 2, "label must be a finite number; found 'yes'"),
-            ("q 0 a 1\nq 0 b nan\n", 2, "label must be a finite number; found 'nan'"),
-            ("q 0 a 1\nq 0 b inf\n", 2, "label must be a finite number; found inf"),
-            ("q 0 a 1\n\nq 1 a 1\n", 3, "a document is labeled twice: qid 'q', docno 'a'"),
+            ("q 0 a 1\n\nq 1 a 1\n", 3, "qid 'q', docno 'a'; 1 such row), first in line 1"),
             ("q 0 a 1 extra\n", 1, "expected 4 columns (qid iteration docno label) or 3"),
-            ("qid\tdocno\tlabel\nq\ta\tx\n", 2, "label must be a number; found 'x'"),
             ("qid\tdocno\tlabel\nq\ta\n", 2, "expected 3 columns (qid docno label), found 2"),
             ('qid\tdocno\tlabel\nq\t"a"b\t1\n', 2, "must be quoted as a whole"),
             ('qid\tdocno\tlabel\nq\ta\t"1\n', 2, "must be quoted as a whole"),
@@ -93,7 +89,6 @@ class TestQrels:
             ('{"qid": "1", "docno": "a", "label": 1}\n{"qid": 2\n', 2, "this is not JSON"),
             ('{"qid": "1", "docno": "a", "label": 1}\n[1]\n', 2, "expected a JSON object"),
             ('{"qid": "1", "docno": "a", "label": 1}\n{"qid": "2"}\n', 2, "the keys differ"),
-            ('{"qid": true, "docno": "a", "label": 1}\n', 1, "qid must be a string; found True"),
             ('{"qid": null, "docno": "a", "label": 1}\n', 1, "qid is missing"),
             (b"qid\tdocno\tlabel\nq\t\xe9\t1\n", 2, "not UTF-8"),
             (b'{"qid": "\xe9"}', 1, "not UTF-8"),
@@ -205,8 +200,8 @@ class TestAnswers:
 @pytest.mark.parametrize(
     ("changed", "place"),
     [
-        ({"docno": ["d", "d"]}, "write_qrels: .* docno 'd' .* qid 'q'"),
-        ({"label": [1, None]}, "write_qrels: .* qid 'q', docno 'e' is nan"),
+        ({"docno": ["d", "d"]}, "write_qrels: .*qid 'q', docno 'd'"),
+        ({"label": [1, None]}, "write_qrels: .*nan .qid 'q', docno 'e'"),
     ],
 )
 def test_qrels_that_no_measure_would_take_are_not_written(tmp_path, changed, place):
@@ -287,20 +282,6 @@ class TestCredit:
         assert frame.columns.tolist() == ["qid", "sample", "docno", "rank", "credit"]
         assert frame["sample"].tolist() == [0, 0]
         assert frame["credit"].isna().tolist() == [True, False]
-
-    @pytest.mark.parametrize(
-        ("row", "message"),
-        [
-            ("1\t0\ta\tinf", "c.tsv:2: credit must be a finite number; found"),
-            ("1\t0\ta\tmuch", "c.tsv:2: credit must be a number; found 'much'"),
-            ("1\t-1\ta\t1", "c.tsv:2: sample must not be negative"),
-            ("1\t0\ta\t1\n1\t0\ta\t2", "c.tsv:3: a document has credit twice"),
-        ],
-    )
-    def test_wrong_rows_name_the_line(self, row, message, tmp_path):
-        (tmp_path / "c.tsv").write_text(f"qid\tsample\tdocno\tcredit\n{row}\n")
-        with pytest.raises(FormatError, match=message):
-            read_run(tmp_path / "c.tsv")
 
     def test_infinite_credit_is_not_written(self, tmp_path):
         with pytest.raises(InputError):

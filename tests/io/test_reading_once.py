@@ -1,4 +1,4 @@
-"""A file is opened once, and a reader that is given a list notes what is wrong and goes on."""
+"""A file is opened once, and a reader that gets a list notes broken lines there and goes on."""
 
 from pathlib import Path
 
@@ -6,7 +6,9 @@ import pandas as pd
 import pytest
 
 from fairtk.errors import FormatError
-from fairtk.io import read_qrels, read_run, write_run
+from fairtk.io import read_run, write_run
+from fairtk.io.qrels import qrels_rows
+from fairtk.io.runs import run_rows
 from fairtk.io.tables import write_table
 
 RUN = pd.DataFrame({"qid": ["1", "1"], "docno": ["a", "b"], "score": [2.0, 1.0]})
@@ -30,25 +32,19 @@ def test_each_file_is_opened_once(tmp_path, monkeypatch, name):
     assert opened == [path]
 
 
-def test_what_is_wrong_is_noted_and_left_out(tmp_path):
+def test_broken_lines_are_noted_and_left_out(tmp_path):
     path = tmp_path / "a.run"
     lines = ["1 Q0 a 1 2 t", "1 Q0 b", "1 Q0 a 2 1.5 t", "1 Q0 c 3 x t", "1 Q0 d 4 1 t", "1 Q"]
     path.write_text("\n".join(lines))
     errors = []
-    assert read_run(path, errors=errors)["docno"].tolist() == ["a", "d"]
-    assert [(e.check, e.error.line, e.count) for e in errors] == [
-        ("line", 2, 1), ("cut", 6, 1), ("bad-values", 4, 1), ("duplicates", 3, 1)
-    ]  # fmt: skip
+    rows = run_rows(path, errors=errors)
+    assert rows.frame["docno"].tolist() == ["a", "a", "c", "d"]
+    assert [(e.check, e.line) for e in errors] == [("line", 2), ("cut", 6)]
+    left = rows.without([1])
+    assert left.frame["docno"].tolist() == ["a", "c", "d"]
+    assert [left.line_of(row) for row in range(3)] == [1, 4, 5]
     with pytest.raises(FormatError, match="2.*6"):
         read_run(path)
-
-
-def test_ranks_that_disagree_are_noted_and_scores_count(tmp_path):
-    path = tmp_path / "a.run"
-    path.write_text("1 Q0 a 1 1 t\n1 Q0 b 2 2 t\n")
-    errors = []
-    assert read_run(path, errors=errors)["rank"].tolist() == [1, 0]
-    assert [error.check for error in errors] == ["order"]
 
 
 def test_labels_of_a_file_that_was_cut_off(tmp_path):
@@ -56,5 +52,5 @@ def test_labels_of_a_file_that_was_cut_off(tmp_path):
     record = '{"qid": "1", "docno": "a", "label": 1}\n'
     path.write_text(record + '{"qid": "1", "docno')
     errors = []
-    assert len(read_qrels(path, errors)) == 1
-    assert [(e.check, e.error.line) for e in errors] == [("cut", 2)]
+    assert len(qrels_rows(path, errors).frame) == 1
+    assert [(e.check, e.line) for e in errors] == [("cut", 2)]

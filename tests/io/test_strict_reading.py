@@ -230,11 +230,11 @@ class TestJson:
             ('"q\\ud800"', "1", "unpaired surrogate"),
             ('"q1 "', "1", "has spaces around it"),
             ('"q\\u0000"', "1", "has the character U+0000"),
-            ("1.5", "1", "qid must be a string"),
-            ('"q1"', "true", "label must be a number"),
+            ("1.5", "1", "qid must be text"),
+            ('"q1"', "true", "label must be a finite number"),
             ('"q1"', "1" * 400, "label must be a finite number"),
-            ('"q1"', '"1_0"', "label must be a number"),
-            ('"q1"', "[1]", "label must be a number"),
+            ('"q1"', '"1_0"', "label must be a finite number"),
+            ('"q1"', "[1]", "label must be a finite number"),
         ],
     )
     def test_values(self, qid, label, message, refused):

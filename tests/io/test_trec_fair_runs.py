@@ -96,14 +96,17 @@ def test_what_a_file_is(write):
         ("id\tpage_id\n4\t30\n4\t7\t8\n", "3: expected 2 columns .id page_id., found 3"),
         ("4\t30\n4\n", "2: expected 2 columns .id page_id., found 1"),
         ("id\tseq_no\tpage_id\n4\t30\n", "found 2"),
-        ("id\tpage_id\n4\t30\n9\t30\n4\t30\n", "4: a page occurs twice.*line 2 already"),
+        ("id\tpage_id\n4\t30\n9\t30\n4\t30\n", "4: a page occurs twice.*first in line 2"),
         (
             "4\t1\t30\n4\t2\t30\n4\t1\t30\n",
-            "3: a page occurs twice.*seq_no 1, page_id '30' was in line 1",
+            "3: a page occurs twice.*sample 1, docno '30'.*first in line 1",
         ),
-        ("id\tseq_no\tpage_id\n4\t1\t30\n4\tx\t31\n", "3: seq_no must be a number; found 'x'"),
-        ("4\t1\t30\n4\t1.5\t31\n", "2: seq_no must be an integer; found '1.5'"),
-        ("4\t1\t30\n4\t-1\t31\n", "2: seq_no must be 0 or above; found -1"),
+        (
+            "id\tseq_no\tpage_id\n4\t1\t30\n4\tx\t31\n",
+            "3: sample must be an integer from 0; found 'x'",
+        ),
+        ("4\t1\t30\n4\t1.5\t31\n", "2: sample must be an integer from 0; found 1.5"),
+        ("4\t1\t30\n4\t-1\t31\n", "2: sample must be an integer from 0; found -1"),
     ],
 )
 def test_errors_name_the_line(write, text, message):

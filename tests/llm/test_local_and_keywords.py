@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairtk.errors import FormatError, InputError, ParameterError
-from fairtk.frames.columns import words
+from fairtk.frames.texts import words
 from fairtk.llm import (
     Chat,
     Completion,

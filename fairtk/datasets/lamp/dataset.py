@@ -38,9 +38,10 @@ from fairtk.datasets.registration import (
 )
 from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, LABEL, QID, require
+from fairtk.frames.schema import INTEGER
 from fairtk.io.atomic import atomic_text
-from fairtk.io.rows import Kind
-from fairtk.io.tables import read_table, write_table
+from fairtk.io.rows import read_table
+from fairtk.io.tables import write_table
 
 
 class LampDocs(FileDocs):
@@ -163,8 +164,9 @@ class LampQrels(FileQrels):
 
     def _read(self, path: Path) -> list[TrecQrel]:
         rows = read_table(path)
-        kinds: dict[str, Kind] = {QID: "id", DOCNO: "id", LABEL: "integer"}
-        rows.typed("a relevance mapping", [*kinds], kinds)
+        rows.require([QID, DOCNO, LABEL], "a relevance mapping")
+        rows.as_ids(QID, DOCNO)
+        rows.as_numbers(LABEL, rule=INTEGER)
         rows.unique([QID, DOCNO], "a profile entry is labeled twice")
         qids, pids = rows.frame[QID].tolist(), rows.frame[DOCNO].tolist()
         docnos = [f"{qid}/{pid}" for qid, pid in zip(qids, pids, strict=True)]

@@ -39,8 +39,10 @@ from fairtk.datasets.trec_fair.metadata import (
 from fairtk.datasets.trec_fair.topics import qrels_of
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC
-from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray
-from fairtk.groups import Attribute, Documents, Groups, Target, background, js_parts
+from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray, as_strings
+from fairtk.groups import Groups, Target, background
+from fairtk.groups.distances import LevelSpace, js_parts
+from fairtk.groups.groups import rows_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import labels_of
 
@@ -86,7 +88,7 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
     chosen = _chosen(names)
     path = _metadata(files_of(source, "groups"), assessed)
     pages = load_pages(path, chosen)
-    documents, _ = Documents.ordered(pages.ids)
+    documents = pd.Index(pages.ids)
     made = []
     for name in chosen:
         if name not in pages.columns:
@@ -96,7 +98,7 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
                 path,
             )
         column = pages.columns.pop(name)  # memory goes from the one form into the other
-        made.append(Groups([_attribute(column, DIMENSIONS[name], documents)]))
+        made.append(_groups_of(column, DIMENSIONS[name], documents))
         del column
     return reduce(mul, made)
 
@@ -131,12 +133,12 @@ def targets(
     labels, files = qrels(source, split, "targets")
     attributes = groups(source, *names, assessed=assessed)
     shares: Any = backgrounds(attributes.space.names)
-    if len(attributes.factors) == 1:
+    if not attributes.space.crossed:
         shares = shares.get(attributes.name)
     if task == 1:
         return Target.from_qrels(labels, attributes, background=shares or None)
     pages = load_pages(_metadata(files, assessed), ())
-    work = _work(pages, Documents.ordered(pages.ids)[0], labels[DOCNO].unique())
+    work = _work(pages, pd.Index(pages.ids), labels[DOCNO].unique())
     return Target.from_work_needed(labels, attributes, work, background=shares or None)
 
 
@@ -154,13 +156,13 @@ def work_needed(
         The classes, indexed by docno; articles without one are left out.
     """
     pages = load_pages(_metadata(files_of(source, "work_needed"), assessed), ())
-    documents, _ = Documents.ordered(pages.ids)
-    return _work(pages, documents, documents.docnos if docnos is None else list(docnos))
+    documents = pd.Index(pages.ids)
+    return _work(pages, documents, as_strings(documents) if docnos is None else list(docnos))
 
 
-def _work(pages: Pages, documents: Documents, docnos: Any) -> pd.Series:
+def _work(pages: Pages, documents: pd.Index, docnos: Any) -> pd.Series:
     names = np.array(list(docnos), dtype=object)
-    place = documents.rows(names)
+    place = rows_of(documents, names)
     code = np.where(place >= 0, pages.work[place] if len(pages.work) else NONE, NONE)
     has = code != NONE
     classes = np.array(pages.work_levels, dtype=object)[code[has]]
@@ -190,7 +192,7 @@ def _metadata(files: Files, assessed: bool | None) -> Any:
     return files.path(part)
 
 
-def _attribute(column: Column, of: Dimension, documents: Documents) -> Attribute:
+def _groups_of(column: Column, of: Dimension, documents: pd.Index) -> Groups:
     further = column.levels[len(of.levels) :]
     if further and not of.open:
         warn(
@@ -198,21 +200,21 @@ def _attribute(column: Column, of: Dimension, documents: Documents) -> Attribute
             "they are further groups",
             stacklevel=3,
         )
+    from scipy import sparse
+
     size = np.diff(column.start)
     members, start = documents, column.start
     if not size.all():  # a page without a value has no row
-        members = Documents(documents.values[size > 0])
+        members = documents[size > 0]
         size = size[size > 0]
         start = np.concatenate([start[:1], np.cumsum(size, dtype=start.dtype)])
-    weight = column.weight
-    if of.normalized and len(size) and (weight is not None or int(size.max()) > 1):
-        weight = np.ones(len(column.level)) if weight is None else weight
+    weight = np.ones(len(column.level)) if column.weight is None else column.weight
+    if of.normalized and len(size):
         weight = weight / np.repeat(np.add.reduceat(weight, start[:-1]), size)
-    if weight is not None and bool((weight == 1).all()):
-        weight = None
-    return Attribute(
-        of.name, column.levels, of.unknown, members, start, column.level, weight, of.normalized
-    )
+    shape = (len(members), len(column.levels))
+    matrix = sparse.csr_array((weight, column.level, start), shape=shape)
+    space = LevelSpace((of.name,), (column.levels,), (of.unknown,))
+    return Groups(space, (members,), (matrix,))
 
 
 def qrels(source: Any, split: str | None, where: str) -> tuple[pd.DataFrame, Files]:

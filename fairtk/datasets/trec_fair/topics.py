@@ -25,7 +25,7 @@ import pandas as pd
 from fairtk.errors import FormatError
 from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io.lines import Source, described, objects_of, parse_json, source
-from fairtk.io.tables import delimited_records
+from fairtk.io.rows import delimited_records
 
 
 @dataclass(frozen=True)

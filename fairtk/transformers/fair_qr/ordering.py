@@ -28,15 +28,13 @@ from fairtk.frames import (
     Run,
     require,
 )
-from fairtk.groups import (
-    Divergence,
-    Groups,
-    Memberships,
-    Target,
+from fairtk.groups import Divergence, Groups, Target
+from fairtk.groups.distances import (
+    SparseRows,
     attention_matrix,
     group_exposure,
+    js_divergence,
     js_parts,
-    rank_fairness,
     x_log_x,
 )
 
@@ -140,7 +138,7 @@ class Meter:
         share[~share.any(axis=1)] = math.nan
         return {
             "divergence": self.divergence.between(exposure, target).tolist(),
-            "AWRF": rank_fairness(whole, target).tolist(),
+            "AWRF": (1.0 - js_divergence(whole, target)).tolist(),
             "retrieved": np.bincount(query, minlength=len(qids)).tolist(),
             **{
                 f"{SHARE}{level}": own
@@ -168,7 +166,7 @@ class Meter:
         return gain
 
 
-def _split(memberships: Memberships) -> Memberships:
+def _split(memberships: SparseRows) -> SparseRows:
     """Return memberships that sum to 1 at most for each document."""
     sums = np.maximum(memberships.total(), 1.0)
     return memberships.weighted(memberships.weight / sums[memberships.row])

@@ -296,7 +296,7 @@ class Loop:
             if level < 0:
                 query.stop("no known group has less than its target")
             else:
-                label = system.groups.space.label(level)
+                label = system.groups.levels[level]
                 asked.append((query, (label,) if isinstance(label, str) else tuple(label)))
         open_ones = asked
         while open_ones:

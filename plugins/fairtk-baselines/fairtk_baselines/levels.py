@@ -44,7 +44,7 @@ def levels_of(
     twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
     if twice:
         raise ParameterError(f"{where}: {name} names {listed(twice)} twice")
-    return tuple(space.label(cell) for cell in sorted(cells))
+    return tuple(groups.levels[cell] for cell in sorted(cells))
 
 
 def number_of_known(groups: Groups) -> int:

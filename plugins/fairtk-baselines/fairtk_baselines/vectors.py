@@ -19,7 +19,6 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from fairtk.errors import InputError
 from fairtk.frames import FloatArray, IntArray, ObjectArray, Run
-from fairtk.groups import SparseRows
 
 DOC_VEC = "doc_vec"
 QUERY_VEC = "query_vec"  # the columns that pyterrier_dr's encoders add
@@ -193,7 +192,8 @@ def weigh(texts: list[str], query: IntArray, queries: list[str]) -> CandidateTer
     counts = _counts([*texts, *queries])
     own, searched = counts[: len(texts)], counts[len(texts) :]
     asker, term = np.repeat(query, np.diff(own.indptr)), own.indices.astype(np.int64)
-    df = SparseRows.collect(asker, term, np.ones(own.nnz), len(queries), max(1, own.shape[1]))
+    shape = (len(queries), max(1, own.shape[1]))
+    df = sparse.coo_array((np.ones(own.nnz), (asker, term)), shape=shape).tocsr()
     size = np.bincount(query, minlength=len(queries))
     has = (own > 0).multiply((searched > 0)[query])
     distinct = np.diff(searched.indptr)[query]
@@ -219,11 +219,11 @@ def _counts(texts: list[str]) -> sparse.csr_array:
 
 
 def _weighted(
-    counts: sparse.csr_array, query: IntArray, df: SparseRows, size: IntArray
+    counts: sparse.csr_array, query: IntArray, df: sparse.csr_array, size: IntArray
 ) -> sparse.csr_array:
     row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     asker = query[row]
-    candidates = df.lookup(asker, counts.indices.astype(np.int64))
+    candidates = df[asker, counts.indices] if len(row) else np.zeros(0)
     idf = np.log((1.0 + size[asker]) / (1.0 + candidates)) + 1.0
     weight = (1.0 + np.log(counts.data)) * idf
     length = np.sqrt(np.bincount(row, weights=weight * weight, minlength=counts.shape[0]))

@@ -14,7 +14,7 @@ from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
 from fairtk.frames import FloatArray
-from fairtk.groups import SparseRows, js_divergence
+from fairtk.groups import js_divergence
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import NO_TARGET, GroupMeasure, Scored
@@ -42,7 +42,7 @@ def similarity_of(achieved: FloatArray, target: FloatArray, kind: str) -> FloatA
 
 def jensen_shannon_bits(p: FloatArray, q: FloatArray) -> FloatArray:
     """Return the Jensen-Shannon divergence to base 2, in [0, 1]."""
-    return js_divergence(SparseRows.of_dense(p), SparseRows.of_dense(q), 2)
+    return js_divergence(p, q, 2)
 
 
 def normalized_match_distance(p: FloatArray, q: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fairtk.errors import ParameterError, listed
 from fairtk.frames import FloatArray
-from fairtk.groups import log_of
+from fairtk.groups import log_base
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
 from fairtk_classic.group_measure import (
@@ -59,7 +59,7 @@ class DiscountedDivergence(GroupMeasure):
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         target = self.target_shares(judged)
-        value = discounted_divergence(listed, target[listed.query]) / log_of(self["base"])
+        value = discounted_divergence(listed, target[listed.query]) / log_base(self["base"])
         return Scored(
             listed.query,
             np.where(np.isfinite(value), value, np.nan),
@@ -74,7 +74,7 @@ class DiscountedDivergence(GroupMeasure):
         """Return the divergence of the group with the smallest target share alone."""
         target = self.target_shares(judged)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0)
-        return np.asarray(-np.log(smallest) / log_of(self["base"]))
+        return np.asarray(-np.log(smallest) / log_base(self["base"]))
 
 
 def discounted_divergence(listed: Listing, target: FloatArray) -> FloatArray:

@@ -15,8 +15,8 @@ import numpy as np
 
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import total
-from fairtk.frames import BoolArray, ByContent, FloatArray, IntArray, ObjectArray, digest
-from fairtk.groups import Groups, Level, Memberships
+from fairtk.frames import BoolArray, ByContent, FloatArray, ObjectArray, digest
+from fairtk.groups import Groups, Level
 from fairtk_baselines.levels import levels_of, number_of_known, shown
 from fairtk_baselines.model_folder import Folder, ModelFolder
 
@@ -76,8 +76,8 @@ class Division:
         Shares from 0 to 1, shapes (n, `width`) and (n,). A document in several levels of one side
         counts once there; a document on both sides counts on both, with its shares.
         """
-        found, owner = _memberships(groups, docnos)
-        space, cell = groups.space, found.level
+        found = groups.memberships(docnos, unlabeled="drop")
+        space, owner, cell = groups.space, found.row, found.level
         known = space.known(cell)
 
         def share(chosen: BoolArray) -> FloatArray:
@@ -133,29 +133,23 @@ def divide(
     if not isinstance(protected, str):
         columns = tuple((level,) for level in protected) if groups_apart == "each" else (protected,)
         return Division(columns, None, unknown)
-    found, owner = _memberships(groups, docnos)
+    found = groups.memberships(docnos, unlabeled="drop")
     known = groups.space.known(found.level)
     cells, code = np.unique(found.level[known], return_inverse=True)
-    exposure = total(code, (found.weight * attention[owner])[known], len(cells))
+    exposure = total(code, (found.weight * attention[found.row])[known], len(cells))
     if len(cells) < 2:
-        levels = f"only {groups.space.label(int(cells[0]))!r}" if len(cells) else "none"
+        levels = f"only {groups.levels[int(cells[0])]!r}" if len(cells) else "none"
         raise InputError(
             f"{where}: protected={protected!r} needs documents of at least two groups of "
             f"{groups.name!r} in the training rankings; found {levels}: name the protected levels, "
             "or check that the groups use the same docnos"
         )
     if protected == LEAST_EXPOSED:
-        return Division(((groups.space.label(int(cells[np.argmin(exposure)])),),), None, unknown)
+        return Division(((groups.levels[int(cells[np.argmin(exposure)])],),), None, unknown)
     most = int(cells[np.argmax(exposure)])
-    rest = [groups.space.label(int(cell)) for cell in cells if cell != most]
+    rest = [groups.levels[int(cell)] for cell in cells if cell != most]
     columns = tuple((level,) for level in rest) if groups_apart == "each" else ()
-    return Division(columns, groups.space.label(most), unknown)
-
-
-def _memberships(groups: Groups, docnos: ObjectArray) -> tuple[Memberships, IntArray]:
-    """Return the levels of documents, and whose each is; one without a row is as if unknown."""
-    found = groups.memberships(docnos, unlabeled="drop")
-    return found, np.repeat(np.arange(len(docnos)), found.size)
+    return Division(columns, groups.levels[most], unknown)
 
 
 FOLDER = ModelFolder(

@@ -27,7 +27,7 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
-from fairtk.groups import Groups, spread
+from fairtk.groups import Groups
 from fairtk_baselines.deltr.model import LinearModel, as_features, divide, neutral_shares
 from fairtk_baselines.vectors import FEATURES, feature_matrix
 
@@ -209,7 +209,9 @@ class TrainingSet:
         # by qid, so that neither the order of rows nor that of topics changes a bit of the sums
         by_name = np.argsort(coded.qids.astype(str), kind="stable")
         chosen = by_name[usable[by_name]]
-        _, order = spread(coded.ranking_start[chosen], size[chosen])
+        place = np.full(len(size), len(size))
+        place[chosen] = np.arange(len(chosen))
+        order = np.argsort(place[coded.query], kind="stable")[: size[chosen].sum()]
         return cls(
             features[order],
             label[order],

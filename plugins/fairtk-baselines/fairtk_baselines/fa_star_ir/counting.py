@@ -9,22 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import TREC, attention, total
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Run
-from fairtk.groups import (
-    Groups,
-    Level,
-    LevelSpace,
-    Memberships,
-    SparseRows,
-    Target,
-    group_exposure,
-    shown_documents,
-    spread,
-)
+from fairtk.groups import Groups, Level, Target, document_attention, group_exposure
 from fairtk_baselines.levels import checked_groups, levels_of, number_of_known, shown
 
 _HALF = 0.5 - 1e-12
@@ -66,15 +57,16 @@ class Protection:
             )
         return cls(groups, p, levels)
 
-    def shares(self, qids: ObjectArray) -> SparseRows | None:
+    def shares(self, qids: ObjectArray) -> sparse.csr_array | None:
         """Return the levels' shares in each query, none without a target; None: `p` is a number."""
         if isinstance(self.p, Target):
-            return self.p.for_qids(qids).expanded().normalized()
+            return self.p.for_qids(qids).expanded().normalized().matrix
         if isinstance(self.p, float):
             return None
         n, cell = len(qids), _cells(self.groups, self.p)
         row, weight = np.repeat(np.arange(n), len(cell)), np.tile(list(self.p.values()), n)
-        return SparseRows.collect(row, np.tile(cell, n), weight, n, self.groups.space.size)
+        entries, shape = (weight, (row, np.tile(cell, n))), (n, self.groups.space.size)
+        return sparse.csr_array(sparse.coo_array(entries, shape=shape))
 
 
 @dataclass(frozen=True)
@@ -98,10 +90,12 @@ def count_together(run: Run, protection: Protection, k: int) -> Counted:
     if isinstance(protection.p, float):
         p = [(protection.p,)] * n
     else:
-        wanted = zip(scene.asked().total().tolist(), scene.defined, strict=True)
+        asked = scene.asked()
+        whole = total(_rows(asked), asked.data, n)
+        wanted = zip(whole.tolist(), scene.defined, strict=True)
         p = [(min(share, 1.0),) if there else None for share, there in wanted]
     if protection.levels is None:
-        names = [(f"all but {shown(scene.space.label(int(cell)))}",) for cell in scene.top]
+        names = [(f"all but {shown(scene.groups.levels[int(cell)])}",) for cell in scene.top]
     else:
         names = [(_joined(list(map(shown, protection.levels))),)] * n
     return Counted(scene.counts(len(run.doc)).astype(np.int64), p, names)
@@ -115,33 +109,32 @@ def count_apart(run: Run, protection: Protection, k: int, merge_below: float) ->
     """
     scene = _Scene.of(run, protection, k)
     asked = scene.asked()
-    own = asked.weight >= merge_below
-    n_own = np.bincount(asked.row[own], minlength=asked.n_rows)
-    _, number = spread(np.ones(asked.n_rows, dtype=np.int64), n_own)
-    numbers = SparseRows.collect(
-        asked.row[own], asked.level[own], number.astype(float), asked.n_rows, asked.n_levels
-    )
-    merged = asked.per_row(asked.weight * ~own)
+    row, n = _rows(asked), asked.shape[0]
+    own = asked.data >= merge_below
+    n_own = np.bincount(row[own], minlength=n)
+    numbers = asked.copy()  # from 1, of the levels of their own in each query
+    numbers.data = own * (np.cumsum(own) - (np.cumsum(n_own) - n_own)[row])
+    merged = total(row, asked.data * ~own, n)
     last = np.where(merged > 0, n_own + 1, 0)  # the group of all rare levels
 
     counts = np.flatnonzero(
         scene.protects(scene.query, scene.cell) & scene.counts(len(run.doc))[scene.item]
     )
     item, query, level = scene.item[counts], scene.query[counts], scene.cell[counts]
-    share = asked.lookup(query, level)
+    share = _entries(asked, query, level)
     order = np.lexsort((level, share, -np.round(scene.weight[counts], 12), item))
     first = order[np.unique(item[order], return_index=True)[1]]
-    single = numbers.lookup(query[first], level[first])
+    single = _entries(numbers, query[first], level[first])
     group = np.zeros(len(run.doc), dtype=np.int64)
     group[item[first]] = np.where(single > 0, single, last[query[first]])
 
     p: list[tuple[float, ...] | None] = []
     names: list[tuple[str, ...]] = []
-    for i, (begin, end) in enumerate(itertools.pairwise(asked.start)):
-        levels = [shown(scene.space.label(int(cell))) for cell in asked.level[begin:end]]
+    for i, (begin, end) in enumerate(itertools.pairwise(asked.indptr)):
+        levels = [shown(scene.groups.levels[int(cell)]) for cell in asked.indices[begin:end]]
         alone = own[begin:end]
         labels = list(itertools.compress(levels, alone))
-        values = asked.weight[begin:end][alone].tolist()
+        values = asked.data[begin:end][alone].tolist()
         if last[i]:
             labels.append(_joined(list(itertools.compress(levels, ~alone))))
             values.append(float(merged[i]))
@@ -154,8 +147,8 @@ def count_apart(run: Run, protection: Protection, k: int, merge_below: float) ->
 class _Scene:
     """Levels in a run, and what is asked for them; one entry per row and membership."""
 
-    space: LevelSpace
-    shares: SparseRows | None  # None: a number for all levels
+    groups: Groups
+    shares: sparse.csr_array | None  # None: a number for all levels
     defined: BoolArray  # whether each query has a target
     top: IntArray  # the level that is not protected in each query; -1: `cells` are protected
     cells: IntArray | None
@@ -166,36 +159,43 @@ class _Scene:
 
     @classmethod
     def of(cls, run: Run, protection: Protection, k: int) -> _Scene:
-        memberships = protection.groups.memberships(run.docnos, "drop")
         shares = protection.shares(run.qids)
-        space = protection.groups.space
         defined, top = np.ones(len(run.qids), dtype=bool), np.full(len(run.qids), -1)
         if shares is not None and isinstance(protection.p, Target):
-            defined = shares.total() > 0
+            defined = np.diff(shares.indptr) > 0
         if protection.levels is None:
-            cells, top = None, _most_exposed(run, memberships, space, shares, k)
+            cells, top = None, _most_exposed(run, protection.groups, shares, k)
         else:
             cells = _cells(protection.groups, protection.levels)
-        whole = memberships.total()
-        item, entry = spread(memberships.start[run.doc], memberships.size[run.doc])
-        weight = memberships.weight[entry] / whole[run.doc[item]]
-        cell = memberships.level[entry]
-        return cls(space, shares, defined, top, cells, item, run.query[item], cell, weight)
+        rows = protection.groups.memberships(run.docnos, "drop").take(run.doc)
+        item, weight = rows.row, rows.weight / rows.total()[rows.row]
+        return cls(
+            protection.groups,
+            shares,
+            defined,
+            top,
+            cells,
+            item,
+            run.query[item],
+            rows.level,
+            weight,
+        )
 
     def protects(self, query: IntArray, cell: IntArray) -> BoolArray:
         """Return whether levels are protected in queries."""
         if self.cells is not None:
             return np.asarray(np.isin(cell, self.cells))
-        return np.asarray(self.space.known(cell) & (cell != self.top[query]))
+        return np.asarray(self.groups.space.known(cell) & (cell != self.top[query]))
 
-    def asked(self) -> SparseRows:
+    def asked(self) -> sparse.csr_array:
         """Return the shares of the protected levels."""
         shares = self.shares
         if shares is None:  # the transformer refuses a number where levels are apart
             raise TypeError("shares by level are needed")
-        weight = shares.weight * self.protects(shares.row, shares.level)
-        n, n_levels = shares.n_rows, shares.n_levels
-        return SparseRows.collect(shares.row, shares.level, weight, n, n_levels)
+        asked = shares.copy()
+        asked.data = asked.data * self.protects(_rows(asked), asked.indices)
+        asked.eliminate_zeros()
+        return asked
 
     def counts(self, n_rows: int) -> BoolArray:
         """Return whether each row of the run counts as protected."""
@@ -203,25 +203,21 @@ class _Scene:
         return np.asarray(total(self.item[inside], self.weight[inside], n_rows) >= _HALF)
 
 
-def _most_exposed(
-    run: Run,
-    memberships: Memberships,
-    space: LevelSpace,
-    shares: SparseRows | None,
-    k: int,
-) -> IntArray:
+def _most_exposed(run: Run, groups: Groups, shares: sparse.csr_array | None, k: int) -> IntArray:
     """Return the known level with the most exposure in the first k ranks of each query.
 
     Of several, or where no document shows a level: the one that the target gives most; the first.
     """
-    seen = group_exposure(shown_documents(run, attention(run, TREC(), k)), memberships)
-    parts = [seen] if shares is None else [seen, shares]
-    row = np.concatenate([part.row for part in parts])
-    cell = np.concatenate([part.level for part in parts])
+    memberships, space = groups.memberships(run.docnos, "drop"), groups.space
+    seen = group_exposure(document_attention(run, attention(run, TREC(), k)), memberships)
+    row, cell = seen.row, seen.level
+    if shares is not None:
+        row = np.concatenate([row, _rows(shares)])
+        cell = np.concatenate([cell, shares.indices])
     known = space.known(cell)
     row, cell = row[known], cell[known]
     exposure = np.round(seen.lookup(row, cell), 12)
-    asked = shares.lookup(row, cell) if shares is not None else np.zeros(len(row))
+    asked = _entries(shares, row, cell) if shares is not None else np.zeros(len(row))
     order = np.lexsort((cell, -asked, -exposure, row))[::-1]
     first = sum(
         int(np.argmax(space.known_levels(place))) * stride
@@ -230,6 +226,15 @@ def _most_exposed(
     result = np.full(seen.n_rows, first, dtype=np.int64)
     result[row[order]] = cell[order]  # the last assignment of a row stays: its best
     return result
+
+
+def _rows(matrix: sparse.csr_array) -> IntArray:
+    """Return the row of each entry."""
+    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+
+
+def _entries(matrix: sparse.csr_array, row: IntArray, cell: IntArray) -> FloatArray:
+    return np.asarray(matrix[row, cell]) if len(row) else np.zeros(0)
 
 
 def _cells(groups: Groups, levels: Any) -> IntArray:

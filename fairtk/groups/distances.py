@@ -1,24 +1,28 @@
-"""The exposure that groups get from rankings, as sparse rows, and how far apart two such rows are.
+"""Distributions over the levels of groups, as rows; the exposure of groups; how far apart rows are.
 
 A document passes the attention of its rank on to the groups it belongs to. Summed over a ranking
 that is the exposure of the groups: a row, of one query or of one sampled ranking, with a column for
-each level of the groups: of an attribute, or one combination of levels of several. AWRF and the
-group forms of expected exposure compare it with a target. Crossed attributes have millions of
-levels of which a ranking touches hundreds, so only levels with weight are kept (``scipy.sparse``),
-and the divergences here visit the levels of their first argument alone. Pure array arithmetic.
+each level of the groups. AWRF and the group forms of expected exposure compare it with a target. A
+level of the crossed attributes ``gender`` and ``region`` is one pair of theirs; its number counts
+the last attribute fastest, as numpy's C order does. There can be millions, of which a ranking
+touches hundreds: only levels with weight are kept (`SparseRows`), a target may be computed
+(`FactoredRows`), and the divergences visit the levels of their first argument alone.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from itertools import groupby
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import ParameterError
+from fairtk.errors import InputError, ParameterError, listed
 from fairtk.exposure import (
     GERR,
     HIGHER_IS_BETTER,
@@ -28,39 +32,166 @@ from fairtk.exposure import (
     ExposureValues,
     Grades,
     target_exposure,
+    total,
 )
-from fairtk.frames import BoolArray, FloatArray, IntArray, Run
+from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
+
+UNKNOWN = "@UNKNOWN"
+"""The level of documents whose group is not known, as TREC Fair Ranking names it."""
+
+Level = str | tuple[str, ...]
+"""A name, or one for each of the attributes that are crossed."""
 
 
-class Distributions(Protocol):
-    """One non-negative vector over the levels per row, stored or computed on demand.
+@dataclass(frozen=True)
+class LevelSpace(Sequence[Level]):
+    """The attributes and their levels, in order; a sequence of the levels, crossed ones as tuples.
 
-    `SparseRows` stores it; the factored forms of `fairtk.groups` compute it, so that a target over
-    millions of levels takes no memory.
+    Crossed attributes can have millions of levels: each is made when it is asked for.
+
+    Attributes:
+        names: the attributes.
+        levels: the levels of each attribute.
+        unknown: the place of each attribute's unknown level among its levels; -1: it has none.
     """
 
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
+    names: tuple[str, ...]
+    levels: tuple[tuple[str, ...], ...]
+    unknown: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        twice = [n for i, n in enumerate(self.names) if n in self.names[:i]]
+        if twice:
+            raise InputError(
+                f"the attribute {twice[0]!r} occurs twice; only attributes with different names "
+                "can be crossed (give one another name)"
+            )
+        if self.size >= 1 << 62:
+            raise InputError(
+                f"crossing {list(self.names)} gives {float(self.size):.1e} groups, more than can "
+                "be numbered; cross fewer attributes"
+            )
 
     @property
-    def n_levels(self) -> int:
-        """Number of levels, of which most are 0."""
+    def title(self) -> str:
+        """The attributes' names, joined by ``*``."""
+        return "*".join(self.names)
 
-    def total(self) -> FloatArray:
-        """Return the sum of each row; shape (n_rows,)."""
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of levels of each attribute."""
+        return tuple(len(levels) for levels in self.levels)
 
-    def square(self) -> FloatArray:
-        """Return the squared Euclidean norm of each row; shape (n_rows,)."""
+    @property
+    def size(self) -> int:
+        """Number of levels; of crossed attributes, of their combinations."""
+        return math.prod(self.shape)
 
-    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
-        """Return the weights of levels, 0 where nothing is stored; shape of `row` and `level`."""
+    @property
+    def n_known(self) -> int:
+        """Number of levels in which no attribute is unknown."""
+        return math.prod(
+            n - (unknown >= 0) for n, unknown in zip(self.shape, self.unknown, strict=True)
+        )
 
-    def take(self, rows: IntArray) -> Distributions:
-        """Return the rows at these indices; index -1 gives an empty row."""
+    @property
+    def crossed(self) -> bool:
+        """Whether there is more than one attribute."""
+        return len(self.names) > 1
 
-    def expanded(self) -> SparseRows:
-        """Return all weights above 0."""
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """How far apart neighboring levels of each attribute are among the crossed ones."""
+        return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(self.size))]
+        if not -self.size <= number < self.size:
+            raise IndexError(number)
+        places = np.unravel_index(number % self.size, self.shape)
+        names = tuple(levels[i] for levels, i in zip(self.levels, places, strict=True))
+        return names if self.crossed else names[0]
+
+    def __contains__(self, level: object) -> bool:
+        try:
+            self.number(level)  # type: ignore[arg-type]
+        except (InputError, TypeError):
+            return False
+        return True
+
+    def number(self, level: Level) -> int:
+        """Return the number of a level; one that there is not is an `InputError`."""
+        parts = (level,) if isinstance(level, str) else tuple(level)
+        if len(parts) != len(self.names):
+            raise InputError(
+                f"a level of {list(self.names)} has {len(self.names)} parts: {level!r}"
+            )
+        result = 0
+        for name, levels, part in zip(self.names, self.levels, parts, strict=True):
+            if part not in levels:
+                raise InputError(f"{name!r} has no level {part!r}; it has {listed(levels, 40)}")
+            result = result * len(levels) + levels.index(part)
+        return result
+
+    def place(self, attribute: str) -> int:
+        """Return the place of an attribute; one that there is not is an `InputError`."""
+        if attribute not in self.names:
+            raise InputError(f"there is no attribute {attribute!r} among {list(self.names)}")
+        return self.names.index(attribute)
+
+    def part(self, attributes: Sequence[int]) -> LevelSpace:
+        """Return the space of some of the attributes, given by place."""
+        fields = (self.names, self.levels, self.unknown)
+        return LevelSpace(*(tuple(own[i] for i in attributes) for own in fields))  # type: ignore[arg-type]
+
+    def codes(self, level: IntArray, attribute: int) -> IntArray:
+        """Return the number that each level has in one attribute; shape of `level`."""
+        return (level // self.strides[attribute]) % self.shape[attribute]
+
+    def project(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
+        """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
+        result = np.zeros(len(level), dtype=np.int64)
+        for _, run in groupby(enumerate(attributes), lambda item: item[1] - item[0]):
+            places = [attribute for _, attribute in run]  # neighbors are divided out as one
+            size = math.prod(self.shape[place] for place in places)
+            result = result * size + level // self.strides[places[-1]] % size
+        return result
+
+    def extend(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
+        """Return numbers for levels of the `part` of some attributes, with the others' first."""
+        part, result = self.part(attributes), np.zeros(len(level), dtype=np.int64)
+        for place, attribute in enumerate(attributes):
+            result += part.codes(level, place) * self.strides[attribute]
+        return result
+
+    def cases(self, level: IntArray) -> IntArray:
+        """Return which attributes are known in each level: bit i for attribute i; (n,)."""
+        result = np.zeros(len(level), dtype=np.int64)
+        for attribute, unknown in enumerate(self.unknown):
+            is_known: Any = 1 if unknown < 0 else self.codes(level, attribute) != unknown
+            result |= is_known * np.int64(1 << attribute)
+        return result
+
+    def known(self, level: IntArray) -> BoolArray:
+        """Return whether no attribute is unknown in each level; shape of `level`."""
+        return np.asarray(self.cases(level) == (1 << len(self.names)) - 1)
+
+    def known_levels(self, attribute: int) -> FloatArray:
+        """Return 1 for each level of an attribute that is not the unknown one, else 0."""
+        known = np.arange(self.shape[attribute]) != self.unknown[attribute]
+        return np.asarray(known, dtype=np.float64)
+
+    def columns(self, level: IntArray) -> dict[str, pd.Series]:
+        """Return the names of levels as columns: ``group``, or one for each crossed attribute."""
+        columns = {}
+        for place, name in enumerate(self.names):
+            names = np.array(self.levels[place], dtype=object)[self.codes(level, place)]
+            columns[name if self.crossed else GROUP] = pd.Series(names, dtype="str")
+        return columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +271,11 @@ class SparseRows:
         """Weight of each entry; shape (n_entries,)."""
         return np.asarray(self.matrix.data)
 
-    def weighted(self, weight: FloatArray) -> Self:
+    def weighted(self, weight: FloatArray) -> SparseRows:
         """Return the same entries with other weights; shape (n_entries,)."""
         whole = self.matrix
-        same = type(whole)((weight, whole.indices, whole.indptr), shape=whole.shape)
-        return replace(self, matrix=same)
+        entries = (weight, whole.indices, whole.indptr)
+        return SparseRows(type(whole)(entries, shape=whole.shape))
 
     def per_row(self, values: FloatArray) -> FloatArray:
         """Sum values of entries inside each row; shape (n_rows,)."""
@@ -164,10 +295,11 @@ class SparseRows:
 
     def take(self, rows: IntArray) -> SparseRows:
         """Return the rows at these indices, in this order; index -1 gives an empty row."""
-        whole = self.matrix
-        start = np.append(whole.indptr, whole.indptr[-1])  # one row more, which is empty
-        shape = (self.n_rows + 1, self.n_levels)
-        return SparseRows(type(whole)((whole.data, whole.indices, start), shape=shape)[rows])
+        present = rows >= 0
+        part = self.matrix[rows[present]]
+        size = np.zeros(len(rows), dtype=np.int64)
+        size[present] = np.diff(part.indptr)
+        return SparseRows.of_sizes(size, part.indices, part.data, self.n_levels)
 
     def expanded(self) -> SparseRows:
         """Return the rows themselves."""
@@ -178,6 +310,10 @@ class SparseRows:
         total = self.total()
         factor = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
         return self.weighted(self.weight * factor[self.row])
+
+    def content(self) -> list[Any]:
+        """Return what a digest is made of."""
+        return ["rows", self.row, self.level, self.weight, self.n_rows]
 
     def dense(self) -> FloatArray:
         """Return the rows as a plain array; shape (n_rows, n_levels). For few levels only."""
@@ -192,6 +328,159 @@ def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     ahead = np.cumsum(size) - size
     return owner, np.arange(len(owner), dtype=np.int64) + (begin - ahead)[owner]
+
+
+def case_masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
+    """Return the sum of each row by case, that is by which attributes are known."""
+    n_cases = 1 << len(space.names)
+    cell = rows.row * n_cases + space.cases(rows.level)
+    return total(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
+
+
+MOST_LEVELS = 5_000_000
+"""So many weights may be written out at once."""
+
+
+@dataclass(frozen=True)
+class FactoredRows:
+    """Rows over millions of levels: some weights are stored, the others are products.
+
+    The attributes are split into heads and a tail. Where the heads' levels are among `seen`, the
+    weights are those in `stored`. Everywhere else the weight is a product: one share for each head,
+    the weight of the tail, and a scale, which may differ by case (which heads are known).
+
+    A uniform target, or one of independent attributes, has heads alone, and nothing is seen.
+
+    One made from relevance labels and backgrounds (TREC Fair Ranking 2022) has a head for each
+    attribute with a background. A case keeps its mass c: half of it stays where the relevant
+    documents are, half goes to c x (product of the backgrounds of the known heads), spread over
+    the tail as the relevant documents with the same heads are (`stored`), or, where there are none,
+    as all relevant documents are (the products).
+    """
+
+    space: LevelSpace  # all attributes
+    heads: tuple[int, ...]  # the places of the heads
+    shares: tuple[FloatArray, ...]  # of each head's levels
+    scale: FloatArray  # by case, shape (n_rows, n_cases): bit i is head i; or (n_rows, 1): for all
+    seen: SparseRows  # over the heads' levels; above 0 where the weights are stored
+    stored: SparseRows  # over all levels
+    tail: SparseRows  # over the levels of the other attributes
+
+    @classmethod
+    def product(cls, space: LevelSpace, shares: Sequence[FloatArray]) -> FactoredRows:
+        """Return one row, the product of one distribution for each attribute."""
+        places = tuple(range(len(shares)))
+        none = SparseRows.of_sizes(np.zeros(1, int), np.zeros(0, int), np.zeros(0), space.size)
+        one = np.ones((1, 1))
+        return cls(space, places, tuple(shares), one, none, none, SparseRows.of_dense(one))
+
+    @property
+    def is_product(self) -> bool:
+        """Whether all weights are products."""
+        return bool(self.scale.shape[1] == 1)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.stored.n_rows
+
+    @cached_property
+    def head_space(self) -> LevelSpace:
+        """The space of the heads."""
+        return self.space.part(self.heads)
+
+    @cached_property
+    def tail_places(self) -> tuple[int, ...]:
+        """The places of the other attributes."""
+        return tuple(i for i in range(len(self.space.names)) if i not in self.heads)
+
+    def products(self, row: IntArray, head: IntArray) -> FloatArray:
+        """Return the products without the tail, by levels of the heads."""
+        space, result = self.head_space, np.ones(len(head))
+        for place, share in enumerate(self.shares):
+            result *= share[space.codes(head, place)]
+        result *= self.scale[row, 0 if self.is_product else space.cases(head)]
+        return result
+
+    def total(self) -> FloatArray:
+        """Return the sum of each row; shape (n_rows,)."""
+        return self.stored.total() + self._unseen(1)
+
+    def square(self) -> FloatArray:
+        """Return the squared Euclidean norm of each row; shape (n_rows,)."""
+        return self.stored.square() + self._unseen(2) * self.tail.square()
+
+    def _unseen(self, power: int) -> FloatArray:
+        """Return the sum of the products without the tail over the heads' levels not seen."""
+        everywhere = np.zeros(self.n_rows)
+        for case, scale in enumerate(self.scale.T):
+            norm = scale**power
+            for place, share in enumerate(self.shares):
+                known = self.head_space.known_levels(place)
+                among = 1.0 if self.is_product else known if case >> place & 1 else 1 - known
+                norm = norm * ((share * among) ** power).sum()
+            everywhere += norm
+        seen = self.products(self.seen.row, self.seen.level) ** power
+        return np.maximum(everywhere - self.seen.per_row(seen), 0.0)
+
+    def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
+        """Return the weights of levels; shape of `row` and `level`."""
+        result = self.stored.lookup(row, level)
+        left = np.flatnonzero(result == 0)
+        row, level = row[left], level[left]
+        head = self.space.project(level, self.heads)
+        unseen = self.seen.lookup(row, head) == 0
+        left, row, level, head = left[unseen], row[unseen], level[unseen], head[unseen]
+        tail = self.tail.lookup(row, self.space.project(level, self.tail_places))
+        result[left] = self.products(row, head) * tail
+        return result
+
+    def take(self, rows: IntArray) -> FactoredRows:
+        """Return the rows at these indices; index -1 gives an empty row."""
+        scale = np.vstack([self.scale, np.zeros_like(self.scale[:1])])[rows]
+        seen, stored, tail = (part.take(rows) for part in (self.seen, self.stored, self.tail))
+        return replace(self, scale=scale, seen=seen, stored=stored, tail=tail)
+
+    def expanded(self) -> SparseRows:
+        """Return all weights above 0; too many are an `InputError`."""
+        size = self.tail.size
+        count = math.prod(np.count_nonzero(share) for share in self.shares) * int(size.sum())
+        if count > MOST_LEVELS:
+            raise InputError(
+                f"the target over {list(self.space.names)} has about {count} weights above 0; "
+                "write it out for fewer queries (Target.for_qids) or attributes (Target.marginal)"
+            )
+        # all levels of the heads of every row ...
+        heads = np.zeros(1, dtype=np.int64)
+        for share in self.shares:
+            heads = (heads[:, None] * len(share) + np.flatnonzero(share)).ravel()
+        row, head = np.repeat(np.arange(self.n_rows), len(heads)), np.tile(heads, self.n_rows)
+        product = self.products(row, head)
+        used = (product > 0) & (self.seen.lookup(row, head) == 0)
+        row, head, product = row[used], head[used], product[used]
+        # ... with every tail of its row
+        owner, entry = spread(self.tail.start[row], size[row])
+        ahead = self.space.extend(head, self.heads)
+        level = ahead[owner] + self.space.extend(self.tail.level, self.tail_places)[entry]
+        return SparseRows.collect(
+            np.concatenate([self.stored.row, row[owner]]),
+            np.concatenate([self.stored.level, level]),
+            np.concatenate([self.stored.weight, product[owner] * self.tail.weight[entry]]),
+            self.n_rows,
+            self.space.size,
+        )
+
+    def content(self) -> list[Any]:
+        """Return what a digest is made of."""
+        if self.is_product:
+            return ["product", list(self.shares), self.scale[:, 0] > 0]
+        parts = [part.content() for part in (self.stored, self.seen, self.tail)]
+        masses = case_masses(self.head_space, self.seen)
+        return ["background", *parts, list(self.shares), masses]
+
+
+Distributions = SparseRows | FactoredRows
+"""One non-negative vector over the levels per row, stored or computed."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +508,7 @@ class Divergence:
         return f"{self.NAME}({settings})" if settings else self.NAME
 
 
-def log_of(base: float | str) -> float:
+def log_base(base: float | str) -> float:
     """Return the natural logarithm of a base given as ``"e"``, ``"2"`` or a number above 1.
 
     Raises:
@@ -235,7 +524,10 @@ def log_of(base: float | str) -> float:
 
 
 def kl_divergence(
-    p: SparseRows, q: Distributions, base: float | str = "e", smoothing: float = 0.0
+    p: SparseRows | FloatArray,
+    q: Distributions | FloatArray,
+    base: float | str = "e",
+    smoothing: float = 0.0,
 ) -> FloatArray:
     """Return the Kullback-Leibler divergence KL(p || q) of each row.
 
@@ -243,8 +535,9 @@ def kl_divergence(
     that q lacks, unless smoothed.
 
     Args:
-        p: the rows whose logarithm is averaged, e.g. what a ranking shows.
-        q: the rows that are compared with.
+        p: the rows whose logarithm is averaged, e.g. what a ranking shows; or an array (n_rows,
+            n_levels).
+        q: the rows that are compared with; or an array.
         base: ``"e"`` or a number above 1: of the logarithm.
         smoothing: share in [0, 1) of a uniform distribution over all levels that is mixed into
             both before they are compared. Above 0, all levels of q are visited.
@@ -256,6 +549,10 @@ def kl_divergence(
         ParameterError: `smoothing` is not in [0, 1).
     """
     checks.number("smoothing", smoothing, "", 0, 1, "[)")
+    if isinstance(p, np.ndarray):
+        p = SparseRows.of_dense(p)
+    if isinstance(q, np.ndarray):
+        q = SparseRows.of_dense(q)
     p_total, q_total = p.total(), q.total()
     every = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
     row, level = every.row, every.level
@@ -264,7 +561,7 @@ def kl_divergence(
         ours = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
         theirs = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
         terms = ours * np.log(ours / theirs)
-    result = np.maximum(every.per_row(terms), 0.0) / log_of(base)
+    result = np.maximum(every.per_row(terms), 0.0) / log_base(base)
     return np.where((p_total > 0) & (q_total > 0), result, np.nan)
 
 
@@ -286,7 +583,7 @@ class KullbackLeibler(Divergence):
 
     def __post_init__(self) -> None:
         checks.number("smoothing", self.smoothing, "", 0, 1, "[)")
-        log_of(self.base)
+        log_base(self.base)
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
         """Return KL(shown || target) of each row."""
@@ -305,7 +602,9 @@ class ReverseKullbackLeibler(KullbackLeibler):
         return kl_divergence(target.expanded(), shown, self.base, self.smoothing)
 
 
-def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> FloatArray:
+def js_divergence(
+    p: SparseRows | FloatArray, q: Distributions | FloatArray, base: float | str = "e"
+) -> FloatArray:
     """Return the Jensen-Shannon divergence of each row of p from the same row of q.
 
     Both are divided by their sums first. With m = (p + q) / 2 it is KL(p, m) / 2 + KL(q, m) / 2
@@ -313,41 +612,30 @@ def js_divergence(p: SparseRows, q: Distributions, base: float | str = "e") -> F
     NaN from rounding), symmetric.
 
     Args:
-        p: rows with few levels, such as what a ranking shows.
-        q: rows with any number of levels, such as a target.
+        p: rows with few levels, such as what a ranking shows; or an array (n_rows, n_levels).
+        q: rows with any number of levels, such as a target; or an array.
         base: ``"e"`` or a number above 1: of the logarithm.
 
     Returns:
         An array of shape (n_rows,); NaN where either row is empty.
     """
-    terms, elsewhere = js_terms(p, q, base)
-    return terms.total() + elsewhere
-
-
-def js_terms(
-    p: SparseRows, q: Distributions, base: float | str = "e"
-) -> tuple[SparseRows, FloatArray]:
-    """Return what each level adds to the Jensen-Shannon divergence; arguments as `js_divergence`.
-
-    Where p is 0 a level adds q log(2) / 2 whatever it is, so only the levels of p are visited.
-
-    Returns:
-        The parts of the levels of p, each 0 or above, and the sum of the parts of all other levels,
-        of shape (n_rows,); the latter is NaN where either row is empty.
-    """
+    if isinstance(p, np.ndarray):
+        p = SparseRows.of_dense(p)
+    if isinstance(q, np.ndarray):
+        q = SparseRows.of_dense(q)
     p_total, q_total = p.total(), q.total()
     target = q.lookup(p.row, p.level)
-    unit = 0.5 / log_of(base)
+    unit = 0.5 / log_base(base)
     with np.errstate(invalid="ignore", divide="ignore"):
         ours, theirs = p.weight / p_total[p.row], target / q_total[p.row]
+        # where p is 0 a level adds q log(2) / 2 whatever it is: only the levels of p are visited
         elsewhere = unit * math.log(2.0) * (q_total - p.per_row(target)) / q_total
         both = ours + theirs
         off = (ours - theirs) / both
         # p log(p / m) + q log(q / m) with 2 p = both (1 + off), 2 q = both (1 - off)
         terms = unit * 0.5 * both * (_near_one(off) + _near_one(-off))
-    defined = (p_total > 0) & (q_total > 0)
-    terms = np.where(defined[p.row], np.maximum(terms, 0.0), 0.0)
-    return p.weighted(terms), np.where(defined, np.maximum(elsewhere, 0.0), np.nan)
+    result = p.per_row(np.maximum(terms, 0.0)) + np.maximum(elsewhere, 0.0)
+    return np.where((p_total > 0) & (q_total > 0), result, np.nan)
 
 
 @dataclass(frozen=True, repr=False)
@@ -365,7 +653,7 @@ class JensenShannon(Divergence):
     base: float | str = "e"
 
     def __post_init__(self) -> None:
-        log_of(self.base)
+        log_base(self.base)
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
         """Return the divergence of each row."""
@@ -399,24 +687,6 @@ def js_parts(shares: FloatArray, target: FloatArray) -> FloatArray:
 _FEW_LEVELS = 1 << 12
 
 
-@dataclass(frozen=True, eq=False)
-class Memberships(SparseRows):
-    """How much each of some documents belongs to each group: a row per document.
-
-    Attributes:
-        known: whether each document counts at all; shape (n_documents,).
-        free: share of each document of which nothing is known, with ``unlabeled="bounds"``; 0
-            otherwise; shape (n_documents,).
-    """
-
-    known: BoolArray
-    free: FloatArray
-
-    def binary(self) -> Memberships:
-        """Return the same groups, each membership counted fully (as expeval does)."""
-        return self.weighted(np.ones(len(self.weight)))
-
-
 def attention_matrix(
     row: IntArray, doc: IntArray, weight: FloatArray, shape: tuple[int, int]
 ) -> Any:
@@ -440,7 +710,7 @@ def attention_matrix(
     return sparse.csr_array((weight, doc, start), shape=shape)
 
 
-def shown_documents(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
+def document_attention(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
     """Return the `attention_matrix` of each query's documents, or of each sampled ranking's.
 
     Rows of the run with no weight (below the cutoff, or not relevant) are left out. With `amortize`
@@ -477,16 +747,6 @@ def group_exposure(attention: Any, memberships: SparseRows) -> SparseRows:
         entries = (product.data, levels[product.indices], product.indptr)
         product = sparse.csr_array(entries, shape=shape)
     return SparseRows(product)
-
-
-def free_attention(attention: Any, memberships: Memberships) -> FloatArray:
-    """Return the attention of which no group is known, for ``unlabeled="bounds"``; (n_rows,)."""
-    return np.asarray(attention @ memberships.free)
-
-
-def rank_fairness(system: SparseRows, target: Distributions, base: float | str = "e") -> FloatArray:
-    """Return AWRF, 1 - JSD(exposure of the groups, target), of each row; NaN: one is empty."""
-    return 1.0 - js_divergence(system, target, base)
 
 
 def loss_parts(
@@ -580,15 +840,11 @@ def jensen_shannon_bounds(
     fixed = shown.dense()[:, places]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.nan_to_num(share / share.sum(axis=1, keepdims=True))
-    goal = SparseRows.of_dense(share)
-
-    def divergence(completion: FloatArray) -> FloatArray:
-        return js_divergence(SparseRows.of_dense(completion), goal, base)
-
-    lowest = divergence(_filled(fixed, free, share))
+    lowest = js_divergence(_filled(fixed, free, share), share, base)
     highest = np.full(len(free), -np.inf)
     for level in np.eye(len(places)):
-        highest = np.maximum(highest, divergence(fixed + free[:, None] * level))
+        completion = fixed + free[:, None] * level
+        highest = np.maximum(highest, js_divergence(completion, share, base))
     return lowest, np.where(np.isfinite(highest), highest, np.nan)
 
 

@@ -1,0 +1,189 @@
+"""Ids as integer codes: columns of text are encoded once.
+
+An id is text, or a whole number that stands for its digits: 1 and "1" are the same query in two
+frames. `fairtk.frames.schema` refuses everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fairtk.frames.columns import DOCNO, QID, IntArray, ObjectArray
+
+_STRANGE = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]")
+_WHY = {
+    "\0": "evaluators written in C stop at it",
+    "\n": "a line break; stray quotes join lines",
+    "\r": "a line break; stray quotes join lines",
+    "\ufeff": "a byte order mark: the start of a file, left over from joined files",
+}
+
+
+def flaw_of(text: str) -> str:
+    """Return why a text is not a valid id, such as "is empty"; ``""`` if it is valid.
+
+    An id is not empty and has no spaces around it. It has no characters at which evaluators, files
+    or their readers stop: control characters, line breaks, unpaired surrogates.
+    """
+    if not text:
+        return "is empty"
+    strange = _STRANGE.search(text)
+    if strange is None:
+        return "has spaces around it" if text != text.strip() else ""
+    sign = strange.group()
+    half = "an unpaired surrogate: it was decoded wrongly"
+    why = _WHY.get(sign, half if "\ud800" <= sign <= "\udfff" else "a control character")
+    return f"has the character U+{ord(sign):04X} ({why})"
+
+
+def are_ids(texts: Sequence[str]) -> bool:
+    """Return whether texts are ids, looking at all of them at once; a TypeError: one is no text."""
+    together = "".join(texts)
+    if "" in texts:
+        return False
+    if _plain(together.encode("utf-8", "surrogatepass")):
+        return True
+    if not together.isprintable():
+        return not any(map(flaw_of, texts))
+    # printable, so that spaces are the only white space
+    lines = "\n" + "\n".join(texts) + "\n"
+    return "\n " not in lines and " \n" not in lines
+
+
+def _plain(raw: Any) -> bool:
+    """Return whether all bytes are letters, digits and signs of ASCII, no spaces."""
+    codes = np.frombuffer(raw, dtype=np.uint8)
+    return not len(codes) or bool(codes.min() > ord(" ") and codes.max() < 127)
+
+
+class Ids:
+    """Distinct ids, as text and for look-ups; the form that they did not come in is made late."""
+
+    def __init__(self, values: ObjectArray | pa.LargeStringArray) -> None:
+        self.values = values
+        self.size = len(values)
+
+    @cached_property
+    def text(self) -> ObjectArray:
+        """The ids as Python strings; shape (n_ids,)."""
+        values = self.values
+        return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
+
+    def some(self, places: IntArray) -> list[str]:
+        """Return the ids at some places as text; the others stay as they are."""
+        if isinstance(self.values, np.ndarray) or "text" in vars(self):
+            return list(self.text[places])
+        texts: list[str] = self.values.take(pa.array(places)).to_pylist()
+        return texts
+
+    @cached_property
+    def arrow(self) -> pa.LargeStringArray:
+        """The ids as an Arrow array; shape (n_ids,)."""
+        return pa.array(self.values, pa.large_string())
+
+    def flaws(self) -> dict[int, str]:
+        """Return the indices of invalid ids, and why they are invalid (`flaw_of`)."""
+        with suppress(UnicodeEncodeError):  # Arrow takes no half characters
+            raw = self.arrow.buffers()[2]
+            if raw is not None and _plain(raw) and pc.min(pc.binary_length(self.arrow)).as_py():
+                return {}
+        texts = self.text.tolist()
+        if are_ids(texts):
+            return {}
+        return {place: flaw for place, text in enumerate(texts) if (flaw := flaw_of(text))}
+
+    def find(self, others: Ids) -> IntArray:
+        """Return the place of each of other ids among these; -1 where it is none of them."""
+        return self.find_each([others])[0]
+
+    def find_each(self, many: Sequence[Ids]) -> list[IntArray]:
+        """Return the same for each of many, at the price of one where these are more."""
+        together = pa.concat_arrays([others.arrow for others in many])
+        place = np.asarray(pc.index_in(together, value_set=self.arrow).fill_null(-1))
+        ends = np.cumsum([others.size for others in many])[:-1]
+        return [part.astype(np.int64) for part in np.split(place, ends)]
+
+
+Coded: TypeAlias = tuple[IntArray, Ids]
+"""The code of each row's id, and the ids."""
+
+
+def text_codes(column: pd.Series, name: str) -> Coded | None:
+    """Return a column of text, or of text in categories, as codes and ids; None for others."""
+    if not _is_coded(column):
+        texts = complete_text(column)
+        return None if texts is None else codes_of(texts, name)
+    texts = complete_text(column.cat.categories)
+    codes = column.cat.codes.to_numpy(np.int64)
+    if texts is None or codes.min(initial=0) < 0:
+        return None
+    used = pd.unique(codes)
+    if len(used) == len(texts) and bool((used[1:] > used[:-1]).all()):
+        return codes, Ids(texts)
+    number = np.zeros(len(texts), dtype=np.int64)
+    number[used] = np.arange(len(used))
+    return number[codes], Ids(texts.take(pa.array(used)))
+
+
+def complete_text(column: pd.Series) -> pa.LargeStringArray | None:
+    """Return a column of text as an Arrow array; None if it is stored otherwise or has gaps."""
+    if getattr(column.dtype, "storage", "") != "pyarrow":
+        return None
+    texts = pa.array(column.array)
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    return None if texts.null_count else texts.cast(pa.large_string())
+
+
+def codes_of(texts: pa.LargeStringArray, name: str) -> Coded:
+    """Return texts as codes and ids in order of first appearance."""
+    if name == QID:  # the rows of a query are mostly adjacent
+        runs = pc.run_end_encode(texts)
+        coded, length = runs.values.dictionary_encode(), np.diff(runs.run_ends, prepend=0)
+        codes = np.repeat(np.asarray(coded.indices, dtype=np.int64), length)
+    else:
+        coded = texts.dictionary_encode()
+        codes = np.asarray(coded.indices).astype(np.int64)
+    return codes, Ids(coded.dictionary)
+
+
+def categories(coded: Coded) -> pd.Categorical:
+    """Return coded ids as a categorical column; `uncoded` makes it text."""
+    codes, ids = coded
+    distinct = pd.Index(pd.array(ids.arrow, dtype="str"))
+    return pd.Categorical.from_codes(codes, distinct, validate=False)
+
+
+def uncoded(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose columns of ids are text if they are coded."""
+    names = [c for c in (QID, DOCNO) if c in frame.columns and _is_coded(frame[c])]
+    columns = {c: frame[c].cat.categories.array.take(frame[c].cat.codes) for c in names}
+    return frame.assign(**columns) if columns else frame
+
+
+def _is_coded(column: pd.Series) -> bool:
+    return isinstance(column.dtype, pd.CategoricalDtype)
+
+
+def with_text(frame: pd.DataFrame, ids: dict[str, Coded]) -> pd.DataFrame:
+    """Return a frame whose ids are text; itself if they are."""
+    inferred = {name: pd.api.types.infer_dtype(frame[name], skipna=False) for name in ids}
+    coded = {name: categories(ids[name]) for name in ids if inferred[name] != "string"}
+    return uncoded(frame.assign(**coded)) if coded else frame
+
+
+def as_strings(values: Any) -> ObjectArray:
+    """Return values of any kind as an array of Python strings, such as the levels of groups."""
+    array = np.asarray(values, dtype=object)
+    if pd.api.types.infer_dtype(array, skipna=False) != "string":
+        array = np.array([str(v) for v in array], dtype=object)
+    return array
