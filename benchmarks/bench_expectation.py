@@ -14,7 +14,7 @@ from bench_measures import REPEATS, frames
 from ir_measures import AP, RR, P, R, Success, nDCG
 
 from fairtk import E
-from fairtk.measures import composed as expectation
+from fairtk.measures import expectation
 
 ALL = [nDCG @ 5, P @ 5, R @ 5, AP, RR, RR @ 5, Success @ 5]
 

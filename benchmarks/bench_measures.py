@@ -18,7 +18,7 @@ from ir_measures import nDCG
 from fairtk import EE_D, EE_R
 from fairtk.exposure.browsing import MU
 from fairtk.exposure.expected import RankWeights, expected_exposure, make_grades, values_and_bounds
-from fairtk.measures import Judged
+from fairtk.measures import LabeledRun
 
 QUERIES, SAMPLES, CUTOFF, CANDIDATES, REPEATS = 1000, 100, 5, 200, 5
 
@@ -82,7 +82,7 @@ def main() -> None:
     qrels, sampled, plain = frames()
     reference = seconds(ir_measures.calc_aggregate, [nDCG @ 5], qrels, plain)
     both = seconds(ir_measures.calc_aggregate, [EE_D @ 5, EE_R @ 5], qrels, sampled)
-    judged = Judged.of(qrels, sampled, "bench")
+    judged = LabeledRun.of(qrels, sampled, "bench")
     ranked = judged.run
     grade = np.nan_to_num(judged.pair_label)
     n_samples = ranked.n_samples[ranked.query]

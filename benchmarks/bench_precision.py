@@ -142,7 +142,7 @@ def coverage(run: pd.DataFrame, qrels: pd.DataFrame, alphas: list[float], sizes:
         for n, repetitions in wanted:
             (same,) = drawn(run, qrels, alpha, n, 1)  # the first repetition, by the library
             for name, measure in MEASURES.items():
-                text = fairtk.measures.written(measure)
+                text = fairtk.measures.format_measure(measure)
                 rows = exact[exact["measure"] == text].set_index("qid")["value"]
                 truth = rows[qids].to_numpy()[:, None]
                 value, variance, of_query = found[name, n]
@@ -180,7 +180,9 @@ def methods(run: pd.DataFrame, qrels: pd.DataFrame, alphas: list[float], repetit
                 variances = table.groupby(["measure", "qid"])["value"].var()
                 spread[method] = variances.groupby(level="measure").sum()
             ratio = spread["independent"] / spread["stratified"]
-            shown = (ratio[fairtk.measures.written(measure)] for measure in MEASURES.values())
+            shown = (
+                ratio[fairtk.measures.format_measure(measure)] for measure in MEASURES.values()
+            )
             print(
                 f"{alpha:5g} {n_samples:4d}  " + "  ".join(f"{v:6.1f}" for v in shown), flush=True
             )
@@ -188,7 +190,7 @@ def methods(run: pd.DataFrame, qrels: pd.DataFrame, alphas: list[float], repetit
 
 def differences(run: pd.DataFrame, qrels: pd.DataFrame, repetitions: int) -> None:
     """Print errors and coverage of differences, by measure, samples and seeds."""
-    measures = {fairtk.measures.written(m): m for m in MEASURES.values()}
+    measures = {fairtk.measures.format_measure(m): m for m in MEASURES.values()}
     policies = {a: PlackettLuceExposure(alpha=a, cutoff=CUTOFF)(run) for a in (1, 2)}
     exact = fairtk.evaluate(qrels, policies, list(measures.values())).per_query
     means = exact.groupby(["measure", "system"])["value"].mean().unstack("system")

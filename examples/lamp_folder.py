@@ -41,7 +41,7 @@ from ir_measures import nDCG
 import fairtk
 from fairtk import EE_D, EE_R, EU, BM25Scorer, Candidates, E, FairSampler, FlanT5, OracleSampler
 from fairtk.datasets import get_answers, get_topics, lamp
-from fairtk.measures import written
+from fairtk.measures import format_measure
 
 ALPHAS = (1, 2, 4, 8)
 DETERMINISTIC, ORACLE = "deterministic", "oracle"
@@ -206,7 +206,7 @@ def main() -> None:
 
     values = pd.concat([everything.per_query, useful.per_query], ignore_index=True)
     values = values.rename(columns={"system": "name"})
-    columns = [written(m) for m in (disparity, relevance, quality, utility)]
+    columns = [format_measure(m) for m in (disparity, relevance, quality, utility)]
     means = values.pivot_table(index="name", columns="measure", values="value", aggfunc="mean")
     means = means.loc[list(answered), columns]
     n_useful = defined["qid"].nunique()
@@ -222,10 +222,10 @@ def main() -> None:
         print(TAGS_ONLY)
     print("\nseconds:", clock)
 
-    by_query = values[values["measure"] == written(disparity)]
+    by_query = values[values["measure"] == format_measure(disparity)]
     by_query = by_query.pivot(index="qid", columns="name", values="value").loc[topics["qid"]]
     left_out = {n: jackknife(answered[n], args.cutoff).loc[by_query.index] for n in sampled}
-    check(means[written(disparity)], by_query, left_out)
+    check(means[format_measure(disparity)], by_query, left_out)
     flat = flat_queries(by_query[sampled], left_out, scored, args.cutoff)
     print(f"\nflat queries (EE_D at {sampled[-1]} at most 3 standard errors above {sampled[0]}): "
           f"{len(flat)}")  # fmt: skip

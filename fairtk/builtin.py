@@ -49,34 +49,25 @@ def connect() -> None:
     plugins.HOST.load()
 
 
+_MEASURES = (
+    "awrf:AWRF",
+    "by_group:ByGroup",
+    "expectation:E",
+    "ee:EE_D",
+    "ee:EE_L",
+    "ee:EE_R",
+    "eu:EU",
+    "product:Product",
+    "ndcg_awrf:nDCG_AWRF",
+    "ndcg_trec:nDCG_TREC",
+)
+"""Modules of `fairtk.measures`, and their measures."""
+
+
 @hookimpl
 def fairtk_measures() -> Iterable[Any]:
     """Return the built-in measures."""
-    from fairtk.measures import (
-        AWRF,
-        EE_D,
-        EE_L,
-        EE_R,
-        EU,
-        ByGroup,
-        E,
-        Product,
-        nDCG_AWRF,
-        nDCG_TREC,
-    )
-
-    return [
-        AWRF,
-        ByGroup,
-        E,
-        EE_D,
-        EE_L,
-        EE_R,
-        EU,
-        Product,
-        nDCG_AWRF,
-        nDCG_TREC,
-    ]
+    return [plugins.load_target(f"fairtk.measures.{target}") for target in _MEASURES]
 
 
 @hookimpl
@@ -196,57 +187,120 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
         )
 
 
-_TRANSFORMERS = {
-    "transformers.samplers:FairSampler": "R -> S: rankings drawn from a Plackett-Luce policy over "
-    "the scores",
-    "transformers.samplers:OracleSampler": "R -> S: useful documents first, shuffled within each "
-    "grade",
-    "transformers.exposures:PlackettLuceExposure": "R -> X: the exact exposure of documents under "
-    "FairSampler's policy",
-    "transformers.exposures:OracleExposure": "R -> X: the exact exposure of documents under "
-    "OracleSampler's policy",
-    "transformers.exposures:FixedExposure": "R -> X: the exposure of documents in a ranking that "
-    "is always the same",
-    "transformers.samplers:PerSample": "S -> S: runs another transformer once per sampled ranking",
-    "transformers.scorers:BM25Scorer": "R -> R: BM25 inside each query's own candidate set",
-    "transformers.scorers:ContrieverScorer": "R -> R: a dense encoder inside each query's own "
-    "candidate set",
-    "transformers.scorers:SpladeScorer": "R -> R: a learned sparse encoder inside each query's own "
-    "candidate set",
-    "transformers.candidates:Candidates": "Q -> R: each query's own candidates from a data set, "
-    "with text",
-    "transformers.generator:Generator": "R|S|Q -> A: answers from any backend and prompt",
-    "transformers.generator:FlanT5": "R|S|Q -> A: answers from a T5 (hub name or local folder)",
-    "transformers.fair_qr.keywords:QueryRefiner": "Q -> Q: one query refinement "
-    "towards a group of documents",
-    "transformers.fair_qr.transformer:FairQR": "Q -> R: FAIR-QR: refines queries until "
-    "exposure is near its target",
-}
-"""Where each transformer is, which frames it takes and gives, and what it does."""
-
-_NEED_T5 = ("ContrieverScorer", "SpladeScorer", "FlanT5")
-_CITATIONS = {
-    "FairSampler": "kim2024fairrag plackett1975analysis",
-    "OracleSampler": "kim2024fairrag",
-    "PlackettLuceExposure": "kim2024fairrag plackett1975analysis",
-    "OracleExposure": "kim2024fairrag diaz2020evaluating",
-    "BM25Scorer": "robertson2009probabilistic",
-    "ContrieverScorer": "izacard2022unsupervised",
-    "SpladeScorer": "formal2021splade",
-    "FlanT5": "chung2024scaling",
-    "QueryRefiner": "chen2025fairqr",
-    "FairQR": "chen2025fairqr",
-}
-
-
 @hookimpl
 def fairtk_transformers() -> Iterable[TransformerSpec]:
     """Return the built-in transformers."""
-    for place, about in _TRANSFORMERS.items():
-        name = place.partition(":")[2]
-        frames, _, summary = about.partition(": ")
-        extra = "t5" if name in _NEED_T5 else None
-        taken, given = frames.split(" -> ")
-        cited = _CITATIONS.get(name)
-        target = f"fairtk.{place}"
-        yield TransformerSpec(name, target, summary, taken, given, extra, citation=cited)
+    spec = TransformerSpec
+    return [
+        spec(
+            "FairSampler",
+            "fairtk.transformers.samplers:FairSampler",
+            "rankings drawn from a Plackett-Luce policy over the scores",
+            "R",
+            "S",
+            citation="kim2024fairrag plackett1975analysis",
+        ),
+        spec(
+            "OracleSampler",
+            "fairtk.transformers.samplers:OracleSampler",
+            "useful documents first, shuffled within each grade",
+            "R",
+            "S",
+            citation="kim2024fairrag",
+        ),
+        spec(
+            "PlackettLuceExposure",
+            "fairtk.transformers.exposures:PlackettLuceExposure",
+            "the exact exposure of documents under FairSampler's policy",
+            "R",
+            "X",
+            citation="kim2024fairrag plackett1975analysis",
+        ),
+        spec(
+            "OracleExposure",
+            "fairtk.transformers.exposures:OracleExposure",
+            "the exact exposure of documents under OracleSampler's policy",
+            "R",
+            "X",
+            citation="kim2024fairrag diaz2020evaluating",
+        ),
+        spec(
+            "FixedExposure",
+            "fairtk.transformers.exposures:FixedExposure",
+            "the exposure of documents in a ranking that is always the same",
+            "R",
+            "X",
+        ),
+        spec(
+            "PerSample",
+            "fairtk.transformers.samplers:PerSample",
+            "runs another transformer once per sampled ranking",
+            "S",
+            "S",
+        ),
+        spec(
+            "BM25Scorer",
+            "fairtk.transformers.scorers:BM25Scorer",
+            "BM25 inside each query's own candidate set",
+            "R",
+            "R",
+            citation="robertson2009probabilistic",
+        ),
+        spec(
+            "ContrieverScorer",
+            "fairtk.transformers.scorers:ContrieverScorer",
+            "a dense encoder inside each query's own candidate set",
+            "R",
+            "R",
+            extra="t5",
+            citation="izacard2022unsupervised",
+        ),
+        spec(
+            "SpladeScorer",
+            "fairtk.transformers.scorers:SpladeScorer",
+            "a learned sparse encoder inside each query's own candidate set",
+            "R",
+            "R",
+            extra="t5",
+            citation="formal2021splade",
+        ),
+        spec(
+            "Candidates",
+            "fairtk.transformers.candidates:Candidates",
+            "each query's own candidates from a data set, with text",
+            "Q",
+            "R",
+        ),
+        spec(
+            "Generator",
+            "fairtk.transformers.generator:Generator",
+            "answers from any backend and prompt",
+            "R|S|Q",
+            "A",
+        ),
+        spec(
+            "FlanT5",
+            "fairtk.transformers.generator:FlanT5",
+            "answers from a T5 (hub name or local folder)",
+            "R|S|Q",
+            "A",
+            extra="t5",
+            citation="chung2024scaling",
+        ),
+        spec(
+            "QueryRefiner",
+            "fairtk.transformers.fair_qr.keywords:QueryRefiner",
+            "one query refinement towards a group of documents",
+            "Q",
+            "Q",
+            citation="chen2025fairqr",
+        ),
+        spec(
+            "FairQR",
+            "fairtk.transformers.fair_qr.transformer:FairQR",
+            "FAIR-QR: refines queries until exposure is near its target",
+            "Q",
+            "R",
+            citation="chen2025fairqr",
+        ),
+    ]

@@ -29,7 +29,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import ALPHA, SAMPLE, BoolArray, FloatArray, Qrels, takes_tables
-from fairtk.measures import written
+from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
 from fairtk.report import area_under
 from fairtk.transformers import FixedExposure, PlackettLuceExposure
@@ -346,12 +346,12 @@ def _model(measure: Any) -> tuple[Any, int | None]:
         model = as_position_model(measure["browsing"], name)
         if model.needs_cutoff and measure["cutoff"] is None:
             raise ParameterError(
-                f"{written(measure)}: browsing={str(model)!r} needs a cutoff, the number of "
+                f"{format_measure(measure)}: browsing={str(model)!r} needs a cutoff, the number of "
                 f"documents that the user reads: write {name}@5"
             )
         return model, measure["cutoff"]
     raise NotFoundError(
-        "measure of exact exposure", written(measure),
+        "measure of exact exposure", format_measure(measure),
         ["EE_D@5", "EE_R@5", "EE_L@5", "AWRF@20", "E(nDCG@5)", "EU(utility='rougeL')"],
     )  # fmt: skip
 
@@ -390,8 +390,8 @@ def _utilities(
 ) -> FloatArray:
     if not answers or name not in answers:
         raise InputError(
-            f"frontier: {written(measure)} needs the answers of {name!r}: a dict of alpha to "
-            "rankings with qanswer"
+            f"frontier: {format_measure(measure)} needs the answers of {name!r}: a dict of alpha "
+            "to rankings with qanswer"
         )
     estimates = off_policy_utility(answers[name], run, labels, grid, measure, cutoff)
     table = estimates.per_query.pivot(index="alpha", columns="qid", values="value")
@@ -441,7 +441,7 @@ def _outcome(
         ),
         pd.DataFrame(pairs, columns=PAIRS),
         equal,
-        [written(measure) for measure in measures],
+        [format_measure(measure) for measure in measures],
         lower,
         n,
         confidence,

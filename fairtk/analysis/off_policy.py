@@ -49,7 +49,8 @@ from fairtk.frames import (
     require,
     takes_tables,
 )
-from fairtk.measures import EU, ExpectedUtility, Judged
+from fairtk.measures import EU, LabeledRun
+from fairtk.measures.eu import ExpectedUtility
 
 DRAWN = 64
 """How many rankings of each query say how likely a policy's own rankings are."""
@@ -184,7 +185,7 @@ def read_generated(
     sources = []
     for where, frame in frames.items():
         require(frame, [QID, DOCNO, QANSWER], where)
-        sources.append(Judged.of(qrels, frame, where))
+        sources.append(LabeledRun.of(qrels, frame, where))
     doc_places = candidates.run.documents.find_each([judged.run.documents for judged in sources])
     return [
         _generated(judged, doc, candidates, measure, cutoff)
@@ -193,7 +194,7 @@ def read_generated(
 
 
 def _generated(
-    judged: Judged,
+    judged: LabeledRun,
     doc: IntArray,
     candidates: ScoredCandidates,
     measure: ExpectedUtility,

@@ -24,12 +24,8 @@ from fairtk.frames import (
 )
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
-from fairtk.measures import (
-    Judged,
-    parse,
-    undefined_reasons,
-    written,
-)
+from fairtk.measures import LabeledRun, format_measure, parse
+from fairtk.measures.base import scored, undefined_reasons
 
 WHERE = "precision"
 
@@ -96,12 +92,12 @@ def precision(
     from scipy.stats import norm
 
     factor = float(norm.ppf((1 + confidence) / 2))
-    where = f"{WHERE}({', '.join(map(written, parsed))})"
-    judged = Judged.of(frame_of_qrels(qrels, where), frame_of_run(run), where)
+    where = f"{WHERE}({', '.join(map(format_measure, parsed))})"
+    judged = LabeledRun.of(frame_of_qrels(qrels, where), frame_of_run(run), where)
     parts, rows = [], []
     for measure in parsed:
         with undefined_reasons():  # means here leave them out
-            value = measure.scored(judged)
+            value = scored(measure, judged)
         spread = spread_over_samples(measure, judged)
         error = spread.error()
         bias = np.abs(spread.bias) * spread.n.astype(np.float64)  # of one sample
@@ -109,9 +105,9 @@ def precision(
         needed = fewest_samples(one, two, bias, half_width, factor)
         columns = {"value": value, "n_samples": spread.n, "error": error, "bias": spread.bias}
         frame = pd.DataFrame({QID: judged.qids, **columns, "needed": needed})
-        frame.insert(0, "measure", written(measure))
+        frame.insert(0, "measure", format_measure(measure))
         parts.append(frame)
-        rows.append([written(measure), *_mean(value, spread, factor, half_width)])
+        rows.append([format_measure(measure), *_mean(value, spread, factor, half_width)])
     columns_of_means = ["measure", "value", "error", "half_width", "bias", "needed", "n"]
     means = pd.DataFrame(rows, columns=columns_of_means)
     return Precision(pd.concat(parts, ignore_index=True), means, half_width, confidence)

@@ -36,7 +36,7 @@ def command(
     """
     from fairtk.demo import study
     from fairtk.display.tables import number_text
-    from fairtk.measures import parse, written
+    from fairtk.measures import format_measure, parse
 
     started = time.monotonic()
     asked = "all queries" if queries is None else f"at most {queries} queries"
@@ -51,7 +51,7 @@ def command(
         _write(results)
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
     columns = [str(c) for c in table.columns]
-    heads = [columns[0], *(written(parse(column)) for column in columns[1:])]
+    heads = [columns[0], *(format_measure(parse(column)) for column in columns[1:])]
     cells = [
         [str(first), *map(number_text, values)]
         for first, *values in table.to_numpy(dtype=object).tolist()

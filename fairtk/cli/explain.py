@@ -58,7 +58,7 @@ def command(
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
     from fairtk.io import read_run
-    from fairtk.measures import ExpectedExposureLoss
+    from fairtk.measures.ee import ExpectedExposureLoss
     from fairtk.measures.explain import explain
 
     measure, *more = measures

@@ -87,7 +87,8 @@ def _page(name: str) -> tuple[list[str], dict[str, str]]:
 
 def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
     """Return the title, description, sections and parameters of what has this name."""
-    from fairtk.measures import FairMeasure, default_text, page_of, parse, plain_text
+    from fairtk.measures import FairMeasure, parse
+    from fairtk.measures.pages import default_text, page_of, plain_text
     from fairtk.plugins import registry
 
     if name in registry.utilities:
@@ -114,7 +115,7 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
 
 def _refuse_unknown(name: str) -> None:
     """Raise for a name of nothing that is listed; an expression is left to its parser."""
-    from fairtk.measures import known_names
+    from fairtk.measures.parsing import known_names
     from fairtk.plugins import registry
 
     measures = known_names()

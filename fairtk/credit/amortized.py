@@ -38,7 +38,8 @@ from fairtk.frames import (
 from fairtk.groups import Groups
 from fairtk.groups.distances import attention_matrix
 from fairtk.io import read_qrels, read_run
-from fairtk.measures import EE_R, ExpectedUtility, Judged
+from fairtk.measures import EE_R, LabeledRun
+from fairtk.measures.eu import ExpectedUtility
 
 SUMMARY = {
     "amortized": "sum over providers of |share - merit share|: 0 is in proportion, 2 the most",
@@ -156,7 +157,7 @@ def providers(
     except ParameterError as error:  # names the measure, which nobody asked for
         raise ParameterError(f"{where}: {str(error).removeprefix('EE_R: ')}") from None
     labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
-    judged = Judged(labels, Run(run, f"{where} (run)", either=True), where)
+    judged = LabeledRun(labels, Run(run, f"{where} (run)", either=True), where)
     of = "credit" if CREDIT in run.columns else "exposure"
     if of == "credit":
         judged, undefined = expected_credit(judged, where)
@@ -235,7 +236,7 @@ def _weights(weights: Mapping[str, float] | None, qids: ObjectArray) -> FloatArr
     return np.array([checks.number(f"weights[{q!r}]", weights[q], "providers") for q in qids])
 
 
-def _by_query(judged: Judged, share: FloatArray, of_docs: Any) -> Any:
+def _by_query(judged: LabeledRun, share: FloatArray, of_docs: Any) -> Any:
     """Return what each provider gets from each query, a ``scipy.sparse.csr_array``."""
     shape = (len(judged.qids), of_docs.shape[0])
     return attention_matrix(judged.pair_query, judged.pair_doc, share, shape) @ of_docs
@@ -343,7 +344,7 @@ def query_gain(
                 f"{where}: {what} has no answer for qid {str(labels.qids[lacking[0]])!r} "
                 f"({len(lacking)} such queries)"
             )
-    both = [utility.score_all(Judged.of(qrels, f, where, False)) for f in (run, without)]
+    both = [utility.score_all(LabeledRun.of(qrels, f, where, False)) for f in (run, without)]
     sign = 1.0 if utility.better == "higher" else -1.0
     gain = sign * (both[0] - both[1])
     askers = groups

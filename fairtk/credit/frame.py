@@ -31,7 +31,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.runs import CREDIT_TWICE
 from fairtk.frames.schema import check_numbers, check_unique
-from fairtk.measures import Judged
+from fairtk.measures import LabeledRun
 
 
 class Credit:
@@ -128,7 +128,7 @@ class CreditShares(Credit):
     n_defined: IntArray  # how many of these have defined credit; shape (n_queries,)
     undefined: BoolArray  # queries of the frame without such a ranking; shape (n_queries,)
 
-    def __init__(self, judged: Judged, where: str, share: bool, negative: str) -> None:
+    def __init__(self, judged: LabeledRun, where: str, share: bool, negative: str) -> None:
         super().__init__(judged.run)
         below = self.credit < 0
         if below.any() and negative == "refuse":
@@ -182,7 +182,7 @@ class CreditShares(Credit):
         return self.sums(np.where(rows, self.value**2, 0.0))[self.defined]
 
 
-def credit_shares(judged: Judged, where: str, share: bool, negative: str) -> CreditShares:
+def credit_shares(judged: LabeledRun, where: str, share: bool, negative: str) -> CreditShares:
     """Return the shares of a run's documents, which measures make once."""
     key = ("credit", share, negative)
     if key not in judged.cache:
@@ -192,8 +192,8 @@ def credit_shares(judged: Judged, where: str, share: bool, negative: str) -> Cre
 
 
 def expected_credit(
-    judged: Judged, where: str, share: bool = True, negative: str = "zero"
-) -> tuple[Judged, BoolArray]:
+    judged: LabeledRun, where: str, share: bool = True, negative: str = "zero"
+) -> tuple[LabeledRun, BoolArray]:
     """Return the expected credit in the place of a run, and the queries whose credit is undefined.
 
     The scores of that run are the expected credit. Warns once of what was cut or left out.
@@ -203,5 +203,5 @@ def expected_credit(
     if key not in judged.cache:
         run, (query, doc, mean) = judged.run, shares.means
         frame = pd.DataFrame({QID: run.qids[query], DOCNO: run.docnos[doc], SCORE: mean})
-        judged.cache[key] = Judged(judged.qrels, Run(frame, run.where), judged.where)
+        judged.cache[key] = LabeledRun(judged.qrels, Run(frame, run.where), judged.where)
     return judged.cache[key], shares.undefined

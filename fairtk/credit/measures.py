@@ -30,8 +30,9 @@ from fairtk.frames import (
 )
 from fairtk.groups import UNKNOWN, Groups
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
-from fairtk.measures import EE_R, FairMeasure, Judged
-from fairtk.measures.ee import PARAMETERS, counts, refuse_one_sample
+from fairtk.measures import EE_R, FairMeasure, LabeledRun
+from fairtk.measures.ee import PARAMETERS
+from fairtk.measures.ee_forms import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
 
 SHARE = Param(
@@ -52,7 +53,7 @@ NEGATIVE = Param(
 
 
 def unbiased_reasons(
-    measure: FairMeasure, judged: Judged, shares: CreditShares
+    measure: FairMeasure, judged: LabeledRun, shares: CreditShares
 ) -> list[tuple[str, BoolArray]]:
     """Return the queries with a single ranking of defined credit, and the reason.
 
@@ -76,6 +77,7 @@ class AttributedExposure(FairMeasure):
 
     CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
+    is_by_query = True
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "cutoff": Param(
@@ -91,11 +93,11 @@ class AttributedExposure(FairMeasure):
 
     def check_params(self) -> None:
         """Raise if the parameters do not go together."""
-        if not self.settings["share"] and self.params.get("normalize", True):
+        if not self["share"] and self.params.get("normalize", True):
             raise ParameterError(
                 f"{self.NAME}: share=False has no bounds to normalize by; add normalize=False"
             )
-        model: BrowsingModel = self.settings["browsing"]
+        model: BrowsingModel = self["browsing"]
         if model.stop > 0:
             raise ParameterError(
                 f"{self.NAME}: browsing={str(model)!r} stops at useful documents, so that the "
@@ -104,7 +106,7 @@ class AttributedExposure(FairMeasure):
         of_target = ("cutoff", "browsing", "graded", "rel")
         self.form = EE_R(**{n: self.params[n] for n in of_target if n in self.params}).form
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
         if self.PART != "disparity" and self.form.lacking:
             raise ParameterError(
@@ -112,19 +114,19 @@ class AttributedExposure(FairMeasure):
                 f"documents that the reader reads: write {self.NAME}@5"
             )
         present, n_queries = judged.present, len(judged.qids)
-        options = repr(self), self.settings["share"], self.settings["negative"]
+        options = repr(self), self["share"], self["negative"]
         shares = credit_shares(judged, *options)
         useless = np.zeros(n_queries, dtype=bool)
         query, _, mean = shares.means
         square = total(judged.query_of_run[query], mean**2, n_queries)
         values = ExposureValues(*[self._disparity(square, np.zeros(n_queries))] * 3)
-        if self.PART != "disparity" or self.settings["bounds"] != "paper":  # it needs labels
+        if self.PART != "disparity" or self["bounds"] != "paper":  # it needs labels
             key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
             if key not in judged.cache:
                 judged.cache[key] = self._values(expected_credit(judged, *options)[0])
             values, useless = judged.cache[key]
         reasons = [(NO_CREDIT, shares.undefined)]
-        if self.settings.get("estimator") == "unbiased":
+        if self.params.get("estimator") == "unbiased":
             reasons += unbiased_reasons(self, judged, shares)
             if judged.run.sampled:
                 each = shares.query[shares.defined]
@@ -132,7 +134,7 @@ class AttributedExposure(FairMeasure):
         part: Bounded = getattr(values, self.PART)
         if self.PART != "disparity":
             reasons.append(("no useful document in the labels", useless))
-        if self.settings["normalize"]:
+        if self["normalize"]:
             result = np.where(present, part.normalized(), part.worst_normalized)
             reasons.append((part.why, present & np.isnan(result)))
         else:
@@ -143,9 +145,9 @@ class AttributedExposure(FairMeasure):
 
     def _disparity(self, value: FloatArray, lowest: FloatArray) -> Bounded:
         one = np.ones(len(value))
-        return Bounded(value, lowest, one, one if self.settings["share"] else one * np.nan, 1.0)
+        return Bounded(value, lowest, one, one if self["share"] else one * np.nan, 1.0)
 
-    def _values(self, judged: Judged) -> tuple[ExposureValues, BoolArray]:
+    def _values(self, judged: LabeledRun) -> tuple[ExposureValues, BoolArray]:
         """Return the values of all queries, and where nothing is useful."""
         n_queries, query = len(judged.qids), judged.pair_query
         target = self.form.targets(judged)
@@ -158,7 +160,7 @@ class AttributedExposure(FairMeasure):
         lowest = least = zero = np.zeros(n_queries)
         most = np.zeros(n_queries)
         np.maximum.at(most, query, target)
-        if self.settings["bounds"] == "exact":
+        if self["bounds"] == "exact":
             lowest = 1.0 / np.maximum(np.bincount(query, minlength=n_queries), 1)
             least = np.full(n_queries, np.inf)
             np.minimum.at(least, query, target)
@@ -296,6 +298,7 @@ class CreditExposureGap(FairMeasure):
     MISSING: ClassVar[float] = 2.0
     BOUNDS: ClassVar[tuple[float, float]] = (0.0, 2.0)
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT, RANK)
+    is_by_query = True
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID,)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "groups": GROUPS,
@@ -318,7 +321,7 @@ class CreditExposureGap(FairMeasure):
         members, *_ = _with_unknown(groups, groups.docnos)
         return 0.0, 2.0 * max(1.0, float(members.square().max(initial=0.0)))
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
         gap = _Gap(judged, self)
         difference = gap.vectors(gap.value - gap.exposure)
@@ -346,7 +349,7 @@ class CreditExposureGap(FairMeasure):
         """
         checked = Run(run, f"{self!r} (run)", either=True)
         qids = pd.DataFrame({QID: checked.qids})
-        gap = _Gap(Judged(Qrels(qids, repr(self)), checked, repr(self)), self)
+        gap = _Gap(LabeledRun(Qrels(qids, repr(self)), checked, repr(self)), self)
         name = DOCNO if self["groups"] is None else GROUP
         shares = {}
         for column, share in (("credit", gap.value), ("exposure", gap.exposure)):
@@ -365,7 +368,7 @@ class _Gap(CreditShares):
 
     exposure: FloatArray  # of each frame row; shape (n_rows,)
 
-    def __init__(self, judged: Judged, measure: CreditExposureGap) -> None:
+    def __init__(self, judged: LabeledRun, measure: CreditExposureGap) -> None:
         model, cutoff = measure["browsing"], measure["cutoff"]
         if cutoff is None:
             raise ParameterError(
@@ -454,15 +457,16 @@ class CitationMeasure(FairMeasure):
     BETTER: ClassVar[str] = "higher"
     MISSING: ClassVar[float] = 0.0
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
+    is_by_query = True
     QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, LABEL)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"rel": PARAMETERS["rel"]}
 
-    def counts(self, judged: Judged) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    def counts(self, judged: LabeledRun) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
         """Return, by ranking, its query, cited documents, those that are useful; and useful ones.
 
         The last is of the labels, by query.
         """
-        rel = self.settings["rel"]
+        rel = self["rel"]
         labels = judged.qrels
         useful = labels.labels >= rel if rel else labels.labels > 0
         query = judged.query_of_run
@@ -498,7 +502,7 @@ class PrecisionOfCitations(CitationMeasure):
     NAME = "CitationPrecision"
     PRETTY_NAME: ClassVar[str] = "Precision of citations"
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
         query, cited, good, _ = self.counts(judged)
         some, n = cited > 0, len(judged.qids)
@@ -532,7 +536,7 @@ class RecallOfCitations(CitationMeasure):
     NAME = "CitationRecall"
     PRETTY_NAME: ClassVar[str] = "Recall of citations"
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
         query, _, good, useful = self.counts(judged)
         n = len(judged.qids)

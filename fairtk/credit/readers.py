@@ -34,7 +34,8 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.groups import Groups, Target
-from fairtk.measures import AWRF, EU, FairMeasure, Judged, values_of_samples
+from fairtk.measures import AWRF, EU, FairMeasure, LabeledRun
+from fairtk.measures.expectation import values_of_samples
 from fairtk.transformers import FairSampler, OracleSampler, PerSample
 
 STEEP = 2
@@ -393,7 +394,7 @@ def order_audit(
         fair = AWRF(groups=groups, target=target, **({} if cutoff is None else {"cutoff": cutoff}))
         if qrels is None:
             qrels = run[[QID, DOCNO]].assign(**{LABEL: 0})
-        shared = [fair.score_all(Judged.of(qrels, frame, where)) for frame in (orders, out)]
+        shared = [fair.score_all(LabeledRun.of(qrels, frame, where)) for frame in (orders, out)]
         spot = Qrels(qrels, where, (QID,), either=True).queries.find(after.queries)
         first, last = (value[spot] for value in shared)
         for name, value in (("in", first), ("out", last), ("out - in", last - first)):
@@ -410,7 +411,7 @@ def _per_ranking(
     measure: Any, labels: Qrels, out: pd.DataFrame, where: str
 ) -> tuple[IntArray, FloatArray]:
     """Return the query and the value of each ranking."""
-    judged = Judged(labels, Run(out, f"{where} (output)", either=True), where)
+    judged = LabeledRun(labels, Run(out, f"{where} (output)", either=True), where)
     if isinstance(measure, type(EU)):
         return measure.of_answers(judged)
     if isinstance(measure, FairMeasure):

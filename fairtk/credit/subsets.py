@@ -39,7 +39,8 @@ from fairtk.frames import (
     require,
     takes_tables,
 )
-from fairtk.measures import Utility, get, gold_answers
+from fairtk.measures.eu import gold_answers
+from fairtk.measures.utilities import Utility, get
 from fairtk.transformers import FairTransformer
 
 MOST_EXACT = 20

@@ -21,7 +21,7 @@ from fairtk import checks
 from fairtk.demo import load, model_folder
 from fairtk.experiment import Experiment, Results
 from fairtk.frames import LABEL, QID
-from fairtk.measures import EE_D, EE_R, EU, E, written
+from fairtk.measures import EE_D, EE_R, EU, E, format_measure
 from fairtk.transformers import BM25Scorer, FairSampler, FlanT5
 
 ALPHAS: tuple[float, ...] = (0, 1, 2, 4, 8)
@@ -70,7 +70,7 @@ def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
 
 def table_of(results: Results) -> pd.DataFrame:
     """Return the means: a row per system, ``alpha`` (or "deterministic") and a column a measure."""
-    means = results.means[[written(measure) for measure in MEASURES]]
+    means = results.means[[format_measure(measure) for measure in MEASURES]]
     means.columns = pd.Index([repr(measure) for measure in MEASURES])
     means.insert(0, "alpha", [*ALPHAS, DETERMINISTIC])
     return means.reset_index(drop=True)

@@ -23,7 +23,8 @@ from fairtk.experiment.saved import SavedEvaluation
 from fairtk.experiment.values import NOTE_TYPES, NOTES, UNDEFINED, noted, some_columns
 from fairtk.frames import QID, Run, takes_tables
 from fairtk.io.runs import Order
-from fairtk.measures import parse, reason_for, written
+from fairtk.measures import format_measure, parse
+from fairtk.measures.base import reason_for
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
 Queries = Literal["all", "common"]
@@ -212,7 +213,7 @@ def compare(
     first = _baseline(evaluation, baseline)
     qids = _queries(evaluation, queries)
     names = [run.name for run in evaluation.runs]
-    by_label = {written(measure): measure for measure in evaluation.measures}
+    by_label = {format_measure(measure): measure for measure in evaluation.measures}
     tables = {
         text: pd.DataFrame(
             [[run.values[m][q] for q in qids] for run in evaluation.runs], names, qids
@@ -245,7 +246,7 @@ def _arguments(
     values: EvaluatedRuns, checked: Mapping[str, Run], qids: Sequence[str]
 ) -> dict[str, Any]:
     """Return the arguments of `Results` for values of these queries."""
-    labels = {written(measure): measure for measure in values.measures}
+    labels = {format_measure(measure): measure for measure in values.measures}
     table = np.array(
         [[[run.values[m][q] for q in qids] for m in values.measures] for run in values.runs]
     ).reshape(len(values.runs), len(labels), len(qids))
@@ -294,10 +295,10 @@ def _by_label(margin: Margin, evaluation: EvaluatedRuns) -> Margin:
     """Return margins by the measures' labels, also where they were asked for otherwise."""
     if not isinstance(margin, Mapping):
         return margin
-    asked = {text.strip(): written(m) for m, text in evaluation.written.items()}
-    labels = {written(m) for m in evaluation.measures}
+    asked = {text.strip(): format_measure(m) for m, text in evaluation.written.items()}
+    labels = {format_measure(m) for m in evaluation.measures}
     return {
-        text if text in labels else asked.get(text.strip()) or written(parse(text)): value
+        text if text in labels else asked.get(text.strip()) or format_measure(parse(text)): value
         for text, value in margin.items()
     }
 

@@ -27,9 +27,7 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
-from fairtk.measures import (
-    Judged,
-)
+from fairtk.measures import LabeledRun
 from fairtk.report import (
     compares_queries,
     correct,
@@ -61,7 +59,7 @@ class SamplingVariances:
         measures: Mapping[str, Any],
     ) -> None:
         self._rows, self._qrels, self._measures = rows, qrels, measures
-        self._judged: dict[str, Judged | None] = {}
+        self._judged: dict[str, LabeledRun | None] = {}
         self._spreads: dict[tuple[str, str], SampleSpread] = {}
         self._shared: dict[tuple[str, str, str], SharedSpread] = {}
 
@@ -95,14 +93,14 @@ class SamplingVariances:
         variance: FloatArray = np.append(np.sum(parts, axis=0), 0.0)[place]
         return variance
 
-    def _of_system(self, system: str) -> Judged | None:
+    def _of_system(self, system: str) -> LabeledRun | None:
         if system not in self._judged:
             run = self._rows(system)
             sampled = SAMPLE in run.columns and EXPOSURE not in run.columns and len(run) > 0
             self._judged[system] = None
             if sampled:
                 labels = Qrels(self._qrels, system)
-                self._judged[system] = Judged(labels, Run(run, f"{system} (run)"), system)
+                self._judged[system] = LabeledRun(labels, Run(run, f"{system} (run)"), system)
         return self._judged[system]
 
 

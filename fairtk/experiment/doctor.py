@@ -36,7 +36,7 @@ from fairtk.io.lines import naming
 from fairtk.io.qrels import labels_in, qrels_rows
 from fairtk.io.rows import Rows, read_table
 from fairtk.io.runs import run_of, run_rows
-from fairtk.measures import written
+from fairtk.measures import format_measure
 
 _REMEDY = "mend whatever wrote these lines; they are left out of everything below"
 _ORDER = (
@@ -286,7 +286,7 @@ def _targets(given_groups: GivenGroups) -> dict[str, Target]:
 
 
 def _text(measure: Any) -> str:
-    return measure.strip() if isinstance(measure, str) else written(measure)
+    return measure.strip() if isinstance(measure, str) else format_measure(measure)
 
 
 def _measures(cutoff: int, attributes: list[str]) -> list[str]:

@@ -47,18 +47,15 @@ from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, naming
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
-from fairtk.measures import (
+from fairtk.measures import FairMeasure, format_measure
+from fairtk.measures.base import Reasons, labels_for, undefined_reasons
+from fairtk.measures.provider import (
     FairEvaluator,
-    FairMeasure,
-    Reasons,
-    labels_for,
     qrel_columns,
     refuse_samples,
-    undefined_reasons,
+    truncation_texts,
     whole_labels,
-    written,
 )
-from fairtk.measures.truncation import truncation_texts
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -354,7 +351,7 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
 
 def _names_of_groups(tree: ast.AST) -> Iterator[Any]:
     """Yield where calls name groups: ``groups='gender'``, or without a name."""
-    from fairtk.measures import known_names
+    from fairtk.measures.parsing import known_names
 
     known_names()  # makes sure that there are all
     for node in ast.walk(tree):
@@ -376,7 +373,8 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
     Measures inside it get theirs, too. EE_D, EE_R, EE_L and CreditGap have a form without
     groups, so they get groups only by name.
     """
-    from fairtk.measures import FairMeasure, MeasureParam
+    from fairtk.measures import FairMeasure
+    from fairtk.measures.parsing import MeasureParam
 
     if not isinstance(measure, FairMeasure):
         return measure
@@ -402,7 +400,7 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
 
 
 def _wants_target(measure: Any, params: dict[str, Any]) -> bool:
-    from fairtk.measures import ExpectedExposure
+    from fairtk.measures.ee import ExpectedExposure
 
     if "target" not in measure.SUPPORTED_PARAMS or "groups" not in params:
         return False
@@ -486,7 +484,7 @@ class EvaluatedRuns:
 
     @property
     def _n_note(self) -> str:
-        from fairtk.measures import ExpectedExposure
+        from fairtk.measures.ee import ExpectedExposure
 
         parts = [part for measure in self.measures for part in _parts(measure)]
         if not self.retrieved or not any(isinstance(part, ExpectedExposure) for part in parts):
@@ -508,7 +506,7 @@ class EvaluatedRuns:
         which the measure is defined, their number (``defined``) and that of all (``queries``).
         """
         rows = [
-            [run.name, written(m), run.mean(m), run.defined(m), run.total(m)]
+            [run.name, format_measure(m), run.mean(m), run.defined(m), run.total(m)]
             for run in self.runs
             for m in self.measures
         ]
@@ -518,7 +516,7 @@ class EvaluatedRuns:
     def per_query(self) -> pd.DataFrame:
         """One row per run, measure and query: ``run``, ``qid``, ``measure``, ``value``."""
         rows = [
-            [run.name, qid, written(m), run.values[m][qid]]
+            [run.name, qid, format_measure(m), run.values[m][qid]]
             for run in self.runs
             for m in self.measures
             for qid in self.qids

@@ -14,7 +14,8 @@ from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, number_text
 from fairtk.errors import printable
 from fairtk.experiment.evaluate_runs import EvaluatedRuns, RunValues
-from fairtk.measures import short_names, written
+from fairtk.measures import format_measure
+from fairtk.measures.parsing import short_names
 from fairtk.report import baseline_table
 from fairtk.report.tables import bias_text
 
@@ -71,7 +72,7 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
     runs, measures = comparison.evaluation.runs, comparison.evaluation.measures
     names = [run.name for _ in measures for run in runs]
-    heads = {written(m): head for m, head in headings(comparison.evaluation).items()}
+    heads = {format_measure(m): head for m, head in headings(comparison.evaluation).items()}
     settings = comparison.settings
     rows = comparison.table.drop(columns="effect")
     if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
@@ -127,8 +128,8 @@ def headings(values: EvaluatedRuns) -> dict[Any, str]:
     """Return what tables call the measures: as they were written, where options completed them,
     else their short names.
     """
-    short = short_names([written(m) for m in values.measures])
-    return {m: values.written.get(m) or short[written(m)] for m in values.measures}
+    short = short_names([format_measure(m) for m in values.measures])
+    return {m: values.written.get(m) or short[format_measure(m)] for m in values.measures}
 
 
 def _means(runs: list[RunValues], measure: Any) -> list[str]:

@@ -18,8 +18,9 @@ from fairtk.experiment.evaluate_runs import EvaluatedRuns, evaluated
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
-from fairtk.measures import EE_D, ExpectedExposure, Judged
-from fairtk.measures.truncation import Truncation
+from fairtk.measures import EE_D, LabeledRun
+from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.provider import Truncation
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -371,7 +372,7 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
     if ranked.sampled:
         yield from _samples(ranked, n, length)
     truncation = Truncation([EE_D @ cutoff], qrels)
-    truncation.add(Judged(qrels, ranked, "doctor"), "")
+    truncation.add(LabeledRun(qrels, ranked, "doctor"), "")
     truncated = list(truncation.found().get(repr(EE_D @ cutoff), {}).get("", {}))
     if truncated:
         text = (

@@ -33,6 +33,7 @@ import numpy as np
 import pandas as pd
 import pyterrier as pt
 from pyterrier._ops import Compose
+from pyterrier.datasets._irds import IRDSDataset
 from pyterrier.transformer import SourceTransformer
 
 from fairtk.errors import IdentityError
@@ -50,7 +51,7 @@ from fairtk.llm import (
     model_digest,
 )
 from fairtk.measures import FairMeasure
-from fairtk.transformers import FairTransformer, Generator, NeuralScorer
+from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
 
 Adapter = Callable[[Any], dict[str, Any]]
 """Takes an object and returns its settings; further objects among them are described in turn."""
@@ -141,8 +142,10 @@ def _generator(stage: Generator) -> dict[str, Any]:
     return settings | {"backend": stage.backend}
 
 
-def _candidates(stage: Any) -> dict[str, Any]:
-    return {"dataset": stage.dataset if _named(stage._source) else _data(stage._source)}
+def _candidates(stage: Candidates) -> dict[str, Any]:
+    if _named(stage._source):
+        return dict(stage.settings())
+    return stage.settings() | {"dataset": _data(stage._source)}
 
 
 def _irds_dataset(dataset: Any) -> dict[str, Any]:
@@ -258,9 +261,6 @@ def _function(backend: CallableBackend) -> dict[str, Any]:
 
 
 _BY_NAME: dict[str, Adapter] = {
-    "fairtk.Candidates": _candidates,
-    "fairtk.FairDataset": _irds_dataset,
-    "pyterrier.datasets._irds.IRDSDataset": _irds_dataset,
     "pyterrier_pisa.PisaRetrieve": _pisa,
     "pyterrier_rag.backend._hf.HuggingFaceBackend": _rag_hugging_face,
     "pyterrier_rag.backend._hf.Seq2SeqLMBackend": _rag_hugging_face,
@@ -276,24 +276,16 @@ _BY_BASE: tuple[tuple[type, Adapter], ...] = (
     (HuggingFaceModel, _hugging_face),
     (CallableBackend, _function),
     (ir_measures.Measure, _measure),
+    (IRDSDataset, _irds_dataset),
+    (Candidates, _candidates),
     (Generator, _generator),
     (NeuralScorer, lambda stage: {"encoder": stage.encoder}),
     (FairTransformer, lambda stage: stage.settings()),
 )
 
-CHEAP = frozenset(
-    [
-        *(n for n, attributes in _PYTERRIER.items() if "left" not in attributes),
-        "fairtk.Candidates",
-        "fairtk.BM25Scorer",
-        "fairtk.FixedExposure",
-        "fairtk.OracleExposure",
-        "fairtk.PlackettLuceExposure",
-        "fairtk.OracleSampler",
-        "fairtk.FairSampler",
-    ]
-) - {"pyterrier._ops.Compose", "pyterrier._ops.FeatureUnion"}
-"""Stages that are done again faster than a store reads what they made."""
+_MADE_AGAIN = {n for n, attributes in _PYTERRIER.items() if "left" not in attributes}
+_MADE_AGAIN -= {"pyterrier._ops.Compose", "pyterrier._ops.FeatureUnion"}
+"""PyTerrier's stages that are done again faster than a store reads what they made."""
 
 
 Description = dict[str, Any]
@@ -566,7 +558,8 @@ class Stage:
     @property
     def cheap(self) -> bool:
         """Whether doing it again is faster than reading what it made."""
-        return identity_name(type(self.transformer)) in CHEAP
+        kind = type(self.transformer)
+        return getattr(kind, "is_cheap", False) or identity_name(kind) in _MADE_AGAIN
 
     @property
     def leaves_notes(self) -> bool:

@@ -36,7 +36,8 @@ from fairtk.experiment.values import (
     spreads,
 )
 from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE
-from fairtk.measures import Judged, parse, short_names, written
+from fairtk.measures import LabeledRun, format_measure, parse
+from fairtk.measures.parsing import short_names
 from fairtk.plugins import cite_results
 from fairtk.report import (
     CORRECTIONS,
@@ -247,7 +248,7 @@ class Results:
         label = by_name.get(str(measure))
         if label is None:
             with contextlib.suppress(InputError):
-                label = written(parse(measure))
+                label = format_measure(parse(measure))
         if label not in self.measures:
             raise NotFoundError("measure", str(measure), self.measures)
         return label
@@ -332,7 +333,7 @@ class Results:
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FairtkWarning)
-                judged = Judged.of(self.qrels, frame, "sampling_bias")
+                judged = LabeledRun.of(self.qrels, frame, "sampling_bias")
                 for label, measure in measures.items():
                     bias = measure.sampling_bias(judged)[judged.present]
                     known = bias[~np.isnan(bias)]

@@ -25,13 +25,10 @@ from fairtk.frames import (
     IntArray,
 )
 from fairtk.groups.distances import SparseRows
-from fairtk.measures import (
-    Expectation,
-    ExpectedExposure,
-    ExpectedUtility,
-    Judged,
-    values_of_samples,
-)
+from fairtk.measures import LabeledRun
+from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.eu import ExpectedUtility
+from fairtk.measures.expectation import Expectation, values_of_samples
 
 _BLOCK = 1 << 22
 """Pairs of samples that are in memory at a time."""
@@ -120,7 +117,7 @@ def _of_one(one: FloatArray, two: FloatArray) -> FloatArray:
     return np.where(two == 2 * one, 2 * two, np.nan)  # of a mean a = v / 4 and b = v / 2, exactly
 
 
-def spread_over_samples(measure: Any, judged: Judged) -> SampleSpread:
+def spread_over_samples(measure: Any, judged: LabeledRun) -> SampleSpread:
     """Return the spread of a measure's values over sets of samples.
 
     Samples are taken to be independent; stratified ones vary less. The measure is one of expected
@@ -152,7 +149,7 @@ def spread_over_samples(measure: Any, judged: Judged) -> SampleSpread:
     return SampleSpread(n, one * scale**2, two * scale**2, bias, step)
 
 
-def shared_over_samples(measure: Any, first: Judged, second: Judged) -> SharedSpread:
+def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> SharedSpread:
     """Return how the values of two runs, judged by the same labels, vary together by sampling.
 
     The samples of one number are taken to be drawn from a joint distribution, independently of all
@@ -190,7 +187,7 @@ def _is_of_pairs(measure: Any) -> bool:
     return isinstance(measure, ExpectedExposure) and measure.PART != "relevance"
 
 
-def _values(measure: Any, judged: Judged) -> tuple[FloatArray, FloatArray]:
+def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
     """Return what each ranking says, and by how much a query's can differ (NaN: no bounds)."""
     reach = np.ones(len(judged.qids))
     if isinstance(measure, ExpectedExposure):
@@ -213,7 +210,7 @@ def _values(measure: Any, judged: Judged) -> tuple[FloatArray, FloatArray]:
 class _Exposures:
     """What the samples of a run show, for a measure of pairs of them."""
 
-    def __init__(self, measure: Any, judged: Judged) -> None:
+    def __init__(self, measure: Any, judged: LabeledRun) -> None:
         self.exposure: SparseRows = measure.form.shown(judged)
         self.towards = np.zeros(self.exposure.n_rows)
         if measure.PART == "loss":

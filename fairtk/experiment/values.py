@@ -42,18 +42,9 @@ from fairtk.frames import (
     digest,
     require,
 )
-from fairtk.measures import (
-    FairEvaluator,
-    FairMeasure,
-    Reasons,
-    parse,
-    reason_for,
-    refuse_samples,
-    undefined_reasons,
-    undefined_warning,
-    written,
-)
-from fairtk.measures.truncation import Truncated, truncation_texts
+from fairtk.measures import FairMeasure, format_measure, parse
+from fairtk.measures.base import Reasons, reason_for, undefined_reasons, undefined_warning
+from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, truncation_texts
 
 COLUMNS = ["system", QID, "measure", "value"]
 REASON = "reason"
@@ -82,7 +73,7 @@ class Evaluation:
         self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str] | None
     ) -> None:
         self.measures = list(dict.fromkeys(parse(measure) for measure in measures))
-        self.labels = [written(measure) for measure in self.measures]
+        self.labels = [format_measure(measure) for measure in self.measures]
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None
         self.truncated: list[str] = []  # messages on rankings that are cut off
@@ -307,10 +298,9 @@ _BLOCK = 500  # queries that are measured at once, of many
 
 
 def _by_query(measure: Any) -> bool:
-    """Return whether a measure's value of a query surely rests on nothing of other queries."""
+    """Return whether a measure's value of a query surely depends on that query alone."""
     if isinstance(measure, FairMeasure):
-        own = type(measure).__module__.startswith("fairtk.") and measure.NAME != "ByGroup"
-        return own and all(map(_by_query, measure.parts))
+        return measure.is_by_query and all(map(_by_query, measure.parts))
     return bool(ir_measures.pytrec_eval.supports(measure))
 
 

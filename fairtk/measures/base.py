@@ -1,8 +1,8 @@
-"""`FairMeasure`: what a measure declares, what it sees (`Judged`), and what it must give.
+"""`FairMeasure`: what a measure declares, how its values are computed, and how they are checked.
 
 A measure is a class with declarations and one method. A third party writes `score_query`, which
 sees one query; the built-in measures write `score_all`, which scores all queries at once with
-array operations. All measures of a call share one `Judged`: a run beside the labels as arrays.
+array operations on a `LabeledRun`.
 """
 
 from __future__ import annotations
@@ -12,308 +12,59 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cached_property
 from numbers import Real
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
-    ColumnError,
     FairtkError,
-    InputError,
     MeasureError,
     ParameterError,
     UndefinedWarning,
     listed,
     suggestion,
 )
-from fairtk.exposure import BrowsingModel
 from fairtk.frames import (
-    ALPHA,
-    BROWSING,
-    CUTOFF,
     DOCNO,
-    EXPOSURE,
     LABEL,
     QID,
-    RANK,
-    SAMPLE,
     SCORE,
     BoolArray,
     FloatArray,
-    IntArray,
     ObjectArray,
     Qrels,
-    Run,
-    refuse_subsets,
-    rows_by_code,
     takes_tables,
-    uncoded,
-    warn_of_unmatched,
 )
-from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
-from fairtk.measures.params import NOT_GIVEN, Param, short_name
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.params import NOT_GIVEN, Param, as_param
+from fairtk.measures.parsing import short_name
 from fairtk.plugins import registry
 
 _REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
 
 
-@dataclass(frozen=True)
-class ExactExposure:
-    """What a frame X says of its exposure."""
-
-    n_rows: int  # number of rows of the frame
-    browsing: str  # the string form of the browsing model
-    cutoff: int | None  # the cutoff; None: all ranks
-
-    def __str__(self) -> str:
-        return f"browsing={self.browsing!r} and cutoff={self.cutoff}"
-
-    @classmethod
-    def of(cls, run: Run) -> ExactExposure:
-        """Return what a frame X, which has the column ``exposure``, says of it, checked."""
-        frame, where = run.frame, run.where
-        if BROWSING not in frame.columns or CUTOFF not in frame.columns:
-            raise ColumnError(
-                f"{where} has the column {EXPOSURE!r}, as exact exposure has, but not both of "
-                f"{BROWSING!r} and {CUTOFF!r}, which say what it holds for: keep all three, or "
-                f"rename {EXPOSURE!r} if it means something else"
-            )
-        if SAMPLE in frame.columns:
-            raise InputError(
-                f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other: exact "
-                "exposure has no samples; drop one of them"
-            )
-        for name in (BROWSING, CUTOFF, ALPHA):
-            if name in frame.columns and frame[name].nunique(dropna=False) > 1:
-                values = frame[name].unique().tolist()
-                raise InputError(
-                    f"{where}: the exposure of one system has several values of {name!r} "
-                    f"({values}); measure them one by one, e.g. those of run.groupby({name!r})"
-                )
-        column = pd.to_numeric(frame[EXPOSURE], errors="coerce")
-        if (column < 0).any():
-            raise InputError(f"{where}: exposure must be at least 0; found {column.min()}")
-        cutoff: Any = frame[CUTOFF].iloc[0] if len(frame) else None
-        return cls(
-            len(frame),
-            str(frame[BROWSING].iloc[0]) if len(frame) else "",
-            None if pd.isna(cutoff) else int(cutoff),
-        )
-
-    def check(self, where: str, model: BrowsingModel, cutoff: int | None) -> None:
-        """Raise an `InputError` unless the exposure holds for what a measure is made with."""
-        if model.stop > 0:
-            raise InputError(
-                f"{where}: under browsing={str(model)!r} exposure depends on which documents are "
-                f"useful, so no exact exposure (column {EXPOSURE!r}) holds for it; measure "
-                "sampled rankings instead (FairSampler)"
-            )
-        if self.n_rows and (str(model), cutoff) != (self.browsing, self.cutoff):
-            raise InputError(
-                f"{where} needs exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
-                f"that of the run (its column {EXPOSURE!r}) was made with {self}; make it anew, "
-                f"e.g. PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change "
-                "the measure"
-            )
-
-    def refuse(self, measure: Any) -> NoReturn:
-        """Raise an `InputError`: the measure needs rankings."""
-        raise InputError(
-            f"{measure} reads rankings, but the run is exact exposure (it has the column "
-            f"{EXPOSURE!r}, made with {self}), which has none: measure sampled rankings instead "
-            "(FairSampler), or EE_D, EE_R, EE_L, AWRF, or E(nDCG@k) of exposure with "
-            "browsing='DCG' and cutoff=k"
-        )
-
-
-_OF_PAIRS = ("n_pairs", "pair_query", "pair_doc", "pair_label", "pair_of_row")
-
-
-class Judged:
-    """A run beside the labels.
-
-    A pair is a (query, document) that is labeled or retrieved; those of the labels come first.
-
-    Attributes:
-        qrels: the labels.
-        qids: the queries of the labels; shape (n_queries,).
-        run: the rows of the run whose queries have labels; others are ignored, as ir_measures does.
-        present: which of the queries the run has; shape (n_queries,).
-        exact: what the run says of its exposure if it is a frame X, None for rankings. Its
-            documents then stand in the order of exposure.
-        query_of_run: for each query of the run, its index among `qids`.
-        where: the measures, for messages.
-        cache: for measures, what they have made of this run.
-        n_pairs: the number of pairs.
-        pair_query: index into `qids` of each pair; shape (n_pairs,).
-        pair_doc: index into `docnos` of each pair; shape (n_pairs,).
-        pair_label: the label of each pair, NaN for an unjudged one; shape (n_pairs,).
-        pair_of_row: the pair of each sorted row of the run; shape (n_rows,).
-    """
-
-    n_pairs: int
-    pair_query: IntArray
-    pair_doc: IntArray
-    pair_label: FloatArray
-    pair_of_row: IntArray
-
-    def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
-        refuse_subsets(run.frame, run.where)
-        self.exact: ExactExposure | None = None
-        if EXPOSURE in run.frame.columns:
-            self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
-        self.qrels, self.where, self.qids = qrels, where, qrels.qids
-        place = qrels.queries.find(run.queries)
-        self.run = run if (place >= 0).all() else run.take(place[run.frame_query] >= 0)
-        self.query_of_run: IntArray = place[place >= 0]
-        self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
-        self.present[self.query_of_run] = True
-        self.cache: dict[Any, Any] = {}
-
-    @classmethod
-    def of(
-        cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str, documents: bool = True
-    ) -> Judged:
-        """Return frames as users have them, in either names.
-
-        Queries that match nothing are said, and `documents`, unless these do not matter.
-        """
-        labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
-        checked = Run(run, f"{where} (run)", either=True)
-        of_query = checked.documents_of if documents and DOCNO in checked.frame.columns else None
-        warn_of_unmatched(labels, checked.queries, of_query, where)
-        return cls(labels, checked, where)
-
-    def exposure_of_rows(self, where: str, model: BrowsingModel, cutoff: int | None) -> FloatArray:
-        """Return the exposure of each sorted row of a frame X; not for rankings.
-
-        Raises an `InputError` if the frame was made for another browsing model or cutoff.
-        """
-        if self.exact is not None:
-            self.exact.check(where, model, cutoff)
-        exposure: FloatArray = self.run.scores[self.run.order]
-        return exposure
-
-    def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> Judged:
-        """Return some documents alone, with the ranks that they have among all.
-
-        `labels` says which rows of the qrels stay, `rows` which sorted rows of the run; None: all.
-        """
-        run = self.run if rows is None else self.run.restricted(rows)
-        part = Judged(self.qrels.take(labels), run, self.where)
-        part.exact, part._places = self.exact, self._places
-        return part
-
-    # Pairs ---------------------------------------------------------------------------------------
-
-    @cached_property
-    def _places(self) -> tuple[IntArray, IntArray]:
-        """The place of each document of the run among those of labels and run; the new ones."""
-        place = self.run.places(self.qrels.documents)
-        other = np.flatnonzero(place < 0)
-        place[other] = self.qrels.documents.size + np.arange(len(other))
-        return place, other
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _OF_PAIRS:
-            raise AttributeError(f"Judged has no attribute {name!r}")
-        self._pair()
-        return getattr(self, name)
-
-    def _pair(self) -> None:
-        """Make the arrays of pairs; those without a label come after the labels."""
-        qrels, (place, other) = self.qrels, self._places
-        n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(other))
-        query, doc = self.query_of_run[self.run.query], self.run.doc
-        of_row = qrels.place(query, np.where(place < n_labeled, place, -1)[doc])
-        fresh = of_row < 0
-        codes, distinct = pd.factorize(query[fresh] * width + place[doc[fresh]])
-        of_row[fresh] = len(qrels.query) + codes
-        self.pair_of_row = of_row
-        self.pair_query = np.concatenate([qrels.query, distinct // width])
-        self.pair_doc = np.concatenate([qrels.doc, distinct % width])
-        self.pair_label = np.concatenate([qrels.labels, np.full(len(distinct), np.nan)])
-        self.n_pairs = len(self.pair_query)
-
-    def summed(self, memberships: SparseRows, weight: FloatArray, pair: IntArray) -> SparseRows:
-        """Return weights of pairs, summed over each query's groups."""
-        shape = (len(self.qids), memberships.n_rows)
-        attention = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)
-        return group_exposure(attention, memberships)
-
-    @cached_property
-    def docnos(self) -> ObjectArray:
-        """The documents that are labeled or retrieved."""
-        return np.concatenate([self.qrels.docnos, self.run.docnos[self._places[1]]])
-
-    @cached_property
-    def row_label(self) -> FloatArray:
-        """The label of each sorted row of the run, 0 without one; shape (n_rows,)."""
-        return np.nan_to_num(self.pair_label)[self.pair_of_row]
-
-    @property
-    def ranking_query(self) -> IntArray:
-        """Index into `qids` of each ranking; shape (n_rankings,)."""
-        return self.query_of_run[self.run.ranking_query]
-
-    def by_query(
-        self, cutoff: int | None
-    ) -> Iterator[tuple[int, pd.DataFrame, pd.DataFrame | None]]:
-        """Yield the index, the labels and the rankings of each query; None: no rankings.
-
-        Ranks from the cutoff on are left out, within each sample.
-        """
-        ranked = self.run
-        frame = ranked.frame.iloc[ranked.order].copy()
-        frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
-        frame[RANK] = ranked.position
-        for name, ids in ((QID, ranked.qids[ranked.query]), (DOCNO, ranked.docnos[ranked.doc])):
-            if isinstance(frame[name].dtype, pd.CategoricalDtype):  # not what authors expect
-                frame[name] = ids
-        labels = uncoded(self.qrels.frame)
-        keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
-        query = self.query_of_run[ranked.query][keep]
-        frame = frame[keep].reset_index(drop=True)
-        order, start = rows_by_code(query, len(self.qids))
-        for index in range(len(self.qids)):
-            rows = order[start[index] : start[index + 1]]
-            run = frame.iloc[rows] if len(rows) else None
-            yield index, labels.iloc[self.qrels.rows_of(index)], run
-
-
-class Place:
-    """Where a measure is: the qid that it works on, or ``""`` for all at once."""
-
-    qid: str = ""
-
-
 @contextmanager
-def named_failures(measure: ir_measures.Measure) -> Iterator[Place]:
-    """Name the measure, its plugin and the query in what is raised inside; refuse ``sys.exit``."""
-    place = Place()
+def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
+    """Name the measure, its plugin and the query in errors; refuse ``sys.exit``."""
     try:
-        yield place
+        yield
     except SystemExit as error:
         raise MeasureError(
-            f"{_where(measure, place.qid)} calls sys.exit({error.code!r}); a measure must not end "
-            "the program"
+            f"{_where(measure, qid)} calls sys.exit({error.code!r}); a measure must not end the "
+            "program"
         ) from error
     except FairtkError:
         raise
     except Exception as error:
-        note = f"(in {_where(measure, place.qid)})"
-        if note not in getattr(error, "__notes__", ()):
-            error.add_note(note)
+        error.add_note(f"(in {_where(measure, qid)})")
         raise
 
 
-def scored(measure: Any, judged: Any) -> FloatArray:
-    """Return what a measure's `score_all` gives, checked: who asks it for values asks here."""
+def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
+    """Return the values of all queries by a measure's `score_all`, checked."""
     if judged.exact is not None and not measure.takes_exposure:
         judged.exact.refuse(measure)
     measure.validate_params()
@@ -322,14 +73,14 @@ def scored(measure: Any, judged: Any) -> FloatArray:
     return numbers(measure, values, judged.qids)
 
 
-def number(measure: ir_measures.Measure, value: Any, qid: str) -> float:
-    """Return the value of one query; one that is no number, or infinite, is a `MeasureError`."""
+def number(measure: FairMeasure, value: Any, qid: str) -> float:
+    """Return the value of one query; raise a `MeasureError` unless it is a finite number or NaN."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
         raise MeasureError(f"{_where(measure, qid)} gives {value!r}; {_REMEDY}")
     return float(value)
 
 
-def numbers(measure: ir_measures.Measure, values: Any, qids: Any) -> FloatArray:
+def numbers(measure: FairMeasure, values: Any, qids: Any) -> FloatArray:
     """Return the values of all queries, checked; shape (n_queries,)."""
     array = np.asarray(values)
     if array.shape != (len(qids),):
@@ -344,7 +95,7 @@ def numbers(measure: ir_measures.Measure, values: Any, qids: Any) -> FloatArray:
     return array.astype(np.float64, copy=False)
 
 
-def _where(measure: ir_measures.Measure, qid: str = "") -> str:
+def _where(measure: FairMeasure, qid: str = "") -> str:
     owners = [e.owner for e in registry.measures.entries() if e.name == measure.NAME]
     owner = f"plugin {owners[0]}" if owners else f"module {type(measure).__module__}"
     return f"measure {measure!r} ({owner})" + (f", qid {qid!r}" if qid else "")
@@ -371,6 +122,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         POSITIONAL: those that may be given without a name, in this order.
         GROUPS_ARE_OPTIONAL: whether it has a form without its parameter `groups`, so that
             `fairtk.evaluate` completes only measures that have groups already.
+        is_by_query: whether the value of a query depends on that query alone, so that a long run
+            may be measured in blocks; a measure that defines `score_query` is.
+        depends_on_length: whether its values of truncated rankings look better, or worse, than
+            those of full ones, so that they are warned of.
     """
 
     NAME: str
@@ -384,15 +139,17 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {}
     POSITIONAL: ClassVar[tuple[str, ...]] = ()
     GROUPS_ARE_OPTIONAL: ClassVar[bool] = False
+    depends_on_length: bool = False
+    is_by_query: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "scored" in vars(cls):  # what it gives would not be checked
-            raise ParameterError(f"measure {cls.__name__} must define score_all, not scored")
         cls.SUPPORTED_PARAMS = {
-            name: Param.of(param, name, f"measure {cls.__name__}")
+            name: as_param(param, name, f"measure {cls.__name__}")
             for name, param in cls.SUPPORTED_PARAMS.items()
         }
+        if "score_query" in vars(cls) and "is_by_query" not in vars(cls):
+            cls.is_by_query = True
         if "NAME" not in vars(cls):
             return  # a shared base
         if not cls.NAME.isidentifier():
@@ -411,19 +168,16 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             if name not in self.SUPPORTED_PARAMS:
                 raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
-        self.settings: dict[str, Any] = {}  # what the measure works with, defaults included
+        self._resolved: dict[str, Any] = {}  # what the measure works with, by parameter
         special = self.special_defaults(params)
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             default = special.get(name, param.default)
             if name in params:
-                value, meant = param.accept(params[name], name, self.NAME)
-                if default is NOT_GIVEN or value != default:
-                    self.params[name] = value
-                self.settings[name] = meant
+                text, self._resolved[name] = param.accept(params[name], name, self.NAME)
+                if default is NOT_GIVEN or text != default:
+                    self.params[name] = text
             elif name in special:
-                self.settings[name] = param.resolve(default)
-            elif param.ready:
-                self.settings[name] = param.default_object
+                self._resolved[name] = param.resolve(default)
         self.validated = True
         # `params` has no defaults in it, so all of them are printed (ir_measures drops more)
         named = dict(self.params)
@@ -475,6 +229,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return []
 
     @property
+    def run_columns(self) -> tuple[str, ...]:
+        """The columns of the run that it reads; parameters may change them."""
+        return self.RUN_COLUMNS
+
+    @property
     def takes_exposure(self) -> bool:
         """Whether it takes frames X, which have exposure and no rankings."""
         return False
@@ -495,7 +254,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def bounds(self) -> tuple[float, float]:
         """The smallest and the largest value: unnormalized ones have no largest."""
         low, high = self.BOUNDS
-        return (low, high) if self.settings.get("normalize", True) else (low, math.inf)
+        normalized = "normalize" not in self.SUPPORTED_PARAMS or self["normalize"]
+        return (low, high) if normalized else (low, math.inf)
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the defaults that depend on which parameters are given, by name."""
@@ -511,24 +271,16 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 raise ParameterError(f"{self.NAME} needs its parameter {name}: {name}=...")
 
     def __getitem__(self, key: str) -> Any:
-        """Return a parameter's value, objects resolved; None if it has neither value nor default.
-
-        Args:
-            key: the parameter.
-        """
-        if key not in self.settings:
+        """Return the value of a parameter, objects resolved; `None` without value and default."""
+        if key not in self._resolved:
             param = self.SUPPORTED_PARAMS[key]
-            self.settings[key] = param.resolve(param.default)
-        return self.settings[key]
+            self._resolved[key] = param.resolve(param.default)
+        return self._resolved[key]
 
     @property
     def identity_settings(self) -> dict[str, Any]:
-        """The value of every parameter, defaults included, by name: what results are kept under."""
-        return {
-            name: self[name]
-            for name, param in self.SUPPORTED_PARAMS.items()
-            if name in self.params or not getattr(param, "later", False)
-        }
+        """The value of each parameter, defaults included: part of the identity of results."""
+        return {name: self[name] for name in self.SUPPORTED_PARAMS}
 
     def __mul__(self, other: Any) -> Any:
         return _product(self, other)
@@ -536,9 +288,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __rmul__(self, other: Any) -> Any:
         return _product(other, self)
 
-    scored = scored
-
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query of the qrels; shape (n_queries,).
 
         Args:
@@ -546,11 +296,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """
         values = np.full(len(judged.qids), np.nan)
         cutoff = self["cutoff"] if "cutoff" in self.SUPPORTED_PARAMS else None
-        with named_failures(self) as place:
-            for index, qrels, run in judged.by_query(cutoff):
-                place.qid = judged.qids[index]
+        for index, (qid, qrels, run) in enumerate(judged.by_query(cutoff)):
+            with named_failures(self, qid):
                 value = self.MISSING if run is None else self.score_query(qrels, run)
-                values[index] = number(self, value, place.qid)
+            values[index] = number(self, value, qid)
         undefined = np.isnan(values) & judged.present
         self.warn_undefined(judged.qids[undefined], len(values), "score_query gave NaN")
         return values
@@ -589,7 +338,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         raise NotImplementedError(f"measure {self.NAME} must define score_query or score_all")
 
     def without_undefined(
-        self, judged: Judged, values: FloatArray, reasons: Iterable[tuple[str, BoolArray]]
+        self, judged: LabeledRun, values: FloatArray, reasons: Iterable[tuple[str, BoolArray]]
     ) -> FloatArray:
         """Return values with NaN for the queries of any reason, each warned of once.
 
@@ -640,11 +389,7 @@ def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
 
 def labels_for(measure: Any) -> str:
     """Return what any measure needs relevance labels for, in words; empty: nothing."""
-    return (
-        measure.labels_for
-        if isinstance(measure, FairMeasure)
-        else "it reads which documents are useful"
-    )
+    return getattr(measure, "labels_for", "it reads which documents are useful")
 
 
 def undefined_warning(
@@ -692,17 +437,15 @@ def _product(left: Any, right: Any) -> Any:
     return ir_measures.measures.registry["Product"](left=left, right=right)
 
 
-_UNIT = frozenset(
-    (
-        *("AP", "AP_IA", "Accuracy", "Bpref", "Compat", "ERR", "ERR_IA", "IPrec", "Judged", "P"),
-        *("NERR8", "NERR9", "NERR10", "NERR11", "P_IA", "R", "RBP", "RR", "Rprec", "SetAP"),
-        *("SetF", "SetP", "SetR", "StRecall", "Success", "alpha_nDCG", "infAP", "nDCG", "nERR_IA"),
-    )
+_FROM_0_TO_1 = (
+    *("AP", "AP_IA", "Accuracy", "Bpref", "Compat", "ERR", "ERR_IA", "IPrec", "Judged", "P"),
+    *("NERR8", "NERR9", "NERR10", "NERR11", "P_IA", "R", "RBP", "RR", "Rprec", "SetAP"),
+    *("SetF", "SetP", "SetR", "StRecall", "Success", "alpha_nDCG", "infAP", "nDCG", "nERR_IA"),
 )
-"""Measures of ir_measures whose values are in [0, 1]."""
+"""Measures of ir_measures, whose classes do not declare `BOUNDS`, with values in [0, 1]."""
 
 
-def bounds_of(measure: Any) -> tuple[float, float]:
+def value_bounds(measure: Any) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure; infinite where none is known.
 
     Args:
@@ -710,4 +453,5 @@ def bounds_of(measure: Any) -> tuple[float, float]:
     """
     if isinstance(measure, FairMeasure):
         return measure.bounds
-    return (0.0, 1.0) if measure.NAME in _UNIT else (-math.inf, math.inf)
+    default = (0.0, 1.0) if measure.NAME in _FROM_0_TO_1 else (-math.inf, math.inf)
+    return getattr(measure, "BOUNDS", default)

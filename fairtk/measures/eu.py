@@ -18,14 +18,21 @@ from fairtk.frames import (
     QID,
     SAMPLE,
     FloatArray,
-    Ids,
     IntArray,
-    as_strings,
     require,
 )
-from fairtk.measures.base import FairMeasure, Judged
-from fairtk.measures.params import ObjectParam, Param, read_utility
-from fairtk.measures.utilities import Utility
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.params import ObjectParam, Param
+from fairtk.measures.utilities import Utility, get
+from fairtk.plugins import parse_call
+
+
+def read_utility(text: str) -> Any:
+    """Return the utility that a string like ``"rougeL"`` names."""
+    name, options = parse_call(text, "utility")
+    return get(name, **options)
+
 
 UTILITY = ObjectParam(
     read_utility, Utility, desc="string utility: accuracy, mae, rouge1, rougeL, em, f1, ..."
@@ -52,17 +59,18 @@ class ExpectedUtility(FairMeasure):
     identity_name = "fairtk.EU"
     output_version = 1
     NAME = "EU"
-    PRETTY_NAME: ClassVar[str] = "Expected utility"
-    CITATION: ClassVar[str] = "kim2024fairrag salemi2024lamp"
-    BETTER: ClassVar[str] = "higher"
-    MISSING: ClassVar[float] = 0.0
-    RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, QANSWER)
-    QREL_COLUMNS: ClassVar[tuple[str, ...]] = (QID, GOLD_ANSWER)
+    PRETTY_NAME = "Expected utility"
+    CITATION = "kim2024fairrag salemi2024lamp"
+    BETTER = "higher"
+    is_by_query = True
+    MISSING = 0.0
+    RUN_COLUMNS = (QID, QANSWER)
+    QREL_COLUMNS = (QID, GOLD_ANSWER)
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
         "utility": UTILITY,
         "upper_bound": UPPER_BOUND,
     }
-    POSITIONAL: ClassVar[tuple[str, ...]] = ("utility",)
+    POSITIONAL = ("utility",)
 
     def check_params(self) -> None:
         """Raise if the upper bound is given for a utility that is higher-is-better already."""
@@ -84,7 +92,7 @@ class ExpectedUtility(FairMeasure):
         turned = self["upper_bound"] is not None
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
-    def of_answers(self, judged: Judged) -> tuple[IntArray, FloatArray]:
+    def of_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each answer, in the order of query and sample."""
         labels, where = judged.qrels.frame, repr(self)
         require(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
@@ -92,17 +100,15 @@ class ExpectedUtility(FairMeasure):
         of_row = [names[i] for i in judged.qrels.query.tolist()]
         by_qid = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
         gold = [by_qid.get(qid) for qid in names]
-        query, code, texts = _answers(judged, where)
+        query, answers = _answers(judged, where)
         missing = [i for i in np.unique(query) if gold[i] is None]
         if missing:
             raise InputError(
                 f"{where}: the gold_answer of qid {judged.qids[missing[0]]!r} is missing "
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
-        pair, of_pair = np.unique(query * max(1, len(texts)) + code, return_inverse=True)
-        asked, answered = np.divmod(pair, max(1, len(texts)))
-        distinct = self.utility([texts[i] for i in answered], [gold[i] for i in asked])
-        value = np.array(distinct, dtype=np.float64)[of_pair]
+        values = self.utility(answers, [gold[i] for i in query])
+        value = np.array(values, dtype=np.float64)
         bound = self["upper_bound"]
         return query, value if bound is None else bound - value
 
@@ -118,7 +124,7 @@ class ExpectedUtility(FairMeasure):
         """The value of a query without an answer; NaN if no error is the largest."""
         return self.MISSING if self.better == "higher" else math.nan
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the mean utility of each query's answers."""
         query, value = self.of_answers(judged)
         n_queries = len(judged.qids)
@@ -158,40 +164,35 @@ def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dic
     return gold
 
 
-def _answers(judged: Judged, where: str) -> tuple[IntArray, IntArray, list[str]]:
-    """Return the query and the text of each answer, one per (qid, sample), and the texts."""
+def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
+    """Return the query and the text of each answer, one per (qid, sample)."""
     frame = judged.run.frame
     if len(frame) == 0 and QANSWER not in frame.columns:
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), []
+        return np.zeros(0, dtype=np.int64), []
     require(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
     if DOCNO in frame.columns and len(frame):
         judged.run.checked()
-    query_codes, qids = pd.factorize(frame[QID])
-    query = judged.qrels.queries.find(Ids(as_strings(qids)))
-    sample = (
-        frame[SAMPLE].to_numpy(dtype=np.int64)
-        if SAMPLE in frame.columns
-        else np.zeros(len(frame), dtype=np.int64)
-    )
-    text_codes, texts = pd.factorize(frame[QANSWER])
-    if (text_codes < 0).any():
-        row = frame.iloc[int(np.flatnonzero(text_codes < 0)[0])]
+    query = judged.run.frame_query
+    sample = frame[SAMPLE].to_numpy(dtype=np.int64) if SAMPLE in frame.columns else 0
+    table = pd.DataFrame({"query": query, "sample": sample, "text": frame[QANSWER].to_numpy()})
+    if table["text"].isna().any():
+        row = frame.iloc[int(np.flatnonzero(table["text"].isna())[0])]
         raise InputError(
             f"{where}: the answer of qid {str(row[QID])!r} is missing ({QANSWER} is {row[QANSWER]}"
             "); every ranking needs one, an empty answer is the empty string"
         )
-    width = int(sample.max(initial=0)) + 1
-    cell, first = np.unique(query_codes * width + sample, return_index=True)
-    where_cell = np.searchsorted(cell, query_codes * width + sample)
-    differs = text_codes != text_codes[first][where_cell]
-    if differs.any():
-        row = frame.iloc[int(np.flatnonzero(differs)[0])]
+    table = table.drop_duplicates()
+    twice = table[table.duplicated(["query", "sample"])]
+    if len(twice):
+        row = frame.iloc[int(twice.index[0])]
         at = f", sample {row[SAMPLE]}" if SAMPLE in frame.columns else ""
         raise InputError(
             f"{where}: two different answers for qid {str(row[QID])!r}{at}; one ranking gives one "
             "answer, repeated on each of its rows"
         )
-    return query[query_codes[first]], text_codes[first], [str(text) for text in texts.tolist()]
+    table = table.sort_values(["query", "sample"])
+    query = judged.query_of_run[table["query"].to_numpy()]
+    return query, [str(text) for text in table["text"]]
 
 
 EU = ExpectedUtility()

@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import textwrap
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.display import despine, new_figure, write_figure
-from fairtk.display.figures import BLACK, BLUE, ORANGE, against
 from fairtk.display.tables import frame_html
 from fairtk.errors import FairtkWarning, ParameterError
-from fairtk.frames import QID, BoolArray, FloatArray, IntArray, ObjectArray, Qrels, takes_tables
+from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels, takes_tables
 from fairtk.groups import Groups, Target
+from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures.awrf import AWRF
-from fairtk.measures.base import Judged, undefined_reasons
-from fairtk.measures.contributions import (
-    ABSENT,
-    NOT_IN_RUN,
-    OUTSIDE,
-    Bands,
-    Contributions,
-    Names,
-    awrf_contributions,
-    joined,
-    loss_contributions,
-)
+from fairtk.measures.base import undefined_reasons
+from fairtk.measures.contributions import ABSENT, Parts, awrf_parts, loss_parts, rank_bands
 from fairtk.measures.ee import EE_L
-from fairtk.measures.params import parse, short_name
+from fairtk.measures.explain_figure import draw, group_pictures
+from fairtk.measures.group_names import LABELS, NOT_SHOWN, UNSEEN, GroupNames, band_names
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.parsing import parse, short_name
 
 
 @dataclass(frozen=True)
 class System:
     """One run's parts: values and costs of each query, NaN where undefined, and which it has."""
 
-    parts: Contributions
+    parts: Parts
     value: FloatArray
     cost: FloatArray
     present: BoolArray
@@ -50,23 +41,18 @@ class System:
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return the frame with the baseline's columns and the change of cost; absent parts are 0."""
-    differs = [c for c in before.columns if c not in (*keys, "difference")]
-    renamed = before[[*keys, *differs]].rename(columns={c: f"baseline_{c}" for c in differs})
-    both = frame.merge(renamed, on=keys, how="outer", sort=False)
-    if "target" in differs:  # a group that one of the two does not show has the target all the same
-        both["target"] = both["target"].fillna(both["baseline_target"])
-        both = both.drop(columns="baseline_target")
-    numbers = [c for c in both.columns if c not in keys]
-    both[numbers] = both[numbers].fillna(0)
-    if "difference" in both.columns:
-        both["difference"] = both["exposure"] - both["target"]
-    for column in ("queries", "baseline_queries"):
-        if column in both.columns:
-            both[column] = both[column].astype(np.int64)
+    now, before = frame.set_index(keys), before.set_index(keys)
+    index = now.index.append(before.index).unique()
+    now, before = now.reindex(index), before.reindex(index)
+    if "target" in now:  # a group that one of the two does not show has the target all the same
+        now["target"] = now["target"].fillna(before["target"])
+        now, before = now.fillna(0), before.drop(columns=["target", "difference"])
+        now["difference"] = now["exposure"] - now["target"]
+    both = now.join(before.add_prefix("baseline_")).fillna(0)
+    counts = [c for c in ("queries", "baseline_queries") if c in both]
+    both[counts] = both[counts].astype(np.int64)
     both["change"] = both["cost"] - both["baseline_cost"]
-    order = pd.MultiIndex.from_frame(frame[keys]).append(pd.MultiIndex.from_frame(before[keys]))
-    place = pd.MultiIndex.from_frame(both[keys]).get_indexer(order.unique())
-    return both.iloc[place].reset_index(drop=True)
+    return both.reset_index()
 
 
 def sorted_by_cost(frame: pd.DataFrame) -> pd.DataFrame:
@@ -86,7 +72,7 @@ class Explanation:
         measure: the measure.
         qids: the queries of the labels.
         names: the groups' names.
-        bands: the rank bands.
+        bands: the names of the rank bands.
         defined: for which queries the measure is defined, for both systems.
         system: the run's parts.
         before: the baseline's parts.
@@ -94,8 +80,8 @@ class Explanation:
 
     measure: Any
     qids: ObjectArray
-    names: Names
-    bands: Bands
+    names: GroupNames
+    bands: list[str]
     defined: BoolArray
     system: System
     before: System | None = None
@@ -119,7 +105,7 @@ class Explanation:
         ``difference``: the first minus the second, above 0 for a group that is shown too much;
         ``queries``: in how many queries the group is shown; ``cost``; ``share`` of the total.
         """
-        return self._two(lambda s: self._groups(s, self.names), self.names.columns)
+        return self._compared(self._groups, self.names.columns)
 
     @cached_property
     def by_attribute(self) -> pd.DataFrame:
@@ -128,17 +114,12 @@ class Explanation:
         The columns of `by_group`, with ``attribute`` in front. The costs of each attribute's levels
         add up to the total; groups that are not listed one by one are a level.
         """
-        parts = []
-        for place, name in enumerate(self.names.space.names):
-            one = self._two(
-                lambda s, at=place: self._groups(
-                    s, self.names.part(at), self.names.level(s.parts.level, at)
-                ),
-                ["group"],
-            )
-            one.insert(0, "attribute", name)
-            parts.append(one)
-        return pd.concat(parts, ignore_index=True)
+        frames = []
+        for attribute, name in enumerate(self.names.space.names):
+            frame = self._compared(partial(self._groups, attribute=attribute), ["group"])
+            frame.insert(0, "attribute", name)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
 
     @cached_property
     def by_rank(self) -> pd.DataFrame:
@@ -147,7 +128,7 @@ class Explanation:
         ``ranks`` (counted from 1), ``attention``: the band's mean share of attention, ``cost``
         (below 0 for ranks that show what is missing), ``share`` of the total.
         """
-        return self._two(self._ranks, ["ranks"], sort=False)
+        return self._compared(self._ranks, ["ranks"], sort=False)
 
     @cached_property
     def by_query(self) -> pd.DataFrame:
@@ -175,98 +156,93 @@ class Explanation:
         Not divided by the number of queries: the sum over a query is that query's cost.
         """
         keys = [QID, *self.names.columns, "ranks"]
-        return self._two(lambda s: self._long(s.parts), keys, sort=False, shares=False)
+        return self._compared(self._long, keys, sort=False, shares=False)
+
+    @property
+    def cost_name(self) -> str:
+        """What the cost is: ``"1 - AWRF"`` or ``"EE_L"``."""
+        name: str = self.measure.NAME
+        return "1 - AWRF" if name == "AWRF" else name
 
     @property
     def _n(self) -> int:
         return int(self.defined.sum())
 
-    def _groups(self, system: System, names: Names, level: IntArray | None = None) -> pd.DataFrame:
-        """Return mean exposure, target, difference and cost of each group, and its queries.
-
-        Costs are over all queries, exposure over those with rankings. `level` is the group of each
-        unit; None: the units' own.
-        """
-        parts, counted = system.parts, system.present & self.defined
-        levels, place = np.unique(parts.level if level is None else level, return_inverse=True)
-        rankings = max(int(counted.sum()), 1)
-        exposed = parts.band_exposure.sum(axis=1)
-        exposure = np.bincount(place, weights=exposed, minlength=len(levels)) / rankings
-        target = np.bincount(place, weights=parts.target, minlength=len(levels)) / rankings
-        cost = np.bincount(place, weights=parts.cost.sum(axis=1), minlength=len(levels))
-        n_queries = np.int64(len(counted))
-        both = np.unique(place[exposed > 0] * n_queries + parts.query[exposed > 0])
-        frame = names.frame(levels)
-        frame["exposure"] = exposure
-        frame["target"] = target
-        frame["difference"] = exposure - target
-        frame["queries"] = np.bincount(both // n_queries, minlength=len(levels))
-        frame["cost"] = cost / max(self._n, 1)
-        return frame
-
-    def _ranks(self, system: System) -> pd.DataFrame:
-        """Return attention and cost of each band of ranks, in the mean."""
-        bands, counted = self.bands, system.present & self.defined
-        # a mean over no query is unknown, not 0
-        cost = system.parts.cost.sum(axis=0) / (self._n or np.nan)
-        attention = system.parts.attention.sum(axis=0) / (int(counted.sum()) or np.nan)
-        frame = pd.DataFrame(
-            {
-                "ranks": pd.Series(bands.names, dtype="str"),
-                "attention": attention,
-                "cost": cost,
-            }
-        )
-        used = np.ones(len(frame), dtype=bool)
-        used[bands.outside] = np.nan_to_num(cost[bands.outside]) != 0
-        return frame[used].reset_index(drop=True)
-
     def _mean(self, values: FloatArray) -> float:
         return float(values[self.defined].mean()) if self._n else float("nan")
 
-    def _two(
+    def _compared(
         self,
-        make: Any,
+        make: Callable[[System], pd.DataFrame],
         keys: list[str],
         sort: bool = True,
         shares: bool = True,
     ) -> pd.DataFrame:
+        """Return a frame of the run, with that of the baseline and shares of the total."""
         frame = make(self.system)
         if self.before is not None:
             frame = with_baseline(frame, make(self.before), keys)
         if shares:
-            place = frame.columns.get_loc("cost") + 1
-            frame.insert(place, "share", frame["cost"] / self.total if self.total else np.nan)
+            column = frame.columns.get_loc("cost") + 1
+            frame.insert(column, "share", frame["cost"] / self.total if self.total else np.nan)
         return sorted_by_cost(frame) if sort else frame
 
-    def _costliest(self) -> tuple[list[str], FloatArray]:
-        parts = self.system.parts
-        cost = parts.cost.sum(axis=1)
-        order = np.lexsort((parts.level, -cost, parts.query))
-        query = parts.query[order]
-        first = order[np.flatnonzero(np.diff(query, prepend=-1))]
-        texts = [""] * len(self.qids)
-        share = np.full(len(self.qids), np.nan)
-        for at, text in zip(first, joined(self.names.frame(parts.level[first])), strict=True):
-            of = parts.query[at]
-            whole = self.system.cost[of]
-            if whole > 0:
-                texts[of], share[of] = text, cost[at] / whole
-        return texts, share
+    def _groups(self, system: System, attribute: int | None = None) -> pd.DataFrame:
+        """Return mean exposure, target, difference and cost of each group, and its queries.
 
-    def _long(self, parts: Contributions) -> pd.DataFrame:
-        unit, band = np.nonzero((parts.cost != 0) | (parts.band_exposure != 0))
-        bands = np.array(self.bands.names, dtype=object)
-        names = self.names.frame(parts.level[unit])
-        return pd.DataFrame(
-            {
-                QID: pd.Series(self.qids[parts.query[unit]], dtype="str"),
-                **{c: names[c] for c in names.columns},
-                "ranks": pd.Series(bands[band], dtype="str"),
-                "exposure": parts.band_exposure[unit, band],
-                "cost": parts.cost[unit, band],
-            }
-        )
+        Costs are over all queries, exposure over those with rankings. Groups are the levels of one
+        crossed attribute, if it is given.
+        """
+        shares, targets, names = system.parts.shares, system.parts.targets, self.names
+        if attribute is not None:
+            shares, targets = (
+                f.assign(level=names.levels_of_part(f["level"].to_numpy(), attribute))
+                for f in (shares, targets)
+            )
+            names = names.part(attribute)
+        rankings = max(int((system.present & self.defined).sum()), 1)
+        target = targets.groupby("level")["target"].sum() / rankings
+        sums = shares.groupby("level")[["exposure", "cost"]].sum()
+        sums = sums.reindex(target.index, fill_value=0.0)
+        queries = shares[shares["exposure"] > 0].groupby("level")["query"].nunique()
+        frame = names.frame(target.index.to_numpy())
+        frame["exposure"] = sums["exposure"].to_numpy() / rankings
+        frame["target"] = target.to_numpy()
+        frame["difference"] = frame["exposure"] - frame["target"]
+        frame["queries"] = queries.reindex(target.index, fill_value=0).to_numpy()
+        frame["cost"] = sums["cost"].to_numpy() / max(self._n, 1)
+        return frame
+
+    def _ranks(self, system: System) -> pd.DataFrame:
+        """Return attention and cost of each band of ranks, in the mean."""
+        shares, bands = system.parts.shares, self.bands
+        # a mean over no query is unknown, not 0
+        cost = np.bincount(shares["band"], shares["cost"], len(bands)) / (self._n or np.nan)
+        n_present = int((system.present & self.defined).sum())
+        attention = system.parts.attention.sum(axis=0) / (n_present or np.nan)
+        ranks = pd.Series(bands, dtype="str")
+        frame = pd.DataFrame({"ranks": ranks, "attention": attention, "cost": cost})
+        return frame if np.nan_to_num(cost[-1]) != 0 else frame[:-1]
+
+    def _costliest(self) -> tuple[list[str], FloatArray]:
+        """Return the name of each query's costliest group, and its share of the query's cost."""
+        sums = self.system.parts.shares.groupby(["query", "level"], as_index=False)["cost"].sum()
+        order = ["query", "cost", "level"]
+        sums = sums.sort_values(order, ascending=[True, False, True]).drop_duplicates("query")
+        sums = sums[self.system.cost[sums["query"]] > 0]
+        query = sums["query"].to_numpy()
+        texts = np.full(len(self.qids), "", dtype=object)
+        texts[query] = self.names.joined(self.names.frame(sums["level"].to_numpy()))
+        share = np.full(len(self.qids), np.nan)
+        share[query] = sums["cost"].to_numpy() / self.system.cost[query]
+        return texts.tolist(), share
+
+    def _long(self, system: System) -> pd.DataFrame:
+        shares = system.parts.shares.reset_index(drop=True)
+        frame = self.names.frame(shares["level"].to_numpy())
+        frame.insert(0, QID, pd.Series(self.qids[shares["query"]], dtype="str"))
+        frame["ranks"] = pd.Series(np.array(self.bands, dtype=object)[shares["band"]], dtype="str")
+        return frame.assign(exposure=shares["exposure"], cost=shares["cost"])
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw exposure beside target, and cost by group, rank band and query.
@@ -282,182 +258,23 @@ class Explanation:
             ParameterError: the name of the file ends otherwise.
             InputError: its folder does not exist.
         """
-        return _figure(self, path)
+        return draw(self, path)
 
     def __str__(self) -> str:
         return _written(self)
 
     def __repr__(self) -> str:
         than = "" if self.before is None else f", {self.baseline_total:.4f} before"
-        n = int(self.defined.sum())
-        return f"<Explanation of {self.measure!r}: cost {self.total:.4f}{than} over {n} queries>"
+        cost = f"cost {self.total:.4f}{than} over {self._n} queries"
+        return f"<Explanation of {self.measure!r}: {cost}>"
 
     def _repr_html_(self) -> str:
         about = f"{self!r}: by group (drawn: exposure, and the target as a line); .by_rank and "
-        return frame_html(self.by_group, about + ".by_query are others", pictures=_drawn(self))
+        pictures = group_pictures(self)
+        return frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
 
 
 _SHOWN = 12
-NOW, BEFORE, TARGET = BLUE, ORANGE, BLACK
-
-_GROUPS = 12
-_LABELED = 30
-
-
-def _figure(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
-    """Return the figure; see `fairtk.Explanation.plot`."""
-    groups = _top(explanation)
-    rows = max(len(groups), 3)
-    figure = new_figure((10, 2.9 + 0.3 * rows + 2.6), "the plot of an explanation")
-    halves: Any = figure.subfigures(2, 1, height_ratios=[0.3 * rows + 1.6, 3.2])
-    top, bottom = halves
-    exposures, costs = top.subplots(1, 2, sharey=True)
-    _exposures(exposures, groups, explanation)
-    _bars(costs, groups, explanation)
-    ranks, queries = bottom.subplots(1, 2)
-    _ranks(ranks, explanation)
-    _queries(queries, explanation)
-    figure.suptitle(_title(explanation), fontsize=10, x=0.01, ha="left")
-    despine(exposures, costs, ranks, queries)
-    for axes in (exposures, costs, ranks, queries):
-        axes.tick_params(labelsize=8)
-    if path is not None:
-        write_figure(figure, path)
-    return figure
-
-
-def _cost_name(explanation: Explanation) -> str:
-    name: str = explanation.measure.NAME
-    return "1 - AWRF" if name == "AWRF" else name
-
-
-def _title(explanation: Explanation) -> str:
-    measure, name = explanation.measure, _cost_name(explanation)
-    cut = "" if measure["cutoff"] is None else f"@{measure['cutoff']}"
-    names = " x ".join(explanation.names.space.names)
-    n, every = int(explanation.defined.sum()), len(explanation.qids)
-    over = f"{n} queries" if n == every else f"{n} of {every} queries"
-    change = f" (baseline {explanation.baseline_total:.4f})" if explanation.before else ""
-    return f"{name}{cut} by {names}: {explanation.total:.4f}{change}, mean of {over}"
-
-
-def _top(explanation: Explanation) -> pd.DataFrame:
-    """Return the costliest groups with a text each, the others in one row, lowest cost first."""
-    frame = explanation.by_group.copy()
-    frame["text"] = joined(frame[explanation.names.columns])
-    if len(frame) > _GROUPS:
-        numbers = [c for c in frame.columns if frame[c].dtype.kind == "f"]
-        rest = frame[numbers].iloc[_GROUPS - 1 :].sum().to_frame().T
-        rest["text"] = f"({len(frame) - _GROUPS + 1} other groups)"
-        frame = pd.concat([frame[[*numbers, "text"]].head(_GROUPS - 1), rest], ignore_index=True)
-    return frame.iloc[::-1].reset_index(drop=True)
-
-
-def _outline() -> Any:
-    """Return a white rim, so that black marks stand out from dark bars in grey, too."""
-    from matplotlib.patheffects import withStroke
-
-    return [withStroke(linewidth=4.5, foreground="white")]
-
-
-def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
-    y = np.arange(len(groups))
-    labels = [textwrap.shorten(t, 44, placeholder=" ...") for t in groups["text"]]
-    real = groups["text"] != NOT_IN_RUN
-    axes.set_yticks(y, labels)
-    y, groups = y[real], groups[real]
-    axes.hlines(y, groups["target"], groups["exposure"], color=NOW, linewidth=2, zorder=1)
-    if explanation.before is not None:
-        axes.plot(groups["baseline_exposure"], y, "s", color=BEFORE, markersize=6,
-                  markerfacecolor="white", markeredgewidth=1.5, label="baseline")  # fmt: skip
-    axes.plot(groups["exposure"], y, "o", color=NOW, markersize=7, label="run")
-    axes.plot(groups["target"], y, "|", color=TARGET, markersize=15, markeredgewidth=2.5,
-              label="target", path_effects=_outline())  # fmt: skip
-    axes.set_ylim(-0.7, len(labels) - 0.3)
-    axes.set_xlim(left=min(0.0, axes.get_xlim()[0]))
-    what = "share of attention" if explanation.measure.NAME == "AWRF" else "attention"
-    axes.set_xlabel(f"{what}, mean over queries", fontsize=9)
-    axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
-    axes.grid(axis="x", color="0.9")
-    axes.set_axisbelow(True)
-
-
-def _beside(bars: Any, place: IntArray, frame: pd.DataFrame, compared: bool, shift: float) -> Any:
-    """Draw the costs of the run, and beside them the baseline's; return where the run's are."""
-    if not compared:
-        bars(place, frame["cost"], 0.65, color=NOW, label="run")
-        return place
-    bars(place + shift, frame["cost"], 0.38, color=NOW, label="run")
-    bars(place - shift, frame["baseline_cost"], 0.38, color="white", edgecolor=BEFORE,
-         hatch="////", linewidth=1.2, label="baseline")  # fmt: skip
-    return place + shift
-
-
-def _bars(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
-    before = explanation.before is not None
-    y = _beside(axes.barh, np.arange(len(groups)), groups, before, 0.19)
-    # the sign of the difference, in words rather than in color
-    high = max(float(groups["cost"].max()), 1e-12)
-    for place, (cost, difference) in enumerate(
-        zip(groups["cost"], groups["difference"], strict=True)
-    ):
-        # sums of groups with too much and with too little have neither
-        mixed = groups["text"].iloc[place].startswith("(") or difference == 0
-        word = "" if mixed else "too much" if difference > 0 else "too little"
-        axes.text(max(cost, 0) + 0.01 * high, y[place], word, va="center", fontsize=7)
-    axes.set_xlim(right=1.18 * axes.get_xlim()[1])
-    axes.set_xlabel("cost: what each group adds", fontsize=9)
-    axes.tick_params(labelleft=False)
-
-
-def _ranks(axes: Any, explanation: Explanation) -> None:
-    frame = explanation.by_rank
-    x = np.arange(len(frame))
-    at = _beside(axes.bar, x, frame, explanation.before is not None, -0.19)
-    ranked = frame["ranks"] != OUTSIDE
-    even = frame["attention"][ranked] * frame["cost"][ranked].sum()
-    axes.plot(at[ranked], even, "_", color=TARGET, markersize=18, markeredgewidth=2,
-              label="if cost were as attention", path_effects=_outline())  # fmt: skip
-    axes.axhline(0, color="0.3", linewidth=0.8)
-    axes.set_xticks(x, frame["ranks"].str.replace(" in the ", "\nin the "))
-    axes.set_xlabel("ranks", fontsize=9)
-    axes.set_ylabel("cost", fontsize=9)
-    axes.margins(y=0.15)
-    axes.legend(frameon=False, fontsize=8, ncols=3, loc="lower left", bbox_to_anchor=(0, 1),
-                columnspacing=1.0)  # fmt: skip
-
-
-def _queries(axes: Any, explanation: Explanation) -> None:
-    frame = explanation.by_query
-    frame = frame[frame["cost"].notna()]
-    x = np.arange(len(frame))
-    if len(frame) <= _LABELED:
-        axes.bar(x, frame["cost"], 0.7, color=NOW)
-        small = 7 if len(frame) > 12 else 8
-        axes.set_xticks(x, frame["qid"], rotation=90, fontsize=small)
-    else:
-        axes.fill_between(x, frame["cost"], step="mid", color=NOW)
-    if explanation.before is not None:
-        axes.plot(x, frame["baseline_cost"], "_", color=BEFORE, markersize=9,
-                  markeredgewidth=2.5, label="baseline")  # fmt: skip
-        axes.legend(frameon=False, fontsize=8)
-    axes.axhline(explanation.total, color=TARGET, linestyle=":", linewidth=1.2)
-    axes.annotate("mean", (1, explanation.total), xycoords=("axes fraction", "data"),
-                  ha="right", va="bottom", fontsize=8)  # fmt: skip
-    axes.set_xlabel("query, costliest first", fontsize=9)
-    axes.set_ylabel("cost", fontsize=9)
-    axes.set_xlim(-0.7, max(len(frame), 1) - 0.3)
-
-
-def _drawn(explanation: Explanation) -> list[list[str]]:
-    """Return a picture for the column ``exposure`` of each group."""
-    frame = explanation.by_group
-    columns = list(frame.columns)
-    high = float(frame[["exposure", "target"]].max(axis=None))
-    return [
-        [against(row.exposure, row.target, high) if c == "exposure" else "" for c in columns]
-        for row in frame.itertuples()
-    ]
 
 
 def _written(explanation: Explanation) -> str:
@@ -465,8 +282,7 @@ def _written(explanation: Explanation) -> str:
     n, every = int(explanation.defined.sum()), len(explanation.qids)
     lines = [
         short_name(repr(explanation.measure)),
-        f"cost ({_cost_name(explanation)}): {explanation.total:.4f}, "
-        f"mean of {n} of {every} queries",
+        f"cost ({explanation.cost_name}): {explanation.total:.4f}, mean of {n} of {every} queries",
     ]
     if explanation.before is not None:
         change = explanation.total - explanation.baseline_total
@@ -534,35 +350,33 @@ def explain(
     labels = Qrels(frame_of_qrels(qrels, where), where, either=True)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
-    names = Names.of(measure, groups)
-    reads_labels = not isinstance(measure, type(AWRF))
-    runs = [run] if baseline is None else [run, baseline]
-    frames = [frame_of_run(one) for one in runs]
-    judged_runs = [Judged.of(labels, f, where, documents=reads_labels) for f in frames]
+    named = groups if measure["groups"] is None else measure["groups"]
+    space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
+    names = GroupNames(space, UNSEEN if measure["groups"] is None else NOT_SHOWN)
+    is_awrf = isinstance(measure, type(AWRF))
+    runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
+    judged_runs = [LabeledRun.of(labels, one, where, documents=not is_awrf) for one in runs]
     with undefined_reasons():  # the means here are over the defined queries
         values = [measure.score_all(judged) for judged in judged_runs]
-    if isinstance(measure, type(AWRF)):  # of credit, ranks are those of credit
+    if is_awrf:  # of credit, ranks are those of credit
         judged_runs = [measure.shared_out(judged)[0] for judged in judged_runs]
-    depth = max(_depth(measure, judged) for judged in judged_runs)
-    of_ranks = Bands.make(bands, depth)
+    ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
     defined = ~np.isnan(np.stack(values)).any(axis=0)
     systems = []
     for judged, value in zip(judged_runs, values, strict=True):
-        # score_all has said it all
+        # score_all has warned already
         with warnings.catch_warnings(action="ignore", category=FairtkWarning):
-            if isinstance(measure, type(AWRF)):
-                parts = awrf_contributions(measure, judged, of_ranks)
+            if is_awrf:
+                parts, cost = awrf_parts(measure, judged, ends), 1.0 - value
             else:
-                parts = loss_contributions(measure, judged, of_ranks, groups)
-        counted = defined & judged.present
+                parts, cost = loss_parts(measure, judged, ends, groups), value
         lost = np.flatnonzero(defined & ~judged.present)
-        cost = 1.0 - value if isinstance(measure, type(AWRF)) else value
-        outside = np.zeros((len(lost), len(of_ranks)))
+        outside = np.zeros((len(lost), len(ends) + 1))
         outside[:, -1] = cost[lost]
-        parts = parts.kept(counted).with_unshown(lost, ABSENT, outside)
+        parts = parts.only(defined & judged.present).with_unshown(lost, ABSENT, outside)
         systems.append(System(parts, value, cost, judged.present))
     before = systems[1] if baseline is not None else None
-    return Explanation(measure, labels.qids, names, of_ranks, defined, systems[0], before)
+    return Explanation(measure, labels.qids, names, band_names(ends), defined, systems[0], before)
 
 
 def _completed(
@@ -618,6 +432,6 @@ def _check(measure: Any, groups: Groups | None) -> None:
     )
 
 
-def _depth(measure: Any, judged: Judged) -> int:
+def _depth(measure: Any, judged: LabeledRun) -> int:
     deepest = int(judged.run.position.max(initial=0)) + 1
     return deepest if measure["cutoff"] is None else min(deepest, measure["cutoff"])

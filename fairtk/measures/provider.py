@@ -6,11 +6,12 @@ they have; computes fairtk's own measures for all queries at once; and hands the
 other providers, ids as text, samples refused. So it sees what ``ir_measures.calc``, its evaluators,
 ``pt.Evaluate`` and ``pt.Experiment`` ask for.
 
-Those others know nothing of samples, ids that are numbers, or columns of any type but their own. A
-run without samples is handed over as it is, so that each evaluator breaks ties in its own way and
-the values are those of a direct call. Of a sampled run, which ``E(...)`` and products ask for, they
-see one ranking per query at a time, with positive falling scores that repeat its ranks: some of
-them take a score of 0 for "not retrieved".
+Those others know nothing of samples, ids that are numbers, or columns of any type but their own.
+They get what `given_to_others` returns. A run without samples keeps its scores and the order of
+its rows, so that each evaluator breaks ties in its own way and the values are those of a direct
+call. Of a sampled run, which ``E(...)`` and products ask for, they get one ranking per query at a
+time, with positive falling scores that repeat its ranks: some of them take a score of 0 for "not
+retrieved".
 
 pytrec_eval keeps an array as long as a query's largest label. It stops the process where that is
 negative (a query whose labels all are), or beyond 2^62; it gives zeros at 2^53, takes seconds for a
@@ -22,10 +23,10 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 import ir_measures
@@ -49,7 +50,6 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     TO_IR_MEASURES,
-    BoolArray,
     FloatArray,
     Ids,
     IntArray,
@@ -59,10 +59,11 @@ from fairtk.frames import (
     mostly_judged,
     ours,
     require,
+    rows_by_code,
     warn_of_unmatched,
 )
-from fairtk.measures.base import ExactExposure, FairMeasure, Judged
-from fairtk.measures.truncation import Truncation, truncation_texts
+from fairtk.measures.base import FairMeasure, scored
+from fairtk.measures.labeled_run import ExactExposure, LabeledRun
 
 LARGEST_LABEL = 100_000
 """The largest label that pytrec_eval is given."""
@@ -116,20 +117,14 @@ def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> Int
     return labels.astype(np.int64)
 
 
-def knows_samples(measure: Any) -> bool:
-    """Return whether a measure can be given several rankings of a query.
-
-    One that was made by ``ir_measures.define`` can if it asks for the column ``sample``.
-    """
-    return isinstance(measure, FairMeasure) or SAMPLE in getattr(measure, "RUN_INPUTS", ())
-
-
 def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
     """Raise if a run has several rankings of a query and a measure does not know samples.
 
     Several means: two values of ``sample`` or, without that column, a document or a rank twice.
     """
-    plain = sorted(repr(m) for m in measures if not knows_samples(m))
+    others = _divided(measures)[1]
+    # one that was made by ``ir_measures.define`` knows samples if it asks for the column
+    plain = sorted(repr(m) for m in others if SAMPLE not in getattr(m, "RUN_INPUTS", ()))
     if not plain:
         return
     if EXPOSURE in run.frame.columns:
@@ -159,7 +154,7 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
     @property
     def providers(self) -> list[Any]:
         """The other providers, as they are now."""
-        return _other_providers()
+        return list(_other_providers().providers)
 
     def supports(self, measure: Any) -> bool:
         """Return whether the measure is fairtk's, a plugin's, or one that another provider has."""
@@ -189,21 +184,20 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
 
 def run_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the run that measures and their parts read."""
-    return _columns(measures, "RUN_COLUMNS", FallbackProvider(_other_providers()).run_inputs)
+    own, others = _divided(measures)
+    names = dict.fromkeys(ours(_other_providers().run_inputs(others)))
+    for measure in own:
+        names |= dict.fromkeys([*run_columns(measure.parts), *measure.run_columns])
+    return list(names)
 
 
 def qrel_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the qrels that measures and their parts read."""
-    return _columns(measures, "QREL_COLUMNS", FallbackProvider(_other_providers()).qrel_inputs)
-
-
-def _columns(measures: Iterable[Any], attribute: str, of_others: Callable[..., Any]) -> list[str]:
     own, others = _divided(measures)
-    columns = dict.fromkeys(ours(of_others(others)) if others else ())
+    names = dict.fromkeys(ours(_other_providers().qrel_inputs(others)))
     for measure in own:
-        columns.update(dict.fromkeys(_columns(measure.parts, attribute, of_others)))
-        columns.update(dict.fromkeys(getattr(measure, attribute)))
-    return list(columns)
+        names |= dict.fromkeys([*qrel_columns(measure.parts), *measure.QREL_COLUMNS])
+    return list(names)
 
 
 def _divided(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
@@ -235,25 +229,21 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         strict = [m for m in self._others if not hasattr(m, "runtime_impl")]
         self._needs = run_columns(strict)
         needs = dict.fromkeys(name for m in self.own for name in m.QREL_COLUMNS)
-        needs.update(dict.fromkeys(qrel_columns(strict)))
-        self._given, self._label_columns = _listed(qrels), needs
-        self._plain = None
+        needs |= dict.fromkeys(qrel_columns(strict))
+        self._given, self._label_columns = qrels, needs
         if self._others:
-            plain = _plain_mapping(self._given)  # also of queries without labels
-            every = [*chain.from_iterable(docs.values() for docs in (plain or {}).values())]
-            is_whole = {*map(type, every)} <= {int}
-            in_range = not every or (min(every) > -LIMIT and max(every) < LIMIT)
-            self._plain = plain if is_whole and in_range else None
-            labels = labels_for(self._others, self.qrels) if self._plain is None else self._plain
-            others = FallbackProvider(_other_providers())
-            self._by_others = others.evaluator(self._others, labels)
+            labels = self._given if _are_plain_labels(self._given) else None  # with all queries
+            if labels is None:
+                labels = labels_for_others(self._others, self.qrels)
+            self._labels = labels
+            self._by_others = _other_providers().evaluator(self._others, labels)
         qids = set(self.qrels.qids) if self.own else self._by_others.qrel_qids
         self._reads_documents = DOCNO in needs or bool(self._others)
         super().__init__([*self.own, *self._others], qids)
 
     @cached_property
     def qrels(self) -> Qrels:
-        """The labels, checked; of plain mappings, which others read as they are, when asked for."""
+        """The labels, checked."""
         where = f"{self.where} (qrels)"
         if isinstance(self._given, Qrels):
             require(self._given.frame, self._label_columns, where)
@@ -269,42 +259,39 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     def values(self, run: Run, system: str = "") -> Iterator[tuple[Any, FloatArray]]:
         """Yield each measure with its value for each query, in the order of ``qrels.qids``.
 
-        The run is not checked again, and that its ids match is up to who asks. NaN also where an
-        evaluator gives no value.
+        The run is not checked again, and its ids are not matched. NaN also where an evaluator
+        gives no value.
         """
         refuse_samples(self._others, run, run.where)
         yield from self._own_values(run, system)
         if self._others:
-            metrics = self._by_others.iter_calc(self._handed(run))
+            metrics = self._by_others.iter_calc(given_to_others(self._others, run))
             yield from _tabled(metrics, self._others, self.qrels).items()
 
     def iter_calc(self, run: Any) -> Iterator[Metric]:
         """Yield the value of each measure and query; every query of the labels has one."""
-        checked, handed = self._read(run)
+        checked, given = self._read(run)
         own = (self._metrics(m, m.per_query(values)) for m, values in self._own_values(checked))
-        others = self._by_others.iter_calc(handed) if self._others else ()
+        others = self._by_others.iter_calc(given) if self._others else ()
         return chain(chain.from_iterable(own), others)
 
     def calc(self, run: Any) -> CalcResults:
         """Return the aggregate of each measure, and the value of each measure and query."""
-        checked, handed = self._read(run)
+        checked, given = self._read(run)
         aggregates, metrics = {}, []
         for measure, values in self._own_values(checked):
             aggregates[measure] = measure.aggregate(values, self.qrels.qids)
             metrics += self._metrics(measure, values)
         if self._others:
-            theirs = self._by_others.calc(handed)
+            theirs = self._by_others.calc(given)
             aggregates.update(theirs.aggregated)
             metrics += theirs.per_query
         return CalcResults(aggregates, metrics)
 
     def calc_aggregate(self, run: Any) -> dict[Any, float]:
         """Return the aggregate of each measure."""
-        checked, handed = self._read(run)
-        aggregates: dict[Any, float] = {}
-        for measure, values in self._own_values(checked):
-            aggregates[measure] = measure.aggregate(values, self.qrels.qids)
-        return aggregates | (self._by_others.calc_aggregate(handed) if self._others else {})
+        aggregates: dict[Any, float] = self.calc(run).aggregated
+        return aggregates
 
     def _metrics(self, measure: Any, values: FloatArray) -> list[Metric]:
         pairs = zip(self.qrels.qids, values.tolist(), strict=True)
@@ -317,12 +304,10 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             return []
         columns = {*run.frame.columns}
         if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
-            run.order  # noqa: B018 - sorted, so that what is twice is refused before a measure is asked
-        judged = Judged(self.qrels, run, self.where)
+            run.order  # noqa: B018 - sorted, so that duplicates are refused before a measure is asked
+        judged = LabeledRun(self.qrels, run, self.where)
         judged.cache["expectations"] = [m for m in self.own if m.NAME == "E"]
-        values = []
-        for measure in self.own:
-            values.append((measure, measure.scored(judged)))
+        values = [(measure, scored(measure, judged)) for measure in self.own]
         if self.truncation.measures:
             self.truncation.add(judged, system)
             if self.warns_of_truncation:
@@ -331,21 +316,24 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         return values
 
     def _read(self, run: Any) -> tuple[Run | None, Any]:
-        """Return the run, checked, None if no measure here needs it; and what others are given."""
-        rows = _listed(run)
-        mapping = None if self.own else _plain_mapping(rows)
-        if mapping is not None:
-            if self._plain is not None and mostly_judged(self._plain, mapping):
-                return None, mapping
+        """Return the run, checked, and what other evaluators are given of it.
+
+        There is no checked run if only others need it and its mappings need no closer look.
+        """
+        if isinstance(run, Iterator):  # of rows, which are looked at twice
+            run = list(run)
+        mapping = None if self.own else _plain_mapping(run)
+        if mapping is None:
+            checked = self.checked(run)
+            return checked, given_to_others(self._others, checked) if self._others else None
+        if not isinstance(self._labels, Mapping) or not mostly_judged(self._labels, mapping):
             qids = [qid for qid, docs in mapping.items() if docs]
             queries = Ids(np.array(qids, dtype=object))
             warn_of_unmatched(self.qrels, queries, lambda i: mapping[qids[i]], self.where)
-            return None, mapping
-        checked = self.checked(rows)
-        return checked, self._handed(checked) if self._others else None
+        return None, mapping
 
     def checked(self, run: Any) -> Run:
-        """Return a run in any form, checked; ids that match nothing are said."""
+        """Return a run in any form, checked; ids that match nothing are warned of."""
         where = f"{self.where} (run)"
         checked = Run(as_frame(run, SCORE, where), where, either=True)
         if self._needs:
@@ -353,51 +341,68 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if SCORE in self._needs:
             checked.scores  # noqa: B018 - checked when it is read
         documents = self._reads_documents and DOCNO in checked.frame.columns
-        if self.own and documents and DOCNO in self.qrels.frame.columns:
+        if documents and DOCNO in self.qrels.frame.columns:
             checked.places(self.qrels.documents)  # most are labeled: those are found, not coded
         of_query = checked.documents_of if documents else None
         warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
         refuse_samples(self._others, checked)
         return checked
 
-    def _handed(self, run: Run) -> pd.DataFrame:
-        return run.with_text_ids().rename(columns=TO_IR_MEASURES)
 
+def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
+    """Return a run as mappings; `None` unless it is mappings or rows with ids and scores in order.
 
-def _listed(data: Any) -> Any:
-    """Return rows as a list, since they may be read but once; anything else as it is."""
-    if isinstance(data, Mapping | pd.DataFrame | Qrels | str | bytes):
-        return data
-    return list(data) if isinstance(data, Iterable) else data
-
-
-def _plain_mapping(data: Any) -> Mapping[str, Mapping[str, Any]] | None:
-    """Return a run or labels as mappings, if they need no closer look; None: they do.
-
-    They are mappings, or rows of ir_measures that say no more.
+    A look at all of it at once costs a fiftieth of what evaluators do with it.
     """
-    kinds = {*map(type, data)} if isinstance(data, list) else set()
-    if kinds == {ir_measures.Qrel} and {*map(itemgetter(3), data)} != {"0"}:
+    mapping = run
+    if isinstance(run, list) and {*map(type, run)} == {ir_measures.ScoredDoc}:
+        mapping = {}
+        for qid, docno, score in run:
+            mapping.setdefault(qid, {})[docno] = score
+        if sum(map(len, mapping.values())) < len(run):  # a document is repeated
+            return None
+    if not isinstance(mapping, Mapping):
         return None
-    if kinds in ({ir_measures.ScoredDoc}, {ir_measures.Qrel}):
-        mapping: dict[Any, dict[Any, Any]] = {}
-        last, docs = None, {}
-        for row in data:  # by place, which takes two thirds of the time of names
-            if row[0] != last:  # rows of a query mostly stand together
-                last = row[0]
-                docs = mapping.setdefault(last, {})
-            docs[row[1]] = row[2]
-        once = sum(map(len, mapping.values())) == len(data)
-        return mapping if once and is_plain(mapping) else None
-    return data if isinstance(data, Mapping) and is_plain(data) else None
+    try:
+        total = sum(chain.from_iterable(docs.values() for docs in mapping.values()))
+        has_ids = are_ids([*mapping, *chain.from_iterable(mapping.values())])
+    except (AttributeError, OverflowError, TypeError):
+        return None
+    return mapping if has_ids and math.isfinite(total) else None
 
 
-def labels_for(measures: Sequence[Any], qrels: Qrels) -> Any:
-    """Return checked labels in a form that all evaluators take, their ids as text.
+def _are_plain_labels(labels: Any) -> bool:
+    """Return whether labels are mappings that any evaluator takes, with ids and labels in order."""
+    if not isinstance(labels, Mapping):
+        return False
+    try:
+        values = [*chain.from_iterable(docs.values() for docs in labels.values())]
+        has_ids = are_ids([*labels, *chain.from_iterable(labels.values())])
+    except (AttributeError, TypeError):
+        return False
+    whole = {*map(type, values)} <= {int} and all(-LIMIT < value < LIMIT for value in values)
+    return has_ids and whole
 
-    For pytrec_eval a mapping of mappings, which ir_measures would make of a frame row by row: ten
-    times slower. A frame otherwise.
+
+def given_to_others(measures: Sequence[Any], run: Run) -> Any:
+    """Return a checked run as other evaluators take it, its ids as text.
+
+    These are mappings of queries to mappings of documents to scores, which ir_measures would make
+    of a frame row by row. A frame if a measure reads other columns or is defined at run time.
     """
+    plain = {*run_columns(measures)} <= {QID, DOCNO, SCORE}
+    if not plain or any(hasattr(measure, "runtime_impl") for measure in measures):
+        return run.with_text_ids().rename(columns=TO_IR_MEASURES)
+    order, start = rows_by_code(run.frame_query, len(run.qids))
+    docnos, scores = run.docnos[run.frame_doc[order]].tolist(), run.scores[order].tolist()
+    return {
+        qid: dict(zip(docnos[a:b], scores[a:b], strict=True))
+        for qid, a, b in zip(run.qids.tolist(), start[:-1], start[1:], strict=True)
+    }
+
+
+def labels_for_others(measures: Sequence[Any], qrels: Qrels) -> Any:
+    """Return checked labels as other evaluators take them, as `given_to_others` returns runs."""
     of_trec_eval = [m for m in measures if ir_measures.pytrec_eval.supports(m)]
     if len(of_trec_eval) == len(measures):
         return qrels.by_query(whole_labels(measures, qrels.labels, qrels.where))
@@ -409,9 +414,9 @@ def labels_for(measures: Sequence[Any], qrels: Qrels) -> Any:
     return frame
 
 
-def _other_providers() -> list[Any]:
+def _other_providers() -> FallbackProvider:
     every = [p for p in ir_measures.DefaultPipeline.providers if not isinstance(p, FairProvider)]
-    return [_TREC_EVAL if p is ir_measures.pytrec_eval else p for p in every]
+    return FallbackProvider([_TREC_EVAL if p is ir_measures.pytrec_eval else p for p in every])
 
 
 _TREC_EVAL = SafeTrecEval()
@@ -431,130 +436,90 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
     """
     if isinstance(data, pd.DataFrame):
         return data
-    rows = None
-    if isinstance(data, Mapping):
-        if all(isinstance(docs, Mapping) for docs in data.values()):
-            return _of_mapping(data, value)
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes):
+    rows: list[Any] = []
+    fields: tuple[str, ...] | None = QID, DOCNO, value
+    if isinstance(data, Mapping) and all(isinstance(docs, Mapping) for docs in data.values()):
+        rows = [(qid, docno, v) for qid, docs in data.items() for docno, v in docs.items()]
+    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
         rows = list(data)
-        fields = getattr(rows[0], "_fields", None) if rows else (QID, DOCNO, value)
-        if fields is not None and all(
-            getattr(kind, "_fields", None) == fields for kind in {*map(type, rows)}
-        ):
-            columns = zip(*rows, strict=True) if rows else [()] * len(fields)
-            return pd.DataFrame(
-                {f: _column(v) for f, v in zip(fields, map(list, columns), strict=True)}
-            )
-    first = next(iter(rows)) if rows else data
-    raise ColumnError(
-        f"{where} must be a DataFrame, a mapping of queries to mappings of documents to values, or "
-        f"named tuples with the same fields; found {first!r:.80} ({type(first).__name__})"
-    )
-
-
-def is_plain(mapping: Mapping[Any, Any]) -> bool:
-    """Return whether a mapping of mappings needs no closer look: ids and values are in order.
-
-    A look at all of it at once, which costs a fiftieth of what evaluators do with it.
-    """
-    try:
-        ids = [*mapping, *chain.from_iterable(mapping.values())]
-        total = sum(chain.from_iterable(docs.values() for docs in mapping.values()))
-        return are_ids(ids) and math.isfinite(total)
-    except (AttributeError, OverflowError, TypeError):
-        return False
-
-
-def _of_mapping(mapping: Mapping[Any, Mapping[Any, Any]], value: str) -> pd.DataFrame:
-    qids = [qid for qid, docs in mapping.items() for _ in range(len(docs))]
-    docnos = list(chain.from_iterable(mapping.values()))
-    values = list(chain.from_iterable(docs.values() for docs in mapping.values()))
-    columns = {QID: _column(qids), DOCNO: _column(docnos), value: _column(values)}
+        kinds = {getattr(kind, "_fields", None) for kind in {*map(type, rows)}} or {fields}
+        fields = kinds.pop() if len(kinds) == 1 else None
+    else:
+        fields = None
+    if fields is None:
+        first = next(iter(rows), data)
+        raise ColumnError(
+            f"{where} must be a DataFrame, a mapping of queries to mappings of documents to "
+            f"values, or named tuples with the same fields; found {first!r:.80} "
+            f"({type(first).__name__})"
+        )
+    columns = {}
+    for name, values in zip(
+        fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True
+    ):
+        # pandas cannot hold all text, so that only numbers get a type
+        numbers = values and {*map(type, values)} <= {int, float}
+        columns[name] = pd.Series(list(values), dtype=None if numbers else object)
     return pd.DataFrame(columns)
-
-
-def _column(values: list[Any]) -> pd.Series:
-    """Return a column of numbers, or of objects as they are: pandas cannot hold all text."""
-    numbers = values and set(map(type, values)) <= {int, float}
-    return pd.Series(values, dtype=None if numbers else object)
 
 
 # Measures that others are made of -----------------------------------------------------------------
 
 
-def values_for(measure: Any, judged: Judged) -> FloatArray:
+def values_for(measure: Any, judged: LabeledRun) -> FloatArray:
     """Return the value of each query, whoever computes the measure; shape (n_queries,)."""
     return values_of([measure], judged)[measure]
 
 
-def values_of(measures: Sequence[Any], judged: Judged) -> dict[Any, FloatArray]:
+def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArray]:
     """Return values for a run; measures of others get it as it is, so it has no samples then.
 
     For each measure the value of each query; shape (n_queries,), NaN where it gives none.
     """
     own, others = _divided(measures)
-    result = {measure: measure.scored(judged) for measure in own}
+    result = {measure: scored(measure, judged) for measure in own}
     if others:
         _require_columns(others, judged)
         refuse_samples(others, judged.run)
         if DOCNO in judged.run.frame.columns:
             judged.run.checked()  # as strict as for a sampled run
-        run = judged.run.with_text_ids().rename(columns=TO_IR_MEASURES)
+        run = given_to_others(others, judged.run)
         result |= _tabled(_evaluator_for(others, judged).iter_calc(run), others, judged.qrels)
     return result
 
 
-def means_over_samples(measures: Sequence[Any], judged: Judged) -> dict[Any, FloatArray]:
-    """Return the means of values over the rankings of each query.
+def values_by_ranking(
+    measures: Sequence[Any], judged: LabeledRun
+) -> tuple[dict[Any, FloatArray], dict[Any, FloatArray]]:
+    """Return values of each ranking, shape (n_rankings,), and of queries without, (n_queries,).
 
-    A query that the run lacks has the value that the evaluator gives it; NaN where an evaluator
-    gives no value for one of the rankings.
+    NaN where an evaluator gives no value.
     """
-    n_queries = len(judged.qids)
-    sums, absent = {m: np.zeros(n_queries) for m in measures}, {}
-    for here, values in _by_sample(measures, judged):
-        for measure in measures:
-            sums[measure] += np.where(here, values[measure], 0.0)
-            absent[measure] = values[measure]
-    count = np.zeros(n_queries)
-    count[judged.query_of_run] = judged.run.n_samples
-    none = np.full(n_queries, np.nan)
-    return {
-        m: np.where(count == 0, absent.get(m, none), sums[m] / np.maximum(count, 1))
-        for m in measures
-    }
-
-
-def values_by_sample(measure: Any, judged: Judged) -> tuple[IntArray, FloatArray]:
-    """Return the query and the value of each ranking of a sampled run, in their order."""
-    parts = [(np.flatnonzero(here), v[measure][here]) for here, v in _by_sample([measure], judged)]
-    queries, values = zip(*parts, strict=True) if parts else ([np.zeros(0, int)], [np.zeros(0)])
-    query = np.concatenate(queries)
-    order = np.argsort(query, kind="stable")
-    return query[order], np.concatenate(values)[order]
-
-
-def _by_sample(
-    measures: Sequence[Any], judged: Judged
-) -> Iterator[tuple[BoolArray, dict[Any, FloatArray]]]:
-    """Yield which queries have each sample, and the values of all queries for it alone."""
-    own, others = _divided(measures)
     _require_columns(measures, judged)
-    evaluator = _evaluator_for(others, judged) if others else None
-    plain = not own and set(run_columns(others)) <= {QID, DOCNO, SCORE}
-    place = {qid: i for i, qid in enumerate(judged.qids)}
-    for qids, part in _mappings(judged) if plain else _frames(judged):
-        here = np.zeros(len(place), dtype=bool)
-        here[[place[qid] for qid in qids]] = True
-        values = {}
-        if own:
-            alone = Judged(judged.qrels, Run(part, judged.run.where), judged.where)
-            alone.cache["sizes compared"] = True  # samples are no systems
-            values = {measure: measure.scored(alone) for measure in own}
-        if evaluator is not None:
-            run = part if plain else part.rename(columns=TO_IR_MEASURES)
-            values |= _tabled(evaluator.iter_calc(run), others, judged.qrels)
-        yield here, values
+    own, others = _divided(measures)
+    run = judged.run
+    values = {measure: np.full(run.n_rankings, np.nan) for measure in measures}
+    absent = {measure: np.full(len(judged.qids), np.nan) for measure in measures}
+    # scores that repeat the ranks
+    score = np.float64(run.position.max(initial=0) + 1) - run.position
+    ids = {QID: run.qids[run.query], DOCNO: run.docnos[run.doc]}
+    frame = run.frame.drop(columns=SAMPLE, errors="ignore").iloc[run.order]
+    frame = frame.assign(**ids, **{SCORE: score, RANK: run.position})
+    sample = run.ranking_sample[run.ranking]
+    order = np.argsort(sample, kind="stable")
+    numbers, start = np.unique(sample[order], return_index=True)
+    for number, rows in zip(numbers, np.split(order, start[1:]), strict=False):
+        rankings = np.flatnonzero(run.ranking_sample == number)
+        alone = LabeledRun(judged.qrels, Run(frame.iloc[rows], run.where), judged.where)
+        alone.cache["sizes compared"] = True  # samples are no systems
+        table = {measure: scored(measure, alone) for measure in own}
+        if others:
+            part = given_to_others(others, alone.run)
+            table |= _tabled(_evaluator_for(others, judged).iter_calc(part), others, judged.qrels)
+        for measure in measures:
+            values[measure][rankings] = table[measure][judged.ranking_query[rankings]]
+            absent[measure] = table[measure]
+    return values, absent
 
 
 def _tabled(
@@ -568,64 +533,133 @@ def _tabled(
     return table
 
 
-def _evaluator_for(measures: Sequence[Any], judged: Judged) -> Any:
+def _evaluator_for(measures: Sequence[Any], judged: LabeledRun) -> Any:
     """Return the evaluator of others' measures, made once for all runs: it copies the labels."""
     cache, key = judged.qrels.cache, ("evaluator", *measures)
     if key not in cache:
         if LABEL in judged.qrels.frame.columns:
             whole_labels(measures, judged.qrels.labels, judged.where)
-        labels = labels_for(measures, judged.qrels)
-        cache[key] = FallbackProvider(_other_providers()).evaluator(measures, labels)
+        labels = labels_for_others(measures, judged.qrels)
+        cache[key] = _other_providers().evaluator(measures, labels)
     return cache[key]
 
 
-def _require_columns(measures: Sequence[Any], judged: Judged) -> None:
+def _require_columns(measures: Sequence[Any], judged: LabeledRun) -> None:
     """Raise unless run and labels have what the measures read; ir_measures names no measure."""
     require(judged.run.frame, run_columns(measures), f"{judged.where} (run)")
     require(judged.qrels.frame, qrel_columns(measures), f"{judged.where} (qrels)")
 
 
-def _frames(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
-    """Yield the queries and the run, as a frame, of each sample, the smallest number first."""
-    ranked = judged.run
-    run = (
-        ranked.frame.drop(columns=SAMPLE, errors="ignore")
-        .iloc[ranked.order]
-        .assign(
-            **{
-                QID: ranked.qids[ranked.query],
-                DOCNO: ranked.docnos[ranked.doc],
-                SCORE: np.float64(ranked.position.max(initial=0) + 1) - ranked.position,
-                RANK: ranked.position,
-            }
-        )
-    )
-    sample = ranked.ranking_sample[ranked.ranking]
-    order = np.argsort(sample, kind="stable")
-    start = np.flatnonzero(np.diff(sample[order])) + 1
-    for rows in np.split(order, start):
-        part = run.iloc[rows]
-        yield part[QID].unique(), part
+# Rankings that are cut off ------------------------------------------------------------------------
 
 
-def _mappings(judged: Judged) -> Iterator[tuple[Iterable[str], Any]]:
-    """Yield the queries and the run of each sample as nested mappings, as `_frames` does.
+Truncated = dict[str, dict[str, dict[str, int]]]
+"""By measure, system and qid: the length of the query's shortest ranking."""
 
-    The form that most evaluators work on: much cheaper to make here than from a frame.
+
+class Truncation:
+    """Finds rankings with fewer than min(k, n) documents, over all runs of one call.
+
+    n is the number of documents that the user gives to the measure, else the number of distinct
+    documents of the query in the labels and in all runs.
+
+    Args:
+        measures: any measures. Those without a cutoff, and those whose values do not
+            `depends_on_length`, report nothing.
+        qrels: the labels.
     """
-    ranked = judged.run
-    docnos = ranked.docnos[ranked.doc].tolist()
-    start = ranked.ranking_start.tolist()
-    longest = int(ranked.position.max(initial=-1)) + 1
-    scores = [float(longest - i) for i in range(longest)]
-    qids = ranked.qids[ranked.ranking_query].tolist()
-    samples: dict[int, dict[str, dict[str, float]]] = {}
-    for ranking, sample in enumerate(ranked.ranking_sample.tolist()):
-        docs = docnos[start[ranking] : start[ranking + 1]]
-        run = dict(zip(docs, scores, strict=False))
-        samples.setdefault(sample, {})[qids[ranking]] = run
-    for sample in sorted(samples):
-        yield samples[sample], samples[sample]
+
+    def __init__(self, measures: Iterable[Any], qrels: Qrels) -> None:
+        self.measures = list(dict.fromkeys(m for measure in measures for m in _parts(measure)))
+        self.qrels = qrels
+        self._shortest: dict[str, IntArray] = {}  # by system: of each query, -1 without a ranking
+        self._most = np.zeros(len(qrels.qids), dtype=np.int64)  # documents of a query in a run
+        self._documents: dict[int, set[Any]] = {}  # of queries without a ranking of k documents
+
+    def add(self, judged: LabeledRun, system: str) -> None:
+        """Take a run into account."""
+        run, cutoffs = judged.run, [measure["cutoff"] for measure in self.measures]
+        if not cutoffs or judged.exact is not None:
+            return
+        query, length = judged.ranking_query, np.diff(run.ranking_start)
+        shortest = np.full(len(self._most), np.iinfo(np.int64).max)
+        np.minimum.at(shortest, query, length)
+        shortest[~judged.present] = -1
+        self._shortest[system] = shortest
+        np.maximum.at(self._most, query, length)
+        for i, q in enumerate(judged.query_of_run.tolist()):
+            if self._most[q] < max(cutoffs):
+                self._documents.setdefault(q, set()).update(run.documents_of(i))
+
+    def found(self) -> Truncated:
+        """Return the truncated rankings by measure, system and query."""
+        result: Truncated = {}
+        for measure in self.measures:
+            n = self._n(measure)
+            for system, shortest in self._shortest.items():
+                limit = np.minimum(measure["cutoff"], n)
+                short = np.flatnonzero((shortest >= 0) & (shortest < limit))
+                if len(short):
+                    lengths = zip(self.qrels.qids[short], shortest[short], strict=True)
+                    of_system = {str(qid): int(length) for qid, length in lengths}
+                    result.setdefault(repr(measure), {})[system] = of_system
+        return result
+
+    def _n(self, measure: FairMeasure) -> IntArray:
+        """Return the number n of documents of each query, exact where it is below the cutoff."""
+        rule = measure["n"] if "n" in measure.SUPPORTED_PARAMS else None
+        if isinstance(rule, int):
+            return np.full(len(self._most), rule, dtype=np.int64)
+        if isinstance(rule, str) and rule in self.qrels.frame.columns:
+            n = np.zeros(len(self._most))
+            n[self.qrels.query] = self.qrels.frame[rule].to_numpy(dtype=np.float64, na_value=0.0)
+            return n.astype(np.int64)
+        labeled = np.bincount(self.qrels.query, minlength=len(self._most))
+        documents_of = np.maximum(labeled, self._most).astype(np.int64)
+        for query, documents in self._documents.items():
+            if documents_of[query] < measure["cutoff"]:
+                labels = self.qrels.docnos[self.qrels.doc[self.qrels.rows_of(query)]]
+                documents_of[query] = len(documents.union(labels.tolist()))
+        return documents_of
+
+
+def _parts(measure: Any) -> Iterable[FairMeasure]:
+    """Yield the parts of a measure that look different of truncated rankings."""
+    if not isinstance(measure, FairMeasure):
+        return
+    if measure.depends_on_length and measure.params.get("cutoff") is not None:
+        yield measure
+    for part in measure.parts:
+        yield from _parts(part)
+
+
+def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
+    """Return one message per measure, with the number of queries of each system.
+
+    Args:
+        found: of `Truncation.found`.
+        n_systems: the number of systems of the call.
+    """
+    texts = []
+    for measure, systems in found.items():
+        cutoff = measure.rpartition("@")[2]
+        counts = ", ".join(
+            " of ".join(filter(None, [_queries(len(qids)), name])) for name, qids in systems.items()
+        )
+        text = (
+            f"{measure}: rankings have fewer than min({cutoff}, n) documents for {counts}. "
+            "Exposure over fewer documents looks different, as a rule more even: retrieve deeper, "
+            "or use a smaller cutoff"
+        )
+        lengths = list(systems.values())
+        if len(lengths) < n_systems or any(length != lengths[0] for length in lengths):
+            text += ". The systems differ in this, so their values do not compare"
+        texts.append(text)
+    return texts
+
+
+def _queries(n: int) -> str:
+    return "1 query" if n == 1 else f"{n} queries"
 
 
 # Names and providers of ir_measures ---------------------------------------------------------------

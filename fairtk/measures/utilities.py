@@ -160,7 +160,7 @@ class Accuracy(Utility):
     identity_name = "fairtk.Accuracy"
     output_version = 1
     name = "accuracy"
-    SETTINGS: ClassVar[tuple[str, ...]] = ("labels",)
+    SETTINGS = ("labels",)
 
     def __init__(self, labels: Iterable[str] | None = None) -> None:
         self.labels = None if labels is None else self._checked(labels)
@@ -208,7 +208,7 @@ class AbsoluteError(Utility):
     name = "mae"
     higher_is_better = False
     bounds = (0.0, math.inf)
-    SETTINGS: ClassVar[tuple[str, ...]] = ("low", "high")
+    SETTINGS = ("low", "high")
 
     def __init__(self, low: float = 1.0, high: float = 5.0) -> None:
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -343,7 +343,7 @@ class RougeScore(Utility):
         use_stemmer: whether words are reduced to their stems first (Porter).
     """
 
-    SETTINGS: ClassVar[tuple[str, ...]] = ("use_stemmer",)
+    SETTINGS = ("use_stemmer",)
 
     def __init__(self, variant: str, use_stemmer: bool = False) -> None:
         from rouge_score.rouge_scorer import RougeScorer

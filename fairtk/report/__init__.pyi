@@ -32,4 +32,3 @@ from .tables import corrected_for as corrected_for
 from .tables import interval as interval
 from .tables import queries_tested as queries_tested
 from .tables import signed as signed
-from .tables import value_bounds as value_bounds

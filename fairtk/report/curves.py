@@ -15,9 +15,9 @@ from fairtk import checks
 from fairtk.display import Points, draw_trade_off, new_figure, series_style
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import QID, FloatArray, IntArray
-from fairtk.measures import short_names
+from fairtk.measures.parsing import short_names
 from fairtk.report.statistics import batches, check_drawing, mean_intervals, numbers
-from fairtk.report.tables import compares_queries, value_bounds
+from fairtk.report.tables import compares_queries, label_bounds
 
 _ZERO = 1e-12
 """A spread below this part of the values is rounding."""
@@ -60,7 +60,7 @@ def plot_trade_off(
         values = per_query[per_query["measure"] == name]
         table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
         value = table.to_numpy() * (np.nan if compares_queries(name) else 1.0)
-        ends = mean_intervals(value, bounds=value_bounds(name))
+        ends = mean_intervals(value, bounds=label_bounds(name))
         reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
     points = Points(
         *(means[x].to_numpy(), means[y].to_numpy(), series_style(0)),

@@ -42,7 +42,7 @@ from fairtk.frames import (
 )
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import read_json
-from fairtk.measures import short_names
+from fairtk.measures.parsing import short_names
 from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
     baseline_table,

@@ -15,7 +15,8 @@ from fairtk.display import Table
 from fairtk.display.tables import number_text
 from fairtk.errors import InputError
 from fairtk.frames import QID
-from fairtk.measures import bounds_of, known_names, parse, short_names
+from fairtk.measures.base import value_bounds
+from fairtk.measures.parsing import known_names, parse, short_names
 from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def mean_table(results: Results, remarks: str = "") -> Table:
         values = results.per_query[results.per_query["measure"] == measure]
         table = values.pivot(index="system", columns=QID, values="value").loc[results.systems]
         value = table.to_numpy() * (math.nan if compares_queries(measure) else 1.0)
-        bounds = value_bounds(measure)
+        bounds = label_bounds(measure)
         low, high = mean_intervals(value, confidence=CONFIDENCE, bounds=bounds)
         means = results.means.loc[results.systems, measure]
         columns.append(
@@ -398,10 +399,10 @@ def _tested(row: Mapping[str, Any]) -> str:
     return f"{verdict}, p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'}{label}"
 
 
-def value_bounds(measure: str) -> tuple[float, float]:
+def label_bounds(measure: str) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure; infinite where none is known."""
     parsed = _parsed(measure)
-    return (-math.inf, math.inf) if parsed is None else bounds_of(parsed)
+    return (-math.inf, math.inf) if parsed is None else value_bounds(parsed)
 
 
 def _parsed(measure: str) -> Any:

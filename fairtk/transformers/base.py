@@ -52,6 +52,8 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
+    is_cheap: ClassVar[bool] = False
+    """Whether an experiment makes its rows again faster than it reads them from a store."""
 
     @property
     def schematic(self) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class Candidates(FairTransformer):
 
     identity_name = "fairtk.Candidates"
     output_version = 1
+    is_cheap = True
     SETTINGS = ("dataset",)
 
     def __init__(self, dataset: Any) -> None:

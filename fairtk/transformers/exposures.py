@@ -105,6 +105,7 @@ class PlackettLuceExposure(ExposureTransformer):
 
     identity_name = "fairtk.PlackettLuceExposure"
     output_version = 1
+    is_cheap = True
     SETTINGS = ("alpha", "cutoff", "browsing")
 
     def __init__(
@@ -152,6 +153,7 @@ class OracleExposure(ExposureTransformer):
 
     identity_name = "fairtk.OracleExposure"
     output_version = 1
+    is_cheap = True
     SETTINGS = ("qrels", "cutoff", "browsing")
 
     def __init__(
@@ -193,6 +195,7 @@ class FixedExposure(ExposureTransformer):
 
     identity_name = "fairtk.FixedExposure"
     output_version = 1
+    is_cheap = True
     SETTINGS = ("cutoff", "browsing")
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

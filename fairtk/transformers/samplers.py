@@ -377,6 +377,7 @@ class FairSampler(Sampler):
 
     identity_name = "fairtk.FairSampler"
     output_version = 1
+    is_cheap = True
     SETTINGS = (
         *("alpha", "n_samples", "cutoff", "seed", "method"),
         *("target_disparity", "max_relevance_loss", "relevance"),
@@ -480,6 +481,7 @@ class OracleSampler(Sampler):
 
     identity_name = "fairtk.OracleSampler"
     output_version = 1
+    is_cheap = True
     SETTINGS = ("qrels", "n_samples", "cutoff", "seed")
 
     def __init__(

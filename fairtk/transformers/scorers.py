@@ -211,6 +211,7 @@ class BM25Scorer(Scorer):
 
     identity_name = "fairtk.BM25Scorer"
     output_version = 1
+    is_cheap = True
     SETTINGS = ("k1", "b", "epsilon", "tokenize")
 
     def __init__(

@@ -24,7 +24,7 @@ from fairtk.experiment.sampling_spread import (
     shared_over_samples,
     spread_over_samples,
 )
-from fairtk.measures import Judged
+from fairtk.measures import LabeledRun
 
 RUN = pd.DataFrame(
     {"qid": "q", "docno": [f"d{i}" for i in range(8)], "score": [8.0, 7, 6, 6, 4, 3, 1, 0]}
@@ -106,7 +106,7 @@ def test_samples_of_one_number_are_paired():
     for own in answers.values():
         run = pd.DataFrame({"sample": own.keys(), "qanswer": own.values()})
         run = run.assign(qid="q", docno="d0", score=1.0, rank=0)
-        judged.append(Judged.of(QRELS.assign(gold_answer="y"), run, "EU"))
+        judged.append(LabeledRun.of(QRELS.assign(gold_answer="y"), run, "EU"))
     em = EU(utility="em")
     shared = shared_over_samples(em, *judged)
     assert (shared.first[0], shared.second[0], shared.both[0]) == (4, 4, 3)
@@ -118,15 +118,15 @@ def test_samples_of_one_number_are_paired():
     "measure", [EE_D @ 3, EE_L @ 3, EE_R @ 3, E(nDCG @ 3), E(P(judged_only=True) @ 3)]
 )
 def test_a_run_varies_with_itself_as_it_varies(measure):
-    judged = Judged.of(QRELS, sampled(9).sample(frac=1, random_state=1), "x")
+    judged = LabeledRun.of(QRELS, sampled(9).sample(frac=1, random_state=1), "x")
     shared = shared_over_samples(measure, judged, judged)
     spread = spread_over_samples(measure, judged)
     assert shared.covariance() == pytest.approx(spread.variance())
     assert shared.covariance(40) == pytest.approx(spread.variance(40))
     other = sampled(9)
-    apart = Judged.of(QRELS, other.assign(sample=other["sample"] + 100), "y")
+    apart = LabeledRun.of(QRELS, other.assign(sample=other["sample"] + 100), "y")
     assert shared_over_samples(measure, judged, apart).covariance().tolist() == [0]
-    three = Judged.of(QRELS, other.assign(sample=other["sample"] + 6), "y")  # 6, 7 and 8
+    three = LabeledRun.of(QRELS, other.assign(sample=other["sample"] + 6), "y")  # 6, 7 and 8
     few = shared_over_samples(measure, judged, three)
     assert few.both.tolist() == [3]
     assert np.isnan(few.covariance()).tolist() == [measure.NAME in ("EE_D", "EE_L")]

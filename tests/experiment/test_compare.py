@@ -13,7 +13,7 @@ import fairtk
 from fairtk import EE_D, EE_R, E, plugins
 from fairtk.errors import InputError, MissingWarning, NotFoundError, UndefinedWarning
 from fairtk.groups import Groups, Target
-from fairtk.measures import parse, written
+from fairtk.measures import format_measure, parse
 from fairtk.plugins import DatasetSpec, hookimpl
 from fairtk.testing import toy_groups, toy_qrels
 from fairtk.testing.toys import toy_run
@@ -181,7 +181,7 @@ def test_the_measures_names_are_read_back():
     asked = [E(nDCG @ 5), E(P @ 3) * EE_R @ 5, EE_R(browsing="RBP(p=0.8)") @ 5]
     found = fairtk.evaluate(QRELS, RUNS["a"], asked).measures
     assert [parse(text) for text in found] == asked
-    assert written(E(nDCG @ 5)) == "E(nDCG@5)"
+    assert format_measure(E(nDCG @ 5)) == "E(nDCG@5)"
 
 
 def test_a_dataset_gives_the_labels():

@@ -54,7 +54,9 @@ def test_agrees_with_pt_experiment(data):
     )
     for measure in MEASURES:
         theirs = expected[expected["measure"] == str(measure)].set_index(["name", "qid"])["value"]
-        mine = found.per_query[found.per_query["measure"] == fairtk.measures.written(measure)]
+        mine = found.per_query[
+            found.per_query["measure"] == fairtk.measures.format_measure(measure)
+        ]
         mine = mine.set_index(["system", "qid"])["value"]
         np.testing.assert_allclose(mine.to_numpy(), theirs.loc[mine.index].to_numpy(), atol=1e-12)
     assert list(found.per_query.columns) == ["system", "qid", "measure", "value"]

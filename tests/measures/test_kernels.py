@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ir_measures import AP, ERR, RBP, RR, Compat, Judged, P, R, Rprec, Success, nDCG
 
 from fairtk import EE_D, E
-from fairtk import measures as beside
-from fairtk.measures.composed import KERNELS, kernel_of
+from fairtk.measures import LabeledRun
+from fairtk.measures.kernels import KERNELS, kernel_of
 
 QUERIES, SAMPLES = 500, 20
 MEASURES = [
@@ -47,7 +47,7 @@ def random_frames(seed=0, queries=QUERIES, samples=SAMPLES):
 
 def by_ranking(measure, qrels, run):
     """Return {(qid, sample): value} as the kernel computes it."""
-    judged = beside.Judged.of(qrels, run, "test")
+    judged = LabeledRun.of(qrels, run, "test")
     ranked = judged.run
     values = kernel_of(measure)(judged)
     qids = ranked.qids[ranked.ranking_query]

@@ -118,8 +118,3 @@ def test_a_measure_given_for_a_model_is_shown_how_to_quote():
     assert EE_D(n=1)["n"] == 1
     with pytest.raises(ParameterError, match="found 0"):
         EE_D(n=0)
-
-
-def test_a_measure_cannot_replace_the_check_of_its_values():
-    with pytest.raises(ParameterError, match="Odd"):
-        type("Odd", (FairMeasure,), {"scored": lambda self, evidence: None})

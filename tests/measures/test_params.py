@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from ir_measures import RR, nDCG
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.measures import EE_D, EE_R, E, parse, short_names, written
+from fairtk.measures import EE_D, EE_R, E, format_measure, parse
+from fairtk.measures.parsing import short_names
 
 PLAIN = st.sampled_from(
     [
@@ -37,7 +38,7 @@ MEASURES = st.recursive(
 
 @given(MEASURES)
 def test_every_form_of_a_measure_is_read_back(measure):
-    assert parse(repr(measure)) == parse(written(measure)) == measure
+    assert parse(repr(measure)) == parse(format_measure(measure)) == measure
     assert ir_measures.parse_measure(repr(measure)) == measure
 
 
@@ -127,9 +128,9 @@ def nested(depth):
 def test_measures_nest():
     """With quotes in quotes, 20 took two minutes, and the time doubled with each."""
     deepest = parse(nested(20))
-    assert written(deepest) == nested(20) and parse(repr(deepest)) == deepest
+    assert format_measure(deepest) == nested(20) and parse(repr(deepest)) == deepest
     factors = parse(" * ".join(["EE_R@5"] * 20))
-    assert written(factors) == " * ".join(["EE_R@5"] * 20)
+    assert format_measure(factors) == " * ".join(["EE_R@5"] * 20)
     for text in (
         *(nested(5000), " * ".join(["EE_R@5"] * 20_000)),
         *("nDCG@" + "-" * 100_000 + "5", "[" * 150 + "]" * 150, "(" * 100_000),
@@ -141,9 +142,11 @@ def test_measures_nest():
 def test_a_factor_keeps_that_it_has_no_cutoff():
     """``nDCG * EE_R@5`` is ``(nDCG * EE_R)@5``."""
     product = nDCG * EE_R @ 5
-    assert written(_product(nDCG, EE_R @ 5)) == "nDCG * (EE_R@5)"
-    assert written(_product(nDCG @ 5, EE_R @ 5)) == "nDCG@5 * EE_R@5" == written(product)
-    assert written(_product(RR, _product(nDCG, EE_R))) == "RR * (nDCG * EE_R)"
+    assert format_measure(_product(nDCG, EE_R @ 5)) == "nDCG * (EE_R@5)"
+    assert (
+        format_measure(_product(nDCG @ 5, EE_R @ 5)) == "nDCG@5 * EE_R@5" == format_measure(product)
+    )
+    assert format_measure(_product(RR, _product(nDCG, EE_R))) == "RR * (nDCG * EE_R)"
     assert parse("EE_D@5") == EE_D @ 5
 
 

@@ -13,8 +13,8 @@ from small_frames import small_groups
 from fairtk import EE_D, EE_R, E
 from fairtk.errors import DuplicateError, InputError
 from fairtk.frames import Run
-from fairtk.measures import ByGroup, as_frame
-from fairtk.measures.provider import refuse_samples
+from fairtk.measures import ByGroup
+from fairtk.measures.provider import as_frame, refuse_samples
 
 QRELS = pd.DataFrame({"qid": ["q", "q", "r"], "docno": ["a", "b", "a"], "label": [1, 0, 1]})
 TOPICS = pd.DataFrame({"qid": ["q", "r"], "query": ["x", "y"]})

@@ -20,7 +20,7 @@ from fairtk_classic.group_measure import (
 )
 
 if TYPE_CHECKING:
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
 
 
 COMBINE = Param(str, default="max-min", choices=p.COMBINATIONS, desc="how the groups are compared")
@@ -62,7 +62,7 @@ class AttributeRankParity(GroupMeasure):
         """``"higher"`` for the ratio of the smallest to the largest, else ``"lower"``."""
         return "higher" if self["combine"] in HIGHER_IS_BETTER else "lower"
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         favored = favored_pairs(listed)
@@ -81,7 +81,7 @@ class AttributeRankParity(GroupMeasure):
             ),
         )
 
-    def worst(self, judged: Judged) -> float:
+    def worst(self, judged: LabeledRun) -> float:
         """Return a value that no ranking is worse than, NaN if there is none."""
         return worst_combined(self["combine"], len(self.compared), 1.0)
 

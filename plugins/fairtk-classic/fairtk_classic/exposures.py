@@ -22,7 +22,7 @@ from fairtk_classic.group_measure import NOTHING_KNOWN, GroupMeasure, Scored, ra
 
 if TYPE_CHECKING:
     from fairtk.exposure import BrowsingModel
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
 
 
 HIGHER_IS_BETTER = ("min/max",)
@@ -133,7 +133,7 @@ class ExposureMeasure(GroupMeasure):
         result: BrowsingModel = self["browsing"]
         return result
 
-    def exposures(self, judged: Judged) -> Exposures:
+    def exposures(self, judged: LabeledRun) -> Exposures:
         """Return what the groups get, in each query or in each sampled ranking."""
         ranked, model, cutoff = judged.run, self.model, self["cutoff"]
         if model.needs_cutoff and cutoff is None:
@@ -152,7 +152,7 @@ class ExposureMeasure(GroupMeasure):
         gain = _summed(row, (weight * label)[:, None] * share, len(query))
         return Exposures(query, exposure, gain, exposure.sum(axis=1) > 0)
 
-    def population(self, judged: Judged) -> Population:
+    def population(self, judged: LabeledRun) -> Population:
         """Return the documents that counts and means are taken over, in each row of `exposures`.
 
         What a ranking shows is counted in each ranking; where samples are averaged, so are the
@@ -222,7 +222,7 @@ class CombinedExposure(ExposureMeasure):
         """Return the highest value that a group can have; infinity if there is none."""
         return float("inf")
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each row."""
         got = self.exposures(judged)
         above, below = self.per_group(got, self.population(judged))
@@ -251,7 +251,7 @@ class CombinedExposure(ExposureMeasure):
         empty = listed([names[place] for place in lacking])
         return f"{self.EMPTY_REASON}: {empty} (empty='skip' compares the others)"
 
-    def worst(self, judged: Judged) -> float:
+    def worst(self, judged: LabeledRun) -> float:
         """Return a value that no ranking is worse than, NaN if there is none."""
         return worst_combined(self.combined, len(self.compared), self.top())
 
@@ -495,7 +495,7 @@ class RankBiasedEquality(RankBiasedExposure):
         if name not in ("population", "empty")
     }
 
-    def population(self, judged: Judged) -> Population:
+    def population(self, judged: LabeledRun) -> Population:
         """Return 1 for each group: nothing is divided by its documents."""
         rows = judged.run
         n_rows = len(rows.qids) if self["amortize"] else rows.n_rankings

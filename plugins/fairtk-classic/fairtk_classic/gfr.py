@@ -21,7 +21,7 @@ from fairtk_classic.group_measure import NO_TARGET, GroupMeasure, Scored
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
 
 
 def similarity_of(achieved: FloatArray, target: FloatArray, kind: str) -> FloatArray:
@@ -157,7 +157,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
             )
         return wanted * len(names) if len(wanted) == 1 else wanted
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
         ranked, n = judged.run, judged.run.n_rankings
         label = self.labels(judged)
@@ -182,7 +182,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         gaps = (("no relevant document in the labels", ~relevant), (NO_TARGET, open_))
         return Scored(judged.ranking_query, value, (), gaps)
 
-    def labels(self, judged: Judged) -> FloatArray:
+    def labels(self, judged: LabeledRun) -> FloatArray:
         """Return the label of each (query, document), 0 for those below 0 and unlabeled ones."""
         highest = self["max_label"]
         label: FloatArray = np.maximum(np.nan_to_num(judged.pair_label), 0.0)
@@ -195,7 +195,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
             )
         return label
 
-    def targets(self, judged: Judged, attribute: Groups) -> FloatArray:
+    def targets(self, judged: LabeledRun, attribute: Groups) -> FloatArray:
         """Return the target of an attribute over its known levels; (n_queries, n_levels)."""
         if "target" not in self.params:
             raise ParameterError(
@@ -209,7 +209,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         return _shares(rows.dense()[:, _known(attribute)], np.nan)
 
     def closeness(
-        self, judged: Judged, attribute: Groups, wanted: FloatArray, kind: str
+        self, judged: LabeledRun, attribute: Groups, wanted: FloatArray, kind: str
     ) -> FloatArray:
         """Return the similarity of the documents so far and the target at each row; (n_rows,)."""
         ranked = judged.run

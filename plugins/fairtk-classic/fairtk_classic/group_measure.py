@@ -14,11 +14,11 @@ import numpy as np
 from fairtk.errors import ParameterError, listed
 from fairtk.exposure import total
 from fairtk.frames import BoolArray, FloatArray, IntArray
-from fairtk.measures import FairMeasure, warn_of_thin_labels
+from fairtk.measures import FairMeasure, warn_unlabeled_ranks
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
 
 
 Reasons = tuple[tuple[str, BoolArray], ...]
@@ -52,11 +52,11 @@ class GroupMeasure(FairMeasure):
 
     MISSING = float("nan")
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the values of all rankings, or of all queries that have one."""
         raise NotImplementedError(f"measure {self.NAME} must define per_ranking")
 
-    def worst(self, judged: Judged) -> FloatArray | float:
+    def worst(self, judged: LabeledRun) -> FloatArray | float:
         """Return the value of a query that the run lacks: the worst one, NaN if there is none."""
         return self.MISSING
 
@@ -93,12 +93,12 @@ class GroupMeasure(FairMeasure):
         compared = [levels[place] for place in self.compared.tolist()]
         return [level if isinstance(level, str) else "*".join(level) for level in compared]
 
-    def shares(self, judged: Judged, docnos: Any) -> FloatArray:
+    def shares(self, judged: LabeledRun, docnos: Any) -> FloatArray:
         """Return how much of each document belongs to each compared level; (n_docnos, n_levels)."""
         policy = {"drop": "drop", "group": "unknown", "uniform": "uniform"}[self["unlabeled"]]
         return self.groups.memberships(docnos, policy).dense()[:, self.compared]
 
-    def shares_of_run(self, judged: Judged) -> FloatArray:
+    def shares_of_run(self, judged: LabeledRun) -> FloatArray:
         """Return `shares` of the run's documents, computed once for all measures."""
         key = ("classic", self.groups.key, self["unlabeled"])
         if key not in judged.cache:
@@ -106,7 +106,7 @@ class GroupMeasure(FairMeasure):
         result: FloatArray = judged.cache[key]
         return result
 
-    def target_shares(self, judged: Judged) -> FloatArray:
+    def target_shares(self, judged: LabeledRun) -> FloatArray:
         """Return the target share of each compared level; (n_queries, n_levels), NaN: no target."""
         if "target" not in self.params:
             raise ParameterError(
@@ -120,7 +120,7 @@ class GroupMeasure(FairMeasure):
         result: FloatArray = np.full_like(dense, np.nan)
         return np.asarray(np.divide(dense, total, out=result, where=total > 0))
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query, and warn of what is undefined or thinly labeled."""
         scored = self.per_ranking(judged)
         n_queries = len(judged.qids)
@@ -131,10 +131,10 @@ class GroupMeasure(FairMeasure):
             value[queries] = np.nan
         self._explain(judged, scored, value)
         if "groups" in self.params:
-            warn_of_thin_labels(self, judged, self.groups)
+            warn_unlabeled_ranks(self, judged, self.groups)
         return value
 
-    def _explain(self, judged: Judged, scored: Scored, value: FloatArray) -> None:
+    def _explain(self, judged: LabeledRun, scored: Scored, value: FloatArray) -> None:
         unexplained = np.isnan(value)
         by_rows = []
         for reason, rows in scored.reasons:
@@ -222,7 +222,7 @@ class Listing:
         return np.column_stack(columns) if columns else np.zeros((len(self.size), 0))
 
 
-def make_listing(measure: GroupMeasure, judged: Judged) -> Listing:
+def make_listing(measure: GroupMeasure, judged: LabeledRun) -> Listing:
     """Return the labeled documents of a run, cut at the measure's ``@k``.
 
     The cutoff comes first: ``@10`` reads the first 10 ranks, labeled or not.

@@ -13,7 +13,7 @@ from fairtk.measures import FairMeasure
 from fairtk_classic import parameters as p
 
 if TYPE_CHECKING:
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
 
 
 class AmortizedAttention(FairMeasure):
@@ -40,7 +40,7 @@ class AmortizedAttention(FairMeasure):
     MISSING = 2.0
     SUPPORTED_PARAMS: ClassVar = {"cutoff": p.CUTOFF, "browsing": p.browsing("RBP(p=0.5)")}
 
-    def score_all(self, judged: Judged) -> FloatArray:
+    def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
         ranked, model = judged.run, self["browsing"]
         if model.needs_cutoff and self["cutoff"] is None:

@@ -13,7 +13,7 @@ from fairtk_classic.exposures import ExposureMeasure, Exposures, Population, per
 from fairtk_classic.group_measure import NOTHING_KNOWN, BinaryMeasure, Scored
 
 if TYPE_CHECKING:
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
 
 
 DELTA = 1e-6
@@ -53,7 +53,7 @@ class LogRatio(ExposureMeasure, BinaryMeasure):
         """
         raise NotImplementedError
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each row."""
         every, have = self.exposures(judged), self.population(judged)
         got = Exposures(every.query, self.two(every.exposure), self.two(every.gain), every.known)

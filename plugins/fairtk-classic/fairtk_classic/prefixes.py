@@ -29,7 +29,7 @@ from fairtk_classic.group_measure import (
 )
 
 if TYPE_CHECKING:
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
     from fairtk_classic.group_measure import Reasons, Scored
 
 
@@ -62,7 +62,7 @@ class PrefixMeasure(BinaryMeasure):
         """
         raise NotImplementedError
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         two = self.two(listed.share)
@@ -220,7 +220,7 @@ class NormalizedRatioDifference(PrefixMeasure):
         """Return |n+ / n- - whole / (1 - whole)|; the ratio of a prefix without others is 0."""
         return np.abs(ratio(own, other, 0.0) - ratio(whole, 1.0 - whole, 0.0))
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking; documents must be protected or not."""
         ranked = judged.run
         two = self.two(self.shares_of_run(judged))
@@ -328,7 +328,7 @@ class FairPrefixes(BinaryMeasure):
         if "p" in self.params and "target" in self.params:
             raise ParameterError("FAIR_prefix: give p or target, not both")
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         two = self.two(listed.share)
@@ -341,7 +341,7 @@ class FairPrefixes(BinaryMeasure):
         reason = f"{NO_TARGET}, or it is 0 or 1 for {self.params.get('protected')!r}"
         return Scored(listed.query, value, ((NOTHING_KNOWN, listed.size == 0),), ((reason, open_),))
 
-    def wanted(self, judged: Judged) -> FloatArray:
+    def wanted(self, judged: LabeledRun) -> FloatArray:
         """Return p for each query; NaN: there is none."""
         n_queries = len(judged.qids)
         if self["p"] is not None:

@@ -22,7 +22,7 @@ from fairtk_classic.group_measure import (
 )
 
 if TYPE_CHECKING:
-    from fairtk.measures import Judged
+    from fairtk.measures import LabeledRun
 
 
 class DiscountedDivergence(GroupMeasure):
@@ -55,7 +55,7 @@ class DiscountedDivergence(GroupMeasure):
         "unlabeled": p.UNLABELED,
     }
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         target = self.target_shares(judged)
@@ -70,7 +70,7 @@ class DiscountedDivergence(GroupMeasure):
             ((NO_TARGET, np.asarray(np.isnan(target).any(axis=1))),),
         )
 
-    def worst(self, judged: Judged) -> FloatArray:
+    def worst(self, judged: LabeledRun) -> FloatArray:
         """Return the divergence of the group with the smallest target share alone."""
         target = self.target_shares(judged)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0)
@@ -121,7 +121,7 @@ class SkewMeasure(GroupMeasure):
         """
         raise NotImplementedError
 
-    def per_ranking(self, judged: Judged) -> Scored:
+    def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         target = self.target_shares(judged)
@@ -229,7 +229,7 @@ class MinSkew(SkewMeasure):
         """Return the smallest skew."""
         return np.asarray(np.nanmin(skew, axis=1))
 
-    def worst(self, judged: Judged) -> float:
+    def worst(self, judged: LabeledRun) -> float:
         """Return the skew of a group that is not shown."""
         return float(np.log(self["smoothing"])) if self["smoothing"] > 0 else np.nan
 
@@ -258,7 +258,7 @@ class MaxSkew(SkewMeasure):
         """Return the largest skew."""
         return np.asarray(np.nanmax(skew, axis=1))
 
-    def worst(self, judged: Judged) -> FloatArray:
+    def worst(self, judged: LabeledRun) -> FloatArray:
         """Return the skew of the group with the smallest target share, if only it is shown."""
         target = self.target_shares(judged)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0, keepdims=True)

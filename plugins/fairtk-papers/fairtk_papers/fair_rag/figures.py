@@ -15,7 +15,7 @@ from fairtk import checks
 from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_figure, series_style
 from fairtk.errors import FairtkError, InputError
 from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
-from fairtk.measures import bounds_of, parse
+from fairtk.measures import parse, value_bounds
 from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.tables import (
     AE_D,
@@ -413,7 +413,7 @@ def _bounds(name: str) -> tuple[float, float]:
     if name == NORMALIZED_EU:
         return 0.0, math.inf  # divided by the best: of the deterministic run it may exceed 1
     with suppress(FairtkError):
-        return bounds_of(parse(name))
+        return value_bounds(parse(name))
     return -math.inf, math.inf
 
 

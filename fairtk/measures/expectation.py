@@ -1,0 +1,164 @@
+"""E: the expectation of any measure over sampled rankings."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from ir_measures.measures.base import MeanAgg
+
+from fairtk.errors import ParameterError, warn
+from fairtk.exposure import DCG, average
+from fairtk.frames import FloatArray, IntArray, ObjectArray
+from fairtk.measures.base import FairMeasure, value_bounds
+from fairtk.measures.kernels import KERNELS, exact_ndcg, kernel_of
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.params import Param
+from fairtk.measures.parsing import MeasureParam, with_cutoff
+from fairtk.measures.provider import values_by_ranking, values_of, whole_labels
+
+
+class Expectation(FairMeasure):
+    """The mean of a measure over the sampled rankings of each query.
+
+    ``E(nDCG@5)`` is the expected nDCG@5 of a stochastic ranking policy, estimated from its samples
+    (the sum over rankings in Eq. 7 of Towards Fair RAG, with any measure as the utility). Plain
+    measures read the samples of a query as one ranking, so on a sampled run they are an error. On
+    a run without samples it is the measure itself, ties included; the ranks of a sampled run
+    decide its order. Range, direction, and how queries are aggregated are those of the measure.
+    The cutoff is the measure's own: ``E(nDCG@5)``, and ``E(nDCG)@5`` means the same.
+    """
+
+    identity_name = "fairtk.E"
+    output_version = 1
+    NAME = "E"
+    PRETTY_NAME = "Expectation over samples"
+    CITATION = "kim2024fairrag"
+    BETTER = "higher"
+    is_by_query = True
+    MISSING = 0.0
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "measure": MeasureParam("any measure of ir_measures or fairtk, e.g. 'nDCG@5'")
+    }
+    POSITIONAL = ("measure",)
+
+    def __matmul__(self, at_param: Any) -> Expectation:
+        inner = self.inner
+        if inner.params.get(inner.AT_PARAM) is not None:
+            raise ParameterError(f"{self!r} has its cutoff inside already; drop @{at_param}")
+        cut: Expectation = self(with_cutoff(inner, at_param))
+        return cut
+
+    @property
+    def inner(self) -> Any:
+        """The measure whose expectation is taken."""
+        return self.needed("measure", "a measure: write E(nDCG@5)")
+
+    @property
+    def parts(self) -> list[Any]:
+        """The measures that this one is made of."""
+        return [self.inner]
+
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: nDCG alone is linear in the exposure of a browsing model."""
+        return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
+
+    @property
+    def better(self) -> str:
+        """The measure's direction; ir_measures' own are taken to be higher-is-better."""
+        return getattr(self.inner, "better", self.BETTER)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Those of the measure."""
+        return value_bounds(self.inner)
+
+    @property
+    def notes(self) -> str:
+        """Which measures are computed for all samples at once, and what becomes of the others."""
+        names = []
+        for name, (_, params) in sorted(KERNELS.items()):
+            names.append(f"{name} ({', '.join(params)})")
+        return (
+            f"For all samples at once: {'; '.join(names)}. Other measures, and these with other "
+            "parameters, go to their providers sample by sample."
+        )
+
+    def score_all(self, judged: LabeledRun) -> FloatArray:
+        """Return the expectation for each query; what the run lacks gets the measure's default."""
+        together = judged.cache.setdefault("expectations", [self])
+        if self not in together:
+            together = [self]
+        key = ("expectation", tuple(map(repr, together)))
+        if key not in judged.cache:
+            judged.cache[key] = _expectations([m.inner for m in together], judged)
+        result: FloatArray = judged.cache[key][self.inner]
+        if not isinstance(self.inner, FairMeasure):
+            why = f"{self.inner!r} gives it no value"
+            self.warn_undefined(judged.qids[np.isnan(result)], len(result), why)
+        return result
+
+    def aggregator(self) -> Any:
+        """Return what turns per-query values into one, as the measure does: NumRet's is a sum."""
+        return self.inner.aggregator()
+
+    def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
+        """Return what the values of queries come to, as the measure does."""
+        if isinstance(self.inner, FairMeasure):
+            return self.inner.aggregate(values, qids)
+        return super().aggregate(values, qids)
+
+    def per_query(self, values: FloatArray) -> FloatArray:
+        """Return the values; with a warning if the measure is no mean over queries."""
+        if isinstance(self.inner, FairMeasure):
+            return self.inner.per_query(values)
+        if type(self.aggregator()) is not MeanAgg:
+            warn(
+                f"{self!r} is no mean over queries, but values of single queries are asked for "
+                "(pt.Experiment divides by the number of queries); use ir_measures.calc_aggregate "
+                "or fairtk evaluate"
+            )
+        return values
+
+
+def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArray]:
+    distinct = list(dict.fromkeys(measures))
+    if judged.exact is not None:
+        return {m: _of_exposure(m, judged) for m in distinct}
+    if not judged.run.is_sampled:
+        return values_of(distinct, judged)
+    kernels = {m: kernel for m in distinct if (kernel := kernel_of(m)) is not None}
+    others = [m for m in distinct if m not in kernels]
+    values, absent = values_by_ranking(others, judged) if others else ({}, {})
+    if kernels:
+        # as strict as the providers
+        whole_labels(list(kernels), judged.qrels.labels, judged.where)
+    for measure, kernel in kernels.items():
+        values[measure], absent[measure] = kernel(judged), measure.DEFAULT
+    return {
+        m: np.where(judged.present, average(judged.ranking_query, v, len(judged.qids)), absent[m])
+        for m, v in values.items()
+    }
+
+
+def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
+    """Return the expectation of nDCG from a frame X; 0 for queries that it lacks."""
+    cutoff = measure.params.get(measure.AT_PARAM)
+    exposure = judged.exposure_of_rows(f"E({measure!r})", DCG(), cutoff)
+    whole_labels([measure], judged.qrels.labels, judged.where)
+    result = np.full(len(judged.qids), float(measure.DEFAULT))
+    result[judged.ranking_query] = exact_ndcg(judged, cutoff, exposure)
+    return result
+
+
+def values_of_samples(measure: Any, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
+    """Return the query and the value of each ranking of a sampled run."""
+    kernel = kernel_of(measure)
+    if kernel is None:
+        return judged.ranking_query, values_by_ranking([measure], judged)[0][measure]
+    whole_labels([measure], judged.qrels.labels, judged.where)
+    return judged.ranking_query, kernel(judged)
+
+
+E = Expectation()

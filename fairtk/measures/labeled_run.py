@@ -1,0 +1,265 @@
+"""`LabeledRun`: a run and the labels as integer codes, which all measures of a call share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn
+
+import numpy as np
+import pandas as pd
+
+from fairtk.errors import ColumnError, InputError
+from fairtk.exposure import BrowsingModel
+from fairtk.frames import (
+    ALPHA,
+    BROWSING,
+    CUTOFF,
+    DOCNO,
+    EXPOSURE,
+    QID,
+    RANK,
+    SAMPLE,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    ObjectArray,
+    Qrels,
+    Run,
+    refuse_subsets,
+    rows_by_code,
+    uncoded,
+    warn_of_unmatched,
+)
+from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
+
+
+@dataclass(frozen=True)
+class ExactExposure:
+    """The browsing model and the cutoff that a frame X holds for."""
+
+    browsing: str  # the string form of the browsing model; "" for an empty frame
+    cutoff: int | None  # `None` for all ranks
+
+    def __str__(self) -> str:
+        return f"browsing={self.browsing!r} and cutoff={self.cutoff}"
+
+    @classmethod
+    def of(cls, run: Run) -> ExactExposure:
+        """Return the browsing model and the cutoff of a frame X, checked."""
+        frame, where = run.frame, run.where
+        if BROWSING not in frame.columns or CUTOFF not in frame.columns:
+            raise ColumnError(
+                f"{where} has the column {EXPOSURE!r}, as exact exposure has, but not both of "
+                f"{BROWSING!r} and {CUTOFF!r}, which say what it holds for: keep all three, or "
+                f"rename {EXPOSURE!r} if it means something else"
+            )
+        if SAMPLE in frame.columns:
+            raise InputError(
+                f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other: exact "
+                "exposure has no samples; drop one of them"
+            )
+        for name in (BROWSING, CUTOFF, ALPHA):
+            if name in frame.columns and frame[name].nunique(dropna=False) > 1:
+                values = frame[name].unique().tolist()
+                raise InputError(
+                    f"{where}: the exposure of one system has several values of {name!r} "
+                    f"({values}); measure them one by one, e.g. those of run.groupby({name!r})"
+                )
+        column = pd.to_numeric(frame[EXPOSURE], errors="coerce")
+        if (column < 0).any():
+            raise InputError(f"{where}: exposure must be at least 0; found {column.min()}")
+        if frame.empty:
+            return cls("", None)
+        cutoff = frame[CUTOFF].iloc[0]
+        return cls(str(frame[BROWSING].iloc[0]), None if pd.isna(cutoff) else int(cutoff))
+
+    def check(self, where: str, model: BrowsingModel, cutoff: int | None) -> None:
+        """Raise an `InputError` unless the exposure holds for a browsing model and a cutoff."""
+        if model.stop > 0:
+            raise InputError(
+                f"{where}: under browsing={str(model)!r} exposure depends on which documents are "
+                f"useful, so no exact exposure (column {EXPOSURE!r}) holds for it; measure "
+                "sampled rankings instead (FairSampler)"
+            )
+        if self.browsing and (str(model), cutoff) != (self.browsing, self.cutoff):
+            raise InputError(
+                f"{where} needs exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
+                f"that of the run (its column {EXPOSURE!r}) was made with {self}; make it anew, "
+                f"e.g. PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change "
+                "the measure"
+            )
+
+    def refuse(self, measure: Any) -> NoReturn:
+        """Raise an `InputError`: the measure needs rankings."""
+        raise InputError(
+            f"{measure} reads rankings, but the run is exact exposure (it has the column "
+            f"{EXPOSURE!r}, made with {self}), which has none: measure sampled rankings instead "
+            "(FairSampler), or EE_D, EE_R, EE_L, AWRF, or E(nDCG@k) of exposure with "
+            "browsing='DCG' and cutoff=k"
+        )
+
+
+class LabeledRun:
+    """A run and the labels.
+
+    A pair is a (query, document) that is labeled or retrieved; labeled pairs come first.
+
+    Attributes:
+        qrels: the labels.
+        qids: the queries of the labels; shape (n_queries,).
+        run: the rows of the run whose queries have labels; others are ignored, as ir_measures does.
+        present: which of the queries the run has; shape (n_queries,).
+        exact: the browsing model and cutoff of a frame X, whose documents are in the order of
+            exposure; `None` for rankings.
+        query_of_run: for each query of the run, its index among `qids`.
+        where: the measures, for messages.
+        cache: what measures have computed from this run.
+    """
+
+    def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
+        refuse_subsets(run.frame, run.where)
+        self.exact: ExactExposure | None = None
+        if EXPOSURE in run.frame.columns:
+            self.exact, run = ExactExposure.of(run), run.ordered_by(EXPOSURE)
+        self.qrels, self.where, self.qids = qrels, where, qrels.qids
+        index = qrels.queries.find(run.queries)
+        self.run = run if (index >= 0).all() else run.take(index[run.frame_query] >= 0)
+        self.query_of_run: IntArray = index[index >= 0]
+        self.present: BoolArray = np.zeros(len(self.qids), dtype=bool)
+        self.present[self.query_of_run] = True
+        self.cache: dict[Any, Any] = {}
+
+    @classmethod
+    def of(
+        cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str, documents: bool = True
+    ) -> LabeledRun:
+        """Return a run and labels as users have them, in either names.
+
+        Queries that match nothing are warned of, and documents unless `documents` is false.
+        """
+        labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
+        checked = Run(run, f"{where} (run)", either=True)
+        of_query = checked.documents_of if documents and DOCNO in checked.frame.columns else None
+        warn_of_unmatched(labels, checked.queries, of_query, where)
+        return cls(labels, checked, where)
+
+    def exposure_of_rows(self, where: str, model: BrowsingModel, cutoff: int | None) -> FloatArray:
+        """Return the exposure of each sorted row of a frame X; not for rankings.
+
+        Raises an `InputError` if the frame was made for another browsing model or cutoff.
+        """
+        if self.exact is not None:
+            self.exact.check(where, model, cutoff)
+        exposure: FloatArray = self.run.scores[self.run.order]
+        return exposure
+
+    def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> LabeledRun:
+        """Return some of the documents, with the ranks that they have among all.
+
+        Args:
+            labels: which rows of the qrels stay.
+            rows: which sorted rows of the run stay; `None` for all.
+        """
+        run = self.run if rows is None else self.run.restricted(rows)
+        part = LabeledRun(self.qrels.take(labels), run, self.where)
+        part.exact, part._documents = self.exact, self._documents
+        return part
+
+    # Pairs ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _documents(self) -> tuple[IntArray, IntArray]:
+        """For each document of the run its index among `docnos`; those without a label."""
+        index = self.run.places(self.qrels.documents)
+        unlabeled = np.flatnonzero(index < 0)
+        index[unlabeled] = self.qrels.documents.size + np.arange(len(unlabeled))
+        return index, unlabeled
+
+    @cached_property
+    def _pairs(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
+        """The query, document and label of each pair; the pair of each row."""
+        qrels, (index, unlabeled) = self.qrels, self._documents
+        n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(unlabeled))
+        query, doc = self.query_of_run[self.run.query], self.run.doc
+        of_row = qrels.place(query, np.where(index < n_labeled, index, -1)[doc])
+        new = of_row < 0
+        codes, distinct = pd.factorize(query[new] * width + index[doc[new]])
+        of_row[new] = len(qrels.query) + codes
+        return (
+            np.concatenate([qrels.query, distinct // width]),
+            np.concatenate([qrels.doc, distinct % width]),
+            np.concatenate([qrels.labels, np.full(len(distinct), np.nan)]),
+            of_row,
+        )
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs."""
+        return len(self.pair_query)
+
+    @property
+    def pair_query(self) -> IntArray:
+        """Index into `qids` of each pair; shape (n_pairs,)."""
+        return self._pairs[0]
+
+    @property
+    def pair_doc(self) -> IntArray:
+        """Index into `docnos` of each pair; shape (n_pairs,)."""
+        return self._pairs[1]
+
+    @property
+    def pair_label(self) -> FloatArray:
+        """The label of each pair, NaN without one; shape (n_pairs,)."""
+        return self._pairs[2]
+
+    @property
+    def pair_of_row(self) -> IntArray:
+        """The pair of each sorted row of the run; shape (n_rows,)."""
+        return self._pairs[3]
+
+    @cached_property
+    def docnos(self) -> ObjectArray:
+        """The documents that are labeled or retrieved."""
+        return np.concatenate([self.qrels.docnos, self.run.docnos[self._documents[1]]])
+
+    @cached_property
+    def row_label(self) -> FloatArray:
+        """The label of each sorted row of the run, 0 without one; shape (n_rows,)."""
+        return np.nan_to_num(self.pair_label)[self.pair_of_row]
+
+    @property
+    def ranking_query(self) -> IntArray:
+        """Index into `qids` of each ranking; shape (n_rankings,)."""
+        return self.query_of_run[self.run.ranking_query]
+
+    def summed(self, memberships: SparseRows, weight: FloatArray, pair: IntArray) -> SparseRows:
+        """Return weights of pairs, summed over each query's groups."""
+        shape = (len(self.qids), memberships.n_rows)
+        attention = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)
+        return group_exposure(attention, memberships)
+
+    def by_query(
+        self, cutoff: int | None
+    ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
+        """Yield each query with its labels and its rankings, `None` if it has none.
+
+        Ranks from the cutoff on are left out, within each sample.
+        """
+        ranked = self.run
+        frame = ranked.frame.iloc[ranked.order].copy()
+        frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
+        frame[RANK] = ranked.position
+        for name, ids in ((QID, ranked.qids[ranked.query]), (DOCNO, ranked.docnos[ranked.doc])):
+            if isinstance(frame[name].dtype, pd.CategoricalDtype):  # not what authors expect
+                frame[name] = ids
+        labels = uncoded(self.qrels.frame)
+        keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
+        query = self.query_of_run[ranked.query][keep]
+        frame = frame[keep].reset_index(drop=True)
+        order, start = rows_by_code(query, len(self.qids))
+        for index, qid in enumerate(self.qids):
+            rows = order[start[index] : start[index + 1]]
+            run = frame.iloc[rows] if len(rows) else None
+            yield qid, labels.iloc[self.qrels.rows_of(index)], run

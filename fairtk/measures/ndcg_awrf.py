@@ -1,0 +1,73 @@
+"""nDCG_AWRF: the score of TREC Fair Ranking 2022, nDCG x AWRF."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ir_measures import nDCG
+
+from fairtk.frames import FloatArray
+from fairtk.measures.awrf import AWRF, AttentionWeightedRankFairness
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.expectation import E
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.ndcg_trec import nDCG_TREC
+from fairtk.measures.params import CUTOFF, Param
+
+
+class NDCGxAWRF(FairMeasure):
+    """Relevance times closeness to the groups' target: the score of TREC Fair Ranking 2022.
+
+    nDCG x AWRF for each query, then the mean. With ``ndcg="TREC"`` (the track's, see nDCG_TREC) it
+    is the official score of Task 1; ``ndcg="trec_eval"`` uses the usual nDCG and gives other
+    numbers. Report the two factors too: many pairs of them have the same product, and the mean
+    of products is not the product of means. In [0, 1], higher is better. Undefined (NaN) where a
+    factor is; a query that the run lacks gets 0.
+    """
+
+    identity_name = "fairtk.nDCG_AWRF"
+    output_version = 1
+    NAME = "nDCG_AWRF"
+    PRETTY_NAME = "nDCG x AWRF"
+    CITATION = "ekstrand2022overview sapiezynski2019quantifying"
+    BETTER = "higher"
+    MISSING = 0.0
+    BOUNDS = (0.0, 1.0)
+    is_by_query = True
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "cutoff": CUTOFF,
+        "ndcg": Param(
+            str,
+            default="TREC",
+            choices=("TREC", "trec_eval"),
+            desc="TREC: the track's nDCG; trec_eval: ir_measures' nDCG, with another discount",
+        ),
+        **AttentionWeightedRankFairness.SUPPORTED_PARAMS,
+    }
+    identity_settings = AttentionWeightedRankFairness.identity_settings
+
+    @property
+    def factors(self) -> list[FairMeasure]:
+        """The two measures whose product this is."""
+        cutoff = {} if self["cutoff"] is None else {"cutoff": self["cutoff"]}
+        shared = {n: self[n] for n in AWRF.SUPPORTED_PARAMS if n in self.params}
+        relevance: Any = E(nDCG(**cutoff)) if self["ndcg"] == "trec_eval" else nDCG_TREC(**cutoff)
+        return [relevance, AWRF(**shared)]
+
+    def check_params(self) -> None:
+        """Raise if groups and target do not fit."""
+        if "groups" in self.params:
+            _ = self.factors
+
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: if both factors do."""
+        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
+
+    def score_all(self, judged: LabeledRun) -> FloatArray:
+        """Return the product for each query."""
+        relevance, awrf = self.factors
+        return relevance.score_all(judged) * awrf.score_all(judged)
+
+
+nDCG_AWRF = NDCGxAWRF()

@@ -1,0 +1,73 @@
+"""nDCG_TREC: the nDCG of TREC Fair Ranking 2022."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from fairtk.errors import InputError
+from fairtk.exposure import TREC, attention, normalized_gain
+from fairtk.frames import FloatArray
+from fairtk.measures.base import FairMeasure
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.params import CUTOFF, Param, count
+
+
+class TRECnDCG(FairMeasure):
+    """How relevant a ranking is, by the discounted cumulative gain of TREC Fair Ranking 2022.
+
+    Binary gains, discount 1 / log2(max(rank, 2)) with ranks from 1, so that the first two ranks
+    weigh the same; the ideal ranking has the length that was asked for (``@k``, or `ideal` without
+    a cutoff) even where the run is shorter (Task 1 guidelines and metric code). trec_eval's nDCG
+    uses 1 / log2(rank + 1) and gives other numbers. In [0, 1], higher is better. On a sampled run,
+    the mean over samples. A query without a useful document is undefined (NaN); one that the run
+    lacks gets 0. Without a cutoff, a ranking longer than `ideal` is an error, as in the track.
+    """
+
+    identity_name = "fairtk.nDCG_TREC"
+    output_version = 1
+    NAME = "nDCG_TREC"
+    PRETTY_NAME = "nDCG (TREC Fair Ranking 2022)"
+    CITATION = "ekstrand2022overview"
+    BETTER = "higher"
+    MISSING = 0.0
+    BOUNDS = (0.0, 1.0)
+    is_by_query = True
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "cutoff": CUTOFF,
+        "ideal": Param(
+            int,
+            default=500,
+            desc="without @k: number of documents that were asked for, which the ideal ranking has",
+            check=count,
+        ),
+        "rel": Param((int, float), default=1, desc="smallest label of a useful document"),
+    }
+    takes_exposure = True
+
+    def score_all(self, judged: LabeledRun) -> FloatArray:
+        """Return the value of each query."""
+        ranked, cutoff = judged.run, self["cutoff"]
+        n_queries = len(judged.qids)
+        useful = judged.pair_label >= self["rel"]  # unjudged: NaN, not useful
+        length = cutoff if cutoff is not None else self["ideal"]
+        beyond = np.flatnonzero(ranked.position >= length)
+        if cutoff is None and len(beyond):
+            raise InputError(
+                f"{self!r}: a ranking is longer than the {length} documents asked for "
+                f"({ranked.describe(int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
+            )
+        n_useful = np.bincount(judged.pair_query[useful], minlength=n_queries)
+        if judged.exact is not None:
+            weight = judged.exposure_of_rows(self.text, TREC(), cutoff)
+        else:
+            weight = attention(ranked, TREC(), cutoff)
+        hit = useful[judged.pair_of_row]
+        value = normalized_gain(ranked, hit, judged.query_of_run, n_useful, TREC(), weight, length)
+        empty = judged.qids[n_useful == 0]
+        self.warn_undefined(empty, n_queries, "no useful document in the labels")
+        return value
+
+
+nDCG_TREC = TRECnDCG()

@@ -1,0 +1,269 @@
+"""Measures as strings: ``E(nDCG@5)`` for ``E(measure='nDCG@5')``, and ``A * B`` for
+``Product(left='A', right='B')``, next to all that ``ir_measures.parse_measure`` reads.
+
+Unknown names and parameters are errors that name the nearest known one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import ir_measures
+
+from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
+from fairtk.measures.params import ObjectParam, count
+from fairtk.plugins import registry
+
+
+def parse(text: Any) -> Any:
+    """Return the measure that a string names; a measure is returned as it is. No code is run.
+
+    Args:
+        text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
+
+    Raises:
+        ParameterError: the string is no measure, or a parameter is unknown or wrong.
+        NotFoundError: no measure has that name; the nearest is suggested.
+
+        Both end with the place in the string, in characters from 1.
+    """
+    if isinstance(text, ir_measures.Measure):
+        check_params(text)
+        return text
+    reader = _Reader(str(text).strip())
+    try:
+        return reader.read()
+    except InputError as error:
+        error.args = (f"{error} ({reader.place()})",)
+        raise
+
+
+def format_measure(measure: Any) -> str:
+    """Return a measure's label, as people write it and `parse` reads it: ``"E(nDCG@5)"``.
+
+    Its `repr` (``"E(measure='nDCG@5')"``) has quotes within quotes and is what ir_measures reads.
+    """
+    if measure.NAME == "E" and "measure" in measure.params:
+        return f"E({format_measure(measure['measure'])})"
+    if measure.NAME != "Product" or not {"left", "right"} <= measure.params.keys():
+        return repr(measure)
+    left, right = map(format_measure, measure.factors)
+    # `*` and `@` bind alike: "A * B@5" is "(A * B)@5", which cuts A, too
+    cuts_both = right.rpartition("@")[2].isdecimal() and not has_cutoff(measure["left"])
+    if cuts_both or measure["right"].NAME == "Product":
+        right = f"({right})"
+    return f"{left} * {right}"
+
+
+def short_names(labels: Sequence[str]) -> dict[str, str]:
+    """Return the name that tables print for each measure's label: ``"AWRF gender@20"``.
+
+    Digests are left out, and so are names of parameters whose values need no name. Labels that
+    would get the same short name keep the label. Data have labels only.
+
+    Args:
+        labels: what `format_measure` returns for measures; any other text is its own name.
+    """
+    names = {label: short_name(label) for label in labels}
+    count = Counter(names.values())
+    return {label: name if count[name] == 1 else label for label, name in names.items()}
+
+
+def short_name(label: str) -> str:
+    """Return the short name of a single label; see `short_names`."""
+    try:
+        return _brief(ast.parse(label, mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return label
+
+
+_DIGEST = re.compile(r"#[0-9a-f]{8}$")
+_PLAIN = {"browsing", "estimator", "groups", "utility"}
+"""Parameters whose values need no name."""
+_INNER = {"measure", "left", "right"}
+"""Parameters that are measures."""
+
+
+def _brief(node: ast.expr) -> str:
+    match node:
+        case ast.BinOp(op=ast.MatMult()):
+            return f"{_brief(node.left)}@{_brief(node.right)}"
+        case ast.BinOp(op=ast.Mult()):
+            right = _brief(node.right)
+            return f"{_brief(node.left)} * {f'({right})' if ' * ' in right else right}"
+        case ast.Name():
+            return node.id
+        case ast.Constant():
+            return str(node.value)
+        case ast.Call(func=ast.Name(id=name)):
+            return _brief_call(name, node)
+    raise ValueError(f"{ast.unparse(node)} is in no measure's label")
+
+
+def _brief_call(name: str, call: ast.Call) -> str:
+    inner = [_brief(node) for node in call.args]
+    words: list[str] = []
+    groups = None
+    for keyword in call.keywords:
+        text = _brief(keyword.value)
+        value = _DIGEST.sub("", text)
+        if keyword.arg in _INNER:
+            inner.append(short_name(text))
+            continue
+        groups = value if keyword.arg == "groups" else groups
+        if keyword.arg in _PLAIN:
+            words.append(value)
+        elif keyword.arg != "target" or value != groups:
+            words.append(f"{keyword.arg}={value}")
+    if name == "Product" and len(inner) == 2:
+        return " * ".join(inner)
+    return " ".join([f"{name}({', '.join(inner)})" if inner else name, *words])
+
+
+def has_cutoff(measure: Any) -> bool:
+    """Return whether a measure has its ``@k``; a product: whether all of its factors have."""
+    if measure.NAME == "Product":
+        return all(map(has_cutoff, measure.factors))
+    inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
+    return inner.params.get(inner.AT_PARAM) is not None
+
+
+def check_params(measure: Any) -> None:
+    """Raise a `ParameterError` if a parameter is wrong; ir_measures looks only when asked."""
+    needed = getattr(measure.SUPPORTED_PARAMS.get(measure.AT_PARAM), "required", False)
+    if needed and not has_cutoff(measure):
+        return  # "P(rel=2)" in "P(rel=2)@3"
+    try:
+        measure.validate_params()
+    except AssertionError as error:
+        raise ParameterError(f"{measure.NAME}: {error}") from None
+    # what is written in C ends the whole process at a cutoff of 0
+    for name in ("cutoff", "rel"):
+        value = measure.params.get(name)
+        if isinstance(value, int):
+            count(name, value, measure.NAME)
+
+
+class MeasureParam(ObjectParam):
+    """A parameter that is itself a measure, kept as its string form."""
+
+    def __init__(self, desc: str) -> None:
+        super().__init__(parse, ir_measures.Measure, desc=desc, write=format_measure)
+
+    def _remembered(self, value: Any, name: str, measure: str) -> str:
+        check_params(value)
+        ours = type(ir_measures.measures.registry.get(value.NAME)) is type(value)
+        if ours and getattr(value, "parts", []):
+            return self.write(value)  # its parts were read back when it was made
+        return super()._remembered(value, name, measure)
+
+
+def with_cutoff(measure: Any, cutoff: Any) -> Any:
+    """Return ``measure @ cutoff``, with its parameters checked."""
+    cut = measure @ cutoff
+    check_params(cut)
+    return cut
+
+
+def known_names() -> list[str]:
+    """Return the names of all measures, those of ir_measures and those of plugins."""
+    registry.measures.names()  # makes sure that plugins are loaded
+    return sorted(ir_measures.measures.registry)
+
+
+class _Reader:
+    """Reads a string by Python's grammar, and keeps the place that it is at: `node`, or `start`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = re.sub(r"\s", " ", text)  # in one line, places are simple
+        self.start = 0
+        self.node: ast.expr | None = None
+
+    def read(self) -> Any:
+        """Return the measure."""
+        try:
+            return self._measure(ast.parse(self.text, mode="eval").body)
+        except (RecursionError, MemoryError):  # MemoryError is that of `ast.parse`
+            raise ParameterError("the measures are nested too deep") from None
+        except SyntaxError as error:
+            self.start = (error.offset or len(self.text) or 1) - 1  # it has 0 for the end
+        except UnicodeEncodeError as error:
+            self.start = error.start
+        raise self._unreadable()
+
+    def place(self) -> str:
+        """Return where the reader is, and what is there."""
+        if self.node is not None:
+            self.start = len(self.text.encode()[: self.node.col_offset].decode())
+        return f"character {self.start + 1}: {_clipped(self.text[self.start :], 20)!r}"
+
+    def _measure(self, node: ast.expr) -> Any:
+        match node:
+            case ast.BinOp(left, ast.MatMult(), right):
+                measure, cutoff = self._measure(left), self._literal(right)
+                self.node = node
+                result = with_cutoff(measure, cutoff)
+                if has_cutoff(measure) and measure.NAME != "Product":
+                    raise ParameterError(f"{measure!r} has a cutoff already; drop @{cutoff}")
+                return result
+            case ast.BinOp(left, ast.Mult(), right):
+                factors = {"left": self._measure(left), "right": self._measure(right)}
+                self.node = node
+                return ir_measures.measures.registry["Product"](**factors)
+            case ast.Call(function):
+                return self._called(node, self._measure(function))
+            case ast.Name(name):
+                self.node = node
+                known = ir_measures.measures.registry
+                if name not in known and name not in (names := known_names()):
+                    raise NotFoundError("measure", name, names)
+                return known[name]
+            case ast.Tuple([_, second, *_]):
+                self.node = second
+                raise ParameterError(
+                    f"{_clipped(self.text, 100)!r} is several measures; give them one by one"
+                )
+        self.node = node
+        raise self._unreadable()
+
+    def _called(self, node: ast.Call, measure: Any) -> Any:
+        order: Sequence[str] = getattr(measure, "POSITIONAL", ())
+        if len(node.args) > len(order):
+            raise ParameterError(f"{measure.NAME}: parameters must be named, name=value")
+        named: dict[str, Any] = {}
+        keywords = [ast.keyword(n, a) for n, a in zip(order, node.args, strict=False)]
+        for keyword in [*keywords, *node.keywords]:
+            self.node, name = keyword.value, str(keyword.arg)
+            if name not in measure.SUPPORTED_PARAMS:
+                near = suggestion(name, measure.SUPPORTED_PARAMS)
+                raise ParameterError(f"{measure.NAME} has no parameter {name!r}{near}")
+            if name in named or name in measure.params:
+                raise ParameterError(f"{measure.NAME} has two values of {name}")
+            is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
+            read = self._measure if is_measure else self._literal
+            named[name] = read(keyword.value)
+        self.node = node
+        made = measure(**named)
+        check_params(made)
+        return made
+
+    def _literal(self, node: ast.expr) -> Any:
+        self.node = node
+        try:
+            return ast.literal_eval(node)
+        except (ValueError, TypeError):
+            raise self._unreadable() from None
+
+    def _unreadable(self) -> ParameterError:
+        return ParameterError(
+            f"cannot read the measure {_clipped(self.text, 100)!r}; write Name, Name@5 or "
+            "Name(parameter=value)@5"
+        )
+
+
+def _clipped(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}..."

@@ -1,0 +1,102 @@
+"""Product: the product of two measures, query by query."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from fairtk.errors import ParameterError
+from fairtk.frames import FloatArray
+from fairtk.measures.base import FairMeasure, value_bounds
+from fairtk.measures.labeled_run import LabeledRun
+from fairtk.measures.params import Param
+from fairtk.measures.parsing import MeasureParam, has_cutoff, with_cutoff
+from fairtk.measures.provider import values_for
+
+
+class MeasureProduct(FairMeasure):
+    """The product of two measures, taken for each query before any mean.
+
+    ``nDCG @ 20 * AWRF(...) @ 20`` rewards a system that is both relevant and even: it is the form
+    of TREC Fair Ranking 2022's score. The mean of products is not the product of means, so report
+    the factors too. `*` and `@` bind alike in Python, so that expression arrives as
+    ``(nDCG @ 20 * AWRF(...)) @ 20``: the cutoff goes to the factors that have none, and is an
+    error if all have one. On a sampled run a factor of ir_measures must stand inside ``E(...)``. A
+    query that the run lacks gets the product of the factors' values for it.
+    """
+
+    identity_name = "fairtk.Product"
+    output_version = 1
+    NAME = "Product"
+    PRETTY_NAME = "Product of measures"
+    CITATION = "ekstrand2022overview"
+    BETTER = "higher"
+    is_by_query = True
+    MISSING = 0.0
+    SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {
+        "left": MeasureParam("a measure, e.g. 'nDCG@20'"),
+        "right": MeasureParam("a measure"),
+    }
+
+    @property
+    def factors(self) -> list[Any]:
+        """The two measures."""
+        remedy = "two measures: write nDCG@20 * EE_R@20"
+        return [self.needed("left", remedy), self.needed("right", remedy)]
+
+    @property
+    def parts(self) -> list[Any]:
+        """The measures that this one is made of."""
+        return self.factors
+
+    @property
+    def better(self) -> str:
+        """The direction that the factors share."""
+        return _direction(self.factors)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The products of the factors' bounds; none where a factor may be below 0."""
+        (low, high), (other_low, other_high) = (value_bounds(factor) for factor in self.factors)
+        if min(low, other_low) < 0:
+            return -math.inf, math.inf
+        return low * other_low, high * other_high
+
+    def check_params(self) -> None:
+        """Raise if the factors' directions differ: their product would have none."""
+        if "left" in self.params and "right" in self.params:
+            _direction(self.factors)
+
+    def __matmul__(self, at_param: Any) -> MeasureProduct:
+        left, right = self.factors
+        if has_cutoff(left) and has_cutoff(right):
+            raise ParameterError(f"{self!r}: both factors have a cutoff already; drop @{at_param}")
+        left = left if has_cutoff(left) else with_cutoff(left, at_param)
+        right = right if has_cutoff(right) else with_cutoff(right, at_param)
+        return type(self)(left=left, right=right)
+
+    @property
+    def takes_exposure(self) -> bool:
+        """Whether it takes frames X: if both factors do."""
+        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
+
+    def score_all(self, judged: LabeledRun) -> FloatArray:
+        """Return the product for each query; NaN where a factor is."""
+        left, right = (values_for(m, judged) for m in self.factors)
+        return left * right
+
+
+def _direction(factors: list[Any]) -> str:
+    directions = [getattr(f, "better", "higher") for f in factors]
+    if directions[0] != directions[1]:
+        raise ParameterError(
+            f"a product of {factors[0]!r} ({directions[0]} is better) and {factors[1]!r} "
+            f"({directions[1]} is better) has no direction; multiply measures of one direction"
+        )
+    return str(directions[0])
+
+
+Product = MeasureProduct()
+
+
+Product = MeasureProduct()
