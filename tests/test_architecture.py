@@ -227,11 +227,12 @@ def private_names(path, decisions):
 
 PRIVATE_IMPORTS = {
     "fairtk-papers": {
-        "fairtk.cli.options": {
-            *("ModelOption", "engine_options", "format_option", "open_ledger", "paying_options"),
+        "fairtk.batch.study_options": {
+            *("ModelOption", "engine_options", "open_ledger", "paying_options", "say_beginning"),
             *("server_settings", "study_options"),
         },
-        "fairtk.cli.output": {"echo_frame", "echo_table", "said_command", "say_beginning"},
+        "fairtk.cli.options": {"format_option"},
+        "fairtk.cli.output": {"echo_frame", "echo_table", "said_command"},
         "fairtk.cli.signature": {"given_options", "signature_command"},
         "fairtk.credit.subsets": {"MOST_ASKED"},
         "fairtk.datasets.trec_fair.metadata": {"backgrounds"},
@@ -385,7 +386,7 @@ COMMAND = re.compile(r"`[^`]*`")
 def test_messages_outside_of_the_command_line_name_parameters():
     """Outside of commands an option is part of a whole command or in backquotes."""
     for path in sources("fairtk"):
-        if path.is_relative_to(ROOT / "fairtk" / "cli") or path.stem.endswith("command"):
+        if path.is_relative_to(ROOT / "fairtk" / "cli") or path.stem.endswith(("command", "options")):
             continue
         tree = parsed(path)
         prose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}

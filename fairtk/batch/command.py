@@ -11,13 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fairtk.cli.options import (
-    LEDGER,
-    SERVER,
-    format_option,
-    paying_options,
-)
-from fairtk.cli.output import COMMAND, KEPT, TABLE, echo_frame
+from fairtk.batch.study_options import KEPT, LEDGER, SERVER, paying_options
+from fairtk.cli.options import format_option
+from fairtk.cli.output import COMMAND, TABLE, echo_frame
 from fairtk.errors import FormatError, InputError, MissingPluginError
 from fairtk.plugins import registry
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import re
 import shlex
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NoReturn
 from weakref import WeakSet
 
@@ -132,11 +130,6 @@ class FairtkGroup(click.Group):
         if command is not None:
             _prepare(command)
         return command
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the words of the command line, those of all commands, once they are checked."""
-        _refuse_broken_text(args)
-        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -286,24 +279,6 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return called
-
-
-_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
-
-
-def _refuse_broken_text(words: Sequence[str]) -> None:
-    """Raise a `click.UsageError` if a word of the command line is not Unicode text.
-
-    U+0000 is in no file name, and an unpaired surrogate stands for a byte that is not UTF-8.
-    """
-    for before, word in pairwise(["", *words]):
-        if _NOT_TEXT.search(word):
-            name = before if before.startswith("-") else "an argument"
-            if word.startswith("-"):
-                name = word.partition("=")[0] if word.startswith("--") else word[:2]
-            raise click.UsageError(
-                f"{name} must be Unicode text, got {word!r}; file names must be UTF-8"
-            )
 
 
 def _given_files(context: click.Context) -> list[tuple[click.Parameter, str]]:

@@ -11,9 +11,6 @@ from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from fairtk.experiment.evaluate_runs import GivenGroups
     from fairtk.groups import Groups
 
 _MOST_ROWS = 40
@@ -58,6 +55,7 @@ def command(
     import pandas as pd
 
     from fairtk.experiment.evaluate_runs import GivenGroups
+    from fairtk.experiment.group_levels import level_table, summary_table
     from fairtk.io import read_qrels, read_run
 
     _refuse_unused(run, cutoff, target, qrels)
@@ -68,8 +66,9 @@ def command(
     if run is not None:
         _echo_coverage(attributes, read_run(run), cutoff, form, output)
         return
-    tables = [_levels(groups, evidence) for groups in attributes]
-    lines = _summary(attributes)
+    tables = [level_table(groups, evidence) for groups in attributes]
+    summary = summary_table(attributes)
+    lines = wrapped_lines(summary.columns, summary.rows, range(1, 5))
     for groups, table in zip(attributes, tables, strict=True):
         if groups.space.crossed:
             table = table.sort_values("share", ascending=False, kind="stable")
@@ -99,62 +98,6 @@ def _refuse_unused(
         raise click.UsageError(text, click.get_current_context())
 
 
-def _summary(attributes: list[Groups]) -> list[str]:
-    import numpy as np
-
-    rows = []
-    for groups in attributes:
-        members = groups.memberships(groups.docnos)
-        n = members.n_rows
-        named = groups.space.known(members.level)
-        unknown = 1 - float(members.weight[named].sum() / max(members.weight.sum(), 1e-300))
-        several = float((members.size > 1).sum() / max(n, 1))
-        used = len(np.unique(members.level))
-        rows.append(
-            [groups.name, f"{used} of {groups.space.size}", str(n), f"{unknown:.1%}",
-             f"{several:.1%}"]
-        )  # fmt: skip
-    return wrapped_lines(
-        ["attribute", "groups with documents", "documents", "unknown", "in several groups"],
-        rows, range(1, 5),
-    )  # fmt: skip
-
-
-def _levels(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
-    """Return the documents and the share (and target) of each level, of crossed ones if any."""
-    import numpy as np
-    import pandas as pd
-
-    members = groups.memberships(groups.docnos)
-    levels, row_level = np.unique(members.level, return_inverse=True)
-    weight = np.bincount(row_level, weights=members.weight, minlength=len(levels))
-    columns = {
-        "documents": np.bincount(row_level, minlength=len(levels)),
-        "share": weight / max(float(weight.sum()), 1e-300),
-    }
-    table = pd.DataFrame(columns, levels)
-    if evidence.targets:
-        table = table.join(_target_shares(groups, evidence), how="outer")
-    if not groups.space.crossed:  # levels without documents, too
-        table = table.reindex(range(groups.space.size))
-    table = table.fillna(0).astype({"documents": int})
-    table.insert(0, "attribute", groups.name)
-    table.insert(1, "group", [_text(groups.levels[level]) for level in table.index])
-    return table
-
-
-def _target_shares(groups: Groups, evidence: GivenGroups) -> pd.Series[float]:
-    import numpy as np
-    import pandas as pd
-
-    rows = evidence.target(groups, "fairtk groups").for_groups(groups).distributions.expanded()
-    total = rows.total()
-    shares = rows.weight / np.where(total > 0, total, 1.0)[rows.row]
-    levels, row_level = np.unique(rows.level, return_inverse=True)
-    sums = np.bincount(row_level, weights=shares, minlength=len(levels))
-    return pd.Series(sums / max(int((total > 0).sum()), 1), levels, name="target")
-
-
 def _echo_coverage(
     attributes: list[Groups], run: Any, cutoff: int | None, form: str, output: str | None
 ) -> None:
@@ -177,7 +120,3 @@ def _echo_coverage(
             f"under half of them in {thin} of {len(frame)} queries."
         )
     show(lines, table, form, output)
-
-
-def _text(level: Any) -> str:
-    return level if isinstance(level, str) else " x ".join(level)

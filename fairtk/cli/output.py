@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -29,21 +27,6 @@ _PLAIN_WIDTH = 100
 def said_command() -> str:
     """Return the command line that is carried out, as a shell takes it."""
     return str(click.get_current_context().meta[COMMAND])
-
-
-KEPT = "command.json"
-"""In a study's folder: the command that ran it last, and from which folder."""
-
-
-def say_beginning(folder: Path, text: str) -> None:
-    """Say what a study begins, and keep its command line in its folder, which stands for it."""
-    from fairtk.io.atomic import atomic_text
-
-    words = [word for word in shlex.split(said_command())[1:] if word != "--offline"]
-    folder.mkdir(parents=True, exist_ok=True)
-    with atomic_text(folder / KEPT) as stream:
-        json.dump({"command": shlex.join(words), "folder": os.getcwd()}, stream, indent=1)
-    click.echo(text, err=True)
 
 
 def echo(text: str | Sequence[str], output: str | None = None) -> None:

@@ -101,24 +101,6 @@ class TestErrors:
         assert result.stderr == "warning: data: first warning\nwarning: data: second\n"
 
 
-@pytest.mark.parametrize("odd", ["a\0b", "a\ud800", "a\udcff.tsv"])
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        (["-o", "{}"], "-o"),
-        (["-o{}"], "-o"),
-        (["--groups", "{}"], "--groups"),
-        (["--target={}"], "--target"),
-        (["{}"], "an argument"),
-    ],
-)
-def test_what_is_not_text_is_refused_by_its_name(fairtk, odd, words, name):
-    command = ["evaluate", "qrels.txt", "plain.run", "-m", "P@1"]
-    result = fairtk(*command, *(word.format(odd) for word in words))
-    assert result.exit_code == 2
-    assert result.stderr.startswith(f"Error: {name} must be Unicode text")
-
-
 class TestGroup:
     def test_help_lists_all_commands(self, fairtk):
         assert len(COMMANDS) > 10

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.options import (
+from fairtk.batch.study_options import (
     ModelOption,
     engine_options,
-    format_option,
     open_ledger,
     paying_options,
+    say_beginning,
     server_settings,
     study_options,
 )
-from fairtk.cli.output import echo_frame, echo_table, said_command, say_beginning
+from fairtk.cli.options import format_option
+from fairtk.cli.output import echo_frame, echo_table, said_command
 from fairtk.cli.signature import given_options, signature_command
 from fairtk.errors import DataWarning
 

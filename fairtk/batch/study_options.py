@@ -1,0 +1,156 @@
+"""Options of commands that run studies, and what they keep; `fairtk prompts` passes them on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairtk.cli.options import all_of
+from fairtk.cli.output import said_command
+from fairtk.errors import InputError
+
+if TYPE_CHECKING:
+    from fairtk.llm import Ledger
+
+KEPT = "command.json"
+"""In a study's folder: the command that ran it last, and from which folder."""
+
+
+def say_beginning(folder: Path, text: str) -> None:
+    """Say what a study begins, and keep its command line in its folder, which stands for it."""
+    from fairtk.io.atomic import atomic_text
+
+    words = [word for word in shlex.split(said_command())[1:] if word != "--offline"]
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_text(folder / KEPT) as stream:
+        json.dump({"command": shlex.join(words), "folder": os.getcwd()}, stream, indent=1)
+    click.echo(text, err=True)
+
+
+SERVER = ("base_url", "api_key_env")
+LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable")
+
+paying_options = all_of(
+    click.option(
+        "--base-url",
+        help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1; several with commas.",
+    ),
+    click.option(
+        "--api-key-env",
+        metavar="VARIABLE",
+        help="The environment variable with its key; '' for a server without keys.  "
+        "[default: OPENAI_API_KEY]",
+    ),
+    click.option(
+        "--set",
+        "server_settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Another setting of its models, e.g. max_tokens=64; temperature=none sends none.",
+    ),
+    click.option("--max-calls", type=int, help="The most calls to pay for in this run."),
+    click.option("--max-cost", type=float, help="The most to pay in this run; needs --prices."),
+    click.option(
+        "--prices",
+        metavar="FILE",
+        help="Prices per million tokens: TSV with model, prompt, completion.",
+    ),
+    click.option("--offline", is_flag=True, help="Only recorded answers; others are an error."),
+    click.option(
+        "--retry-unusable",
+        is_flag=True,
+        help="Ask again for answers that were refused, cut off or unreadable.",
+    ),
+)
+"""The options of `SERVER` and `LEDGER`, the same for all commands."""
+
+
+study_options = all_of(
+    click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
+                 help="Where systems run and answers are generated.  [default: serial]"),
+    click.option("--workers", type=int,
+                 help="Worker processes.  [default: one per GPU, or core]"),
+    click.option("--scheduler", metavar="ADDRESS",
+                 help="Of the running cluster that --executor dask uses: tcp://HOST:PORT, or its "
+                 "scheduler file.  [default: a cluster of this machine]"),
+    click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing."),
+    click.option("--status", is_flag=True, help="Say what is done; generate and write nothing."),
+)  # fmt: skip
+"""How a study is run."""
+
+
+def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return where a study runs: what is configured, and the options that were given."""
+    names = ("executor", "workers", "scheduler")
+    return {**configured, **{name: options[name] for name in names if options[name] is not None}}
+
+
+def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a server's models that were given as options."""
+    settings = {name: options[name] for name in SERVER if options[name] is not None}
+    for text in options["server_settings"]:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            raise InputError(f"--set takes NAME=VALUE, e.g. temperature=none; found {text!r}")
+        try:
+            settings[name] = json.loads(value)
+        except ValueError:
+            settings[name] = value
+    return settings
+
+
+class ModelOption(click.Option):
+    """An option ``KIND:MODEL``; its help lists the kinds that plugins give, when it is shown."""
+
+    def __init__(self, *names: Any, use: str, default_text: str, **settings: Any) -> None:
+        super().__init__(*names, metavar="KIND:MODEL", **settings)
+        self.use, self.default_text = use, default_text
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help."""
+        from fairtk import plugins
+        from fairtk.llm import kinds_of_models
+
+        plugins.loaded()
+        kinds = [f"{name} ({spec.summary})" for name, spec in kinds_of_models(self.use).items()]
+        repeated = " Repeatable." * self.multiple
+        self.help = f"KIND is {', '.join(kinds)}.{repeated}  [default: {self.default_text}]"
+        return super().get_help_record(ctx)
+
+
+def open_ledger(
+    configured: Mapping[str, Any],
+    options: Mapping[str, Any],
+    path: Path,
+    dry_run: bool,
+    stack: contextlib.ExitStack,
+) -> Ledger | None:
+    """Return the ledger of a study, open until the stack ends; None if nothing about it is set.
+
+    Options that were given win over what is configured; a dry run writes nothing.
+    """
+    from fairtk.llm import Ledger
+
+    settings = dict(configured)
+    settings |= {
+        key: options[key]
+        for key in LEDGER
+        if options[key] is not None and options[key] is not False
+    }
+    if not settings:
+        return None
+    path = Path(settings.pop("path", path))
+    if dry_run and not path.exists() and not settings.get("offline"):
+        # prices are needed, and a file that stays is not
+        path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answers.sqlite"
+    if not settings.get("offline"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return stack.enter_context(Ledger(path, **settings))
