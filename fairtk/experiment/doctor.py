@@ -175,7 +175,7 @@ def doctor(
     for name, value in (("cutoff", cutoff), ("support", support)):
         checks.whole(name, value, "doctor", rule=checks.ABOVE_0)
     ranking, results = read_noting(run, "run", _run_rows, _run)
-    labels, wrong = read_noting(qrels, "qrels", qrels_rows, lambda rows: uncoded(labels_in(rows)))
+    labels, wrong = read_noting(qrels, "qrels", qrels_rows, _labels)
     attributes, wrong_groups = _read_groups(groups)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, () if target is None else (target,))
@@ -238,7 +238,11 @@ def _run_rows(path: Any, problems: list[FormatError]) -> Rows:
 
 
 def _run(rows: Rows) -> pd.DataFrame:
-    return uncoded(run_of(rows, "auto"))
+    return uncoded(run_of(rows, "auto")).reset_index(drop=True)
+
+
+def _labels(rows: Rows) -> pd.DataFrame:
+    return uncoded(labels_in(rows)).reset_index(drop=True)
 
 
 def _attribute(rows: Rows) -> Groups:

@@ -49,7 +49,7 @@ _NUMERIC = frozenset("0123456789+-.eE")
 class Rows:
     """The table of a file; its columns get their types when they are checked."""
 
-    frame: pd.DataFrame  # the columns, one row per row of the file
+    frame: pd.DataFrame  # the columns; its index has the rows of the file
     path: str | PathLike[str]  # the file, for messages
     line_of: Callable[[int], int | None]  # 1-based line of a row, slow; None in Parquet
     head: int | None = None  # the line that names the columns, if one does
@@ -57,16 +57,18 @@ class Rows:
 
     def fail(self, row: int, message: str) -> NoReturn:
         """Raise a `FormatError` that names file and line (or row)."""
-        line = self.line_of(int(row))
-        place = f"row {int(row)}: " if line is None else ""
+        row = int(self.frame.index[row])
+        line = self.line_of(row)
+        place = f"row {row}: " if line is None else ""
         raise FormatError(place + message, path=self.path, line=line)
 
     def refuse(self, problem: RowProblem) -> NoReturn:
         """Raise the problem as a `FormatError` that names file and line (or row)."""
         before = ""
         if problem.before is not None:
-            line = self.line_of(problem.before)
-            before = f", first in {f'row {problem.before}' if line is None else f'line {line}'}"
+            first = int(self.frame.index[problem.before])
+            line = self.line_of(first)
+            before = f", first in {f'row {first}' if line is None else f'line {line}'}"
         try:
             self.fail(int(problem.rows[0]), described(problem, self.frame, before))
         except FormatError as error:
@@ -82,9 +84,7 @@ class Rows:
 
     def without(self, rows: Sequence[int]) -> Rows:
         """Return the other rows."""
-        left, line_of = np.delete(np.arange(len(self.frame)), rows), self.line_of
-        frame = self.frame.iloc[left].reset_index(drop=True)
-        return replace(self, frame=frame, line_of=lambda row: line_of(int(left[row])))
+        return replace(self, frame=self.frame.drop(index=self.frame.index[list(rows)]))
 
     def require(self, columns: Sequence[str], what: str) -> None:
         """Raise a `FormatError` unless all the columns are there, and the header only once."""
@@ -322,7 +322,7 @@ def read_named(file: Source) -> Rows:
     """Return the rows of a file with named columns; see `read_table`."""
     if file.kind == "parquet":
         frame, note = read_parquet(file.path, file.raw)
-        rows = Rows(frame, file.path, lambda row: None, note=note)
+        rows = Rows(frame.reset_index(drop=True), file.path, lambda row: None, note=note)
     else:
         rows = _read_jsonl(file) if file.kind == "jsonl" else _read_delimited(file)
     columns = [ALIASES.get(str(c), str(c)) for c in rows.frame.columns]

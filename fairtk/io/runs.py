@@ -87,7 +87,7 @@ def _task_run(rows: Rows) -> pd.DataFrame:
         frame = frame.assign(**{SAMPLE: frame[SAMPLE] - 1})
     rank = frame.groupby(keys, sort=False, observed=True).cumcount().astype(np.int64)
     frame = frame.assign(**{SCORE: -rank.astype(np.float64), RANK: rank})
-    return frame[[QID, DOCNO, SCORE, RANK, *keys[1:]]]
+    return frame[[QID, DOCNO, SCORE, RANK, *keys[1:]]].reset_index(drop=True)
 
 
 def _refuse_ranks(rows: Rows) -> None:

@@ -121,11 +121,7 @@ def test_a_query_that_the_frame_lacks_gets_the_worst_value():
         (TWO.drop(columns="credit"), ColumnError, "missing: .'credit'"),
         (TWO.assign(credit=[1.0, math.inf, 1, 1]), InputError, "qid '1', sample 0, docno 'c'"),
         (TWO.assign(credit=["1", "2", "x", "1"]), ColumnError, "finite number"),
-        (
-            pd.concat([TWO, TWO[:1]]),
-            DuplicateError,
-            "twice in one ranking .qid '1', sample 0, docno 'a'",
-        ),
+        (pd.concat([TWO, TWO[:1]]), DuplicateError, "twice .*qid '1', sample 0, docno 'a'"),
         (TWO.assign(sample=-1), ColumnError, "integer from 0"),
     ],
 )

@@ -124,10 +124,10 @@ def test_a_run_without_samples_goes_straight_through(joint):
 def test_errors():
     with pytest.raises(ParameterError, match="PerSample"):
         PerSample(lambda inp: inp)
-    with pytest.raises(ColumnError, match="'sample'.*found float64"):
+    with pytest.raises(ColumnError, match="sample must be .*found 0.5"):
         PerSample(Reverse())(SAMPLED.assign(sample=0.5))
     mixed = pd.concat([SAMPLED, RUN])
-    with pytest.raises(InputError, match="'sample'.*qid '1'"):
+    with pytest.raises(InputError, match="sample is missing.*qid '1'"):
         PerSample(Reverse())(mixed)
     with pytest.raises(ColumnError, match="PerSample"):
         PerSample(Reverse())(SAMPLED.drop(columns="qid"))
