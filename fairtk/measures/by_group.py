@@ -221,7 +221,7 @@ class MeasureByGroup(FairMeasure):
 
 
 def _values(measure: Any, judged: LabeledRun) -> FloatArray:
-    # a group without useful documents takes no part, which is said once for all groups
+    # groups without useful documents take no part; all groups have one warning
     with warnings.catch_warnings(action="ignore", category=UndefinedWarning):
         return values_for(measure, judged)
 

@@ -76,7 +76,7 @@ class Expectation(FairMeasure):
 
     @property
     def notes(self) -> str:
-        """Which measures are computed for all samples at once, and what becomes of the others."""
+        """Which measures are computed for all samples at once, and how others are handled."""
         names = []
         for name, (_, params) in sorted(KERNELS.items()):
             names.append(f"{name} ({', '.join(params)})")

@@ -97,7 +97,7 @@ def average_precision(judged: LabeledRun, rel: int, cutoff: int | None) -> Float
 
 
 def reciprocal_rank(judged: LabeledRun, rel: int, cutoff: int | None) -> FloatArray:
-    """Return 1 / rank of the first relevant document; 0 if there is none."""
+    """Return 1 / rank of the first relevant document; 0 if no document is relevant."""
     value = _hits(judged, rel, cutoff) / (judged.run.position + 1.0)
     return np.asarray(np.maximum.reduceat(value, judged.run.ranking_start[:-1]))
 

@@ -211,7 +211,7 @@ class LabeledRun:
 
     @property
     def pair_label(self) -> FloatArray:
-        """The label of each pair, NaN without one; shape (n_pairs,)."""
+        """The label of each pair, NaN without label; shape (n_pairs,)."""
         return self._pairs[2]
 
     @property
@@ -226,7 +226,7 @@ class LabeledRun:
 
     @cached_property
     def row_label(self) -> FloatArray:
-        """The label of each sorted row of the run, 0 without one; shape (n_rows,)."""
+        """The label of each sorted row of the run, 0 without label; shape (n_rows,)."""
         return np.nan_to_num(self.pair_label)[self.pair_of_row]
 
     @property

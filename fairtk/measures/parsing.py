@@ -196,7 +196,7 @@ class _Reader:
         raise self._unreadable()
 
     def place(self) -> str:
-        """Return where the reader is, and what is there."""
+        """Return the position in the string, and the characters from there."""
         if self.node is not None:
             self.start = len(self.text.encode()[: self.node.col_offset].decode())
         return f"character {self.start + 1}: {_clipped(self.text[self.start :], 20)!r}"
