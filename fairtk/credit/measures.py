@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,12 +28,15 @@ from fairtk.frames import (
     Qrels,
     Run,
 )
-from fairtk.groups import UNKNOWN, Groups
+from fairtk.groups import UNKNOWN
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.ee import PARAMETERS
 from fairtk.measures.ee_forms import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
+
+if TYPE_CHECKING:
+    from fairtk.groups import Groups
 
 SHARE = Param(
     bool, default=True, desc="divide the credit of each ranking by its sum; False: as it is"

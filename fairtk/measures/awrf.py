@@ -16,7 +16,6 @@ from fairtk.groups.distances import (
     jensen_shannon_bounds,
     js_divergence,
 )
-from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, GROUPS, TARGET, ObjectParam, Param
@@ -152,6 +151,8 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
+        from fairtk.groups.groups import unreachable  # which reads files: not at the start
+
         groups, target, unlabeled = self.groups, self.target_for(self.groups), self["unlabeled"]
         judged, no_credit = self.shared_out(judged)
         run, qids = judged.run, judged.qids
@@ -226,6 +227,8 @@ def warn_unlabeled_ranks(
         memberships: those of ``judged.run.docnos`` with ``unlabeled="drop"``, if they are at
             hand; they are looked up otherwise.
     """
+    from fairtk.groups.groups import coverage_of
+
     coverage = coverage_of(groups, judged.run, measure["cutoff"], memberships)
     thin = coverage[coverage["label_share"] < 0.5]
     if len(thin):
