@@ -358,7 +358,7 @@ def sensitivity(
     """Return how the order of systems depends on what was chosen.
 
     Each measure is taken once as asked, and once for each setting of each choice that it has: the
-    browsing model, its patience, the cutoff, the target (uniform, of the qrels, and those given),
+    browsing model (each that is registered), its patience, the cutoff, the target (uniform, of the qrels, and those given),
     what becomes of documents without a group, bounds, the base of the logarithm, and the labels of
     documents that nobody judged (`fairtk.analysis.sensitivity`).
 

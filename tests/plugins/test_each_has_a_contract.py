@@ -20,7 +20,7 @@ CONTRACTS = {
 
 
 @cache
-def tests():
+def files_of_tests():
     """Return, for each file of tests, the bases of its classes, and the names that it uses."""
     found = []
     for path in Path(__file__).parents[1].rglob("test_*.py"):
@@ -35,7 +35,7 @@ def tests():
 
 @pytest.mark.parametrize("hook", CONTRACTS)
 def test_everything_has_a_contract_test(hook):
-    tested = set().union(*(names for bases, names in tests() if bases & CONTRACTS[hook]))
+    tested = set().union(*(names for bases, names in files_of_tests() if bases & CONTRACTS[hook]))
     ours = [plugin for plugin in plugins.loaded() if plugin.name == "fairtk"]
     given = {name for plugin in ours for name in plugin.gave.get(hook, [])}
     assert given
