@@ -358,9 +358,9 @@ def sensitivity(
     """Return how the order of systems depends on what was chosen.
 
     Each measure is taken once as asked, and once for each setting of each choice that it has: the
-    browsing model (each that is registered), its patience, the cutoff, the target (uniform, of the qrels, and those given),
-    what becomes of documents without a group, bounds, the base of the logarithm, and the labels of
-    documents that nobody judged (`fairtk.analysis.sensitivity`).
+    registered browsing models, the patience of one, the cutoff, the target (uniform, of the qrels,
+    and those given), what becomes of documents without a group, bounds, the base of the logarithm,
+    and the labels of documents that nobody judged (`fairtk.analysis.sensitivity`).
 
     Args:
         qrels: see `fairtk.evaluate`; so are the other arguments that have the same name there.
