@@ -359,7 +359,7 @@ def sensitivity(
 
     Each measure is taken once as asked, and once for each setting of each choice that it has: the
     registered browsing models, the patience of one, the cutoff, the target (uniform, of the qrels,
-    and those given), what becomes of documents without a group, bounds, the base of the logarithm,
+    and those given), how documents without a group are handled, bounds, the base of the logarithm,
     and the labels of documents that nobody judged (`fairtk.analysis.sensitivity`).
 
     Args:

@@ -212,8 +212,8 @@ class ScorerContract(TransformerContract):
     def test_keeps_the_candidates(self) -> None:
         """Each candidate has one row, with the input's columns; only score and rank may differ."""
         inp, out = self.inp(), self.make().transform(self.inp())
-        kept = [column for column in inp.columns if column not in (SCORE, RANK)]
-        check_frames(out[kept], inp[kept], f"{self._name()} changes the candidates")
+        columns = [column for column in inp.columns if column not in (SCORE, RANK)]
+        check_frames(out[columns], inp[columns], f"{self._name()} changes the candidates")
         check({SCORE, RANK} <= set(out.columns), f"{self._name()} must give {SCORE!r} and {RANK!r}")
 
     def test_scores_of_the_input_do_not_matter(self) -> None:

@@ -64,14 +64,14 @@ def tree(tmp_path_factory, recipes):
 
 def check(tree, *arguments):
     """Run Python in the copy, which comes first on its path."""
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, *arguments],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,
         text=True,
     )
-    assert found.returncode == 0, found.stdout + found.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
 def test_each_recipe_is_one_file_and_one_line(recipes):

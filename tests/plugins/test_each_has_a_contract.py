@@ -22,15 +22,15 @@ CONTRACTS = {
 @cache
 def files_of_tests():
     """Return, for each file of tests, the bases of its classes, and the names that it uses."""
-    found = []
+    files = []
     for path in Path(__file__).parents[1].rglob("test_*.py"):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         classes = [node for node in nodes if isinstance(node, ast.ClassDef)]
         bases = {getattr(base, "id", "") for node in classes for base in node.bases}
         names = {node.id for node in nodes if isinstance(node, ast.Name)}
         texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
-        found.append((bases, names | texts))
-    return found
+        files.append((bases, names | texts))
+    return files
 
 
 @pytest.mark.parametrize("hook", CONTRACTS)
