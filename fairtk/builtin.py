@@ -70,25 +70,26 @@ def fairtk_measures() -> Iterable[Any]:
     return [plugins.load_target(f"fairtk.measures.{target}") for target in _MEASURES]
 
 
+def _classes(module: Any, base: type) -> list[type]:
+    """Return the classes of a module that derive from a base, in the order of the file."""
+    classes = [value for value in vars(module).values() if isinstance(value, type)]
+    return [cls for cls in classes if issubclass(cls, base) and cls is not base]
+
+
 @hookimpl
 def fairtk_browsing_models() -> Iterable[type]:
     """Return the built-in browsing models."""
     from fairtk.exposure import browsing
 
-    models = [browsing.MU, browsing.RBP, browsing.GERR, browsing.DCG, browsing.TREC]
-    return [*models, browsing.Fitted]
+    return _classes(browsing, browsing.BrowsingModel)
 
 
 @hookimpl
 def fairtk_divergences() -> Iterable[type]:
     """Return the built-in divergences."""
-    from fairtk import groups as divergence
+    from fairtk.groups import distances
 
-    return [
-        divergence.KullbackLeibler,
-        divergence.ReverseKullbackLeibler,
-        divergence.JensenShannon,
-    ]
+    return _classes(distances, distances.Divergence)
 
 
 @hookimpl

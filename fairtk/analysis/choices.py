@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -14,7 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from fairtk import checks
+from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK
 from fairtk.display.tables import aligned_lines, html_text
@@ -182,12 +183,24 @@ Choice = Literal[
 CHOICES: tuple[Choice, ...] = get_args(Choice)
 """What can be varied; `judgments` is about labels that are missing, all others about measures."""
 
-BROWSING = ("MU", "RBP(p=0.8)", "GERR(p=0.8, u=0.5)", "DCG", "TREC")
 PATIENCE = (0.5, 0.7, 0.8, 0.9, 0.95)
 CUTOFFS = (1, 3, 5, 10, 20, 50)
 UNLABELED = ("drop", "unknown", "uniform", "best", "worst")
 BOUNDS = ("paper", "exact")
 BASES = ("e", 2)
+
+
+def browsing_models() -> list[str]:
+    """Return the registered browsing models, as strings, in the order of registration.
+
+    A model with a setting that has neither a default nor a typical value is left out.
+    """
+    models = []
+    for name in [n for p in plugins.loaded() for n in p.gave.get("fairtk_browsing_models", ())]:
+        model = plugins.registry.browsing_models.get(name)
+        with suppress(TypeError):
+            models.append(repr(model(**model.typical)))
+    return models
 
 
 @dataclass(frozen=True)
@@ -221,7 +234,7 @@ def variants(
     supported = getattr(measure, "SUPPORTED_PARAMS", {})
     own = supported if isinstance(measure, FairMeasure) else {}
     settings: dict[str, list[tuple[str, str, Any]]] = {
-        "browsing": [("browsing", name, name) for name in BROWSING],
+        "browsing": [("browsing", name, name) for name in browsing_models()],
         "patience": [("browsing", f"p={p}", f"RBP(p={p})") for p in PATIENCE],
         "unlabeled": [("unlabeled", name, name) for name in UNLABELED],
         "bounds": [("bounds", name, name) for name in BOUNDS],
@@ -345,9 +358,9 @@ def sensitivity(
     """Return how the order of systems depends on what was chosen.
 
     Each measure is taken once as asked, and once for each setting of each choice that it has: the
-    browsing model, its patience, the cutoff, the target (uniform, of the qrels, and those given),
-    what becomes of documents without a group, bounds, the base of the logarithm, and the labels of
-    documents that nobody judged (`fairtk.analysis.sensitivity`).
+    registered browsing models, the patience of one, the cutoff, the target (uniform, of the qrels,
+    and those given), how documents without a group are handled, bounds, the base of the logarithm,
+    and the labels of documents that nobody judged (`fairtk.analysis.sensitivity`).
 
     Args:
         qrels: see `fairtk.evaluate`; so are the other arguments that have the same name there.

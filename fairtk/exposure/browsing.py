@@ -8,8 +8,9 @@ PyTerrier; papers count from 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,9 +29,11 @@ class BrowsingModel:
     Attributes:
         needs_cutoff: the model is only meaningful with a cutoff (``@k``).
         stop: the probability of leaving after a useful document; 0 for all position-only models.
+        typical: the settings with which `fairtk.sensitivity` tries the model, if not the defaults.
     """
 
     needs_cutoff: ClassVar[bool] = False
+    typical: ClassVar[Mapping[str, Any]] = {}
 
     @property
     def stop(self) -> float:
@@ -80,6 +83,7 @@ class RBP(BrowsingModel):
 
     identity_name = "fairtk.RBP"
     output_version = 1
+    typical: ClassVar[Mapping[str, Any]] = {"p": 0.8}
     p: float = 0.5
 
     def __post_init__(self) -> None:

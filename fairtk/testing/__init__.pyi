@@ -1,3 +1,5 @@
+from .arithmetic import BrowsingModelContract as BrowsingModelContract
+from .arithmetic import DivergenceContract as DivergenceContract
 from .contracts import DatasetContract as DatasetContract
 from .contracts import PromptContract as PromptContract
 from .contracts import ToyTokenizer as ToyTokenizer
@@ -12,4 +14,5 @@ from .toys import toy_qrels as toy_qrels
 from .toys import toy_run as toy_run
 from .toys import toy_samples as toy_samples
 from .toys import toy_topics as toy_topics
+from .transformer import ScorerContract as ScorerContract
 from .transformer import TransformerContract as TransformerContract

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError
-from fairtk.frames import DOCNO, QID, SCORE, Run
-from fairtk.testing.toys import check, check_frames, snapshot, toy_run
+from fairtk.frames import DOCNO, QID, RANK, SCORE, Run
+from fairtk.testing.toys import check, check_frames, snapshot, toy_run, toy_samples
 
 
 class TransformerContract:
@@ -204,3 +204,29 @@ class TransformerContract:
                 raise AssertionError(
                     f"{self._name()} says that it needs the column {column!r}, but works without"
                 )
+
+
+class ScorerContract(TransformerContract):
+    """Tests of a scorer of candidates, such as a `fairtk.transformers.Scorer`; define `make`."""
+
+    def test_keeps_the_candidates(self) -> None:
+        """Each candidate has one row, with the input's columns; only score and rank may differ."""
+        inp, out = self.inp(), self.make().transform(self.inp())
+        columns = [column for column in inp.columns if column not in (SCORE, RANK)]
+        check_frames(out[columns], inp[columns], f"{self._name()} changes the candidates")
+        check({SCORE, RANK} <= set(out.columns), f"{self._name()} must give {SCORE!r} and {RANK!r}")
+
+    def test_scores_of_the_input_do_not_matter(self) -> None:
+        """Candidates without score and rank have the same output."""
+        bare = self.inp().drop(columns=[SCORE, RANK], errors="ignore")
+        actual = self.make().transform(bare)[[QID, DOCNO, SCORE, RANK]]
+        expected = self.make().transform(self.inp())[[QID, DOCNO, SCORE, RANK]]
+        check_frames(actual, expected, f"{self._name()} depends on the scores of its input")
+
+    def test_samples_are_refused(self) -> None:
+        """Sampled rankings are an error: candidates are scored once, before they are sampled."""
+        try:
+            self.make().transform(toy_samples())
+        except InputError:
+            return
+        raise AssertionError(f"{self._name()} takes a sampled run; score first, then sample")

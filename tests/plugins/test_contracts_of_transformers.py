@@ -15,11 +15,17 @@ from fairtk import (
     PerSample,
     PlackettLuceExposure,
     demo,
-    plugins,
 )
 from fairtk.datasets import lamp
 from fairtk.plugins import registry
-from fairtk.testing import TransformerContract, toy_qrels, toy_run, toy_samples, toy_topics
+from fairtk.testing import (
+    ScorerContract,
+    TransformerContract,
+    toy_qrels,
+    toy_run,
+    toy_samples,
+    toy_topics,
+)
 from fairtk.transformers import FixedExposure, OracleExposure
 
 
@@ -84,7 +90,7 @@ class TestFixedExposure(TransformerContract):
         return [FixedExposure(), FixedExposure(cutoff=2, browsing="TREC")]
 
 
-class TestBM25Scorer(TransformerContract):
+class TestBM25Scorer(ScorerContract):
     def make(self):
         return BM25Scorer()
 
@@ -193,20 +199,6 @@ class TestFlanT5(TransformerContract):
 
     def inp(self):
         return toy_run().iloc[[0, 6, 7]]  # two queries
-
-
-# their contracts stand beside their other tests, which have the models and retrievers they need
-ELSEWHERE = {
-    *("Citations", "ContrieverScorer", "FairQR", "QueryRefiner", "SpladeScorer", "Subsets"),
-}
-
-
-def test_every_registered_transformer_is_tested():
-    tested = ELSEWHERE | {name[4:] for name, value in globals().items() if isinstance(value, type)}
-    ours = [plugin for plugin in plugins.loaded() if plugin.name == "fairtk"]
-    assert tested >= {
-        name for plugin in ours for name in plugin.gave.get("fairtk_transformers", [])
-    }
 
 
 @pytest.mark.parametrize("name", registry.transformers.names())

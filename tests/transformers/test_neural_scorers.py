@@ -21,7 +21,7 @@ from fairtk.errors import (
     ParameterError,
 )
 from fairtk.experiment.identity import describe
-from fairtk.testing import TransformerContract, toy_run
+from fairtk.testing import ScorerContract, toy_run
 
 torch = pytest.importorskip("torch")
 SCORERS = [ContrieverScorer, SpladeScorer]
@@ -288,7 +288,7 @@ def test_the_published_models_are_the_defaults():
     assert SpladeScorer().model == "naver/splade_v2_max"
 
 
-class TestContrieverScorer(TransformerContract):
+class TestContrieverScorer(ScorerContract):
     per_query = False  # other texts of a batch change the last digits
     scorer = ContrieverScorer
 

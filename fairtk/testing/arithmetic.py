@@ -1,0 +1,117 @@
+"""What every browsing model and divergence must keep to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairtk.frames import FloatArray
+from fairtk.groups.distances import FactoredRows, LevelSpace, SparseRows
+from fairtk.measures import EE_D, parse
+from fairtk.plugins import read_browsing, registry
+from fairtk.plugins.registry import read_divergence
+from fairtk.testing.toys import check, toy_qrels, toy_samples
+
+_RANKS = np.arange(1_000)
+
+
+class BrowsingModelContract:
+    """Tests of a browsing model; subclass it and set `model`.
+
+    Attributes:
+        model: the browsing model, registered by its plugin.
+    """
+
+    model: Any
+
+    def test_read_back(self) -> None:
+        """It is registered under the name of its class, and its string is read back."""
+        model = self.model
+        name = type(model).__name__
+        check(name in registry.browsing_models, f"no browsing model is registered as {name!r}")
+        back = read_browsing(repr(model))
+        check(back == model and hash(back) == hash(model), f"{model!r} is read back as {back!r}")
+
+    def test_weights_are_finite(self) -> None:
+        """Each rank has one finite weight of at least 0; `total_square` is no smaller than theirs.
+
+        `stop` is a probability.
+        """
+        weights = self.model.weights(_RANKS)
+        check(weights.shape == _RANKS.shape, f"{self.model!r} gives the shape {weights.shape}")
+        valid = np.isfinite(weights) & (weights >= 0)
+        check(bool(valid.all()), f"{self.model!r} gives the weights {weights[~valid][:3]}")
+        square, total = float((weights**2).sum()), self.model.total_square
+        check(square <= total * (1 + 1e-9), f"{self.model!r}: total_square={total}, not {square}")
+        check(0 <= self.model.stop <= 1, f"{self.model!r} has stop={self.model.stop}")
+
+    def test_weights_depend_on_the_rank_alone(self) -> None:
+        """A rank has one weight, wherever it is in the array."""
+        weights = self.model.weights(_RANKS)
+        for ranks in (_RANKS[::-1], _RANKS[3:4], _RANKS[:0]):
+            same = np.array_equal(self.model.weights(ranks), weights[ranks])
+            check(same, f"{self.model!r}: the weight of a rank depends on other ranks")
+
+    def test_works_in_a_measure(self) -> None:
+        """``EE_D(browsing=...)`` is read back, and has finite values."""
+        measure = EE_D(browsing=self.model) @ 1  # deeper, rankings of the toys would be short
+        check(parse(repr(measure)) == measure, f"{measure!r} is not read back")
+        value = measure.calc_aggregate(toy_qrels(), toy_samples())
+        check(bool(np.isfinite(value)), f"{measure!r} has the value {value!r}")
+
+
+class DivergenceContract:
+    """Tests of a divergence; subclass it and set `divergence`.
+
+    Attributes:
+        divergence: the divergence, registered by its plugin.
+    """
+
+    divergence: Any
+    shown = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.2, 0.5, 0.3]])
+    target = np.array([[0.1, 0.2, 0.7], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3]])
+
+    def values(self, shown: FloatArray, target: FloatArray) -> FloatArray:
+        """Return the divergence of each row."""
+        rows = (SparseRows.of_dense(np.asarray(part)) for part in (shown, target))
+        values: FloatArray = self.divergence.between(*rows)
+        return values
+
+    def compare(self, values: FloatArray, expected: FloatArray, message: str) -> None:
+        """Raise an `AssertionError` with the message unless values agree to 1e-9."""
+        same = np.allclose(values, expected, rtol=1e-9, atol=1e-9, equal_nan=True)
+        check(same, f"{self.divergence!r} {message}: {values}, not {expected}")
+
+    def test_read_back(self) -> None:
+        """It is registered under `NAME`, and its string is read back."""
+        one = self.divergence
+        check(one.NAME in registry.divergences, f"no divergence is registered as {one.NAME!r}")
+        check(read_divergence(repr(one)) == one, f"{one!r} is not read back")
+
+    def test_values(self) -> None:
+        """It is above 0 for unequal rows, 0 for equal rows, and NaN where either row is empty."""
+        values, empty = self.values(self.shown, self.target), np.zeros_like(self.shown)
+        valid = np.isfinite(values[:2]).all() and (values[:2] > 0).all()
+        check(bool(valid), f"{self.divergence!r} gives {values[:2]} for rows that differ")
+        zeros = self.values(self.shown, self.shown)
+        self.compare(zeros, np.zeros(3), "of equal rows")
+        for pair in ((empty, self.target), (self.shown, empty)):
+            self.compare(self.values(*pair), np.full(3, np.nan), "of an empty row")
+
+    def test_what_must_not_matter(self) -> None:
+        """Other rows, the order of groups and the sum of a row shown do not change values."""
+        values = self.values(self.shown, self.target)
+        for rows in ([2, 1, 0], [1]):
+            other = self.values(self.shown[rows], self.target[rows])
+            self.compare(other, values[rows], "depends on other rows")
+        other = self.values(self.shown[:, ::-1], self.target[:, ::-1])
+        self.compare(other, values, "depends on the order of groups")
+        self.compare(self.values(7 * self.shown, self.target), values, "depends on the sum")
+
+    def test_takes_computed_targets(self) -> None:
+        """A target that is not stored, as of crossed attributes, has the values of a stored one."""
+        space = LevelSpace(("group",), (("a", "b", "c"),), (-1,))
+        target = FactoredRows.product(space, [self.target[0]])
+        computed = self.divergence.between(SparseRows.of_dense(self.shown[:1]), target)
+        self.compare(computed, self.values(self.shown[:1], self.target[:1]), "of a computed target")
