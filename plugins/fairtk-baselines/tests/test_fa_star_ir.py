@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 from fairtk_baselines import FAStarIR
 from fairtk_baselines.fa_star_ir import mtable, multinomial_test
-from fairtk_baselines.study import build_fa_star_ir as build
 
 from fairtk.errors import ColumnError, DataWarning, InputError, ParameterError
 from fairtk.groups import Groups, Target
-from fairtk.plugins import registry
 from fairtk.testing import TransformerContract, toy_groups, toy_run
 
 TOYS = Groups.from_frame(toy_groups(), name="place", unknown=None)
@@ -338,54 +332,6 @@ def test_target_of_other_groups():
 def test_sampled_runs_are_refused():
     with pytest.raises(ColumnError, match="FAStarIR"):
         FAStarIR(ALTERNATING, 0.5)(run_of("a1").assign(sample=0))
-
-
-# --- the study
-
-
-def study_setting(**changes):
-    docs = [f"a{i}" for i in range(40)] + [f"b{i}" for i in range(10)]
-    groups = people(**{d: d[0] for d in docs})
-    run = run_of(*docs).assign(query="?", rank=np.arange(50))
-    setting = {
-        "groups": groups,
-        "target": target_of(q={"a": 0.5, "b": 0.5}),
-        "retriever": pt.Transformer.from_df(run),
-        "cutoff": 20,
-        "candidates": 50,
-        "seed": 7,
-        "options": {},
-    }
-    return SimpleNamespace(**{**setting, **changes})
-
-
-def test_study_builds_a_pipeline():
-    topics = pd.DataFrame({"qid": ["q"], "query": ["?"]})
-    setting = study_setting()
-    pipeline = build(setting)
-    rerank = list(pipeline)[-1]
-    assert (rerank.cutoff, rerank.test, rerank.seed) == (20, "multinomial", 7)
-    assert rerank.p == setting.target.for_groups(setting.groups)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        out = pipeline(topics)
-    assert set(out.columns) == {"qid", "query", "docno", "score", "rank"}
-    assert len(out) == 50
-    assert out["docno"].str.startswith("b")[:20].sum() == mtable(20, 0.5).needed[-1]
-    assert pipeline == build(study_setting(retriever=setting.retriever))
-    assert "FAStarIR" in str(pipeline)
-    assert registry.study_systems.get("fa*ir")
-
-
-def test_study_options():
-    rerank = list(build(study_setting(options={"p": 0.3, "protected": "b", "cutoff": 5})))[-1]
-    assert (rerank.p, rerank.test, rerank.cutoff) == (0.3, "binomial", 5)
-    # fewer candidates than ranks that are measured are not cut to
-    topics = pd.DataFrame({"qid": ["q"], "query": ["?"]})
-    with pytest.warns(DataWarning):
-        assert len(build(study_setting(candidates=3))(topics)) == 20
-    with pytest.raises(ParameterError, match="'alpha'"):
-        build(study_setting(options={"alhpa": 0.2}))
 
 
 def test_protected_may_be_any_collection_of_levels():

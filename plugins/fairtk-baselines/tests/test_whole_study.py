@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import warnings
 from collections import defaultdict
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -20,7 +18,6 @@ from fairtk_baselines import DELTR, DLF
 from fairtk_papers.fair_qr import QrSettings, QrStudy, from_trec_fair
 
 from fairtk.cli.group import cli
-from fairtk.errors import FairtkError, FairtkWarning
 from fairtk.experiment import folds
 from fairtk.llm import KeywordRefiner
 from fairtk.plugins import registry
@@ -60,7 +57,6 @@ class Spy:
     def __init__(self, patch):
         self.fits = []  # (class, the transformer, qids of the run, qids of the qrels)
         self.ranked = []  # (class, qids that the transformer was fitted to, qids of the run)
-        self.stop_after = None
         for kind in (DELTR, DLF):
             self._watch(patch, kind)
 
@@ -69,8 +65,6 @@ class Spy:
         seen = {}
 
         def watched_fit(this, run, qrels, *rest):
-            if self.stop_after is not None and len(self.fits) == self.stop_after:
-                raise KeyboardInterrupt
             seen[id(this)] = set(run["qid"])
             self.fits.append((kind, this, set(run["qid"]), set(qrels["qid"])))
             return fit(this, run, qrels, *rest)
@@ -96,12 +90,6 @@ def study(data, folder, systems=BASELINES, **changed):
 
 def fairtk(*words):
     return CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def by_query(rankings):
-    """Return rankings in one order, whatever the order of topics was."""
-    keys = ["attribute", "system", "qid", "rank"]
-    return rankings.sort_values(keys, ignore_index=True)
 
 
 def cells(folder):
@@ -195,33 +183,6 @@ def test_trained_systems_never_see_the_topics_that_they_rank(data, tmp_path, spy
     assert results.missing.empty
 
 
-def test_the_order_of_topics_does_not_matter(data, tmp_path):
-    data = replace(data, attributes={"gender": data.attributes["gender"]})
-    turned = replace(data, topics=data.topics.iloc[[3, 7, 0, 5, 1, 6, 2, 4]])
-    systems = tuple(SYSTEMS)
-    one = by_query(study(data, tmp_path / "one", systems).run().rankings)
-    two = by_query(study(turned, tmp_path / "two", systems).run().rankings)
-    pd.testing.assert_frame_equal(one, two)
-
-
-def test_a_study_stopped_between_folds_goes_on(data, tmp_path, spy):
-    systems = ("deltr", "dlf", "fa*ir")
-    expected = study(data, tmp_path / "whole", systems).run().rankings
-    done = len(spy.fits)
-    assert done == 16
-    spy.fits.clear()
-    spy.stop_after = 6
-    with pytest.raises(KeyboardInterrupt):
-        study(data, tmp_path / "stopped", systems).run()
-    kept = cells(tmp_path / "stopped")
-    spy.stop_after = None
-    found = study(data, tmp_path / "stopped", systems).run().rankings
-    assert len(spy.fits) == done  # six before, ten after: none twice
-    pd.testing.assert_frame_equal(by_query(found), by_query(expected))
-    after = cells(tmp_path / "stopped")
-    assert kept and kept < after
-
-
 # --- options
 
 
@@ -287,33 +248,3 @@ def test_options_of_a_file_reach_each_system(collection, tmp_path, built):
     # the encoder prints its settings as a digest; it is kept under their number of dimensions
     for name, size in (("vector-search", 9), ("dlf", 8)):
         assert (output / "systems" / name / "vectors" / f"lsa-{size}").is_dir()
-
-
-def test_no_helper_columns_are_left(data, tmp_path, built):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairtkWarning)
-        study(data, tmp_path).run()
-    for name in BASELINES:
-        run = built[name][-1](data.topics[:2])
-        assert sorted(run.columns) == ["docno", "qid", "query", "rank", "score"], name
-        assert set(run["qid"]) == set(data.topics["qid"][:2])
-
-
-@pytest.mark.parametrize(
-    ("system", "option", "near"),
-    [
-        ("vector-search", "dimension", "dimensions"),
-        ("dlf", "wieght", "weight"),
-        ("deltr", "gama", "gamma"),
-        ("fa*ir", "alhpa", "alpha"),
-        ("mmr", "lamda", "lambda"),
-    ],
-)
-def test_a_misspelt_option_is_an_error(collection, tmp_path, system, option, near):
-    config = tmp_path / "study.toml"
-    config.write_text(f'folder = "{collection}"\n[options."{system}"]\n{option} = 1\n')
-    result = fairtk(
-        "qr", config, "-o", tmp_path / "out", "-s", system, "--no-variations", "--no-tuning"
-    )
-    assert result.exit_code != 0 and not isinstance(result.exception, FairtkError)
-    assert f"the system {system!r} has no option {option!r}; did you mean {near!r}" in result.stderr
