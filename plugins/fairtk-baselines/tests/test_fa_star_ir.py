@@ -278,21 +278,11 @@ def test_a_target_of_one_group():
         assert out["docno"].tolist() == run["docno"].tolist()
 
 
-def test_other_columns_and_missing_ranks():
-    run = run_of("a1", "a2", "b1").assign(text=["x", "y", "z"], rank=[0, 1, 2], query="?")
-    out = FAStarIR(ALTERNATING, 0.8, cutoff=2, protected="b")(run)
-    assert out.columns.tolist() == run.columns.tolist()
-    assert out["text"].tolist() == ["x", "z", "y"]  # one of two: F(0; 2, .8) = .04
-
-
 @pytest.mark.parametrize(
     ("settings", "kind", "word"),
     [
         ({"p": 1.2}, ParameterError, r"p must lie in \[0, 1\]"),
-        ({"p": "half"}, ParameterError, r"p must lie in \[0, 1\]"),
         ({"p": {"a": 0.6, "b": 0.6}}, ParameterError, "at most 1 in sum"),
-        ({"p": {"z": 0.6}}, InputError, "no level 'z'"),
-        ({"p": {}}, ParameterError, "at least one level"),
         ({"p": {"a": 0.1}, "protected": "a"}, ParameterError, "protected=None"),
         ({"p": 0.5, "protected": "z"}, InputError, "no level 'z'"),
         ({"p": 0.5, "protected": 3}, InputError, "protected has the level 3"),

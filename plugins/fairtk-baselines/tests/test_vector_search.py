@@ -15,7 +15,6 @@ import pytest
 import sentence_models
 from fairtk_baselines import encoders
 from fairtk_baselines.vector_search import VectorSearch
-from fairtk_baselines.vectors import strictly_falling
 from fixed_encoder import FixedEncoder, documents
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,16 +75,6 @@ class TestTorch(TransformerContract):
 
 
 # By hand -------------------------------------------------------------------------------------
-
-
-def test_dot_products():
-    # with (1, 2): 3, 5, -1, 2.5
-    transformer = search("1 1", "1 2", "-1 0", "0 1.25")
-    out = transformer.transform(topics("1 2"))
-    assert out["docno"].tolist() == ["d01", "d00", "d03", "d02"]
-    assert out["score"].tolist() == [5, 3, 2.5, -1]
-    assert out["rank"].tolist() == [0, 1, 2, 3]
-    assert list(out.columns) == ["qid", "query", "docno", "score", "rank"]
 
 
 def test_cosines_where_the_encoder_says_so():
@@ -149,14 +138,6 @@ def test_against_brute_force(vectors, queries, wanted, way):
         assert own["docno"].tolist() == wished
         assert own["score"].tolist() == pytest.approx([products[d] for d in wished])
         assert (np.diff(own["score"]) < 0).all() and own["rank"].tolist() == list(range(len(own)))
-
-
-def test_scores_fall_strictly():
-    scores = np.array([1.0, 1.0, 1.0, np.nextafter(1.0, 0), 0.0, 0.0, -0.0, 5.0, 5.0])
-    query = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1])
-    out = strictly_falling(scores, query)
-    assert (np.diff(out)[np.diff(query) == 0] < 0).all()
-    assert out == pytest.approx(scores, abs=1e-12) and out[0] == 1 and out[7] == 5
 
 
 # Queries without a direction -----------------------------------------------------------------
@@ -408,6 +389,7 @@ def test_settings_out_of_range(arguments, named):
         (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch needs .*'query'"),
         (topics(None), InputError, "query of qid 'q0'"),
         (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "'q' occurs twice"),
+        (topics("1 0").assign(qid=[None]), InputError, "VectorSearch"),
         (topics("nan 0"), InputError, "query 'nan 0' is not finite"),
     ],
 )
@@ -460,16 +442,6 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "index").write_text("")
     with pytest.raises(FormatError, match="found a"):
         VectorSearch(FixedEncoder(), documents("1 0"), tmp_path / "index")
-
-
-def test_a_topic_without_a_qid():
-    with pytest.raises(InputError, match="VectorSearch"):
-        search("1 0").transform(topics("1 0").assign(qid=[None]))
-
-
-def test_pyterriers_search_for_one_query():
-    found_by_method = search("1 0", "0 1").search("1 0.5")
-    assert found_by_method["docno"].tolist() == ["d00", "d01"]
 
 
 def test_deep_copies_share_the_index():

@@ -9,7 +9,6 @@ from collections import defaultdict
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from invented_collection import PER_TOPIC, write_collection
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("fairtk_papers")
@@ -18,6 +17,7 @@ from fairtk_baselines import DELTR, DLF
 from fairtk_papers.fair_qr import QrSettings, QrStudy, from_trec_fair
 
 from fairtk.cli.group import cli
+from fairtk.demo.invented_people import write_invented_folder
 from fairtk.experiment import folds
 from fairtk.llm import KeywordRefiner
 from fairtk.plugins import registry
@@ -26,7 +26,7 @@ BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}
 SYSTEMS |= {"fair-qr + exposure re-ranking", "random-terms"}
 ATTRIBUTES = ("gender", "geography")
-QIDS = [str(i) for i in range(1, 9)]
+QIDS, PER_TOPIC = list("123456"), 24
 SMALL = {"cutoff": 5, "candidates": 12, "variations": {}, "tuning": {}}
 QUICK = {"dlf": {"epochs": 3}, "deltr": {"max_iterations": 2000}}
 
@@ -43,7 +43,9 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory):
-    return write_collection(tmp_path_factory.mktemp("invented") / "wiki")
+    folder = tmp_path_factory.mktemp("invented") / "wiki"
+    write_invented_folder(folder, PER_TOPIC * len(QIDS))
+    return folder
 
 
 @pytest.fixture(scope="module")

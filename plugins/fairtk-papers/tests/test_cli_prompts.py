@@ -87,11 +87,10 @@ def failed(result, code=2):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("credit", ["none", "shapley"])
-def test_rag_from_files_is_rag_online(fairtk, tmp_path, credit):
+def test_rag_from_files_is_rag_online(fairtk, tmp_path):
     folder = folder_of(tmp_path / "data", 3, short)
     study = f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 3\n"
-    study += f"alphas = [0, 4]\ncredit = '{credit}'\nmin_useful = 1\n"
+    study += "alphas = [0, 4]\ncredit = 'shapley'\nmin_useful = 1\n"
     path = tmp_path / "study.toml"
     path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\nseed = 3\ntimeout = 600\n")
     asked = until_done(fairtk, path, rag_rule)

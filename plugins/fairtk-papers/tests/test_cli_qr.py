@@ -178,23 +178,6 @@ def test_the_first_line_says_that_no_language_model_is_used(fairtk, config):
         assert done.stderr.startswith("Note: no language model is used") != is_used
 
 
-def test_a_budget_stops_cleanly(fairtk, config, tmp_path):
-    prices = tmp_path / "prices.tsv"
-    prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
-    with serving(qr_world.adds_a_term) as server:
-        path = config(by_server(server))
-        command = ("qr", path, "-o", "out")
-        text = one_line(fairtk(*command, "--max-calls", "3"), 1)
-        assert "max_calls=3 is reached" in text
-        assert len(server.requests) == 3
-        assert {body["temperature"] for _, body, _ in server.requests} == {0.3}  # FairQR's
-        assert "needs the price of 'toy'" in one_line(fairtk(*command, "--max-cost", "1"), 2)
-        stopped = one_line(fairtk(*command, "--max-cost", "0.001", "--prices", prices), 1)
-        assert "max_cost=0.001 could be exceeded" in stopped and len(server.requests) == 3
-        plan = fairtk(*command, "--dry-run", "--prices", prices, "--format", "json")
-        assert 0 < json.loads(plan.stdout)[0]["price"] < 1
-
-
 @pytest.mark.slow
 def test_a_run_goes_on_after_a_budget_and_is_replayed_offline(fairtk, config, tmp_path):
     prices = tmp_path / "prices.tsv"
@@ -205,8 +188,16 @@ def test_a_run_goes_on_after_a_budget_and_is_replayed_offline(fairtk, config, tm
 
     with serving(qr_world.adds_a_term) as server:
         command = ("qr", config(by_server(server)), "-o", "out")
-        one_line(fairtk(*command, "--max-calls", "3"), 1)
-        done = fairtk(*command, "--max-cost", "1", "--prices", prices)
+        assert "max_calls=3 is reached" in one_line(fairtk(*command, "--max-calls", "3"), 1)
+        assert len(server.requests) == 3
+        assert {body["temperature"] for _, body, _ in server.requests} == {0.3}  # FairQR's
+        assert "needs the price of 'toy'" in one_line(fairtk(*command, "--max-cost", "1"), 2)
+        priced = (*command, "--prices", prices)
+        stopped = one_line(fairtk(*priced, "--max-cost", "0.001"), 1)
+        assert "max_cost=0.001 could be exceeded" in stopped and len(server.requests) == 3
+        plan = fairtk(*priced, "--dry-run", "--format", "json")
+        assert 0 < json.loads(plan.stdout)[0]["price"] < 1
+        done = fairtk(*priced, "--max-cost", "1")
         assert done.exit_code == 0, done.output
         total = len(server.requests)
         assert total == len(server.counts)  # nothing twice
@@ -260,16 +251,6 @@ def test_wrong_input_is_one_line(fairtk, wiki, config, tmp_path, words, place):
 def test_an_output_that_cannot_be_written(fairtk, config, tmp_path):
     (tmp_path / "file").write_text("")
     assert "file" in one_line(fairtk("qr", config(), "-o", "file/out"), 1)
-
-
-@pytest.mark.slow
-def test_a_ledger_that_is_corrupt_is_refused_and_left_alone(fairtk, config, tmp_path):
-    (tmp_path / "out").mkdir()
-    ledger = tmp_path / "out" / "experiment.sqlite"
-    ledger.write_bytes(b"SQLite format 3\0" + b"x" * 5000)
-    done = fairtk("qr", config(), "-o", "out")
-    assert done.exit_code == 2 and "experiment.sqlite" in done.stderr
-    assert ledger.stat().st_size == 5016
 
 
 def test_strict_sees_what_stands_in_the_report_alone(fairtk, config):

@@ -283,31 +283,6 @@ def test_what_is_not_retrieved_has_the_worst_value(results, data):
     assert len(values) == 8 and here["AWRF"] == pytest.approx(np.mean(values))
 
 
-def test_a_missing_query_has_the_worst_value_and_is_named(data, tmp_path, client):
-    lost = data.topics["query"].iloc[2]
-
-    def rule(prompt, count):
-        if lost.split()[0] in prompt:
-            return {"refusal": "I | won't\ndo *that*."}
-        return qr_world.adds_a_term(prompt, count)
-
-    with serving(rule) as server:
-        study = qr_world.study(data, tmp_path, client(server), systems=("fair-qr",))
-        with pytest.warns(DataWarning, match="1 of 8"):
-            results = study.run()
-    table = results.table.set_index(["attribute", "system"])
-    assert table["missing"].to_dict() == {(a, s): int(s != "bm25") for a, s in table.index}
-    assert set(results.missing["qid"]) == {"3"}
-    assert results.missing["reason"].str.contains("refused").all()
-    values = measured(results, "gender", "fair-qr")
-    assert all(values["3", name] == 0.0 for name in MEASURES)
-    others = [v for (_, name), v in values.items() if name == "AWRF"]
-    assert len(others) == 8
-    assert table.loc[("gender", "fair-qr"), "AWRF"] == pytest.approx(np.mean(others))
-    name = "fair-qr (gender: 1 of 8 missing, geography: 1 of 8 missing)"
-    assert [row[0] for row in comparison(results).rows][:2] == ["bm25", name]
-
-
 def test_warnings_are_collected_and_said_once(gender, tmp_path):
     with qr_world.installed(("toy-warns", "warns", False)):
         study = qr_world.study(gender, tmp_path, KeywordRefiner(), systems=("toy-warns",))
