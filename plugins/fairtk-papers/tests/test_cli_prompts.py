@@ -10,19 +10,11 @@ import pandas as pd
 import pytest
 import qr_world
 from batch_answers import answered
-from chat_server import KEY, serving
+from chat_server import serving
 from fairtk_papers.studies import TIMES
 from test_cli_rag import folder_of, short
 
 pytest.importorskip("openai")
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path, tmp_path_factory):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path_factory.getbasetemp() / "home"))
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
 def sums(folder):
@@ -112,9 +104,8 @@ def test_rag_from_files_is_rag_online(fairtk, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_loop_from_files_is_the_loop_online(fairtk, tmp_path, tmp_path_factory):
+def test_a_loop_from_files_is_the_loop_online(fairtk, tmp_path, wiki):
     pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
-    wiki = qr_world.write_world(tmp_path / "wiki")
     study = f"folder = '{wiki}'\nattributes = ['gender']\ncutoff = 5\ncandidates = 10\n"
     study += "systems = ['bm25', 'fair-qr', 'random-terms']\n[tuning]\n"
     study += "[variations]\nmax_iterations = [1, 5]\n"

@@ -91,22 +91,6 @@ def test_a_server_that_is_not_there(gender, tmp_path, address):
         study.results()
 
 
-def test_a_server_that_dies_in_the_middle_ends_the_study(gender, tmp_path, client):
-    alive = threading.Event()
-
-    def rule(prompt, _):
-        dead = topic(prompt) > 3 and not alive.is_set()
-        return {"drop": True} if dead else qr_world.adds_a_term(prompt)
-
-    with serving(rule) as server:
-        with pytest.raises(LLMError):
-            small(gender, tmp_path, client(server, concurrency=1)).run()
-        assert len(qr_world.paid(tmp_path / "experiment.sqlite")) == 3
-        alive.set()
-        assert small(gender, tmp_path, client(server)).run().missing.empty
-        assert [c for p, c in server.counts.items() if topic(p) <= 3] == [1, 1, 1]
-
-
 def test_missing_queries_have_both_means_and_no_mark(gender, tmp_path, client):
     def rule(prompt, _):
         return error(400, "no") if topic(prompt) < 7 else qr_world.adds_a_term(prompt)

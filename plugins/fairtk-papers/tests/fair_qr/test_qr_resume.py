@@ -47,13 +47,10 @@ def index(data, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(gender, index, home, tmp_path_factory):
+def whole(gender, index, tmp_path_factory):
     """Return an uninterrupted study with a server: its folder, results, and what was asked."""
     folder = tmp_path_factory.mktemp("whole")
-    with pytest.MonkeyPatch.context() as patch, serving(qr_world.adds_a_term) as server:
-        patch.setenv("IR_DATASETS_HOME", str(home))
-        patch.setenv("OPENAI_API_KEY", "sk-test-1234")
-        patch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(qr_world.adds_a_term) as server:
         results = study(gender, folder, model(server), index).run()
         return folder, results, sorted(prompt for prompt, *_ in server.requests)
 
@@ -113,8 +110,14 @@ def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whol
         return error(400, "too odd") if alive["there"] else {"drop": True}
 
     with serving(rule) as server:
+        one = study(gender, tmp_path, model(server), index)
+        rows = [["bm25", 8, 0, 0, 8], ["fair-qr", 8, 0, 0, 8]]
+        assert one.status().iloc[:2, 1:].to_numpy().tolist() == rows
+        assert not list(tmp_path.iterdir()) and not server.requests
         with pytest.warns(DataWarning):
-            results = study(gender, tmp_path, model(server), index).run()
+            results = one.run()
+        rows = [["bm25", 8, 8, 0, 0], ["fair-qr", 8, 4, 4, 0]]
+        assert one.status().iloc[:2, 1:].to_numpy().tolist() == rows
         missing = results.missing[results.missing["variation"] == ""]
         here = missing[missing["system"] == "fair-qr"]
         assert here["qid"].tolist() == gender.topics["qid"].tolist()[4:]
@@ -210,22 +213,6 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
         assert after.total["recorded"] == len(qr_world.paid(tmp_path / "experiment.sqlite"))
 
 
-def test_the_status_counts_what_is_there(gender, tmp_path, index):
-    def rule(prompt, count):
-        lost = original(prompt) in gender.topics["query"].tolist()[:2]
-        return error(400, "no") if lost else qr_world.adds_a_term(prompt)
-
-    with serving(rule) as server:
-        one = study(gender, tmp_path, model(server), index, variations={})
-        expected = [["gender", "bm25", 8, 0, 0, 8], ["gender", "fair-qr", 8, 0, 0, 8]]
-        assert one.status().to_numpy().tolist() == expected
-        assert not list(tmp_path.iterdir()) and not server.requests
-        with pytest.warns(DataWarning, match="2 of 8"):
-            one.run()
-    expected = [["gender", "bm25", 8, 8, 0, 0], ["gender", "fair-qr", 8, 6, 2, 0]]
-    assert one.status().to_numpy().tolist() == expected
-
-
 @pytest.mark.slow
 def test_processes_give_what_the_serial_study_gives(gender, tmp_path):
     """With tuned systems, which each worker makes for the folds of its topics."""
@@ -249,11 +236,10 @@ def test_processes_give_what_the_serial_study_gives(gender, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def done(gender, tmp_path_factory, home):
+def done(gender, tmp_path_factory):
     """Return a folder with a study of KeywordRefiner and toys, in which all is done."""
     folder = tmp_path_factory.mktemp("done")
-    with pytest.MonkeyPatch.context() as patch, toys():
-        patch.setenv("IR_DATASETS_HOME", str(home))
+    with toys():
         qr_world.study(gender, folder, KeywordRefiner(terms=1)).run()
     return folder
 

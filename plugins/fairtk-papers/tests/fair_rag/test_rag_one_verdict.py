@@ -6,17 +6,13 @@ import json
 import shutil
 
 import pytest
+import rag_world
 from fairtk_papers.fair_rag import (
-    LampTask,
     RagResults,
-    RagSettings,
-    RagStudy,
-    make_generator,
     save_model_sections,
 )
 from html_tables import Tables, after
 
-from fairtk import BM25Scorer, demo
 from fairtk.errors import FormatError
 from fairtk.experiment import open_results
 from fairtk.report.page import load_sections, page_text
@@ -28,11 +24,7 @@ pytest.importorskip("torch")
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("verdicts")
-    options = {"max_new_tokens": 8, "batch_tokens": 4096, "device": "cpu"}
-    make = make_generator(f"t5:{demo.model_folder()}", **options)
-    settings = RagSettings(alphas=(0, 8), n_samples=3, limit=8)
-    task = LampTask(demo.load().dataset)
-    own = RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": make}, folder, settings)
+    own = rag_world.study(folder, limit=8)
     results = own.run(keep_rankings=True)
     results.save(folder)
     return own, results, folder
