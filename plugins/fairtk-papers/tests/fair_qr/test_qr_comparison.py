@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import ir_measures
 import numpy as np
@@ -240,9 +241,12 @@ def test_settings_that_are_equal_are_done_once(gender, tmp_path):
 def test_nothing_is_trained_on_what_it_is_tested_on(data, tmp_path):
     qr_toys.FITTED.clear()
     qr_toys.APPLIED.clear()
+    order = np.random.default_rng(5).permutation(len(data.topics))
+    data = replace(data, topics=data.topics.iloc[order], qrels=data.qrels.iloc[::-1])
     with qr_world.installed(("toy-memory", "memory", True)):
         study = qr_world.study(data, tmp_path, KeywordRefiner(), systems=("toy-memory",), folds=3)
         results = study.run()
+        assert list(dict.fromkeys(results.rankings["qid"])) == data.topics["qid"].tolist()
         assert len(qr_toys.FITTED) == 6  # three folds, two attributes
         for seen, judged in qr_toys.FITTED:
             assert set(judged) == set(seen) and len(seen) in (5, 6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -319,21 +318,3 @@ def test_a_file_that_changes_changes_the_collection(tmp_path):
     after = qr_world.read(folder, attributes=["gender"])
     assert after.key["collection"] != before.key["collection"]
     assert after.key["topics"] == before.key["topics"]
-
-
-@pytest.mark.slow
-def test_the_order_of_topics_does_not_matter(gender, done, tmp_path):
-    order = np.random.default_rng(5).permutation(len(gender.topics))
-    mixed = replace(gender, topics=gender.topics.iloc[order], qrels=gender.qrels.iloc[::-1])
-    qr_toys.FITTED.clear()
-    with toys():
-        made = qr_world.study(mixed, tmp_path, KeywordRefiner(terms=1)).run()
-        first = qr_world.study(gender, done, KeywordRefiner(terms=1)).run()
-    pd.testing.assert_frame_equal(made.table, first.table)
-    by = ["system", "qid", "rank"]
-    pd.testing.assert_frame_equal(
-        made.rankings.sort_values(by, ignore_index=True),
-        first.rankings.sort_values(by, ignore_index=True),
-    )
-    assert list(dict.fromkeys(made.rankings["qid"])) == mixed.topics["qid"].tolist()
-    assert all(list(seen) == sorted(seen) for seen, _ in qr_toys.FITTED) and qr_toys.FITTED
