@@ -344,10 +344,6 @@ def test_settings_that_change_what_is_learned():
         assert DELTR(GROUPS, "b", **settings).fit(RUN, QRELS).model.weights[0] != default
 
 
-def test_validation_data_are_not_looked_at():
-    assert DELTR(GROUPS, "b").fit(RUN, QRELS, RUN, QRELS) == DELTR(GROUPS, "b").fit(RUN, QRELS)
-
-
 def test_l_bfgs_says_when_it_is_not_done():
     with pytest.warns(DataWarning, match="max_iterations=2"):
         DELTR(GROUPS, "b", max_iterations=2).fit(RUN, QRELS)

@@ -12,14 +12,11 @@ from dlf_collection import make_collection
 from fairtk_baselines import DLF
 from fairtk_baselines.dlf import training
 from fairtk_baselines.dlf.models import pairs_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from fairtk import AWRF, Groups, Target
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
 from fairtk.testing import TransformerContract
-from fairtk.testing.toys import check_frames
 
 QUICK = {"epochs": 8, "batch_size": 4}
 
@@ -153,12 +150,6 @@ class TestTraining:
         assert again == trained and again.fitted == trained.fitted
         assert torch.equal(torch.get_rng_state(), before)  # torch's global random state
 
-    def test_losses_fall(self, small):
-        model = DLF(small.groups, small.target, epochs=30).fit(small.run, small.qrels)
-        first, last = (model.history.groupby("model")["loss"].nth(i).tolist() for i in (0, -1))
-        assert last[0] < first[0] and last[1] < first[1]
-        assert model.history["validation_loss"].isna().all()
-
     def test_no_epochs_is_the_encoder(self, small):
         """The relevance model starts as the cosine of query and document."""
         model = DLF(small.groups, small.target, epochs=0).fit(small.run, small.qrels)
@@ -169,25 +160,15 @@ class TestTraining:
         assert order(model.relevance_model()(run)) == wanted
 
     def test_validation_stops_early_with_the_best_epoch(self, small):
-        held_out = make_collection(6, 20, 8, seed=5)
-        rename = {d: f"x{d}" for d in held_out.run["docno"]}
-        valid = held_out.run.assign(
-            docno=held_out.run["docno"].map(rename), qid="x" + held_out.run["qid"]
-        )
-        labels = held_out.qrels.assign(
-            docno=held_out.qrels["docno"].map(rename), qid="x" + held_out.qrels["qid"]
-        )
-        frames = [small.groups.to_frame(), held_out.groups.to_frame()]
-        frames[1]["docno"] = frames[1]["docno"].map(rename)
-        groups = Groups.from_frame(pd.concat(frames), name="side", levels=["a", "b"])
-        target = Target.uniform(groups)
+        qids = ["q00", "q01", "q02"]
+        data = small.part(qids), small.qrels, small.part(["q03", "q04", "q05"]), small.qrels
         options = {"epochs": 200, "learning_rate": 0.05, "patience": 3, "hidden": (16,)}
-        model = DLF(groups, target, **options).fit(small.run, small.qrels, valid, labels)
+        model = DLF(small.groups, small.target, **options).fit(*data)
         for name, steps in model.history.groupby("model"):
             best = int(steps["validation_loss"].argmin())
             assert len(steps) == best + 1 + 3, name  # three more without a lower loss
         short = int(model.history.query("model == 'relevance'")["validation_loss"].argmin()) + 1
-        same = DLF(groups, target, **{**options, "epochs": short}).fit(small.run, small.qrels)
+        same = DLF(small.groups, small.target, **{**options, "epochs": short}).fit(*data[:2])
         wanted = same._models.to_arrays()["relevance.weights.0"]
         assert model._models.to_arrays()["relevance.weights.0"] == pytest.approx(wanted)
 
@@ -219,23 +200,15 @@ class TestTraining:
         else:
             with pytest.warns(DataWarning, match="'q00'"):
                 model.fit(small.run, small.qrels)
-        losses = model.history[model.history["model"] == "fairness"]["loss"].to_numpy()
-        assert losses[-1] < losses[0]
+        for name, steps in model.history.groupby("model"):
+            assert steps["loss"].iloc[-1] < steps["loss"].iloc[0], name
+        assert model.history["validation_loss"].isna().all()
         assert np.isfinite(model(small.run)["score"]).all()
 
     def test_a_blend_of_nothing_fair_is_refused(self, small):
         model = DLF(small.groups, small.target, weight=0, train_on="blend")
         with pytest.raises(ParameterError):
             model.fit(small.run, small.qrels)
-
-    def test_training_on_the_blend_brings_it_nearer(self):
-        c = make_collection(n_queries=12, n_docs=40)
-        measure = AWRF(groups=c.groups, target=c.target) @ 20
-        options = {"weight": 0.5, "epochs": 60}
-        alone = DLF(c.groups, c.target, **options).fit(c.run, c.qrels)
-        blend = DLF(c.groups, c.target, **options, train_on="blend").fit(c.run, c.qrels)
-        values = [mean(measure, m(c.run), c.qrels) for m in (alone, blend)]
-        assert values[1] > values[0]
 
 
 class TestGroups:
@@ -345,10 +318,6 @@ def per_query(measure, run, qrels):
     return pd.Series({v.query_id: v.value for v in values}).sort_index()
 
 
-def mean(measure, run, qrels):
-    return float(per_query(measure, run, qrels).mean())
-
-
 class TestBadInput:
     def test_not_trained(self, small):
         model = DLF(small.groups, small.target)
@@ -448,16 +417,6 @@ class TestBadInput:
         nobody = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["@UNKNOWN"]}))
         with pytest.raises(ParameterError):
             DLF(nobody, Target.population({"@UNKNOWN": 1}, nobody), unknown="drop")
-
-
-@settings(max_examples=10)
-@given(st.permutations(range(4)), st.floats(0, 1))
-def test_queries_do_not_influence_each_other(small, trained, places, weight):
-    model, run = trained.at_weight(weight), small.run
-    qids = [f"q{p:02d}" for p in places]
-    wanted = model(run[run["qid"].isin(qids[:2])])
-    found = model(run)
-    check_frames(found[found["qid"].isin(qids[:2])], wanted, "another batch, another ranking")
 
 
 def test_schematic(trained):

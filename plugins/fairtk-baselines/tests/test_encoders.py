@@ -98,24 +98,6 @@ def test_batches_change_no_vector(texts, size):
         assert np.array_equal(encoder.encode_queries([text])[0], vector)
 
 
-# pyterrier 1.1.2's add_ranks, which text_scorer calls, uses what pandas 3.1 announces to remove
-@pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.drop:DeprecationWarning")
-def test_pyterrier_columns():
-    encoder = LsaEncoder.fit(CATS)
-    topics = pd.DataFrame({"qid": ["1", "2"], "query": ["cat", "dog"]})
-    run = pd.DataFrame({"qid": ["1", "1"], "docno": ["d1", "d2"], "query": ["cat", "cat"]})
-    run["text"] = ["cat cat", "dog"]
-    assert np.array_equal(
-        np.stack(encoder.query_encoder()(topics)["query_vec"]),
-        encoder.encode_queries(["cat", "dog"]),
-    )
-    assert np.array_equal(
-        np.stack(encoder.doc_encoder()(run)["doc_vec"]), encoder.encode_docs(["cat cat", "dog"])
-    )
-    scored = encoder.text_scorer()(run).set_index("docno")["score"]
-    assert scored.to_dict() == pytest.approx({"d1": 1, "d2": 0}, abs=1e-6)
-
-
 def test_fitting_repeats_and_leaves_global_random_states_alone():
     np.random.seed(1)
     torch.manual_seed(1)

@@ -214,15 +214,6 @@ def test_multinomial_keeps_levels_apart():
     assert apart.check(out)["unfair"].tolist() == [0, 0]
 
 
-def test_one_protected_level_is_the_binary_test():
-    run = pd.DataFrame({"qid": "q", "docno": [f"d{i}" for i in range(30)]})
-    run["score"] = -run.index.to_numpy(dtype=float)
-    groups = people(**{f"d{i}": "a" if i < 18 else "b" for i in range(30)})
-    both = [FAStarIR(groups, {"b": 0.4}, test=test)(run) for test in ("binomial", "multinomial")]
-    pd.testing.assert_frame_equal(*both)
-    assert both[0]["docno"].tolist() != run["docno"].tolist()
-
-
 def test_crossed_attributes():
     first = people(d1="a", d2="a", d3="b", d4="b")
     second = Groups.from_frame(

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import sentence_models
 from fairtk_baselines import encoders
 from fairtk_baselines.vector_search import VectorSearch
 from fixed_encoder import FixedEncoder, documents
@@ -210,16 +209,6 @@ def test_others_get_an_index_of_their_own_in_the_same_folder(tmp_path):
     ]
 
 
-def test_lsa_is_kept_beside_its_index(tmp_path):
-    first = VectorSearch(documents=toy_documents(), folder=tmp_path, verbose=False)
-    wanted = first.transform(toy_topics())
-    opened = VectorSearch(folder=tmp_path)
-    assert opened == first
-    pd.testing.assert_frame_equal(opened.transform(toy_topics()), wanted)
-    with pytest.raises(ParameterError):
-        VectorSearch(folder=tmp_path, collection="another").transform(toy_topics())
-
-
 def test_no_documents_and_no_index(tmp_path):
     for folder in (None, tmp_path, tmp_path / "none"):
         with pytest.raises(ParameterError, match="found none"):
@@ -339,18 +328,6 @@ def test_cutoff_is_fused_into_the_search():
     assert pt.inspect.subtransformers(transformer) == {}
 
 
-def test_a_sentence_transformers_model(tmp_path):
-    model = sentence_models.write(tmp_path / "model")
-    transformer = VectorSearch(str(model), toy_documents(), tmp_path / "index", 3, verbose=False)
-    out = transformer(toy_topics())
-    encoder = encoders.get(model)
-    wanted = encoder.encode_queries(["red fox"]) @ encoder.encode_docs(toy_documents()["text"]).T
-    first = out[out["qid"] == "q1"]
-    assert first["docno"].tolist() == [f"d{i + 1}" for i in np.argsort(-wanted[0])[:3]]
-    assert first["score"].to_numpy() == pytest.approx(np.sort(wanted[0])[::-1][:3], rel=1e-4)
-    assert transformer == VectorSearch(str(model), toy_documents(), num_results=3)
-
-
 @pytest.mark.skipif(not HAS_FAISS, reason="faiss is not installed")
 @pytest.mark.parametrize("way", ["faiss", "faiss-hnsw"])
 def test_faiss_agrees(way):
@@ -460,11 +437,6 @@ def test_another_process_may_get_an_open_index():
     made = VectorSearch("lsa", toys)
     wanted = made.transform(toy_topics())
     pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(made)).transform(toy_topics()), wanted)
-
-
-def test_no_progress_is_shown_off_a_terminal(capfd):
-    VectorSearch(FixedEncoder(), documents("1 0", "0 1")).index()
-    assert capfd.readouterr() == ("", "")
 
 
 def test_no_progress_is_shown_of_quick_work(monkeypatch):
