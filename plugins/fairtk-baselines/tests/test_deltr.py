@@ -290,8 +290,9 @@ def test_a_document_on_no_side_is_scored_like_the_mean_of_those_on_one():
 
 def test_without_any_group_it_warns_and_is_listnet():
     other = groups({"x": "a", "y": "b"})
-    with pytest.warns(DataWarning):
+    with pytest.warns(DataWarning) as heard:
         found = DELTR(other, "b").fit(RUN, QRELS).model
+    assert heard[0].filename == __file__
     plain = DELTR(GROUPS, "b", 0, protected_as_feature=False).fit(RUN, QRELS).model
     assert found.weights == pytest.approx(plain.weights, abs=1e-7)
 
@@ -312,19 +313,14 @@ def test_without_the_feature_inference_needs_no_groups():
 # Training data -----------------------------------------------------------------------------------
 
 
-def test_queries_without_relevant_documents_are_left_out():
+def test_queries_with_one_document_or_nothing_relevant_are_left_out():
     plain = DELTR(GROUPS, "b").fit(RUN[RUN["qid"] != "q7"], QRELS)
-    with pytest.warns(DataWarning, match="1 of 8.*'q7'"):
-        found = DELTR(GROUPS, "b").fit(RUN, QRELS[QRELS["qid"] != "q7"])
-    assert np.array_equal(found.model.weights, plain.model.weights)
-    assert found.model.summary["queries_left_out"] == 1
-
-
-def test_queries_with_one_document_are_left_out():
     run = pd.concat([RUN, frame({"z": ["d0-0"]}, [[1, 0, 3]])])
-    with pytest.warns(DataWarning, match="1 of 9.*'z'"):
-        found = DELTR(GROUPS, "b").fit(run, pd.concat([QRELS, labels([("z", "d0-0", 1)])]))
-    assert np.array_equal(found.model.weights, DELTR(GROUPS, "b").fit(RUN, QRELS).model.weights)
+    qrels = pd.concat([QRELS[QRELS["qid"] != "q7"], labels([("z", "d0-0", 1)])])
+    with pytest.warns(DataWarning, match="1 of 9.*'q7'|1 of 9.*'z'"):
+        found = DELTR(GROUPS, "b").fit(run, qrels)
+    assert np.array_equal(found.model.weights, plain.model.weights)
+    assert found.model.summary["queries_left_out"] == 2
 
 
 def test_missing_labels_are_0_and_grades_count():
@@ -333,12 +329,6 @@ def test_missing_labels_are_0_and_grades_count():
     assert QRELS["label"].max() == 2
     flat = QRELS.assign(label=QRELS["label"].clip(upper=1))
     assert DELTR(GROUPS, "b").fit(RUN, flat) != DELTR(GROUPS, "b").fit(RUN, QRELS)
-
-
-def test_ids_that_are_numbers_are_ids_as_text():
-    queries, numbers = RUN["qid"].str[1:].astype(int), QRELS["qid"].str[1:].astype(int)
-    one = DELTR(GROUPS, "b").fit(RUN.assign(qid=queries), QRELS.assign(qid=numbers))
-    assert np.array_equal(one.model.weights, DELTR(GROUPS, "b").fit(RUN, QRELS).model.weights)
 
 
 def test_settings_that_change_what_is_learned():
@@ -352,10 +342,6 @@ def test_settings_that_change_what_is_learned():
         {"l2": 1.0},
     ):
         assert DELTR(GROUPS, "b", **settings).fit(RUN, QRELS).model.weights[0] != default
-
-
-def test_validation_data_are_not_looked_at():
-    assert DELTR(GROUPS, "b").fit(RUN, QRELS, RUN, QRELS) == DELTR(GROUPS, "b").fit(RUN, QRELS)
 
 
 def test_l_bfgs_says_when_it_is_not_done():
@@ -391,13 +377,6 @@ def test_features_too_large_to_standardize():
     huge = RUN.assign(features=[features * 1e200 for features in RUN["features"]])
     with pytest.raises(InputError):
         DELTR(GROUPS, "b").fit(huge, QRELS)
-
-
-def test_warnings_point_to_the_caller():
-    nobody = groups({"x": "a", "y": "b"})
-    with pytest.warns(DataWarning) as heard:
-        DELTR(nobody, "b").fit(RUN, QRELS)
-    assert heard[0].filename == __file__
 
 
 def test_gradient_descent_says_when_it_diverges():
@@ -464,16 +443,7 @@ def changed(row, vector, run=RUN):
 )
 def test_broken_features_are_named(vector, message):
     with pytest.raises(InputError, match=message):
-        DELTR(GROUPS, "b").fit(changed(14, vector), QRELS)
-    with pytest.raises(InputError, match=message):
         DELTR(GROUPS, "b").fit(RUN, QRELS).transform(changed(14, vector))
-
-
-def test_another_number_of_features_than_in_training():
-    fitted = DELTR(GROUPS, "b").fit(RUN, QRELS)
-    run = frame({"q": ["x", "y"]}, [[1, 2], [3, 4]])
-    with pytest.raises(InputError, match="found 2.*qid 'q'"):
-        fitted.transform(run)
 
 
 def test_empty_vectors_are_refused():
@@ -497,9 +467,7 @@ def test_before_fit():
         (RUN, QRELS.drop(columns="label"), ColumnError, "label"),
         (RUN, QRELS[:0], InputError, "none of the 8 training queries has a relevant"),
         (RUN, QRELS.assign(label=0), InputError, "none of the 8 training queries"),
-        (RUN, pd.concat([QRELS, QRELS[3:4]]), DuplicateError, "docno 'd0-3' twice for qid 'q0'"),
-        (RUN, QRELS.assign(label=np.nan), InputError, "label of qid 'q0', docno 'd0-0' is nan"),
-        (RUN, QRELS.assign(label="good"), InputError, "is 'good' .*finite numbers"),
+        (RUN, QRELS.assign(label=np.nan), InputError, "finite.*nan .qid 'q0', docno 'd0-0'"),
         (pd.concat([RUN, RUN[3:4].assign(rank=99, score=-9)]), QRELS, DuplicateError, "d0-3"),
         (RUN.assign(sample=0), QRELS, ColumnError, "sample"),
     ],

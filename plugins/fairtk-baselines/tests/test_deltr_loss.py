@@ -45,33 +45,12 @@ def test_loss_by_hand():
     assert value == pytest.approx(ranking + 5 * (0.5 / LN2) ** 2 + 0.1)
 
 
-def test_only_a_disadvantage_of_the_protected_counts():
-    # as above, but the first document is protected: its exposure is above the other's
-    one = problem([2], [[np.log(3)], [0]], [1, 0], [[1], [0]], [0, 1])
-    assert one.parts(np.ones(1)).exposure == pytest.approx([0.0])
-
-
 def test_relative_exposure_is_in_multiples_of_a_uniform_ranking():
     # three documents with top-one probabilities 1/2, 1/4, 1/4, i.e. 3/2, 3/4, 3/4 times uniform;
     # protected: the last; rest: the others, mean 9/8; 9/8 - 3/4 = 3/8
     features = [[LN2], [0], [0]]
     one = problem([3], features, [1, 0, 0], [[0], [0], [1]], [1, 1, 0], exposure="relative")
     assert one.parts(np.ones(1)).exposure == pytest.approx([(3 / 8) ** 2])
-
-
-def test_memberships_in_part_weigh_the_means():
-    # top-one 1/2, 1/4, 1/4. Protected weights 0, 1/2, 1: mean (1/8 + 1/4) / (3/2) = 1/4. Rest
-    # weights 1, 1/2, 0: mean (1/2 + 1/8) / (3/2) = 5/12. Difference 1/6, over ln 2.
-    one = problem([3], [[LN2], [0], [0]], [1, 0, 0], [[0], [0.5], [1]], [1, 0.5, 0])
-    assert one.parts(np.ones(1)).exposure == pytest.approx([(1 / 6 / LN2) ** 2])
-
-
-def test_each_group_has_its_own_penalty_and_absent_ones_have_none():
-    # top-one 1/2, 1/4, 1/4; groups of the second and third document, each (1/2 - 1/4) / ln 2
-    # behind the first; a third group has no document
-    protected = [[0, 0, 0], [1, 0, 0], [0, 1, 0]]
-    one = problem([3], [[LN2], [0], [0]], [1, 0, 0], protected, [1, 0, 0])
-    assert one.parts(np.ones(1)).exposure == pytest.approx([2 * (0.25 / LN2) ** 2])
 
 
 def test_label_shares():

@@ -12,14 +12,11 @@ from dlf_collection import make_collection
 from fairtk_baselines import DLF
 from fairtk_baselines.dlf import training
 from fairtk_baselines.dlf.models import pairs_of
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy import stats
 
 from fairtk import AWRF, Groups, Target
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
 from fairtk.testing import TransformerContract
-from fairtk.testing.toys import check_frames
 
 QUICK = {"epochs": 8, "batch_size": 4}
 
@@ -108,27 +105,18 @@ class TestRanking:
         assert order(found, "nq03") == ["new-" + d for d in order(wanted, "q03")]
         assert found["score"].to_numpy() == pytest.approx(wanted["score"].to_numpy())
 
-    def test_length_of_vectors_does_not_matter(self, small, trained):
+    def test_length_and_type_of_vectors_do_not_matter(self, small, trained):
         vectors = [v.astype(np.float64) for v in small.run["doc_vec"]]
-        far = [v * (1e200 if i % 2 else 1e-200) for i, v in enumerate(vectors)]
+        far = [(v * (1e200 if i % 2 else 1e-200)).tolist() for i, v in enumerate(vectors)]
         scaled = small.run.assign(doc_vec=far)
         assert order(trained(scaled)) == order(trained(small.run))
 
-    def test_lists_are_vectors_too(self, small, trained):
-        as_lists = small.run.assign(doc_vec=[v.tolist() for v in small.run["doc_vec"]])
-        assert order(trained(as_lists)) == order(trained(small.run))
-
-    def test_nothing_to_tell_documents_apart_keeps_their_order(self, small, trained):
-        same = small.run.assign(doc_vec=[np.ones(8)] * len(small.run), score=1.0)
-        assert order(trained(same)) == order(small.run)
-
-    def test_zero_vectors(self, small, trained):
-        zero = small.run.assign(
-            doc_vec=[np.zeros(8)] * len(small.run), query_vec=[np.zeros(8)] * len(small.run)
-        )
-        found = trained(zero)
-        assert np.isfinite(found["score"]).all()
-        assert order(found) == order(small.run)  # BM25 is all there is
+    @pytest.mark.parametrize("vector", [np.ones(8), np.zeros(8)], ids=["ones", "zeros"])
+    def test_nothing_to_tell_documents_apart_keeps_their_order(self, small, trained, vector):
+        same = small.run.assign(doc_vec=[vector] * len(small.run), score=1.0)
+        same["query_vec"] = same["doc_vec"]
+        found = trained(same)
+        assert np.isfinite(found["score"]).all() and order(found) == order(small.run)
 
     def test_one_document_per_query(self, small, trained):
         one = small.run[small.run["rank"] == 0]
@@ -142,10 +130,6 @@ class TestRanking:
         assert list(found.columns) == ["qid", "docno", "score", "rank", "text", "query"]
         assert list(model(small.run[:0]).columns) == ["qid", "docno", "score", "rank"]
 
-    def test_numbers_as_qids_stay_numbers(self, small, trained):
-        run = small.run.assign(qid=small.run["qid"].str[1:].astype(int))
-        assert trained(run)["qid"].dtype == run["qid"].dtype
-
 
 class TestTraining:
     def test_the_same_whatever_the_order_of_rows(self, small, trained):
@@ -155,30 +139,16 @@ class TestTraining:
         assert again.fitted == trained.fitted
 
     def test_deterministic_and_fit_starts_anew(self, small, trained):
-        again = DLF(small.groups, small.target, **QUICK)
-        again.fit(make_collection(4, 10, 8, seed=9).run, make_collection(4, 10, 8, seed=9).qrels)
-        assert again.fitted != trained.fitted
-        assert again.fit(small.run, small.qrels) is again
-        assert again == trained and again.fitted == trained.fitted
-
-    def test_seed_matters(self, small, trained):
-        other = DLF(small.groups, small.target, **QUICK, seed=1).fit(small.run, small.qrels)
-        assert other.fitted != trained.fitted
-
-    def test_torchs_global_random_state_stays(self, small):
         torch.manual_seed(11)
         before = torch.get_rng_state()
-        model = DLF(small.groups, small.target, epochs=1).fit(small.run, small.qrels)
-        assert torch.equal(torch.get_rng_state(), before)
-        torch.manual_seed(12)
-        again = DLF(small.groups, small.target, epochs=1).fit(small.run, small.qrels)
-        assert model == again
-
-    def test_losses_fall(self, small):
-        model = DLF(small.groups, small.target, epochs=30).fit(small.run, small.qrels)
-        first, last = (model.history.groupby("model")["loss"].nth(i).tolist() for i in (0, -1))
-        assert last[0] < first[0] and last[1] < first[1]
-        assert model.history["validation_loss"].isna().all()
+        again = DLF(small.groups, small.target, **QUICK, seed=1).fit(small.run, small.qrels)
+        assert again.fitted != trained.fitted
+        again = DLF(small.groups, small.target, **QUICK)
+        other = make_collection(4, 10, 8, seed=9)
+        assert again.fit(other.run, other.qrels).fitted != trained.fitted
+        assert again.fit(small.run, small.qrels) is again
+        assert again == trained and again.fitted == trained.fitted
+        assert torch.equal(torch.get_rng_state(), before)  # torch's global random state
 
     def test_no_epochs_is_the_encoder(self, small):
         """The relevance model starts as the cosine of query and document."""
@@ -190,25 +160,15 @@ class TestTraining:
         assert order(model.relevance_model()(run)) == wanted
 
     def test_validation_stops_early_with_the_best_epoch(self, small):
-        held_out = make_collection(6, 20, 8, seed=5)
-        rename = {d: f"x{d}" for d in held_out.run["docno"]}
-        valid = held_out.run.assign(
-            docno=held_out.run["docno"].map(rename), qid="x" + held_out.run["qid"]
-        )
-        labels = held_out.qrels.assign(
-            docno=held_out.qrels["docno"].map(rename), qid="x" + held_out.qrels["qid"]
-        )
-        frames = [small.groups.to_frame(), held_out.groups.to_frame()]
-        frames[1]["docno"] = frames[1]["docno"].map(rename)
-        groups = Groups.from_frame(pd.concat(frames), name="side", levels=["a", "b"])
-        target = Target.uniform(groups)
+        qids = ["q00", "q01", "q02"]
+        data = small.part(qids), small.qrels, small.part(["q03", "q04", "q05"]), small.qrels
         options = {"epochs": 200, "learning_rate": 0.05, "patience": 3, "hidden": (16,)}
-        model = DLF(groups, target, **options).fit(small.run, small.qrels, valid, labels)
+        model = DLF(small.groups, small.target, **options).fit(*data)
         for name, steps in model.history.groupby("model"):
             best = int(steps["validation_loss"].argmin())
             assert len(steps) == best + 1 + 3, name  # three more without a lower loss
         short = int(model.history.query("model == 'relevance'")["validation_loss"].argmin()) + 1
-        same = DLF(groups, target, **{**options, "epochs": short}).fit(small.run, small.qrels)
+        same = DLF(small.groups, small.target, **{**options, "epochs": short}).fit(*data[:2])
         wanted = same._models.to_arrays()["relevance.weights.0"]
         assert model._models.to_arrays()["relevance.weights.0"] == pytest.approx(wanted)
 
@@ -240,23 +200,15 @@ class TestTraining:
         else:
             with pytest.warns(DataWarning, match="'q00'"):
                 model.fit(small.run, small.qrels)
-        losses = model.history[model.history["model"] == "fairness"]["loss"].to_numpy()
-        assert losses[-1] < losses[0]
+        for name, steps in model.history.groupby("model"):
+            assert steps["loss"].iloc[-1] < steps["loss"].iloc[0], name
+        assert model.history["validation_loss"].isna().all()
         assert np.isfinite(model(small.run)["score"]).all()
 
     def test_a_blend_of_nothing_fair_is_refused(self, small):
         model = DLF(small.groups, small.target, weight=0, train_on="blend")
         with pytest.raises(ParameterError):
             model.fit(small.run, small.qrels)
-
-    def test_training_on_the_blend_brings_it_nearer(self):
-        c = make_collection(n_queries=12, n_docs=40)
-        measure = AWRF(groups=c.groups, target=c.target) @ 20
-        options = {"weight": 0.5, "epochs": 60}
-        alone = DLF(c.groups, c.target, **options).fit(c.run, c.qrels)
-        blend = DLF(c.groups, c.target, **options, train_on="blend").fit(c.run, c.qrels)
-        values = [mean(measure, m(c.run), c.qrels) for m in (alone, blend)]
-        assert values[1] > values[0]
 
 
 class TestGroups:
@@ -343,10 +295,9 @@ class TestHeldOut:
         assert models[0].target != models[1].target
         assert models[0].fitted == models[1].fitted
 
-    @pytest.mark.parametrize("levels", [("a", "b"), ("a", "b", "c")], ids=len)
-    def test_awrf_rises_on_other_queries(self, levels):
+    def test_awrf_rises_on_other_queries(self):
         """Against its own relevance model, by a paired test over 24 queries never trained on."""
-        c = make_collection(n_queries=48, n_docs=60, levels=levels)
+        c = make_collection(n_queries=48, n_docs=60, levels=("a", "b", "c"))
         qids = sorted(c.run["qid"].unique())
         test = c.part(qids[24:])
         measure = AWRF(groups=c.groups, target=c.target) @ 20
@@ -367,10 +318,6 @@ def per_query(measure, run, qrels):
     return pd.Series({v.query_id: v.value for v in values}).sort_index()
 
 
-def mean(measure, run, qrels):
-    return float(per_query(measure, run, qrels).mean())
-
-
 class TestBadInput:
     def test_not_trained(self, small):
         model = DLF(small.groups, small.target)
@@ -382,34 +329,16 @@ class TestBadInput:
         with pytest.raises(InputError):
             model.history  # noqa: B018
 
-    @pytest.mark.parametrize(
-        ("vector", "found"),
-        [
-            (np.ones(7), "found 7 numbers"),
-            (np.array([np.nan] * 8), "found nan at place 0"),
-            (None, "found nan|found a NoneType|found None"),
-            ("text", "found a str"),
-            (np.ones((2, 8)), r"array of shape \(2, 8\)"),
-        ],
-        ids=["short", "nan", "none", "text", "matrix"],
-    )
-    def test_vectors(self, small, trained, vector, found):
+    def test_vectors(self, small, trained):
         run = small.run.copy()
-        run.at[3, "doc_vec"] = vector
+        run.at[3, "doc_vec"] = np.ones(7)
         docno = run["docno"].iloc[3]
-        with pytest.raises(InputError, match=f"doc_vec.*8 finite numbers.*({found}).*{docno}"):
+        with pytest.raises(InputError, match=f"doc_vec.*8 finite.*found 7 numbers.*{docno}"):
             trained(run)
-
-    def test_another_encoder_than_in_training(self, small, trained):
-        other = small.run.assign(
-            doc_vec=[np.ones(5)] * len(small.run), query_vec=[np.ones(5)] * len(small.run)
-        )
-        with pytest.raises(InputError, match="found 5"):
-            trained(other)
+        with pytest.raises(InputError, match="query_vec.*found 5"):  # another encoder
+            trained(small.run.assign(query_vec=[np.ones(5)] * len(run)))
 
     def test_runs(self, small, trained):
-        with pytest.raises(DuplicateError):
-            trained(pd.concat([small.run.drop(columns="rank")] * 2))
         with pytest.raises(ColumnError, match="sample"):
             trained(small.run.assign(sample=0))
         with pytest.raises(InputError, match="nan"):
@@ -488,16 +417,6 @@ class TestBadInput:
         nobody = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["@UNKNOWN"]}))
         with pytest.raises(ParameterError):
             DLF(nobody, Target.population({"@UNKNOWN": 1}, nobody), unknown="drop")
-
-
-@settings(max_examples=10)
-@given(st.permutations(range(4)), st.floats(0, 1))
-def test_queries_do_not_influence_each_other(small, trained, places, weight):
-    model, run = trained.at_weight(weight), small.run
-    qids = [f"q{p:02d}" for p in places]
-    wanted = model(run[run["qid"].isin(qids[:2])])
-    found = model(run)
-    check_frames(found[found["qid"].isin(qids[:2])], wanted, "another batch, another ranking")
 
 
 def test_schematic(trained):

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 from fairtk_baselines import FAStarIR
 from fairtk_baselines.fa_star_ir import mtable, multinomial_test
-from fairtk_baselines.study import build_fa_star_ir as build
 
 from fairtk.errors import ColumnError, DataWarning, InputError, ParameterError
 from fairtk.groups import Groups, Target
-from fairtk.plugins import registry
 from fairtk.testing import TransformerContract, toy_groups, toy_run
 
 TOYS = Groups.from_frame(toy_groups(), name="place", unknown=None)
@@ -220,15 +214,6 @@ def test_multinomial_keeps_levels_apart():
     assert apart.check(out)["unfair"].tolist() == [0, 0]
 
 
-def test_one_protected_level_is_the_binary_test():
-    run = pd.DataFrame({"qid": "q", "docno": [f"d{i}" for i in range(30)]})
-    run["score"] = -run.index.to_numpy(dtype=float)
-    groups = people(**{f"d{i}": "a" if i < 18 else "b" for i in range(30)})
-    both = [FAStarIR(groups, {"b": 0.4}, test=test)(run) for test in ("binomial", "multinomial")]
-    pd.testing.assert_frame_equal(*both)
-    assert both[0]["docno"].tolist() != run["docno"].tolist()
-
-
 def test_crossed_attributes():
     first = people(d1="a", d2="a", d3="b", d4="b")
     second = Groups.from_frame(
@@ -284,21 +269,11 @@ def test_a_target_of_one_group():
         assert out["docno"].tolist() == run["docno"].tolist()
 
 
-def test_other_columns_and_missing_ranks():
-    run = run_of("a1", "a2", "b1").assign(text=["x", "y", "z"], rank=[0, 1, 2], query="?")
-    out = FAStarIR(ALTERNATING, 0.8, cutoff=2, protected="b")(run)
-    assert out.columns.tolist() == run.columns.tolist()
-    assert out["text"].tolist() == ["x", "z", "y"]  # one of two: F(0; 2, .8) = .04
-
-
 @pytest.mark.parametrize(
     ("settings", "kind", "word"),
     [
         ({"p": 1.2}, ParameterError, r"p must lie in \[0, 1\]"),
-        ({"p": "half"}, ParameterError, r"p must lie in \[0, 1\]"),
         ({"p": {"a": 0.6, "b": 0.6}}, ParameterError, "at most 1 in sum"),
-        ({"p": {"z": 0.6}}, InputError, "no level 'z'"),
-        ({"p": {}}, ParameterError, "at least one level"),
         ({"p": {"a": 0.1}, "protected": "a"}, ParameterError, "protected=None"),
         ({"p": 0.5, "protected": "z"}, InputError, "no level 'z'"),
         ({"p": 0.5, "protected": 3}, InputError, "protected has the level 3"),
@@ -338,54 +313,6 @@ def test_target_of_other_groups():
 def test_sampled_runs_are_refused():
     with pytest.raises(ColumnError, match="FAStarIR"):
         FAStarIR(ALTERNATING, 0.5)(run_of("a1").assign(sample=0))
-
-
-# --- the study
-
-
-def study_setting(**changes):
-    docs = [f"a{i}" for i in range(40)] + [f"b{i}" for i in range(10)]
-    groups = people(**{d: d[0] for d in docs})
-    run = run_of(*docs).assign(query="?", rank=np.arange(50))
-    setting = {
-        "groups": groups,
-        "target": target_of(q={"a": 0.5, "b": 0.5}),
-        "retriever": pt.Transformer.from_df(run),
-        "cutoff": 20,
-        "candidates": 50,
-        "seed": 7,
-        "options": {},
-    }
-    return SimpleNamespace(**{**setting, **changes})
-
-
-def test_study_builds_a_pipeline():
-    topics = pd.DataFrame({"qid": ["q"], "query": ["?"]})
-    setting = study_setting()
-    pipeline = build(setting)
-    rerank = list(pipeline)[-1]
-    assert (rerank.cutoff, rerank.test, rerank.seed) == (20, "multinomial", 7)
-    assert rerank.p == setting.target.for_groups(setting.groups)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        out = pipeline(topics)
-    assert set(out.columns) == {"qid", "query", "docno", "score", "rank"}
-    assert len(out) == 50
-    assert out["docno"].str.startswith("b")[:20].sum() == mtable(20, 0.5).needed[-1]
-    assert pipeline == build(study_setting(retriever=setting.retriever))
-    assert "FAStarIR" in str(pipeline)
-    assert registry.study_systems.get("fa*ir")
-
-
-def test_study_options():
-    rerank = list(build(study_setting(options={"p": 0.3, "protected": "b", "cutoff": 5})))[-1]
-    assert (rerank.p, rerank.test, rerank.cutoff) == (0.3, "binomial", 5)
-    # fewer candidates than ranks that are measured are not cut to
-    topics = pd.DataFrame({"qid": ["q"], "query": ["?"]})
-    with pytest.warns(DataWarning):
-        assert len(build(study_setting(candidates=3))(topics)) == 20
-    with pytest.raises(ParameterError, match="'alpha'"):
-        build(study_setting(options={"alhpa": 0.2}))
 
 
 def test_protected_may_be_any_collection_of_levels():

@@ -54,12 +54,6 @@ def test_no_protected_document_left():
     assert merged.unfair.tolist() == [4, 0]
 
 
-def test_no_other_document_left():
-    start, group = flat([[1, 0, 1, 1]])
-    merged = merge(start, group, BinomialPrefixes(np.array([[0, 0, 0, 0]])))
-    assert merged.order.tolist() == [0, 1, 2, 3]
-
-
 @given(RANKINGS, st.integers(1, 12), st.data())
 def test_as_the_two_queues(rankings, k, data):
     tables = [
@@ -172,13 +166,6 @@ def test_the_best_of_several_fair_documents():
     test = MultinomialPrefixes(1, p[None], np.array([0.9]))
     merged = merge(start, group, test)
     assert (merged.order.tolist(), merged.unfair.tolist()) == ([3, 0, 1, 2], [1])
-
-
-def test_a_fair_ranking_stays():
-    start, group = flat([[1, 0, 1, 0, 2, 0, 1, 2]])
-    test = MultinomialPrefixes.of([multinomial_test(8, (0.4, 0.2))], 8)
-    assert first_unfair(start, group, test)[0].tolist() == [0]
-    assert merge(start, group, test).order.tolist() == list(range(8))
 
 
 def test_nothing_to_rank():

@@ -33,13 +33,6 @@ def sequences(length, p):
         yield np.cumsum(hits, axis=0), float(np.prod([every[g] for g in ranking]))
 
 
-def test_distribution_by_hand():
-    # two documents, p = (.5, .3), at most (1, 0): none of both .2 * .2, or one of the first and
-    # one of none, 2 * .5 * .2
-    value = multinomial_cdf(np.array([[1, 0]]), 2, np.array([0.5, 0.3]))
-    assert value == pytest.approx([0.04 + 0.2])
-
-
 @given(p=SHARES, length=st.integers(1, 5), data=st.data())
 def test_distribution_by_enumeration(p, length, data):
     bound = np.array(data.draw(st.tuples(*[st.integers(0, 6)] * len(p))))

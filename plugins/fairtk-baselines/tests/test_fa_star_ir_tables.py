@@ -60,16 +60,6 @@ def test_the_last_position_counts():
         assert abs(failed - exact) < 4 * np.sqrt(exact * (1 - exact) / 100_000)
 
 
-def test_two_documents_by_hand():
-    # F(0; 1, 1/2) = 1/2 is above .3; F(0; 2, 1/2) = 1/4 is not, F(1; 2, 1/2) = 3/4 is.
-    # The table fails if neither of two documents is protected: 1/4, below .3.
-    table = mtable(2, 0.5, 0.3)
-    assert table.needed == (0, 1)
-    assert table.fail_probability == 0.25
-    assert table.adjusted_alpha == 0.3
-    assert table.interval == (0.25, 0.5)
-
-
 def test_nearest_may_be_above_and_below_never_is():
     # k = 20, p = .25: the tables next to .1 fail with .1052 and .0897
     assert mtable(20, 0.25, 0.1, "nearest").fail_probability > 0.1

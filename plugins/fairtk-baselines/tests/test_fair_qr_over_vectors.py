@@ -3,9 +3,9 @@
 import ir_measures
 import pytest
 from fairtk_baselines import VectorSearch
-from invented_collection import write_collection
 
 from fairtk import AWRF, FairQR
+from fairtk.demo.invented_people import write_invented_folder
 from fairtk.llm import KeywordRefiner
 
 pytest.importorskip("fairtk_papers")
@@ -20,7 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
 @pytest.mark.parametrize("rerank", [True, False])
 def test_exposure_gets_nearer_to_its_target(rerank, tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
-    data = from_trec_fair(write_collection(tmp_path / "wiki"), ["gender"])
+    write_invented_folder(tmp_path / "wiki")
+    data = from_trec_fair(tmp_path / "wiki", ["gender"])
     groups, target = data.attributes["gender"]
     search = VectorSearch("lsa", data.documents, tmp_path / "index", collection=data.collection)
     refined = FairQR(search, groups, target, KeywordRefiner(), depth=10, rerank=rerank)

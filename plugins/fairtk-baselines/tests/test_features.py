@@ -10,7 +10,7 @@ from fixed_encoder import FixedEncoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.errors import ColumnError, InputError, ParameterError
 from fairtk.testing import TransformerContract, toy_documents, toy_run, toy_samples
 
 
@@ -160,8 +160,6 @@ def test_ranges(rows, query):
     [
         ({"text": None}, InputError, "the text of qid 'q1', docno 'd3'"),
         ({"query": float("nan")}, InputError, "the query of qid 'q1', docno 'd3'"),
-        ({"score": float("nan")}, InputError, "the score of qid 'q1', docno 'd3'"),
-        ({"docno": "d1"}, DuplicateError, "docno 'd1'"),
         ({"query": "another"}, InputError, "qid 'q1' must have one query"),
         ({"length": float("inf")}, InputError, "'length' of qid 'q1', docno 'd3'"),
         ({"length": None}, InputError, "'length' of qid 'q1', docno 'd3'"),

@@ -1,14 +1,21 @@
 """What all saved models have in common."""
 
+import json
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
+from fairtk_baselines import model_folder
 from fairtk_baselines.model_folder import ModelFolder
 
 from fairtk.errors import FormatError
 
 TOYS = ModelFolder("a toy", "toy.json", "toy", ("parts",), "toy-*.txt")
+ARRAYS = ModelFolder(
+    "arrays", "arrays.json", "arrays", ("weights", "digest"), "arrays-*.safetensors"
+)
 
 
 def save(folder, parts):
@@ -22,6 +29,93 @@ def test_what_a_killed_process_left_is_in_nobodys_way(tmp_path):
     save(tmp_path, 2)
     assert TOYS.read(tmp_path)["parts"] == 2
     assert sorted(p.name for p in tmp_path.glob("toy*")) == ["toy-2.txt", "toy.json"]
+
+
+def save_arrays(folder, value=1.0):
+    ARRAYS.write_arrays(folder, {}, {"one": np.array([value])}, str(value))
+
+
+def content(arrays):
+    return str(arrays["one"][0])
+
+
+def test_arrays_come_back_and_are_replaced(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    for value in (1.0, 2.0):
+        save_arrays(folder, value)
+    record, arrays = ARRAYS.read_arrays(folder, content)
+    assert arrays["one"].tolist() == [2.0] and record["weights"] == "arrays-2.0.safetensors"
+    assert len(list(folder.iterdir())) == 2  # the old weights are gone
+    # who may read the folder may read the model: safetensors' own way of writing keeps others out
+    (folder / "usual").touch()
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1
+
+
+def test_killed_before_the_record_is_written(tmp_path, monkeypatch):
+    """The data of the new model are there already: the old one is still whole."""
+    save_arrays(tmp_path)
+    real = model_folder.atomic_write
+
+    def killed(path):
+        if path.name == "arrays.json":
+            raise KeyboardInterrupt
+        return real(path)
+
+    monkeypatch.setattr(model_folder, "atomic_write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        save_arrays(tmp_path, 2.0)
+    assert ARRAYS.read_arrays(tmp_path, content)[1]["one"].tolist() == [1.0]
+
+
+def data(folder):
+    (path,) = folder.glob("*.safetensors")
+    return path
+
+
+def flipped(folder):
+    raw = bytearray(data(folder).read_bytes())
+    raw[-2] ^= 1
+    data(folder).write_bytes(raw)
+
+
+def change(folder, name, value=...):
+    path = folder / "arrays.json"
+    record = json.loads(path.read_text())
+    record.pop(name) if value is ... else record.update({name: value})
+    path.write_text(json.dumps(record))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (shutil.rmtree, r"expected arrays \(arrays.json\); found no folder"),
+        (lambda f: (f / "arrays.json").unlink(), "found 'arrays-.*safetensors'"),
+        (lambda f: (f / "arrays.json").write_text("{"), "damaged one .no JSON"),
+        (lambda f: (f / "arrays.json").write_bytes(b"\xff\xfe"), "no JSON"),
+        (lambda f: (f / "arrays.json").write_text("[1]"), "its kind is not 'arrays'"),
+        (lambda f: change(f, "kind", "other"), "its kind is not"),
+        (lambda f: change(f, "version", 9), "version 9, not 1"),
+        (lambda f: change(f, "digest"), "'digest' is missing"),
+        (lambda f: change(f, "digest", "0"), "other content"),
+        (lambda f: change(f, "weights", "../arrays-1.safetensors"), "no name like arrays-"),
+        (lambda f: data(f).unlink(), "a damaged one or none"),
+        (lambda f: data(f).write_bytes(data(f).read_bytes()[:-4]), "a damaged one or none"),
+        (flipped, "other content"),
+    ],
+)
+def test_what_is_damaged_is_said(tmp_path, damage, message):
+    folder = tmp_path / "model"
+    save_arrays(folder)
+    damage(folder)
+    with pytest.raises(FormatError, match=message) as error:
+        ARRAYS.read_arrays(folder, content)
+    assert str(folder) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(FormatError, match="found a file"):
+        save(tmp_path / "file", 1)
 
 
 @pytest.mark.parametrize("other", ["model.safetensors", "x.part.txt", "zoo.txt"])

@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import sentence_models
 from fairtk_baselines import encoders
 from fairtk_baselines.vector_search import VectorSearch
-from fairtk_baselines.vectors import strictly_falling
 from fixed_encoder import FixedEncoder, documents
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,16 +74,6 @@ class TestTorch(TransformerContract):
 
 
 # By hand -------------------------------------------------------------------------------------
-
-
-def test_dot_products():
-    # with (1, 2): 3, 5, -1, 2.5
-    transformer = search("1 1", "1 2", "-1 0", "0 1.25")
-    out = transformer.transform(topics("1 2"))
-    assert out["docno"].tolist() == ["d01", "d00", "d03", "d02"]
-    assert out["score"].tolist() == [5, 3, 2.5, -1]
-    assert out["rank"].tolist() == [0, 1, 2, 3]
-    assert list(out.columns) == ["qid", "query", "docno", "score", "rank"]
 
 
 def test_cosines_where_the_encoder_says_so():
@@ -149,14 +137,6 @@ def test_against_brute_force(vectors, queries, wanted, way):
         assert own["docno"].tolist() == wished
         assert own["score"].tolist() == pytest.approx([products[d] for d in wished])
         assert (np.diff(own["score"]) < 0).all() and own["rank"].tolist() == list(range(len(own)))
-
-
-def test_scores_fall_strictly():
-    scores = np.array([1.0, 1.0, 1.0, np.nextafter(1.0, 0), 0.0, 0.0, -0.0, 5.0, 5.0])
-    query = np.array([0, 0, 0, 0, 0, 0, 0, 1, 1])
-    out = strictly_falling(scores, query)
-    assert (np.diff(out)[np.diff(query) == 0] < 0).all()
-    assert out == pytest.approx(scores, abs=1e-12) and out[0] == 1 and out[7] == 5
 
 
 # Queries without a direction -----------------------------------------------------------------
@@ -227,16 +207,6 @@ def test_others_get_an_index_of_their_own_in_the_same_folder(tmp_path):
         "d00",
         "d01",
     ]
-
-
-def test_lsa_is_kept_beside_its_index(tmp_path):
-    first = VectorSearch(documents=toy_documents(), folder=tmp_path, verbose=False)
-    wanted = first.transform(toy_topics())
-    opened = VectorSearch(folder=tmp_path)
-    assert opened == first
-    pd.testing.assert_frame_equal(opened.transform(toy_topics()), wanted)
-    with pytest.raises(ParameterError):
-        VectorSearch(folder=tmp_path, collection="another").transform(toy_topics())
 
 
 def test_no_documents_and_no_index(tmp_path):
@@ -358,18 +328,6 @@ def test_cutoff_is_fused_into_the_search():
     assert pt.inspect.subtransformers(transformer) == {}
 
 
-def test_a_sentence_transformers_model(tmp_path):
-    model = sentence_models.write(tmp_path / "model")
-    transformer = VectorSearch(str(model), toy_documents(), tmp_path / "index", 3, verbose=False)
-    out = transformer(toy_topics())
-    encoder = encoders.get(model)
-    wanted = encoder.encode_queries(["red fox"]) @ encoder.encode_docs(toy_documents()["text"]).T
-    first = out[out["qid"] == "q1"]
-    assert first["docno"].tolist() == [f"d{i + 1}" for i in np.argsort(-wanted[0])[:3]]
-    assert first["score"].to_numpy() == pytest.approx(np.sort(wanted[0])[::-1][:3], rel=1e-4)
-    assert transformer == VectorSearch(str(model), toy_documents(), num_results=3)
-
-
 @pytest.mark.skipif(not HAS_FAISS, reason="faiss is not installed")
 @pytest.mark.parametrize("way", ["faiss", "faiss-hnsw"])
 def test_faiss_agrees(way):
@@ -408,6 +366,7 @@ def test_settings_out_of_range(arguments, named):
         (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch needs .*'query'"),
         (topics(None), InputError, "query of qid 'q0'"),
         (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "'q' occurs twice"),
+        (topics("1 0").assign(qid=[None]), InputError, "VectorSearch"),
         (topics("nan 0"), InputError, "query 'nan 0' is not finite"),
     ],
 )
@@ -462,16 +421,6 @@ def test_a_file_is_no_folder(tmp_path):
         VectorSearch(FixedEncoder(), documents("1 0"), tmp_path / "index")
 
 
-def test_a_topic_without_a_qid():
-    with pytest.raises(InputError, match="VectorSearch"):
-        search("1 0").transform(topics("1 0").assign(qid=[None]))
-
-
-def test_pyterriers_search_for_one_query():
-    found_by_method = search("1 0", "0 1").search("1 0.5")
-    assert found_by_method["docno"].tolist() == ["d00", "d01"]
-
-
 def test_deep_copies_share_the_index():
     made = search("1 0", "0 1")
     for opened in (False, True):
@@ -488,11 +437,6 @@ def test_another_process_may_get_an_open_index():
     made = VectorSearch("lsa", toys)
     wanted = made.transform(toy_topics())
     pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(made)).transform(toy_topics()), wanted)
-
-
-def test_no_progress_is_shown_off_a_terminal(capfd):
-    VectorSearch(FixedEncoder(), documents("1 0", "0 1")).index()
-    assert capfd.readouterr() == ("", "")
 
 
 def test_no_progress_is_shown_of_quick_work(monkeypatch):

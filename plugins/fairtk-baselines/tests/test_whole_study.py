@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sqlite3
-import warnings
 from collections import defaultdict
-from dataclasses import replace
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from invented_collection import PER_TOPIC, write_collection
 
 pytest.importorskip("pyterrier_pisa", reason="no wheel of pyterrier-pisa for this platform")
 pytest.importorskip("fairtk_papers")
 
 from fairtk_baselines import DELTR, DLF
-from fairtk_papers.fair_qr import QrSettings, QrStudy, from_trec_fair
+from fairtk_papers.fair_qr import from_trec_fair
 
 from fairtk.cli.group import cli
-from fairtk.errors import FairtkError, FairtkWarning
+from fairtk.demo.invented_people import write_invented_folder
 from fairtk.experiment import folds
-from fairtk.llm import KeywordRefiner
 from fairtk.plugins import registry
 
 BASELINES = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 SYSTEMS = {"bm25", *BASELINES, "fair-qr", "fair-qr (no re-ranking)"}
 SYSTEMS |= {"fair-qr + exposure re-ranking", "random-terms"}
 ATTRIBUTES = ("gender", "geography")
-QIDS = [str(i) for i in range(1, 9)]
-SMALL = {"cutoff": 5, "candidates": 12, "variations": {}, "tuning": {}}
-QUICK = {"dlf": {"epochs": 3}, "deltr": {"max_iterations": 2000}}
+QIDS, PER_TOPIC = list("123456"), 24
 
 pytestmark = pytest.mark.filterwarnings("ignore::fairtk.errors.FairtkWarning")
 
@@ -46,7 +42,9 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory):
-    return write_collection(tmp_path_factory.mktemp("invented") / "wiki")
+    folder = tmp_path_factory.mktemp("invented") / "wiki"
+    write_invented_folder(folder, PER_TOPIC * len(QIDS))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +58,6 @@ class Spy:
     def __init__(self, patch):
         self.fits = []  # (class, the transformer, qids of the run, qids of the qrels)
         self.ranked = []  # (class, qids that the transformer was fitted to, qids of the run)
-        self.stop_after = None
         for kind in (DELTR, DLF):
             self._watch(patch, kind)
 
@@ -69,8 +66,6 @@ class Spy:
         seen = {}
 
         def watched_fit(this, run, qrels, *rest):
-            if self.stop_after is not None and len(self.fits) == self.stop_after:
-                raise KeyboardInterrupt
             seen[id(this)] = set(run["qid"])
             self.fits.append((kind, this, set(run["qid"]), set(qrels["qid"])))
             return fit(this, run, qrels, *rest)
@@ -84,24 +79,8 @@ class Spy:
         patch.setattr(kind, "transform", watched_transform)
 
 
-@pytest.fixture
-def spy(monkeypatch):
-    return Spy(monkeypatch)
-
-
-def study(data, folder, systems=BASELINES, **changed):
-    settings = QrSettings(systems=systems, **{**SMALL, "options": QUICK, **changed})
-    return QrStudy(data, folder, KeywordRefiner(), settings)
-
-
 def fairtk(*words):
     return CliRunner().invoke(cli, [str(word) for word in words])
-
-
-def by_query(rankings):
-    """Return rankings in one order, whatever the order of topics was."""
-    keys = ["attribute", "system", "qid", "rank"]
-    return rankings.sort_values(keys, ignore_index=True)
 
 
 def cells(folder):
@@ -113,24 +92,65 @@ def cells(folder):
 # --- all systems, from the command line
 
 
+OPTIONS = """
+folder = {folder!r}
+output = {output!r}
+[tuning]
+[variations]
+[options.vector-search]
+dimensions = 9
+[options.dlf]
+weight = 0.75
+epochs = 2
+dimensions = 8
+[options.deltr]
+gamma = 7
+max_iterations = 2000
+[options."fa*ir"]
+alpha = 0.15
+adjust = "below"
+[options.mmr]
+lambda = 0.3
+"""
+BUILT = {
+    "vector-search": ["num_results=100"],
+    "dlf": ["weight=0.75", "epochs=2", "cutoff=20"],
+    "deltr": ["gamma=7.0", "max_iterations=2000", "exposure='relative'"],
+    "fa*ir": ["alpha=0.15", "adjust='below'", "test='multinomial'", "cutoff=20"],
+    "mmr": ["lambda_=0.3", "cutoff=20"],
+}
+
+
+def watched(built, load, name):
+    """Return a function that builds a system and keeps it."""
+
+    def build(setting):
+        built[name].append(load(name)(setting))
+        return built[name][-1]
+
+    return build
+
+
 @pytest.fixture(scope="module")
 def whole(collection, tmp_path_factory):
-    """Return the folder of a study with all defaults, and what was said."""
-    folder = tmp_path_factory.mktemp("whole") / "study"
-    result = fairtk(
-        "qr", collection, "-o", folder, "--no-variations", "--no-tuning", "--format", "csv"
-    )
+    """Return a study's file and folder, what was said, the spy, and the systems that were built."""
+    config = tmp_path_factory.mktemp("whole") / "study.toml"
+    folder, built = config.parent / "out", defaultdict(list)
+    config.write_text(OPTIONS.format(folder=str(collection), output=str(folder)))
+    with pytest.MonkeyPatch.context() as patch:
+        spy, load = Spy(patch), registry.study_systems.load
+        patch.setattr(registry.study_systems, "load", functools.partial(watched, built, load))
+        result = fairtk("qr", config, "--format", "csv")
     assert result.exit_code == 0, result.output
-    return folder, result
+    return SimpleNamespace(config=config, folder=folder, result=result, spy=spy, built=built)
 
 
 def test_every_system_ranks_for_every_topic(whole, data):
-    folder, result = whole
-    table = result.stdout.splitlines()
+    table = whole.result.stdout.splitlines()
     for attribute in ATTRIBUTES:
         for system in SYSTEMS:
             assert any(line.startswith(f"{attribute},{system},") for line in table)
-    rankings = pd.read_parquet(folder / "rankings.parquet")
+    rankings = pd.read_parquet(whole.folder / "rankings.parquet")
     assert set(rankings.columns) == {
         *("attribute", "target", "system", "variation", "setting"),
         *("qid", "docno", "score", "rank"),
@@ -158,162 +178,41 @@ def test_every_system_ranks_for_every_topic(whole, data):
         assert orders["gender", system] == orders["geography", system]
 
 
-def test_a_second_run_computes_nothing(whole, collection, spy):
-    folder, first = whole
-    before = cells(folder)
+def test_a_second_run_computes_nothing(whole, monkeypatch):
+    before, spy = cells(whole.folder), Spy(monkeypatch)
     assert len(before) > len(SYSTEMS) * len(QIDS)
-    again = fairtk(
-        "qr", collection, "-o", folder, "--no-variations", "--no-tuning", "--format", "csv"
-    )
-    assert again.exit_code == 0 and again.stdout == first.stdout
-    assert cells(folder) == before
+    again = fairtk("qr", whole.config, "--format", "csv")
+    assert again.exit_code == 0 and again.stdout == whole.result.stdout
+    assert cells(whole.folder) == before
     assert not spy.fits and not spy.ranked
-    assert "gender: deltr" in first.stderr and "gender: deltr" not in again.stderr
+    assert "gender: deltr" in whole.result.stderr and "gender: deltr" not in again.stderr
 
 
-# --- training and testing
-
-
-def test_trained_systems_never_see_the_topics_that_they_rank(data, tmp_path, spy):
-    results = study(data, tmp_path, ("dlf", "deltr")).run()
+def test_trained_systems_never_see_the_topics_that_they_rank(whole, data):
     fold = folds(data.topics["qid"].tolist(), 4, 42)
     parts = [{qid for qid in QIDS if fold[qid] == number} for number in range(4)]
     for kind in (DELTR, DLF):
-        fits = [(run, qrels) for of, _, run, qrels in spy.fits if of is kind]
+        fits = [(run, qrels) for of, _, run, qrels in whole.spy.fits if of is kind]
         assert len(fits) == 8  # four for each attribute
         for begin in (0, 4):
             trained = [run for run, _ in fits[begin : begin + 4]]
             assert trained == [set(QIDS) - part for part in parts]
         assert all(run == qrels for run, qrels in fits)
-        ranked = [(seen, qids) for of, seen, qids in spy.ranked if of is kind]
+        ranked = [(seen, qids) for of, seen, qids in whole.spy.ranked if of is kind]
         assert all(len(qids) == 1 and not seen & qids for seen, qids in ranked)
         # query by query, and fold by fold
         order = [parts.index(set(QIDS) - seen) for seen, _ in ranked]
         assert order == [n for n in range(4) for _ in parts[n]] * 2
         assert all(qids <= parts[n] for n, (_, qids) in zip(order, ranked, strict=True))
         assert len({(n, *qids) for n, (_, qids) in zip(order, ranked, strict=True)}) == len(QIDS)
-    assert results.missing.empty
 
 
-def test_the_order_of_topics_does_not_matter(data, tmp_path):
-    data = replace(data, attributes={"gender": data.attributes["gender"]})
-    turned = replace(data, topics=data.topics.iloc[[3, 7, 0, 5, 1, 6, 2, 4]])
-    systems = tuple(SYSTEMS)
-    one = by_query(study(data, tmp_path / "one", systems).run().rankings)
-    two = by_query(study(turned, tmp_path / "two", systems).run().rankings)
-    pd.testing.assert_frame_equal(one, two)
-
-
-def test_a_study_stopped_between_folds_goes_on(data, tmp_path, spy):
-    systems = ("deltr", "dlf", "fa*ir")
-    expected = study(data, tmp_path / "whole", systems).run().rankings
-    done = len(spy.fits)
-    assert done == 16
-    spy.fits.clear()
-    spy.stop_after = 6
-    with pytest.raises(KeyboardInterrupt):
-        study(data, tmp_path / "stopped", systems).run()
-    kept = cells(tmp_path / "stopped")
-    spy.stop_after = None
-    found = study(data, tmp_path / "stopped", systems).run().rankings
-    assert len(spy.fits) == done  # six before, ten after: none twice
-    pd.testing.assert_frame_equal(by_query(found), by_query(expected))
-    after = cells(tmp_path / "stopped")
-    assert kept and kept < after
-
-
-# --- options
-
-
-OPTIONS = """
-folder = {folder!r}
-output = {output!r}
-cutoff = 5
-candidates = 12
-attributes = ["gender"]
-[variations]
-[options.vector-search]
-dimensions = 9
-[options.dlf]
-weight = 0.75
-epochs = 2
-dimensions = 8
-[options.deltr]
-gamma = 7
-protected = ["female", "NB"]
-[options."fa*ir"]
-alpha = 0.15
-adjust = "below"
-[options.mmr]
-lambda = 0.3
-"""
-BUILT = {
-    "vector-search": ["num_results=12"],
-    "dlf": ["weight=0.75", "epochs=2", "cutoff=5"],
-    "deltr": ["gamma=7.0", "protected=('female', 'NB')", "exposure='relative'"],
-    "fa*ir": ["alpha=0.15", "adjust='below'", "test='multinomial'", "cutoff=5"],
-    "mmr": ["lambda_=0.3", "cutoff=5"],
-}
-
-
-@pytest.fixture
-def built(monkeypatch):
-    """Return the systems that are built, by name, and the columns of what they rank."""
-    found = defaultdict(list)
-    load = registry.study_systems.load
-
-    def watched(name):
-        def build(setting):
-            found[name].append(load(name)(setting))
-            return found[name][-1]
-
-        return build
-
-    monkeypatch.setattr(registry.study_systems, "load", watched)
-    return found
-
-
-def test_options_of_a_file_reach_each_system(collection, tmp_path, built):
-    config = tmp_path / "study.toml"
-    output = tmp_path / "out"
-    config.write_text(OPTIONS.format(folder=str(collection), output=str(output)))
-    result = fairtk("qr", config, "--no-tuning")
-    assert result.exit_code == 0, result.output
-    assert set(built) == set(BASELINES)
+def test_options_of_a_file_reach_each_system(whole):
+    assert set(whole.built) == set(BASELINES)
     for name, expected in BUILT.items():
-        assert built[name], name
+        built = whole.built[name]
         for text in expected:
-            assert all(text in repr(system) for system in built[name]), (name, text)
+            assert all(text in repr(system) for system in built), (name, text)
     # the encoder prints its settings as a digest; it is kept under their number of dimensions
     for name, size in (("vector-search", 9), ("dlf", 8)):
-        assert (output / "systems" / name / "vectors" / f"lsa-{size}").is_dir()
-
-
-def test_no_helper_columns_are_left(data, tmp_path, built):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FairtkWarning)
-        study(data, tmp_path).run()
-    for name in BASELINES:
-        run = built[name][-1](data.topics[:2])
-        assert sorted(run.columns) == ["docno", "qid", "query", "rank", "score"], name
-        assert set(run["qid"]) == set(data.topics["qid"][:2])
-
-
-@pytest.mark.parametrize(
-    ("system", "option", "near"),
-    [
-        ("vector-search", "dimension", "dimensions"),
-        ("dlf", "wieght", "weight"),
-        ("deltr", "gama", "gamma"),
-        ("fa*ir", "alhpa", "alpha"),
-        ("mmr", "lamda", "lambda"),
-    ],
-)
-def test_a_misspelt_option_is_an_error(collection, tmp_path, system, option, near):
-    config = tmp_path / "study.toml"
-    config.write_text(f'folder = "{collection}"\n[options."{system}"]\n{option} = 1\n')
-    result = fairtk(
-        "qr", config, "-o", tmp_path / "out", "-s", system, "--no-variations", "--no-tuning"
-    )
-    assert result.exit_code != 0 and not isinstance(result.exception, FairtkError)
-    assert f"the system {system!r} has no option {option!r}; did you mean {near!r}" in result.stderr
+        assert (whole.folder / "systems" / name / "vectors" / f"lsa-{size}").is_dir()

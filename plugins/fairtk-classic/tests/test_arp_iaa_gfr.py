@@ -57,12 +57,6 @@ def test_iaa_by_hand():
     assert value(IAA, ["a"], {"a": 0, "b": 1}) == pytest.approx(2)
 
 
-def test_iaa_reads_all_rankings():
-    # a first in 2 of 3: attention of a (1 + 1 + 1/2) / 4.5 = 5/9, b 4/9; relevance 5/9, 4/9
-    samples = [["a", "b"], ["a", "b"], ["b", "a"]]
-    assert value(IAA, samples, {"a": 5, "b": 4}) == pytest.approx(0)
-
-
 def test_iaa_undefined():
     with pytest.warns(UndefinedWarning):
         assert np.isnan(value(IAA, ["a"], {"a": 0}))

@@ -3,16 +3,20 @@
 import os
 import signal
 import tempfile
+from dataclasses import replace
 
 import click.testing
 import fairtk_papers.fair_qr.command
 import fairtk_papers.fair_rag.command
 import fairtk_papers.plugin
 import pytest
+import qr_world
+from chat_server import KEY
 from hypothesis import HealthCheck, settings
 
 from fairtk import plugins
 from fairtk.cli.group import cli
+from fairtk.llm import OpenAICompatible
 from fairtk.plugins import registry
 
 # Tests run in several processes: torch's threads would only get into each other's way.
@@ -38,6 +42,46 @@ def fairtk():
     """Run the command line in this process: ``fairtk("rag", ...)``."""
     runner = click.testing.CliRunner()
     return lambda *words, stdin=None: runner.invoke(cli, [str(w) for w in words], input=stdin)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def environment(tmp_path_factory):
+    """Keep secrets, proxies and the user's home out of all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IR_DATASETS_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("OPENAI_API_KEY", KEY)
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        yield
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def wiki(tmp_path_factory):
+    """The folder of the invented collection; not to be changed."""
+    return qr_world.write_world(tmp_path_factory.mktemp("collection") / "wiki")
+
+
+@pytest.fixture(scope="session")
+def data(wiki):
+    return qr_world.read(wiki)
+
+
+@pytest.fixture(scope="session")
+def gender(data):
+    """Return the collection with one attribute alone."""
+    return replace(data, attributes={"gender": data.attributes["gender"]})
+
+
+@pytest.fixture
+def client():
+    """Return a model behind a server: ``client(server, retries=0)``."""
+    return lambda server, **options: OpenAICompatible(
+        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 300.0} | options)
+    )
 
 
 # A shared machine may be slow at any moment: examples are bounded in number, not in time.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import pandas as pd
 import pyterrier as pt
 
 from fairtk.errors import DataWarning, InputError
@@ -118,12 +117,6 @@ def refuses(setting):
 
 def unbuilt(setting):
     raise KeyError(f"option {sorted(setting.options)}")
-
-
-def nothing(setting):
-    return pt.apply.generic(
-        lambda inp: pd.DataFrame({"qid": [], "docno": [], "score": [], "rank": []})
-    )
 
 
 def warns(setting):

@@ -29,8 +29,7 @@ def test_models_of_a_plugins_kind(lab):
         make_generator("lab:x", devise="cpu")
 
 
-def test_studies_use_a_plugins_kind(lab, fairtk, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_studies_use_a_plugins_kind(lab, fairtk, tmp_path):
     words = ("rag", demo.collection_folder(), "-t", 2, "-g", "lab:X", "--limit", 4, "-n", 2)
     planned = fairtk(*words, "-o", "o", "--dry-run")
     assert planned.exit_code == 0 and "X" in planned.output

@@ -2,13 +2,10 @@
 
 import pytest
 import qr_world
+import rag_world
 from browser import BEYOND, COVERED, LONGEST, driver_fixture, opened, wait  # noqa: F401
 from click.testing import CliRunner
 from fairtk_papers.fair_rag import (
-    LampTask,
-    RagSettings,
-    RagStudy,
-    make_generator,
     save_model_sections,
 )
 from figure_words import words_on_words
@@ -16,7 +13,6 @@ from matplotlib.figure import Figure
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from fairtk import BM25Scorer, demo
 from fairtk.cli.group import cli
 from fairtk.llm import KeywordRefiner
 
@@ -24,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def study_pages(tmp_path_factory):
+def study_pages(tmp_path_factory, data):
     """The pages of small studies: FAIR-QR by two attributes, Fair RAG with one model.
 
     No words lie on each other in any of their figures.
@@ -40,17 +36,11 @@ def study_pages(tmp_path_factory):
         return saved
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("IR_DATASETS_HOME", str(where / "home"))
         patch.setattr(Figure, "savefig", read_before(Figure.savefig))
-        data = qr_world.read(qr_world.write_world(where / "wiki"))
         varied = {"choose": ["difference", "ratio"], "max_iterations": [1, 2]}
         of_qr = qr_world.study(data, where / "qr", KeywordRefiner(), variations=varied)
         of_qr.run().save(where / "qr")
-        tiny = make_generator(f"t5:{demo.model_folder()}", max_new_tokens=8, device="cpu")
-        settings = RagSettings(alphas=(0, 8), n_samples=3, limit=3)
-        task = LampTask(demo.load().dataset)
-        rag = RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": tiny}, where / "rag", settings)
-        results = rag.run(lambda text: None, True)
+        results = rag_world.study(where / "rag").run(keep_rankings=True)
         results.save(where / "rag")
         save_model_sections(results, where / "rag")
         for name in ("qr", "rag"):

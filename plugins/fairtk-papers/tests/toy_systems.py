@@ -37,52 +37,58 @@ class Fitted(Reversed):
         return super().transform(inp)
 
 
-class Short(Reversed):
+class Changed(Reversed):
+    """What a function makes of the reversed candidates, and of the topics."""
+
+    SETTINGS = ("setting", "change")
+
+    def __init__(self, setting, change):
+        super().__init__(setting)
+        self.change = change
+
     def transform(self, inp):
-        return super().transform(inp).groupby("qid").head(1)
+        return self.change(super().transform(inp), inp)
 
 
-class Leaking(Reversed):
-    def transform(self, inp):
-        return self.setting.texts.transform(super().transform(inp))
+def good(setting, kind=Reversed):
+    if setting.options:
+        raise ParameterError(f"no such setting: {', '.join(setting.options)}")
+    return kind(setting)
 
 
-class Batched(Reversed):
-    def transform(self, inp):
-        out = super().transform(inp)
+def fitted(setting):
+    return good(setting, Fitted)
+
+
+def careless(setting):
+    return Reversed(setting)
+
+
+def short(setting):
+    return Changed(setting, lambda out, _: out.groupby("qid").head(1))
+
+
+def leaking(setting):
+    return Changed(setting, lambda out, _: setting.texts.transform(out))
+
+
+def batched(setting):
+    def change(out, inp):
         return out if len(inp) > 1 else out.iloc[::-1].assign(rank=range(len(out)))
 
-
-class Random(Reversed):
-    def transform(self, inp):
-        out = super().transform(inp)
-        rng = np.random.default_rng()
-        return out.assign(score=out["score"] - rng.random())
+    return Changed(setting, change)
 
 
-class Inventing(Reversed):
-    def transform(self, inp):
-        out = super().transform(inp)
+def random(setting):
+    rng = np.random.default_rng()
+    return Changed(setting, lambda out, _: out.assign(score=out["score"] - rng.random()))
+
+
+def inventing(setting):
+    def change(out, _):
         return pd.concat([out, out[:1].assign(qid="other")], ignore_index=True)
 
-
-def builder(kind, careless=False):
-    def build(setting):
-        if setting.options and not careless:
-            raise ParameterError(f"no such setting: {', '.join(setting.options)}")
-        return kind(setting)
-
-    return build
-
-
-good = builder(Reversed)
-fitted = builder(Fitted)
-short = builder(Short)
-leaking = builder(Leaking)
-batched = builder(Batched)
-random = builder(Random)
-inventing = builder(Inventing)
-careless = builder(Reversed, careless=True)
+    return Changed(setting, change)
 
 
 class Plugin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import ir_measures
 import numpy as np
@@ -240,9 +241,12 @@ def test_settings_that_are_equal_are_done_once(gender, tmp_path):
 def test_nothing_is_trained_on_what_it_is_tested_on(data, tmp_path):
     qr_toys.FITTED.clear()
     qr_toys.APPLIED.clear()
+    order = np.random.default_rng(5).permutation(len(data.topics))
+    data = replace(data, topics=data.topics.iloc[order], qrels=data.qrels.iloc[::-1])
     with qr_world.installed(("toy-memory", "memory", True)):
         study = qr_world.study(data, tmp_path, KeywordRefiner(), systems=("toy-memory",), folds=3)
         results = study.run()
+        assert list(dict.fromkeys(results.rankings["qid"])) == data.topics["qid"].tolist()
         assert len(qr_toys.FITTED) == 6  # three folds, two attributes
         for seen, judged in qr_toys.FITTED:
             assert set(judged) == set(seen) and len(seen) in (5, 6)
@@ -281,31 +285,6 @@ def test_what_is_not_retrieved_has_the_worst_value(results, data):
     assert here["missing"] == 0  # done, and nothing found
     values = [v for (_, name), v in found.items() if name == "AWRF"]
     assert len(values) == 8 and here["AWRF"] == pytest.approx(np.mean(values))
-
-
-def test_a_missing_query_has_the_worst_value_and_is_named(data, tmp_path, client):
-    lost = data.topics["query"].iloc[2]
-
-    def rule(prompt, count):
-        if lost.split()[0] in prompt:
-            return {"refusal": "I | won't\ndo *that*."}
-        return qr_world.adds_a_term(prompt, count)
-
-    with serving(rule) as server:
-        study = qr_world.study(data, tmp_path, client(server), systems=("fair-qr",))
-        with pytest.warns(DataWarning, match="1 of 8"):
-            results = study.run()
-    table = results.table.set_index(["attribute", "system"])
-    assert table["missing"].to_dict() == {(a, s): int(s != "bm25") for a, s in table.index}
-    assert set(results.missing["qid"]) == {"3"}
-    assert results.missing["reason"].str.contains("refused").all()
-    values = measured(results, "gender", "fair-qr")
-    assert all(values["3", name] == 0.0 for name in MEASURES)
-    others = [v for (_, name), v in values.items() if name == "AWRF"]
-    assert len(others) == 8
-    assert table.loc[("gender", "fair-qr"), "AWRF"] == pytest.approx(np.mean(others))
-    name = "fair-qr (gender: 1 of 8 missing, geography: 1 of 8 missing)"
-    assert [row[0] for row in comparison(results).rows][:2] == ["bm25", name]
 
 
 def test_warnings_are_collected_and_said_once(gender, tmp_path):

@@ -32,15 +32,9 @@ class ShortPrompt:
         return [PromptSpec("short", "test_qr_models:Short", "fewer words")]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        "zot zotzot",  # the same for all topics: the loop ends, the first list stays
-        "महिला, निर्देशक",  # words that no document has
-    ],
-)
-def test_answers_that_help_no_topic(gender, tmp_path, client, answer):
-    with serving(lambda *_: answer) as server, warnings.catch_warnings():
+def test_an_answer_that_helps_no_topic(gender, tmp_path, client):
+    # words that no document has
+    with serving(lambda *_: "महिला, निर्देशक") as server, warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         results = qr_world.study(gender, tmp_path, client(server), **ONLY).run()
     assert results.table.set_index("system").loc["fair-qr", "missing"] == 0

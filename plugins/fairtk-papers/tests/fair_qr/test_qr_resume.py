@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 import pytest
@@ -47,13 +46,10 @@ def index(data, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(gender, index, home, tmp_path_factory):
+def whole(gender, index, tmp_path_factory):
     """Return an uninterrupted study with a server: its folder, results, and what was asked."""
     folder = tmp_path_factory.mktemp("whole")
-    with pytest.MonkeyPatch.context() as patch, serving(qr_world.adds_a_term) as server:
-        patch.setenv("IR_DATASETS_HOME", str(home))
-        patch.setenv("OPENAI_API_KEY", "sk-test-1234")
-        patch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(qr_world.adds_a_term) as server:
         results = study(gender, folder, model(server), index).run()
         return folder, results, sorted(prompt for prompt, *_ in server.requests)
 
@@ -79,52 +75,27 @@ def equal(results, folder, whole):
     return True
 
 
-def test_a_second_run_asks_and_retrieves_nothing(gender, tmp_path, index, whole):
-    counting = Counting(index.inner)
+def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index, whole):
+    counting, told = Counting(index.inner), []
     with serving(qr_world.adds_a_term) as server:
-        first = study(gender, tmp_path, model(server), counting)
-        first.run()
+        study(gender, tmp_path, model(server), index).run()
         prompts = [prompt for prompt, *_ in server.requests]
         assert sorted(prompts) == whole[2] and len(set(prompts)) == len(prompts)
-        asked, times = len(counting.asked), times_of(tmp_path)
-        assert asked > 0
-        told = []
-        first.run(told.append)
         again = study(gender, tmp_path, model(server), counting)  # as a new process would
+        before = qr_world.rows_of(tmp_path, "SELECT * FROM cells")  # notes with their times, too
         again.run(told.append)
-        assert equal(again.results(), tmp_path, whole)
-        assert told == [] and len(counting.asked) == asked and len(server.requests) == len(prompts)
-    assert times_of(tmp_path) == times
-
-
-def times_of(folder):
-    """Return what there is, notes with their times, too."""
-    return qr_world.rows_of(folder, "SELECT * FROM cells")
-
-
-def test_what_is_removed_is_done_again_and_nothing_else(gender, tmp_path, index, whole):
-    with serving(qr_world.adds_a_term) as server:
-        first = study(gender, tmp_path, model(server), index)
-        first.run()
-        requests = len(server.requests)
-        counting = Counting(index.inner)
-        again = study(gender, tmp_path, model(server), counting)
+        assert told == [] and counting.asked == []
+        assert qr_world.rows_of(tmp_path, "SELECT * FROM cells") == before
         qr_world.forget(tmp_path, "gender: bm25", "5")
         again.run()
         assert [qid for qid, _ in counting.asked] == ["5"]
-        # a query of FAIR-QR; its trace is made again, too
-        counting.asked.clear()
-        qr_world.forget(tmp_path, "gender: fair-qr", "2")
-        again.run()
-        assert {qid for qid, _ in counting.asked} == {"2"}
-        # a whole cell
+        # a whole cell; its traces are made again, too
         counting.asked.clear()
         qr_world.forget(tmp_path, "gender: fair-qr")
-        told = []
         results = again.run(told.append)
-        assert len(told) == 1 and told[0].endswith("gender: fair-qr")
+        assert len(told) == 2 and told[1].endswith("gender: fair-qr")
         assert {qid for qid, _ in counting.asked} == set(gender.topics["qid"])
-        assert equal(results, tmp_path, whole) and len(server.requests) == requests
+        assert equal(results, tmp_path, whole) and len(server.requests) == len(prompts)
 
 
 def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whole):
@@ -138,8 +109,14 @@ def test_a_server_that_dies_halfway_and_comes_back(gender, tmp_path, index, whol
         return error(400, "too odd") if alive["there"] else {"drop": True}
 
     with serving(rule) as server:
+        one = study(gender, tmp_path, model(server), index)
+        rows = [["bm25", 8, 0, 0, 8], ["fair-qr", 8, 0, 0, 8]]
+        assert one.status().iloc[:2, 1:].to_numpy().tolist() == rows
+        assert not list(tmp_path.iterdir()) and not server.requests
         with pytest.warns(DataWarning):
-            results = study(gender, tmp_path, model(server), index).run()
+            results = one.run()
+        rows = [["bm25", 8, 8, 0, 0], ["fair-qr", 8, 4, 4, 0]]
+        assert one.status().iloc[:2, 1:].to_numpy().tolist() == rows
         missing = results.missing[results.missing["variation"] == ""]
         here = missing[missing["system"] == "fair-qr"]
         assert here["qid"].tolist() == gender.topics["qid"].tolist()[4:]
@@ -235,22 +212,6 @@ def test_what_is_missing_is_in_the_bound_of_the_next_run(gender, tmp_path, index
         assert after.total["recorded"] == len(qr_world.paid(tmp_path / "experiment.sqlite"))
 
 
-def test_the_status_counts_what_is_there(gender, tmp_path, index):
-    def rule(prompt, count):
-        lost = original(prompt) in gender.topics["query"].tolist()[:2]
-        return error(400, "no") if lost else qr_world.adds_a_term(prompt)
-
-    with serving(rule) as server:
-        one = study(gender, tmp_path, model(server), index, variations={})
-        expected = [["gender", "bm25", 8, 0, 0, 8], ["gender", "fair-qr", 8, 0, 0, 8]]
-        assert one.status().to_numpy().tolist() == expected
-        assert not list(tmp_path.iterdir()) and not server.requests
-        with pytest.warns(DataWarning, match="2 of 8"):
-            one.run()
-    expected = [["gender", "bm25", 8, 8, 0, 0], ["gender", "fair-qr", 8, 6, 2, 0]]
-    assert one.status().to_numpy().tolist() == expected
-
-
 @pytest.mark.slow
 def test_processes_give_what_the_serial_study_gives(gender, tmp_path):
     """With tuned systems, which each worker makes for the folds of its topics."""
@@ -274,11 +235,10 @@ def test_processes_give_what_the_serial_study_gives(gender, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def done(gender, tmp_path_factory, home):
+def done(gender, tmp_path_factory):
     """Return a folder with a study of KeywordRefiner and toys, in which all is done."""
     folder = tmp_path_factory.mktemp("done")
-    with pytest.MonkeyPatch.context() as patch, toys():
-        patch.setenv("IR_DATASETS_HOME", str(home))
+    with toys():
         qr_world.study(gender, folder, KeywordRefiner(terms=1)).run()
     return folder
 
@@ -358,21 +318,3 @@ def test_a_file_that_changes_changes_the_collection(tmp_path):
     after = qr_world.read(folder, attributes=["gender"])
     assert after.key["collection"] != before.key["collection"]
     assert after.key["topics"] == before.key["topics"]
-
-
-@pytest.mark.slow
-def test_the_order_of_topics_does_not_matter(gender, done, tmp_path):
-    order = np.random.default_rng(5).permutation(len(gender.topics))
-    mixed = replace(gender, topics=gender.topics.iloc[order], qrels=gender.qrels.iloc[::-1])
-    qr_toys.FITTED.clear()
-    with toys():
-        made = qr_world.study(mixed, tmp_path, KeywordRefiner(terms=1)).run()
-        first = qr_world.study(gender, done, KeywordRefiner(terms=1)).run()
-    pd.testing.assert_frame_equal(made.table, first.table)
-    by = ["system", "qid", "rank"]
-    pd.testing.assert_frame_equal(
-        made.rankings.sort_values(by, ignore_index=True),
-        first.rankings.sort_values(by, ignore_index=True),
-    )
-    assert list(dict.fromkeys(made.rankings["qid"])) == mixed.topics["qid"].tolist()
-    assert all(list(seen) == sorted(seen) for seen, _ in qr_toys.FITTED) and qr_toys.FITTED

@@ -1,5 +1,6 @@
 """Credit beside exposure in the study: its values, its prompts, and what ends and resumes it."""
 
+import shutil
 import sqlite3
 from contextlib import closing
 from types import SimpleNamespace
@@ -7,20 +8,17 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+import rag_world
 from fairtk_papers.fair_rag import (
-    LampTask,
     RagConfiguration,
     RagResults,
     RagSettings,
-    RagStudy,
-    make_generator,
     plot_credit,
 )
 from fairtk_papers.fair_rag.figures import credit_words
 from fairtk_papers.fair_rag.study import credit_values, subsets_of
 from fairtk_papers.fair_rag.tables import credit_table, place_table
 
-from fairtk import BM25Scorer, demo
 from fairtk.display import write_figure
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.experiment import open_results
@@ -124,26 +122,25 @@ def test_settings_of_credit(tmp_path):
 # ------------------------------------------------------------------------------------- the study
 
 
-def study(folder, maker):
-    options = {"max_new_tokens": 8, "batch_tokens": 4096, "device": "cpu"}
-    make = make_generator(f"t5:{demo.model_folder()}", **options)
-    settings = RagSettings(alphas=(0, 8), n_samples=3, limit=3, credit=maker)
-    task = LampTask(demo.load().dataset)
-    return RagStudy([task], {"BM25": BM25Scorer()}, {"tiny": make}, folder, settings)
-
-
 def n_answers(folder):
     with closing(sqlite3.connect(folder / "experiment.sqlite")) as store:
         return store.execute("SELECT COUNT(*) FROM answers").fetchone()[0]
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Return the folder of a study without credit."""
+    folder = tmp_path_factory.mktemp("plain")
+    rag_world.study(folder).run()
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("maker", ["one-out", "shapley"])
-def test_a_study_with_credit(tmp_path, maker):
-    plain = study(tmp_path, "none")
-    plain.run()
+def test_a_study_with_credit(plain, tmp_path, maker):
+    shutil.copytree(plain, tmp_path, dirs_exist_ok=True)
     before = n_answers(tmp_path)
-    own = study(tmp_path, maker)
+    own = rag_world.study(tmp_path, credit=maker)
     rows = own.plan().rows.set_index("retriever")
     lists = {"one-out": 6, "shapley": 32}[maker]
     assert rows.loc["BM25, credit", "rankings"] == 3 * (2 * 3 + 1) * lists
@@ -178,7 +175,7 @@ def test_a_study_with_credit(tmp_path, maker):
 
 def test_citations_are_read_from_the_answers_and_ask_nothing(tmp_path):
     answers = CREDIT.assign(score=-CREDIT["rank"], qanswer="So it is [2].").drop(columns="credit")
-    own = study(tmp_path, "citations")
+    own = rag_world.study(tmp_path, credit="citations")
     results = SimpleNamespace(rankings=lambda name: answers)
     credit = own.credit(own.tasks[0], "BM25", None, QRELS, results)
     assert list(credit) == ["alpha 0", "alpha 8", "deterministic"]
@@ -189,6 +186,6 @@ def test_citations_are_read_from_the_answers_and_ask_nothing(tmp_path):
 @pytest.mark.slow
 def test_answers_without_citations_have_no_credit(tmp_path):
     with pytest.warns(DataWarning):
-        results = study(tmp_path, "citations").run()
+        results = rag_world.study(tmp_path, credit="citations").run()
     table = results.tables()["credit"]
     assert table["value"].isna().all() and (table["undefined"] == 1).all()

@@ -10,7 +10,6 @@ from fairtk_papers.fair_rag.figures import correlation
 from values_of_models import study
 
 from fairtk import FairSampler
-from fairtk.display import write_figure
 from fairtk.errors import ColumnError, InputError, NotFoundError, ParameterError
 
 pytest.importorskip("matplotlib")
@@ -119,14 +118,6 @@ def test_requests_show_their_documents():
     plain = plot_requests(run, cutoff=4, documents=3)
     assert not plain.axes[1].get_lines() and not len(plain.axes[0].get_lines()[1].get_xdata())
     assert "documents shown less often are left out" in plain.get_suptitle()
-
-
-@pytest.mark.parametrize("kind", ["svg", "pdf"])
-def test_figures_are_written_alike_each_time(values, tmp_path, kind):
-    for name in ("one", "two"):
-        write_figure(plot_spread(values.head(2000), ("EE_D",)), tmp_path / f"{name}.{kind}")
-    one, two = ((tmp_path / f"{name}.{kind}").read_bytes() for name in ("one", "two"))
-    assert one == two
 
 
 def test_any_measure_is_drawn_within_its_own_bounds(values):
