@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import campaign_formulas as formulas
 import ir_measures
 import pandas as pd
 import pyterrier as pt
@@ -46,7 +45,6 @@ LABELS = ("qid", "docno", "label")
 MEMBERS = ("docno", "group", "weight")
 Frames = dict[str, pd.DataFrame]
 Values = dict[Any, Any]
-Formula = Callable[[formulas.Labels, formulas.Run, formulas.Groups, int], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,6 @@ class EntryPoint:
         says: an error message has one of these words.
         reads: the columns that it reads of each frame; others may be checked or not.
         call: takes the frames and a cutoff; returns values by key.
-        formula: returns the reference value of each query; `None` if there is none.
         takes_samples: whether a run may have samples.
     """
 
@@ -66,7 +63,6 @@ class EntryPoint:
     says: tuple[str, ...]
     reads: dict[str, tuple[str, ...]]
     call: Callable[[Frames, int], Values]
-    formula: Formula | None = None
     takes_samples: bool = True
 
 
@@ -96,34 +92,9 @@ MEASURES_OF_GROUPS: dict[str, Callable[[Groups, int], Any]] = {
 }
 
 
-def _exposure(part: int) -> Formula:
-    def formula(labels, run, groups, k):
-        return {q: formulas.exposures(row, run.orders(q), k)[part] for q, row in labels.items()}
-
-    return formula
-
-
-def _ndcg(labels, run, groups, k):
-    return {q: formulas.ndcg(row, run.trec_orders(q), k) for q, row in labels.items()}
-
-
-def _awrf(labels, run, groups, k):
-    target = dict.fromkeys(formulas.levels_of(groups), 1.0)
-    return {q: formulas.awrf(groups, target, run.orders(q), k) for q in labels}
-
-
-def _product(labels, run, groups, k):
-    awrf = _awrf(labels, run, groups, k)
-    return {q: value * awrf[q] for q, value in _ndcg(labels, run, groups, k).items()}
-
-
-FORMULAS = {"EE_D": _exposure(0), "EE_R": _exposure(1), "EE_L": _exposure(2), "E": _ndcg}
-FORMULAS_OF_GROUPS = {"AWRF": _awrf, "Product": _product}
-
-
 def _measures() -> list[EntryPoint]:
     plain = [
-        _measure(name, make(1), lambda frames, k, make=make: make(k), FORMULAS.get(name))
+        _measure(name, make(1), lambda frames, k, make=make: make(k))
         for name, make in MEASURES.items()
     ]
     groups = Groups.from_frame(pd.DataFrame({"docno": ["d1", "d2"], "group": ["a", "b"]}))
@@ -132,23 +103,17 @@ def _measures() -> list[EntryPoint]:
             f"{name} of groups",
             make(groups, 1),
             lambda frames, k, make=make: make(groups_of(frames), k),
-            FORMULAS_OF_GROUPS.get(name),
-            {"groups": MEMBERS},
+            groups=MEMBERS,
         )
         for name, make in MEASURES_OF_GROUPS.items()
     ]
 
 
-def _measure(name: str, measure: Any, make: Any, formula: Any, more: Any = None) -> EntryPoint:
+def _measure(name: str, measure: Any, make: Any, **more: Any) -> EntryPoint:
     run, labels = (*measure.RUN_COLUMNS, "rank", "sample"), measure.QREL_COLUMNS
     says = (measure.NAME, "Groups 'kind'", "nDCG@", "AWRF")
-    return EntryPoint(
-        name,
-        says,
-        {"run": run, "qrels": labels, **(more or {})},
-        lambda frames, k: measured(make(frames, k), frames),
-        formula,
-    )
+    reads = {"run": run, "qrels": labels, **more}
+    return EntryPoint(name, says, reads, lambda frames, k: measured(make(frames, k), frames))
 
 
 def measured(measure: Any, frames: Frames) -> dict[str, float]:
