@@ -10,9 +10,9 @@ files. `campaign_case` has the kinds of mutations.
     pytest -m slow tests/campaign --campaign-seed 90000        other seeds
     pytest -m slow tests/campaign -s --campaign-case files:17  one case, with all that it reads
 
-`campaign_mutations` and `campaign_fatal` mutate the files and frames of `campaign_world`,
-`campaign_frame_mutations` frames alone. `campaign_files` runs the command, and `campaign_frames` the
-entry points of `campaign_entry_points`.
+`campaign_mutations` and `campaign_fatal` mutate the files and frames of `campaign_world`, and
+`campaign_frame_mutations` frames alone. `campaign_files` runs the command, and `campaign_frames`
+the entry points of `campaign_entry_points`.
 """
 
 from __future__ import annotations

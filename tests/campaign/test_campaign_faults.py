@@ -215,28 +215,6 @@ def test_a_killed_process_loses_no_acknowledged_answer(tmp_path):
     assert stored(path, acknowledged) == acknowledged
 
 
-def test_an_interrupted_process_loses_no_acknowledged_answer(tmp_path):
-    path = tmp_path / "answers.sqlite"
-    with paying(path, 0, 5000) as process:
-        assert process.stdout.readline() == "ready\n"
-        assert process.stdout.readline() == "0\n"
-        process.send_signal(signal.SIGINT)
-        acknowledged = [0, *map(int, process.stdout)]
-    assert stored(path, acknowledged) == acknowledged
-
-
-def test_four_processes_with_a_new_ledger_lose_no_answer(tmp_path):
-    for attempt in range(4):
-        path = tmp_path / str(attempt) / "answers.sqlite"
-        path.parent.mkdir()
-        with contextlib.ExitStack() as stack:
-            shares = [(start, start + 20) for start in range(0, 80, 20)]
-            for process in [stack.enter_context(paying(path, *share)) for share in shares]:
-                _, err = process.communicate(timeout=600)
-                assert process.returncode == 0, err
-        assert stored(path, range(80)) == list(range(80))
-
-
 ENDLESS = """
 import os
 import time

@@ -132,19 +132,6 @@ class TestTerminal:
         assert done.stderr == ""
 
 
-@pytest.mark.parametrize("margins", [("x",), ("0.1", "--margin", "E(RR)=0.1")])
-def test_wrong_margins(runs, fairtk, margins):
-    result = fairtk(*WORDS, "--margin", *margins)
-    assert (result.exit_code, result.stdout) == (2, "")
-
-
-@pytest.mark.parametrize(
-    ("options", "column"), [(("--levels",), "error queries"), (("--margin", "0.3"), "p not worse")]
-)
-def test_tables_of_papers_have_what_was_asked_for(runs, fairtk, options, column):
-    assert column in fairtk(*WORDS, *options, "--format", "markdown").stdout
-
-
 def test_the_caption_reports_rankings_that_are_cut_off(runs, fairtk):
     (runs / "cut.run").write_text("".join(f"q{i} Q0 a 0 9 t\n" for i in range(9)))
     result = fairtk("compare", "qrels.txt", "x.run", "cut.run", "-m", "EE_D@3")

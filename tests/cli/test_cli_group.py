@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import pytest
 
-import fairtk as package
 from fairtk.cli import options
 from fairtk.cli.group import FairtkGroup, cli, main
 from fairtk.cli.output import TABLE
@@ -145,26 +144,11 @@ class TestGroup:
     def test_formats_are_those_of_the_library(self):
         assert (TABLE, *RENDERED) == options.FORMATS
 
-    def test_mistyped_command(self, fairtk):
-        result = fairtk("evalute")
-        assert result.exit_code == 2
-        assert result.stderr.startswith(
-            "Error: unknown command 'evalute'; did you mean 'evaluate'?"
-        )
-
     def test_a_command_like_no_other(self, fairtk):
         result = fairtk("zzzz")
         assert result.exit_code == 2
         said = result.stderr.partition("; known: ")[2].removesuffix(" (see fairtk --help)\n")
         assert set(COMMANDS) <= set(said.split(", "))
-
-    def test_no_command(self, fairtk):
-        result = fairtk()
-        assert result.exit_code == 2
-        assert "Commands:" in result.output
-
-    def test_version(self, fairtk):
-        assert fairtk("--version").stdout.strip().endswith(package.__version__)
 
     def test_main(self, capsys):
         with pytest.raises(SystemExit) as caught:
@@ -214,14 +198,6 @@ class TestListings:
         assert "did you mean 'EE_D'" in fairtk("measures", "EED").stderr
         assert "For all samples at once: AP (rel, cutoff);" in fairtk("measures", "E").stdout
 
-    def test_plugins(self, fairtk):
-        result = fairtk("plugins")
-        assert "fairtk_measures" in result.stdout
-        assert package.__version__ in result.stdout
-        rows = json.loads(fairtk("plugins", "--format", "json").stdout)
-        gave = {r["hook"]: r["gave"] for r in rows if r["distribution"] == "fairtk"}
-        assert "EE_D" in gave["fairtk_measures"].split(", ")
-
     @pytest.mark.parametrize(
         "words",
         [["measures"], ["measures", "EE_D"], ["measures", "RBP"], ["datasets"], ["plugins"],
@@ -236,11 +212,6 @@ class TestListings:
         rows = json.loads(fairtk(*words, "--format", "json").stdout)
         assert rows
         assert all(isinstance(row, dict) for row in rows)
-
-    def test_sources_as_rows(self, fairtk):
-        [*_, row] = json.loads(fairtk("cite", "AWRF", "--format", "json").stdout)
-        assert set(row) == {"key", "author", "title", "year"}
-        assert all(row.values())
 
     def test_datasets(self, fairtk):
         result = fairtk("datasets")

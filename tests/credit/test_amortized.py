@@ -140,11 +140,3 @@ def test_wrong_input(options, error, message):
         providers(QRELS, RUN, **{"providers": OWNERS, **options})
 
 
-def test_command(tmp_path):
-    for name, frame in (("qrels", QRELS), ("run", RUN), ("owners", OWNERS)):
-        frame.to_csv(tmp_path / f"{name}.tsv", sep="\t", index=False)
-    files = [str(tmp_path / f"{name}.tsv") for name in ("qrels", "run", "owners")]
-    asked = ["providers", *files[:2], "--providers", files[2], "--cutoff", "1"]
-    shown = CliRunner().invoke(cli, [*asked, "--plot", str(tmp_path / "lorenz.svg")])
-    assert shown.exit_code == 0, shown.output
-    assert (tmp_path / "lorenz.svg").exists()

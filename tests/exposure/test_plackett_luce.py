@@ -220,7 +220,7 @@ def test_deep_places_agree_with_the_plain_gumbel_matrix(name):
         assert (np.abs(a - b) / error).max() < 5
 
 
-@pytest.mark.parametrize("alpha", range(1, 65))
+@pytest.mark.parametrize("alpha", [1, 2, 4, 8, 16, 32, 64])
 def test_tied_documents_share_the_second_place(alpha):
     # scores 2, 1, 1: each tied document is second in half of the samples, at every alpha
     gaps = score_gaps(np.array([2.0, 1.0, 1.0]), np.array([0, 3]), alpha)

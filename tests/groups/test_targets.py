@@ -296,11 +296,3 @@ def test_a_frame_without_rows_is_no_target():
     empty = pd.DataFrame({"group": [], "weight": []})
     with pytest.raises(InputError):
         Target.from_frame(empty)
-
-
-def test_arguments_of_the_wrong_kind():
-    frame = pd.DataFrame({"docno": ["d"], "group": ["f"]})
-    with pytest.raises(InputError, match="Target.uniform.*found a"):
-        Target.uniform(frame)
-    with pytest.raises(InputError, match="Target.from_qrels.*found a"):
-        Target.from_qrels(Groups.from_frame(frame, "gender"), frame)

@@ -186,6 +186,7 @@ def test_a_process_that_was_suspended_continues_with_the_stored_answers(tmp_path
         assert ledger.store.file.read("SELECT * FROM claims") == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_process_leaves_no_claims(tmp_path):
     told = threading.Event()
 
@@ -292,6 +293,7 @@ claims.RENEWAL = 0.05
 """
 
 
+@pytest.mark.slow
 def test_leases_are_renewed_during_a_call(tmp_path):
     hold, path = threading.Event(), tmp_path / "l"
 

@@ -374,23 +374,24 @@ def test_base_models_go_on_with_a_text(tmp_path):
         assert len(server.requests) == 1
 
 
-def test_512_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path):
-    together = threading.Barrier(512, timeout=600)
+@pytest.mark.parametrize("n", [32, pytest.param(512, marks=pytest.mark.slow)])
+def test_many_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path, n):
+    together, some = threading.Barrier(n, timeout=600), n // 8
     count = iter(range(10_000))
 
     def rule(prompt, _):
-        if next(count) < 512:
+        if next(count) < n:
             together.wait()
         return prompt
 
-    asked = chats(*map(str, range(700)))
-    with serving(rule) as server, Ledger(tmp_path / "l", max_calls=600) as ledger:
-        llm = ledger.wrap(client(server.url, concurrency=512))
-        with pytest.raises(BudgetError, match="max_calls=600"):
+    asked = chats(*map(str, range(n + 2 * some)))
+    with serving(rule) as server, Ledger(tmp_path / "l", max_calls=n + some) as ledger:
+        llm = ledger.wrap(client(server.url, concurrency=n))
+        with pytest.raises(BudgetError, match=f"max_calls={n + some}"):
             llm.complete(asked)
-        assert ledger.spent.calls == len(ledger) == len(server.requests) == 600
-        assert server.most_running == 512
-    with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
-        found = ledger.wrap(client(server.url, concurrency=512)).complete(asked)
-        assert [one.text for one in found] == [str(number) for number in range(700)]
-        assert len(server.requests) == 100
+        assert ledger.spent.calls == len(ledger) == len(server.requests) == n + some
+        assert server.most_running == n
+    with serving(lambda prompt, _: prompt) as server, Ledger(tmp_path / "l") as ledger:
+        found = ledger.wrap(client(server.url, concurrency=n)).complete(asked)
+        assert [one.text for one in found] == list(map(str, range(n + 2 * some)))
+        assert len(server.requests) == some
