@@ -10,7 +10,6 @@ from typing import Any
 
 import ir_measures
 import pandas as pd
-import pyterrier as pt
 from ir_measures import nDCG
 
 import fairtk.io
@@ -22,7 +21,6 @@ from fairtk import (
     EU,
     BM25Scorer,
     E,
-    FairQR,
     FairSampler,
     Generator,
     Groups,
@@ -145,39 +143,14 @@ class Echo:
         return list(prompts)
 
 
-class Search(pt.Transformer):
-    """Ranks all documents, in an order that depends on the query."""
-
-    def __init__(self, run: pd.DataFrame) -> None:
-        self.documents = dict(zip(run["docno"], run["text"], strict=True))
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return a row for each topic and document."""
-        rows = []
-        for topic in inp.to_dict("records"):
-            docnos = sorted(self.documents)
-            start = sum(map(ord, topic["query"])) % len(docnos)
-            for rank, docno in enumerate(docnos[start:] + docnos[:start]):
-                text = self.documents[docno]
-                rows.append((topic["qid"], topic["query"], docno, -float(rank), rank, text))
-        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank", "text"])
-
-
-def _fair_qr(frames: Frames) -> FairQR:
-    groups = groups_of(frames)
-    refiner = KeywordRefiner({level: ["fox"] for level in groups.levels})
-    target = Target.uniform(groups)
-    return FairQR(Search(frames["run"]), groups, target, refiner, depth=3, max_iterations=2)
-
-
 def _generator(frames: Frames) -> Generator:
     prompt = prompts.get("template", template="{question}: {documents}", joiner=" ")
     return Generator(Echo(), prompt, cutoff=3)
 
 
 def _transformers() -> list[EntryPoint]:
-    topics, texts = {"topics": ("qid", "query")}, ("query", "text")
-    refiner = KeywordRefiner({"a": ["word"]})
+    texts = ("query", "text")
+    refiner = QueryRefiner(KeywordRefiner({"a": ["word"]}), group="a")
     return [
         _transformer("FairSampler", {"run": RUN}, lambda _: FairSampler(2, 3, cutoff=5), False),
         _transformer("OracleSampler", {"run": RUN, "qrels": LABELS},
@@ -185,8 +158,7 @@ def _transformers() -> list[EntryPoint]:
         _transformer("BM25Scorer", {"run": ("qid", "docno", *texts)},
                      lambda _: BM25Scorer(), False),
         _transformer("Generator", {"run": (*RUN, *texts)}, _generator),
-        _transformer("QueryRefiner", topics, lambda _: QueryRefiner(refiner, group="a")),
-        _transformer("FairQR", {**topics, "groups": MEMBERS}, _fair_qr),
+        _transformer("QueryRefiner", {"topics": ("qid", "query")}, lambda _: refiner),
     ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import json
 from campaign_case import FATAL
 from campaign_mutations import DELIMITED, EVERY, TEXT, Draft, Mutated, add
 from campaign_reader import NEEDED
-from campaign_world import NAMED, joined, pack, parquet
+from campaign_world import NAMED, joined, pack
 
 WITH_IDS = ("run", "qrels", "groups")
 WITH_NUMBERS = ("run", "qrels", "groups", "target")
@@ -85,48 +85,10 @@ def a_byte_order_mark_inside(draft: Draft) -> Mutated:
     return Mutated(joined(lines), index + 1)
 
 
-@add(FATAL, DELIMITED)
-def a_stray_quote(draft: Draft) -> Mutated:
-    lines = draft.lines()
-    index = draft.a_line(lines)
-    fields = lines[index].split(draft.separator)
-    column = draft.rng.randrange(len(fields))
-    if fields[column].startswith('"'):
-        return Mutated(joined([*lines, '"']))
-    fields[column] = '"' + fields[column]
-    lines[index] = draft.separator.join(fields)
-    return Mutated(joined(lines))
-
-
-@add(FATAL, DELIMITED, *WITH_IDS)
-def quotes_around_several_rows(draft: Draft) -> Mutated | None:
-    lines = draft.lines()
-    if len(lines) - draft.first < 3 or any('"' in line for line in lines):
-        return None
-    start = draft.rng.randrange(draft.first, len(lines) - 1)
-    end = draft.rng.randrange(start + 1, len(lines))
-    column = draft.columns("docno", "qid")[-1]
-    for index, quoted in ((start, '"{}'), (end, '{}"')):
-        fields = lines[index].split(draft.separator)
-        fields[column] = quoted.format(fields[column])
-        lines[index] = draft.separator.join(fields)
-    return Mutated(joined(lines))
-
-
 @add(FATAL, (*TEXT, "parquet"), is_final=True)
 def a_broken_download(draft: Draft) -> Mutated:
     raw = draft.raw() if draft.form == "parquet" else pack(draft.raw())
     return Mutated(raw[: draft.rng.randrange(4, len(raw) - 1)])
-
-
-@add(FATAL, ("parquet",), *WITH_NUMBERS)
-def parquet_columns_of_other_types(draft: Draft) -> Mutated:
-    names = [n for n in draft.table.columns if n not in ("sample", "rank")]
-    n_rows = len(draft.table.rows)
-    columns = {name: draft.table.column(name) for name in draft.table.columns}
-    values = [[1.0], {"a": 1}, b"\xff\xfe", ["x", "y"]]
-    columns[draft.rng.choice(names)] = [draft.rng.choice(values)] * n_rows
-    return Mutated(parquet(columns))
 
 
 # Values -------------------------------------------------------------------------------------------

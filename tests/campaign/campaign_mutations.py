@@ -283,14 +283,6 @@ def missing_rows(draft: Draft) -> Mutated:
 
 
 @add(MEANINGFUL)
-def a_value_of_another_row(draft: Draft) -> Mutated:
-    column = draft.rng.randrange(len(draft.table.columns))
-    rows = draft.table.rows
-    rows[draft.a_row()][column] = rows[draft.a_row()][column]
-    return draft.done()
-
-
-@add(MEANINGFUL)
 def two_values_swapped(draft: Draft) -> Mutated:
     column = draft.rng.randrange(len(draft.table.columns))
     one, two = draft.table.rows[draft.a_row()], draft.table.rows[draft.a_row()]
@@ -345,11 +337,6 @@ def a_line_twice(draft: Draft) -> Mutated:
 def truncated(draft: Draft) -> Mutated:
     raw = draft.raw()
     return Mutated(raw[: draft.rng.randrange(1, len(raw))])
-
-
-@add(MEANINGFUL, TEXT)
-def the_file_twice(draft: Draft) -> Mutated:
-    return Mutated(draft.raw() * 2)
 
 
 @add(MEANINGFUL, TEXT)

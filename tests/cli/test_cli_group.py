@@ -179,14 +179,6 @@ class TestListings:
     def test_a_browsing_model_that_needs_a_setting(self, fairtk):
         assert "Fitted(weight=..., standard_error=())" in fairtk("measures").output
 
-    def test_measures_as_data(self, fairtk):
-        rows = json.loads(fairtk("measures", "--format", "json").stdout)
-        [row] = [r for r in rows if r["name"] == "EE_D"]
-        assert row["kind"] == "measure"
-        assert row["better"] == "lower"
-        assert row["from"].startswith("fairtk ")
-        assert fairtk("measures", "--format", "csv").stdout.startswith("kind,name,better,summary,")
-
     def test_one_measure(self, fairtk):
         result = fairtk("measures", "EE_D")
         assert re.search(r"browsing +'MU'", result.stdout)
@@ -212,13 +204,6 @@ class TestListings:
         rows = json.loads(fairtk(*words, "--format", "json").stdout)
         assert rows
         assert all(isinstance(row, dict) for row in rows)
-
-    def test_datasets(self, fairtk):
-        result = fairtk("datasets")
-        assert result.exit_code == 0
-        ids = registry.datasets.names()
-        assert all(f"\n{name} " in result.stdout for name in ids)
-        assert [r["id"] for r in json.loads(fairtk("datasets", "--format", "json").stdout)] == ids
 
 
 ELSEWHERE = {

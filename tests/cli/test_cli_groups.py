@@ -108,15 +108,6 @@ class TestEvaluate:
         assert gender == both("half.tsv", "uniform")[0]
         assert region != both("half.tsv", "uniform")[1]
 
-    def test_measures_inside_measures(self, folder, fairtk):
-        result = fairtk(
-            "evaluate", "qrels.txt", "t1.tsv", "--groups", "gender.tsv", "--target", "uniform",
-            "-m", "nDCG_AWRF@2", "-m", "nDCG_TREC@2 * AWRF@2", "-m", "ByGroup(AP)",
-            "-m", "AP", "--format", "json",
-        )  # fmt: skip
-        means = [row["mean"] for row in json.loads(result.stdout)]
-        assert means[0] == pytest.approx(means[1])
-
     @pytest.mark.parametrize(
         ("words", "place"),
         [
@@ -137,7 +128,6 @@ class TestGroups:
         assert [(r["group"], r["documents"]) for r in rows] == [
             ("@UNKNOWN", 0), ("f", 1), ("NB", 0),
         ]  # fmt: skip
-
 
     @pytest.mark.parametrize(
         ("words", "option"),
@@ -186,5 +176,3 @@ class TestExplain:
         words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2", "--plot", "explain.svg"]
         assert fairtk(*words).exit_code == 0
         assert "<svg" in (folder / "explain.svg").read_text()
-
-

@@ -7,7 +7,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_frames import small_groups, values
 
@@ -301,6 +301,7 @@ def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():
 weights = st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)
 
 
+@settings(max_examples=25)
 @given(
     rankings=st.lists(st.tuples(st.permutations("abc"), weights), min_size=2, max_size=3),
     size=st.integers(2, 3),

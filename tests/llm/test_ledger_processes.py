@@ -14,6 +14,7 @@ import time
 from contextlib import closing
 
 import pytest
+from chat_clients import chats, client
 from chat_server import nobody, serving, wait_until
 from ledger_files import claimed_elsewhere, lapse
 from ledger_starts import ROWS, starts
@@ -22,25 +23,13 @@ pytest.importorskip("openai")
 
 from fairtk.llm import (
     BudgetError,
-    Chat,
     Ledger,
     LLMError,
-    Message,
     OpenAICompatible,
 )
 from fairtk.llm.claims import LEASE, process_name
 
 PROCESSES = 4
-
-
-def chats(*texts):
-    return [Chat((Message("user", text),)) for text in texts]
-
-
-def client(server, **options):
-    return OpenAICompatible(
-        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 600.0} | options)
-    )
 
 
 def upper(prompt, count):

@@ -14,6 +14,7 @@ import time
 import warnings
 
 import pytest
+from chat_clients import chats
 from chat_server import error, nobody, serving, wait_until
 
 pytest.importorskip("openai")
@@ -31,10 +32,6 @@ from fairtk.llm import (
 from fairtk.llm import server as server_module
 from fairtk.llm import servers as states
 from fairtk.llm.servers import Servers, parse_base_url
-
-
-def chats(*texts):
-    return [Chat((Message("system", "s"), Message("user", text))) for text in texts]
 
 
 def client(urls, **options):
@@ -350,7 +347,7 @@ def test_ctrl_c_does_not_wait_for_long(ctrl_c, monkeypatch):
 def test_base_models_go_on_with_a_text(tmp_path):
     with serving(lambda prompt, _: f"{prompt} ..") as server, Ledger(tmp_path / "l") as ledger:
         llm = client(server.url, endpoint="completions", extra_body={"top_k": 3})
-        [chat] = chats("Once")
+        chat = Chat((Message("system", "s"), Message("user", "Once")))
         [found] = ledger.wrap(llm).complete([chat])
         assert found.text == "s\n\nOnce .." and found.completion_tokens == 5
         [(_, body, _)] = server.requests

@@ -81,18 +81,6 @@ def test_a_broken_distribution_is_named_and_all_else_works(tmp_path, runs):
     assert "ExposureGini@2" in out
 
 
-def test_a_broken_plugin_is_a_warning_or_an_error_or_left_aside(tmp_path):
-    broken = write(tmp_path / "b", "fairtk-broken", (BROKEN / "fairtk_broken.py").read_text())
-    out, err = python(NAMES, broken)
-    assert "EE_D" in out
-    assert "plugin fairtk-broken 1.0 is left out: ModuleNotFoundError" in err
-    err = python(NAMES, broken, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
-    assert "PluginError: plugin fairtk-broken 1.0 is left out" in err
-    out, err = python(NAMES, broken, FAIRTK_PLUGINS="", FAIRTK_STRICT_PLUGINS="1")
-    assert "EE_D" in out
-    assert err == ""
-
-
 MISSPELT = """
 from fairtk import hookimpl
 

@@ -125,7 +125,7 @@ def test_documents_are_told_apart_by_their_text_not_their_name():
     assert len(echo.given) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     rankings=st.dictionaries(
         st.tuples(st.sampled_from(["1", "2", "10"]), st.integers(0, 4)),

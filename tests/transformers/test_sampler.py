@@ -119,7 +119,7 @@ def test_alpha_zero_and_equal_scores_are_uniform(alpha, scores):
 # --- what the rankings depend on
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(runs(), SAMPLERS)
 def test_samples_and_cutoff_only_truncate(run, sampler):
     more = FairSampler(sampler.alpha, 12, None, sampler.seed, sampler.method)(run)
