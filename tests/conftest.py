@@ -54,6 +54,10 @@ def golden():
 
 # A shared machine may be slow at any moment: examples are bounded in number, not in time.
 settings.register_profile(
-    "fairtk", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "fairtk",
+    max_examples=50,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("fairtk")

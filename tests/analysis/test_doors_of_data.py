@@ -112,14 +112,6 @@ def test_one_attribute_and_one_target_stand_alone(files, function, made):
     assert str(alone) == str(listed)
 
 
-def test_no_measures_are_said(files):
-    for function in (fairtk.evaluate, fairtk.compare, fairtk.sensitivity):
-        with pytest.raises(InputError):
-            function(files["qrels"], [files["fair"]] * 2, [])
-    with pytest.raises(InputError):
-        fairtk.precision(files["fair"], files["qrels"], [])
-
-
 def test_a_lazy_frame_is_no_file(files):
     polars = pytest.importorskip("polars")
     lazy = polars.from_pandas(read_run(files["fair"])).lazy()

@@ -4,8 +4,8 @@ A case applies one mutation to a small random world. A mutation is declared
 
 * neutral: the values must be those without it,
 * fatal: an error that names the place (file and line, or measure and id) must follow,
-* meaningful: the reference reads the mutated input independently; its values must follow, or an
-  error if it refuses the input.
+* meaningful: what an independent reader finds in the mutated file must give the same values, or an
+  error if it refuses the file; a frame must give values or an error of one line.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ class Refused(Exception):
     Args:
         reason: the reason.
         line: the 1-based line; `None` for the whole file.
-        file: the file's name.
     """
 
-    def __init__(self, reason: str, line: int | None = None, file: str | None = None) -> None:
+    def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
         self.line = line
-        self.file = file
+        self.file: str | None = None
 
 
 class Unspecified(Exception):

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import campaign_formulas as formulas
 import ir_measures
 import pandas as pd
-import pyterrier as pt
 from ir_measures import nDCG
 
 import fairtk.io
@@ -23,7 +21,6 @@ from fairtk import (
     EU,
     BM25Scorer,
     E,
-    FairQR,
     FairSampler,
     Generator,
     Groups,
@@ -46,7 +43,6 @@ LABELS = ("qid", "docno", "label")
 MEMBERS = ("docno", "group", "weight")
 Frames = dict[str, pd.DataFrame]
 Values = dict[Any, Any]
-Formula = Callable[[formulas.Labels, formulas.Run, formulas.Groups, int], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,6 @@ class EntryPoint:
         says: an error message has one of these words.
         reads: the columns that it reads of each frame; others may be checked or not.
         call: takes the frames and a cutoff; returns values by key.
-        formula: returns the reference value of each query; `None` if there is none.
         takes_samples: whether a run may have samples.
     """
 
@@ -66,7 +61,6 @@ class EntryPoint:
     says: tuple[str, ...]
     reads: dict[str, tuple[str, ...]]
     call: Callable[[Frames, int], Values]
-    formula: Formula | None = None
     takes_samples: bool = True
 
 
@@ -96,34 +90,9 @@ MEASURES_OF_GROUPS: dict[str, Callable[[Groups, int], Any]] = {
 }
 
 
-def _exposure(part: int) -> Formula:
-    def formula(labels, run, groups, k):
-        return {q: formulas.exposures(row, run.orders(q), k)[part] for q, row in labels.items()}
-
-    return formula
-
-
-def _ndcg(labels, run, groups, k):
-    return {q: formulas.ndcg(row, run.trec_orders(q), k) for q, row in labels.items()}
-
-
-def _awrf(labels, run, groups, k):
-    target = dict.fromkeys(formulas.levels_of(groups), 1.0)
-    return {q: formulas.awrf(groups, target, run.orders(q), k) for q in labels}
-
-
-def _product(labels, run, groups, k):
-    awrf = _awrf(labels, run, groups, k)
-    return {q: value * awrf[q] for q, value in _ndcg(labels, run, groups, k).items()}
-
-
-FORMULAS = {"EE_D": _exposure(0), "EE_R": _exposure(1), "EE_L": _exposure(2), "E": _ndcg}
-FORMULAS_OF_GROUPS = {"AWRF": _awrf, "Product": _product}
-
-
 def _measures() -> list[EntryPoint]:
     plain = [
-        _measure(name, make(1), lambda frames, k, make=make: make(k), FORMULAS.get(name))
+        _measure(name, make(1), lambda frames, k, make=make: make(k))
         for name, make in MEASURES.items()
     ]
     groups = Groups.from_frame(pd.DataFrame({"docno": ["d1", "d2"], "group": ["a", "b"]}))
@@ -132,23 +101,17 @@ def _measures() -> list[EntryPoint]:
             f"{name} of groups",
             make(groups, 1),
             lambda frames, k, make=make: make(groups_of(frames), k),
-            FORMULAS_OF_GROUPS.get(name),
-            {"groups": MEMBERS},
+            groups=MEMBERS,
         )
         for name, make in MEASURES_OF_GROUPS.items()
     ]
 
 
-def _measure(name: str, measure: Any, make: Any, formula: Any, more: Any = None) -> EntryPoint:
+def _measure(name: str, measure: Any, make: Any, **more: Any) -> EntryPoint:
     run, labels = (*measure.RUN_COLUMNS, "rank", "sample"), measure.QREL_COLUMNS
     says = (measure.NAME, "Groups 'kind'", "nDCG@", "AWRF")
-    return EntryPoint(
-        name,
-        says,
-        {"run": run, "qrels": labels, **(more or {})},
-        lambda frames, k: measured(make(frames, k), frames),
-        formula,
-    )
+    reads = {"run": run, "qrels": labels, **more}
+    return EntryPoint(name, says, reads, lambda frames, k: measured(make(frames, k), frames))
 
 
 def measured(measure: Any, frames: Frames) -> dict[str, float]:
@@ -180,39 +143,14 @@ class Echo:
         return list(prompts)
 
 
-class Search(pt.Transformer):
-    """Ranks all documents, in an order that depends on the query."""
-
-    def __init__(self, run: pd.DataFrame) -> None:
-        self.documents = dict(zip(run["docno"], run["text"], strict=True))
-
-    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return a row for each topic and document."""
-        rows = []
-        for topic in inp.to_dict("records"):
-            docnos = sorted(self.documents)
-            start = sum(map(ord, topic["query"])) % len(docnos)
-            for rank, docno in enumerate(docnos[start:] + docnos[:start]):
-                text = self.documents[docno]
-                rows.append((topic["qid"], topic["query"], docno, -float(rank), rank, text))
-        return pd.DataFrame(rows, columns=["qid", "query", "docno", "score", "rank", "text"])
-
-
-def _fair_qr(frames: Frames) -> FairQR:
-    groups = groups_of(frames)
-    refiner = KeywordRefiner({level: ["fox"] for level in groups.levels})
-    target = Target.uniform(groups)
-    return FairQR(Search(frames["run"]), groups, target, refiner, depth=3, max_iterations=2)
-
-
 def _generator(frames: Frames) -> Generator:
     prompt = prompts.get("template", template="{question}: {documents}", joiner=" ")
     return Generator(Echo(), prompt, cutoff=3)
 
 
 def _transformers() -> list[EntryPoint]:
-    topics, texts = {"topics": ("qid", "query")}, ("query", "text")
-    refiner = KeywordRefiner({"a": ["word"]})
+    texts = ("query", "text")
+    refiner = QueryRefiner(KeywordRefiner({"a": ["word"]}), group="a")
     return [
         _transformer("FairSampler", {"run": RUN}, lambda _: FairSampler(2, 3, cutoff=5), False),
         _transformer("OracleSampler", {"run": RUN, "qrels": LABELS},
@@ -220,8 +158,7 @@ def _transformers() -> list[EntryPoint]:
         _transformer("BM25Scorer", {"run": ("qid", "docno", *texts)},
                      lambda _: BM25Scorer(), False),
         _transformer("Generator", {"run": (*RUN, *texts)}, _generator),
-        _transformer("QueryRefiner", topics, lambda _: QueryRefiner(refiner, group="a")),
-        _transformer("FairQR", {**topics, "groups": MEMBERS}, _fair_qr),
+        _transformer("QueryRefiner", {"topics": ("qid", "query")}, lambda _: refiner),
     ]  # fmt: skip
 
 

@@ -1,16 +1,15 @@
-"""Mutations of files that must be refused."""
+"""Mutations of files, and of both files and frames, that must be refused."""
 
 from __future__ import annotations
 
 import json
 
 from campaign_case import FATAL
-from campaign_mutations import DELIMITED, EVERY, MUTATIONS, TEXT, Draft, Mutated
+from campaign_mutations import DELIMITED, EVERY, TEXT, Draft, Mutated, add
 from campaign_reader import NEEDED
-from campaign_world import joined, pack, parquet
+from campaign_world import NAMED, joined, pack
 
-add = MUTATIONS.add
-WITH_IDS = ("run", "qrels", "groups", "answers", "gold")
+WITH_IDS = ("run", "qrels", "groups")
 WITH_NUMBERS = ("run", "qrels", "groups", "target")
 NOT_NUMBERS = (
     "abc", "1_000", "\u0661\u0662", "\uff11", "0x10", "1,5", "1e", "--1", "nan", "inf", "1e999",
@@ -48,17 +47,19 @@ def a_second_header(draft: Draft) -> Mutated:
     return _of_lines([*lines[:index], lines[0], *lines[index:]], index)
 
 
-@add(FATAL, DELIMITED)
+@add(FATAL, (*DELIMITED, "frame"))
 def a_duplicate_column(draft: Draft) -> Mutated:
     columns = draft.table.columns
-    draft.table = draft.table.select([*columns, draft.rng.choice(columns)])
-    return draft.done()
+    name = draft.rng.choice(columns)
+    draft.table = draft.table.select([*columns, name])
+    return draft.done(None, name)
 
 
-@add(FATAL, ("tsv", "csv", "jsonl", "parquet"))
+@add(FATAL, (*NAMED, "frame"))
 def a_missing_column(draft: Draft) -> Mutated:
-    draft.table = draft.table.without(draft.rng.choice(NEEDED[draft.kind]))
-    return draft.done()
+    name = draft.rng.choice(NEEDED[draft.kind])
+    draft.table = draft.table.without(name)
+    return draft.done(None, name)
 
 
 @add(FATAL, TEXT)
@@ -84,48 +85,10 @@ def a_byte_order_mark_inside(draft: Draft) -> Mutated:
     return Mutated(joined(lines), index + 1)
 
 
-@add(FATAL, DELIMITED)
-def a_stray_quote(draft: Draft) -> Mutated:
-    lines = draft.lines()
-    index = draft.a_line(lines)
-    fields = lines[index].split(draft.separator)
-    column = draft.rng.randrange(len(fields))
-    if fields[column].startswith('"'):
-        return Mutated(joined([*lines, '"']))
-    fields[column] = '"' + fields[column]
-    lines[index] = draft.separator.join(fields)
-    return Mutated(joined(lines))
-
-
-@add(FATAL, DELIMITED, *WITH_IDS)
-def quotes_around_several_rows(draft: Draft) -> Mutated | None:
-    lines = draft.lines()
-    if len(lines) - draft.first < 3 or any('"' in line for line in lines):
-        return None
-    start = draft.rng.randrange(draft.first, len(lines) - 1)
-    end = draft.rng.randrange(start + 1, len(lines))
-    column = draft.columns("docno", "qid")[-1]
-    for index, quoted in ((start, '"{}'), (end, '{}"')):
-        fields = lines[index].split(draft.separator)
-        fields[column] = quoted.format(fields[column])
-        lines[index] = draft.separator.join(fields)
-    return Mutated(joined(lines))
-
-
-@add(FATAL, EVERY, is_final=True)
+@add(FATAL, (*TEXT, "parquet"), is_final=True)
 def a_broken_download(draft: Draft) -> Mutated:
     raw = draft.raw() if draft.form == "parquet" else pack(draft.raw())
     return Mutated(raw[: draft.rng.randrange(4, len(raw) - 1)])
-
-
-@add(FATAL, ("parquet",), *WITH_NUMBERS)
-def parquet_columns_of_other_types(draft: Draft) -> Mutated:
-    names = [n for n in draft.table.columns if n not in ("sample", "rank")]
-    n_rows = len(draft.table.rows)
-    columns = {name: draft.table.column(name) for name in draft.table.columns}
-    values = [[1.0], {"a": 1}, b"\xff\xfe", ["x", "y"]]
-    columns[draft.rng.choice(names)] = [draft.rng.choice(values)] * n_rows
-    return Mutated(parquet(columns))
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -153,7 +116,7 @@ def not_a_rank(draft: Draft) -> Mutated | None:
     return _with_value(draft, ("rank",), NOT_INTEGERS)
 
 
-@add(FATAL, ("tsv", "csv", "jsonl", "parquet"), *WITH_IDS)
+@add(FATAL, NAMED, *WITH_IDS)
 def an_empty_id(draft: Draft) -> Mutated | None:
     return _with_value(draft, ("qid", "docno"), ("", " x", "x "))
 
@@ -164,13 +127,13 @@ def not_an_id(draft: Draft) -> Mutated | None:
     return _with_value(draft, ("qid", "docno"), values)
 
 
-@add(FATAL, ("tsv", "csv", "parquet"), "groups", "target")
+@add(FATAL, ("tsv", "csv", "parquet", "frame"), "groups", "target")
 def a_negative_weight(draft: Draft) -> Mutated | None:
     if "weight" not in draft.table.columns:
         return None
     index = draft.a_row()
     draft.table.rows[index][draft.table.columns.index("weight")] = -0.5
-    return draft.done(index)
+    return draft.done(index, "weight")
 
 
 @add(FATAL, ("tsv", "csv", "wide"), "target")
@@ -179,11 +142,11 @@ def shares_that_do_not_sum_to_1(draft: Draft) -> Mutated:
     return draft.done()
 
 
-@add(FATAL, EVERY, "run", "qrels", "groups", "answers")
+@add(FATAL, EVERY, "run", "qrels", "groups", "topics")
 def a_row_twice(draft: Draft) -> Mutated:
     rows = draft.table.rows
     rows.append(list(rows[draft.a_row()]))
-    return draft.done(len(rows) - 1)
+    return draft.done(len(rows) - 1, *NEEDED[draft.kind][:2])
 
 
 @add(FATAL, ("trec", "tsv", "csv"), "run")

@@ -7,24 +7,47 @@ import io
 import json
 import random
 import re
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import campaign_fatal  # noqa: F401 - defines mutations
 from campaign_case import FATAL, NEUTRAL, Refused, Unspecified, Verdict, difference
 from campaign_mutations import MUTATIONS, Draft, Mutated, Mutation
-from campaign_reference import Command, InputFile, expected
+from campaign_reader import plain_frame, read
 from campaign_world import FORMS, World, file_name, make_world, pack
 
+import fairtk
 from fairtk.cli import main
+from fairtk.errors import FairtkError, FairtkWarning
 
-SPELLING = {"nDCG": "nDCG@{}", "E(nDCG)": "E(nDCG@{})", "EU": "EU(utility='accuracy')"}
+OF_FILES = [mutation for mutation in MUTATIONS if mutation.forms != ("frame",)]
+
+
+@dataclass
+class InputFile:
+    """A file of a command, with its bytes, packed or not."""
+
+    form: str
+    name: str
+    raw: bytes
+
+
+@dataclass
+class Command:
+    """`fairtk evaluate` with its files, by kind, and the string that names its target."""
+
+    files: dict[str, InputFile]
+    measures: list[str]
+    target: str = ""
 
 
 def choice(seed: int) -> tuple[Mutation, str, str]:
     """Return the mutation of a case, and a kind and a format of file that it is for."""
-    mutation = MUTATIONS.all[seed % len(MUTATIONS.all)]
-    files = [(k, f) for k in mutation.files for f in FORMS[k] if f in mutation.forms]
+    mutation = OF_FILES[seed % len(OF_FILES)]
+    forms = set(mutation.forms) - {"frame"}
+    files = [(k, f) for k in mutation.files for f in FORMS[k] if f in forms]
     return mutation, *random.Random(seed).choice(files)
 
 
@@ -44,7 +67,7 @@ def run_case(seed: int, folder: Path, show: bool = False) -> Verdict:
     original = expected(command)
     is_packed = form != "parquet" and rng.random() < 0.3
     raw = pack(mutated.raw) if is_packed and not mutation.is_final else mutated.raw
-    command.files[kind] = InputFile(kind, form, file_name(kind, form, is_packed), raw)
+    command.files[kind] = InputFile(form, file_name(kind, form, is_packed), raw)
     for file in command.files.values():
         (folder / file.name).write_bytes(file.raw)
     wanted: Any
@@ -52,6 +75,8 @@ def run_case(seed: int, folder: Path, show: bool = False) -> Verdict:
         wanted = expected(command)
     except (Refused, Unspecified) as other:
         wanted = other
+    if mutation.kind == FATAL and isinstance(wanted, Refused) and wanted.file is None:
+        wanted.file, wanted.line = command.files[kind].name, mutated.line
     if mutation.kind == NEUTRAL and (not isinstance(wanted, dict) or difference(original, wanted)):
         verdict.failure = f"the reference is not neutral: {wanted!r}"
     elif mutation.kind == FATAL and not isinstance(wanted, Refused):
@@ -63,6 +88,52 @@ def run_case(seed: int, folder: Path, show: bool = False) -> Verdict:
             _show(command, arguments, wanted, code, out, err)
         _judge(verdict, command, mutated, wanted, code, out, err)
     return verdict
+
+
+def expected(command: Command) -> dict[Any, Any]:
+    """Return the values of the frames that the reference reads, by measure and qid.
+
+    Raises:
+        Refused: if a file is invalid, or the files do not match.
+        Unspecified: if no rule specifies the values.
+    """
+    frames, caveats = {}, []
+    for kind, file in command.files.items():
+        try:
+            reading = read(kind, file.form, file.raw)
+            frames[kind] = plain_frame(kind, file.form, reading)
+        except Refused as refused:
+            refused.file = file.name
+            raise
+        caveats += reading.caveats
+    try:
+        values = _values(command, frames)
+    except FairtkError as error:
+        if caveats:
+            raise Unspecified("; ".join([*caveats, str(error)])) from None
+        raise Refused(str(error)) from None
+    if caveats:
+        raise Unspecified("; ".join(caveats), values)
+    return values
+
+
+def _values(command: Command, frames: dict[str, Any]) -> dict[Any, Any]:
+    options: dict[str, Any] = {}
+    if "groups" in frames:
+        groups = fairtk.Groups.from_frame(frames["groups"], name="groups")
+        target = command.target
+        if target == "file":
+            target = fairtk.Target.from_frame(frames["target"], groups)
+        options = {"groups": [groups], "targets": [target]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FairtkWarning)
+        found = fairtk.evaluate(frames["qrels"], frames["run"], command.measures, **options)
+    return _by_order(found.per_query.to_dict("records"))
+
+
+def _by_order(records: list[dict[str, Any]]) -> dict[Any, Any]:
+    order = list(dict.fromkeys(record["measure"] for record in records))
+    return {(order.index(r["measure"]), r["qid"]): r["value"] for r in records}
 
 
 def call(arguments: list[str]) -> tuple[Any, str, str]:
@@ -82,30 +153,19 @@ def call(arguments: list[str]) -> tuple[Any, str, str]:
 def _command(rng: random.Random, world: World, kind: str, form: str) -> Command:
     """Return a command that reads the file, with all its files before the mutation."""
     k = rng.choice([1, 2, 3, 5])
-    name = "evaluate"
-    if kind in ("groups", "target") and rng.random() < 0.5:
-        name = "groups"
-    if kind in ("groups", "run") and rng.random() < 0.15:
-        name = "coverage"
-    needed = {"evaluate": ["run", "qrels"], "groups": ["groups"], "coverage": ["groups", "run"]}
-    files, target = needed[name], ""
-    measures = [("EE_D", k), ("EE_R", k), ("EE_L", k), ("E(nDCG)", 5)]
+    files, target = ["run", "qrels"], ""
+    measures = [f"EE_D@{k}", f"EE_R@{k}", f"EE_L@{k}", "E(nDCG@5)"]
     if not world.is_sampled:
-        measures.append(("nDCG", k))
-    if kind in ("answers", "gold"):
-        files += ["answers", "gold"]
-        measures = [("EU", 0)]
-    if name == "evaluate" and (kind in ("groups", "target") or rng.random() < 0.3):
+        measures.append(f"nDCG@{k}")
+    if kind in ("groups", "target") or rng.random() < 0.3:
         files.append("groups")
-        measures.append(("AWRF", 5))
-        target = rng.choice(["uniform", "qrels", "file"])
-    if name == "groups":
-        target = rng.choice(["uniform", "file", ""])
-    if kind == "target":
-        target = "file"
+        measures.append("AWRF@5")
+        target = "file" if kind == "target" else rng.choice(["uniform", "qrels", "file"])
     if target == "file":
         files.append("target")
-    forms = {each: rng.choice([f for f in FORMS[each] if f != "jsonl"]) for each in files}
+    forms = {
+        each: rng.choice([f for f in FORMS[each] if f not in ("jsonl", "frame")]) for each in files
+    }
     forms[kind] = form
     if forms.get("run") == "task":  # its order is that of the ranks
         run = world.tables["run"]
@@ -113,10 +173,10 @@ def _command(rng: random.Random, world: World, kind: str, form: str) -> Command:
         order = sorted(range(len(keys)), key=keys.__getitem__)
         run.rows = [run.rows[index] for index in order]
     inputs = {
-        each: InputFile(each, f, file_name(each, f, False), _draft(rng, world, each, f).raw())
+        each: InputFile(f, file_name(each, f, False), _draft(rng, world, each, f).raw())
         for each, f in forms.items()
     }
-    return Command(name, inputs, [] if name != "evaluate" else measures, target)
+    return Command(inputs, measures, target)
 
 
 def _draft(rng: random.Random, world: World, kind: str, form: str) -> Draft:
@@ -128,17 +188,11 @@ def _draft(rng: random.Random, world: World, kind: str, form: str) -> Draft:
 
 def _arguments(command: Command, folder: Path) -> list[str]:
     path = {kind: str(folder / file.name) for kind, file in command.files.items()}
-    target = path["target"] if command.target == "file" else command.target
-    options = [*(["--target", target] if target else []), "--format", "json"]
-    if command.name == "coverage":
-        return ["groups", path["groups"], "--coverage", path["run"], *options]
-    if command.name == "groups":
-        return ["groups", path["groups"], *options]
-    for name, k in command.measures:
-        options += ["-m", SPELLING.get(name, name + "@{}").format(k)]
-    for kind in ("answers", "gold", "groups"):
-        options += [f"--{kind}", path[kind]] if kind in path else []
-    return ["evaluate", path["qrels"], path["run"], "--per-query", *options]
+    options = [word for measure in command.measures for word in ("-m", measure)]
+    if "groups" in path:
+        options += ["--groups", path["groups"], "--target", path.get("target", command.target)]
+    files = (path["qrels"], path["run"])
+    return ["evaluate", *files, "--per-query", *options, "--format", "json"]
 
 
 def _judge(
@@ -156,7 +210,9 @@ def _judge(
         verdict.failure = f"not refused: {wanted} ({wanted.file}, line {wanted.line})"
     else:
         values = wanted.values if isinstance(wanted, Unspecified) else wanted
-        verdict.failure = difference(values, _printed(command, out)) if values is not None else ""
+        verdict.failure = (
+            difference(values, _by_order(json.loads(out))) if values is not None else ""
+        )
 
 
 def _misplaced(wanted: Any, command: Command, line: int | None, message: str) -> str:
@@ -177,17 +233,6 @@ def _misplaced(wanted: Any, command: Command, line: int | None, message: str) ->
     if line is not None and int(place[1]) != line and f"line {line}" not in message:
         return f"the message names line {place[1]}, not {line}: {message}"
     return ""
-
-
-def _printed(command: Command, out: str) -> dict[Any, Any]:
-    records = json.loads(out)
-    if command.name == "evaluate":
-        order = list(dict.fromkeys(r["measure"] for r in records))
-        return {(order.index(r["measure"]), r["qid"]): r["value"] for r in records}
-    if command.name == "coverage":
-        return {(r["qid"], c): r[c] for r in records for c in ("retrieved", "with_row")}
-    columns = [c for c in ("documents", "share", "target") if records and c in records[0]]
-    return {(r["group"], c): r[c] for r in records for c in columns}
 
 
 def _show(

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import math
 import random
 import warnings
 from pathlib import Path
 from typing import Any
 
-import campaign_formulas as formulas
-import numpy as np
-import pandas as pd
-from campaign_case import NEUTRAL, Refused, Unspecified, Verdict, difference
+import campaign_fatal  # noqa: F401 - defines mutations
+import campaign_frame_mutations  # noqa: F401 - defines mutations
+from campaign_case import FATAL, NEUTRAL, Refused, Unspecified, Verdict, difference
 from campaign_entry_points import ENTRY_POINTS, EntryPoint, Frames
-from campaign_frame_mutations import MUTATIONS, Draft, Fault, Mutation
-from campaign_reader import Reading
-from campaign_world import World, make_world
+from campaign_mutations import MUTATIONS, Draft, Mutation
+from campaign_world import WORDS, World, make_world
 
 from fairtk.errors import FairtkError, FairtkWarning, ParameterError
 
-WORDS = ["fox", "ship", "sea", "bread", "mice", "dawn", "forest", "lamp", "tide", "kettle"]
+OF_FRAMES = [mutation for mutation in MUTATIONS if "frame" in mutation.forms]
 
 
 def choice(seed: int) -> tuple[Mutation, str, EntryPoint]:
     """Return the mutation of a case, a frame that it is for, and an entry point that reads it."""
-    mutation = MUTATIONS[seed % len(MUTATIONS)]
-    inputs = [(n, e) for n in mutation.frames for e in ENTRY_POINTS if n in e.reads]
+    mutation = OF_FRAMES[seed % len(OF_FRAMES)]
+    inputs = [(n, e) for n in mutation.files for e in ENTRY_POINTS if n in e.reads]
     return mutation, *random.Random(seed).choice(inputs)
 
 
@@ -35,48 +32,54 @@ def run_case(seed: int, folder: Path | None = None, show: bool = False) -> Verdi
     verdict = Verdict(f"{entry_point.name} ({name}), {mutation.name}", mutation.kind)
     for attempt in range(30):  # not every world allows every mutation
         rng = random.Random(f"frames {seed} {attempt}")
-        world, frames = make_frames(rng)
+        world = make_world(rng)
         if world.is_sampled and not entry_point.takes_samples:
             continue
-        mutated = mutation.change(Draft(rng, name, frames[name]))
+        add_texts(world, rng)
+        drafts = {n: Draft(n, "frame", world.tables[n], rng) for n in FRAMES}
+        frames = {n: draft.raw() for n, draft in drafts.items()}
+        mutated = mutation.change(drafts[name])
         if mutated is not None:
             break
     else:
         return verdict
-    fault = mutated if isinstance(mutated, Fault) else None
     k = rng.choice([1, 2, 3, 5])
-    changed = {**frames, name: fault.frame if fault else mutated}
-    wanted: Any
-    if fault and set(fault.columns) <= set(entry_point.reads[name]):
+    changed = {**frames, name: mutated.raw}
+    original = _call(entry_point, frames, k)
+    if mutation.kind == NEUTRAL:
+        wanted = original
+    elif mutation.kind == FATAL and set(mutated.columns) <= set(entry_point.reads[name]):
         wanted = Refused(mutation.name)
-    elif fault:
-        wanted = Unspecified("a column that is not read")
     else:
-        wanted = _expected(entry_point, frames if mutation.kind == NEUTRAL else changed, k)
+        wanted = Unspecified("values, or an error in one line")
     result = _call(entry_point, changed, k)
     if show:
         for each in entry_point.reads:
             print(f"--- {each}\n{changed[each].to_string()}\n{changed[each].dtypes}")
         print(f"--- expected: {wanted!r}\n--- result: {result!r}")
-    ids = fault.ids if fault else ()
-    if isinstance(result, ParameterError) and str(result) == str(_call(entry_point, frames, k)):
+    ids = mutated.ids if mutation.kind == FATAL else ()
+    if isinstance(result, ParameterError) and str(result) == str(original):
         ids = ()  # refused before the frames are read
     verdict.got = "error" if isinstance(result, Exception) else "value"
     verdict.failure = _failure(entry_point, ids, wanted, result)
     return verdict
 
 
-def make_frames(rng: random.Random) -> tuple[World, Frames]:
-    """Return a world and its `run` (with texts and answers), `qrels`, `groups` and `topics`."""
-    world = make_world(rng)
-    frames = {n: pd.DataFrame(t.records(), columns=t.columns) for n, t in world.tables.items()}
-    queries = {qid: " ".join(rng.choices(WORDS, k=2)) for qid in world.qids}
+FRAMES = ("run", "qrels", "groups", "topics")
+
+
+def add_texts(world: World, rng: random.Random) -> None:
+    """Add the columns of texts and answers that some entry points read."""
+    run, qrels = world.tables["run"], world.tables["qrels"]
+    queries = dict(world.tables["topics"].rows)
     texts = {docno: " ".join(rng.choices(WORDS, k=6)) for docno in world.docnos}
-    run = frames["run"].merge(frames["answers"], how="left")
-    run = run.assign(query=run["qid"].map(queries), text=run["docno"].map(texts))
-    qrels = frames["qrels"].merge(frames["gold"], how="left")
-    topics = pd.DataFrame({"qid": queries.keys(), "query": queries.values()})
-    return world, {"run": run, "qrels": qrels, "groups": frames["groups"], "topics": topics}
+    docnos = run.column("docno")
+    run.columns += ["query", "text", "qanswer"]
+    for row, docno in zip(run.rows, docnos, strict=True):
+        row += [queries[row[0]], texts[docno], f"[{len(row[0])}]"]
+    qrels.columns.append("gold_answer")
+    for row in qrels.rows:
+        row.append("[2]")
 
 
 def _call(entry_point: EntryPoint, frames: Frames, k: int) -> Any:
@@ -89,33 +92,6 @@ def _call(entry_point: EntryPoint, frames: Frames, k: int) -> Any:
             return entry_point.call(frames, k)
         except Exception as error:  # judged later
             return error
-
-
-def _expected(entry_point: EntryPoint, frames: Frames, k: int) -> Any:
-    """Return the values for plain frames of the same meaning, or `Refused`, or `Unspecified`."""
-    try:
-        return _values(entry_point, frames, k)
-    except (Refused, Unspecified, FairtkError) as error:
-        return error
-
-
-def _values(entry_point: EntryPoint, frames: Frames, k: int) -> Any:
-    caveats: list[str] = []
-    clean = {name: plain_frame(frame, caveats) for name, frame in frames.items()}
-    labels = formulas.labels_of(_reading(clean["qrels"]))
-    groups = formulas.groups_of(_reading(clean["groups"]))
-    try:
-        run = _run(clean["run"])
-    except Refused:
-        if "rank" in entry_point.reads.get("run", ("rank",)):
-            raise
-        raise Unspecified("ranks that are not read") from None
-    values = _call(entry_point, clean, k)
-    if caveats:
-        raise Unspecified("; ".join(caveats), None if isinstance(values, Exception) else values)
-    if isinstance(values, Exception):
-        raise values
-    return entry_point.formula(labels, run, groups, k) if entry_point.formula else values
 
 
 def _failure(entry_point: EntryPoint, ids: tuple[str, ...], wanted: Any, result: Any) -> str:
@@ -132,75 +108,4 @@ def _failure(entry_point: EntryPoint, ids: tuple[str, ...], wanted: Any, result:
         return ""
     if isinstance(wanted, Refused | FairtkError):
         return f"not refused: {wanted}"
-    values = wanted.values if isinstance(wanted, Unspecified) else wanted
-    return "" if values is None else difference(values, result)
-
-
-# Plain frames -------------------------------------------------------------------------------------
-
-
-def plain_frame(frame: pd.DataFrame, caveats: list[str]) -> pd.DataFrame:
-    """Return a frame of the same meaning, with plain types.
-
-    Args:
-        frame: the frame.
-        caveats: gets the reasons why no rule demands this reading.
-
-    Raises:
-        Refused: if the frame is invalid.
-    """
-    if not frame.columns.is_unique:
-        raise Refused("duplicate column")
-    columns: dict[str, pd.Series] = {}
-    for name in frame.columns:
-        values = frame[name].tolist()
-        if name in ("qid", "docno"):
-            columns[name] = pd.Series([_id(value, caveats) for value in values], dtype="str")
-        elif name in ("score", "label", "weight", "rank", "sample"):
-            numbers = [_number(name, value, caveats) for value in values]
-            is_whole = name in ("rank", "sample", "label") and all(n == int(n) for n in numbers)
-            columns[name] = pd.Series(numbers, dtype="int64" if is_whole else "float64")
-        elif name in ("group", "query", "text", "qanswer"):
-            columns[name] = pd.Series(values, dtype="str")
-        else:
-            columns[name] = pd.Series(values, dtype=object)
-    return pd.DataFrame(columns)
-
-
-def _id(value: Any, caveats: list[str]) -> str:
-    if isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value):
-        caveats.append("an id is a float")
-        return str(int(value))
-    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
-        raise Refused(f"an id is {value!r}")
-    if isinstance(value, str) and (not value or value != value.strip()):
-        caveats.append("an id is empty or has spaces around it")
-    return str(value)
-
-
-def _number(column: str, value: Any, caveats: list[str]) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise Refused(f"{column} is {value!r}") from None
-    is_count = column in ("rank", "sample")
-    if isinstance(value, str | bytes) or not math.isfinite(number):
-        raise Refused(f"{column} is {value!r}")
-    if (is_count and number != int(number)) or (column in ("weight", "sample") and number < 0):
-        raise Refused(f"{column} is {value!r}")
-    if column == "label" and number < -1:
-        caveats.append("a label out of the usual range")
-    return number
-
-
-def _reading(clean: pd.DataFrame) -> Reading:
-    return Reading(clean.to_dict("records"), [None] * len(clean))
-
-
-def _run(clean: pd.DataFrame) -> formulas.Run:
-    keys = [c for c in ("qid", "sample", "rank") if c in clean]
-    if "rank" in keys and clean.duplicated(keys).any():
-        raise Refused("a rank twice in a ranking")
-    if "sample" in clean:
-        clean = clean.assign(sample=clean["sample"].map(str))
-    return formulas.run_of(_reading(clean), "frame")
+    return "" if isinstance(wanted, Unspecified) else difference(wanted, result)

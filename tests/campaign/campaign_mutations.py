@@ -1,4 +1,4 @@
-"""Mutations of files: those that keep the meaning, and those that change it."""
+"""Mutations of files and frames: those that keep the meaning, and those that change it."""
 
 from __future__ import annotations
 
@@ -7,47 +7,66 @@ import json
 import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 from campaign_case import MEANINGFUL, NEUTRAL
 from campaign_reader import ALIASES
-from campaign_world import FORMS, Table, joined, pack, write
+from campaign_world import FORMS, NAMED, Table, joined, pack, write
 
 TEXT = ("trec", "task", "tsv", "csv", "jsonl", "wide")
 SPACED = ("trec", "task")
 DELIMITED = ("tsv", "csv", "wide")
-TABLES = ("trec", "tsv", "csv", "jsonl", "parquet", "wide")
-EVERY = (*TEXT, "parquet")
+TABLES = ("trec", "tsv", "csv", "jsonl", "parquet", "wide", "frame")
+EVERY = (*TEXT, "parquet", "frame")
 RENAMED = {v: k for k, v in reversed(ALIASES.items())}
 CHARACTERS = "0123456789abdqQx.,;:-+_\"'{}[]()<>|/\\#@%&*=~!? \t\n"
 
 
 @dataclass
 class Mutated:
-    """Mutated bytes; `line` is the only wrong line of a fatal mutation, if there is only one."""
+    """Mutated input.
 
-    raw: bytes
+    Attributes:
+        raw: the bytes of a file, or a frame.
+        line: the only wrong line of a file, if there is only one.
+        columns: the wrong columns of a frame; who does not read them need not refuse it.
+        ids: the ids of the wrong row of a frame; a message must name one of them.
+    """
+
+    raw: Any
     line: int | None = None
+    columns: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
 
 
 @dataclass
 class Draft:
-    """A file before it is written."""
+    """A file or frame before it is written."""
 
     kind: str
     form: str
     table: Table
     rng: random.Random
 
-    def raw(self) -> bytes:
-        """Return the file's bytes, not packed."""
+    def raw(self) -> Any:
+        """Return the file's bytes, not packed, or the frame."""
+        if self.form == "frame":
+            return pd.DataFrame(self.table.rows, columns=self.table.columns)
         return write(self.kind, self.form, self.table)
 
-    def done(self, row: int | None = None) -> Mutated:
-        """Return the written file; `row` is the index of the only wrong row."""
+    def done(self, row: int | None = None, *columns: str) -> Mutated:
+        """Return the written input; `row` is the index of the only wrong row."""
+        if self.form == "frame":
+            return Mutated(self.raw(), None, columns, self.ids_of(row))
         is_known = row is not None and self.form != "parquet"
         return Mutated(self.raw(), row + self.first + 1 if is_known else None)
+
+    def ids_of(self, row: int | None) -> tuple[str, ...]:
+        """Return the ids of a row."""
+        columns = self.columns("qid", "docno")
+        return () if row is None else tuple(str(self.table.rows[row][c]) for c in columns)
 
     def lines(self) -> list[str]:
         """Return the lines of a text file, without their ends."""
@@ -100,27 +119,20 @@ class Mutation:
     is_final: bool = False
 
 
-@dataclass
-class Mutations:
-    """The mutations, in the order of their definition."""
-
-    all: list[Mutation] = field(default_factory=list)
-
-    def add(
-        self, kind: str, forms: tuple[str, ...] = EVERY, *files: str, is_final: bool = False
-    ) -> Callable[[Change], Change]:
-        """Return a decorator that adds a mutation with the name of the function."""
-
-        def decorate(change: Change) -> Change:
-            name = change.__name__.replace("_", " ")
-            self.all.append(Mutation(name, kind, change, forms, files or tuple(FORMS), is_final))
-            return change
-
-        return decorate
+MUTATIONS: list[Mutation] = []
 
 
-MUTATIONS = Mutations()
-add = MUTATIONS.add
+def add(
+    kind: str, forms: tuple[str, ...] = EVERY, *files: str, is_final: bool = False
+) -> Callable[[Change], Change]:
+    """Return a decorator that adds a mutation with the name of the function."""
+
+    def decorate(change: Change) -> Change:
+        name = change.__name__.replace("_", " ")
+        MUTATIONS.append(Mutation(name, kind, change, forms, files or tuple(FORMS), is_final))
+        return change
+
+    return decorate
 
 
 @add(NEUTRAL)
@@ -170,14 +182,14 @@ def packed_in_parts(draft: Draft) -> Mutated:
     return Mutated(pack(raw[:middle]) + pack(raw[middle:]))
 
 
-@add(NEUTRAL, ("tsv", "csv", "jsonl", "parquet", "wide"))
+@add(NEUTRAL, (*DELIMITED, "jsonl", "parquet", "frame"))
 def columns_in_another_order(draft: Draft) -> Mutated:
     columns = draft.table.columns
     draft.table = draft.table.select(draft.rng.sample(columns, len(columns)))
     return draft.done()
 
 
-@add(NEUTRAL, ("tsv", "csv", "jsonl", "parquet"), "run", "qrels", "groups", "answers")
+@add(NEUTRAL, (*NAMED, "frame"), "run", "qrels", "groups")
 def another_column(draft: Draft) -> Mutated:
     draft.table.columns.append("note")
     for row in draft.table.rows:
@@ -185,7 +197,7 @@ def another_column(draft: Draft) -> Mutated:
     return draft.done()
 
 
-@add(NEUTRAL, ("tsv", "csv", "jsonl", "parquet"), "run", "qrels")
+@add(NEUTRAL, NAMED, "run", "qrels")
 def names_of_other_tools(draft: Draft) -> Mutated:
     draft.table.columns = [RENAMED.get(name, name) for name in draft.table.columns]
     return draft.done()
@@ -271,14 +283,6 @@ def missing_rows(draft: Draft) -> Mutated:
 
 
 @add(MEANINGFUL)
-def a_value_of_another_row(draft: Draft) -> Mutated:
-    column = draft.rng.randrange(len(draft.table.columns))
-    rows = draft.table.rows
-    rows[draft.a_row()][column] = rows[draft.a_row()][column]
-    return draft.done()
-
-
-@add(MEANINGFUL)
 def two_values_swapped(draft: Draft) -> Mutated:
     column = draft.rng.randrange(len(draft.table.columns))
     one, two = draft.table.rows[draft.a_row()], draft.table.rows[draft.a_row()]
@@ -306,7 +310,7 @@ def another_number(draft: Draft) -> Mutated | None:
     return draft.done()
 
 
-@add(MEANINGFUL, EVERY, "run", "answers")
+@add(MEANINGFUL, EVERY, "run")
 def no_samples(draft: Draft) -> Mutated | None:
     if "sample" not in draft.table.columns:
         return None
@@ -333,11 +337,6 @@ def a_line_twice(draft: Draft) -> Mutated:
 def truncated(draft: Draft) -> Mutated:
     raw = draft.raw()
     return Mutated(raw[: draft.rng.randrange(1, len(raw))])
-
-
-@add(MEANINGFUL, TEXT)
-def the_file_twice(draft: Draft) -> Mutated:
-    return Mutated(draft.raw() * 2)
 
 
 @add(MEANINGFUL, TEXT)

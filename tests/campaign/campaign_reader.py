@@ -17,6 +17,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
+import pandas as pd
 from campaign_case import Refused
 
 ALIASES = {
@@ -33,9 +34,12 @@ NEEDED = {
     "qrels": ("qid", "docno", "label"),
     "groups": ("docno", "group"),
     "target": ("group", "weight"),
-    "answers": ("qid", "qanswer"),
-    "gold": ("qid", "gold_answer"),
+    "topics": ("qid", "query"),
 }
+TYPES = {
+    "qid": "str", "docno": "str", "group": "str", "score": "float64", "label": "float64",
+    "weight": "float64", "rank": "int64", "sample": "int64",
+}  # fmt: skip
 INTEGER = re.compile(r"[+-]?[0-9]+")
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -46,7 +50,7 @@ class Reading:
 
     Attributes:
         records: a mapping per row; numbers are numbers, everything else is text.
-        lines: the line of each record; `None` in Parquet and frames.
+        lines: the line of each record; `None` in Parquet.
         caveats: why no rule demands this reading; empty if one does.
     """
 
@@ -230,8 +234,6 @@ def _value(kind: str, form: str, name: str, value: Any, caveats: list[str]) -> A
         return value if isinstance(value, str) else str(_integer(name, value, caveats))
     if name == "group":
         return _level(kind, value, caveats)
-    if name in ("qanswer", "gold_answer"):
-        return _answer(name, value, caveats)
     return value
 
 
@@ -295,19 +297,27 @@ def _level(kind: str, value: Any, caveats: list[str]) -> str:
     return value
 
 
-def _answer(name: str, value: Any, caveats: list[str]) -> Any:
-    if _is_integer(value):
-        caveats.append(f"{name} is a number")
-        return str(value)
-    answers = value
-    if name == "gold_answer" and isinstance(value, str) and value.startswith("["):
-        try:
-            answers = json.loads(value)
-        except ValueError:
-            return value
-    is_list = name == "gold_answer" and isinstance(answers, list) and answers
-    if is_list and all(isinstance(answer, str) for answer in answers):
-        return answers
-    if not isinstance(value, str):
-        raise ValueError(f"{name} is {value!r}")
-    return value
+# Plain frames -------------------------------------------------------------------------------------
+
+
+def plain_frame(kind: str, form: str, reading: Reading) -> pd.DataFrame:
+    """Return a reading as a frame with the columns that count."""
+    frame = pd.DataFrame(reading.records, columns=None if reading.records else [*NEEDED[kind]])
+    if form == "task":  # its order is that of the file
+        frame = frame.assign(rank=range(len(frame)), score=[-float(i) for i in range(len(frame))])
+    elif "sample" in frame:
+        samples = _samples([*map(str, frame["sample"])], reading.lines)
+        frame = frame.drop(columns="sample") if samples is None else frame.assign(sample=samples)
+    types = {name: kind for name, kind in TYPES.items() if name in frame}
+    return frame[[*types]].astype(types)
+
+
+def _samples(words: list[str], lines: list[int | None]) -> list[int] | None:
+    """Return numbers of samples; `None` if the column has none."""
+    for pattern, least in (("[0-9]{1,18}", 1), ("[Qq][0-9]{1,18}", 2)):
+        if all(re.fullmatch(pattern, w) for w in words) and len(set(words)) >= least:
+            return [int(w.lstrip("Qq")) for w in words]
+    if len(set(words)) > 1:
+        index = next(i for i, word in enumerate(words) if word != words[0])
+        raise Refused("samples and other words", lines[index])
+    return None

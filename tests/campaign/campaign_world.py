@@ -1,4 +1,4 @@
-"""Small random worlds (labels, runs, groups, targets, answers), written without fairtk."""
+"""Small random worlds (labels, runs, groups, targets, topics), written without fairtk."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 QIDS = ("q{}", "{}", "00{}", "topic-{}", "1e{}", "q:{}", "NA{}", "q{}/a", "Q{}", "é{}")
 DOCNOS = ("d{}", "{}", "0{}", "doc/{}", "a_{}", "D-{}", "x{}y", "{}.0", "nan{}", "日{}", "d#{}")
+WORDS = ["fox", "ship", "sea", "bread", "mice", "dawn", "forest", "lamp", "tide", "kettle"]
 LEVELS = ("a", "b", "c", "@UNKNOWN", "old", "young", "x y")
 
 
@@ -46,7 +47,7 @@ class World:
 
     Attributes:
         is_sampled: whether the run has the column `sample`.
-        tables: `qrels`, `run`, `groups`, `target`, `answers` and `gold`.
+        tables: `qrels`, `run`, `groups`, `target` and `topics`.
     """
 
     qids: list[str]
@@ -72,7 +73,8 @@ def make_world(rng: random.Random) -> World:
     world.tables["run"] = _run(rng, world)
     world.tables["groups"] = _groups(rng, docnos)
     world.tables["target"] = _target(rng, world)
-    world.tables["answers"], world.tables["gold"] = _answers(rng, world)
+    queries = [[qid, " ".join(rng.choices(WORDS, k=2))] for qid in qids]
+    world.tables["topics"] = Table(["qid", "query"], queries)
     return world
 
 
@@ -121,29 +123,18 @@ def _target(rng: random.Random, world: World) -> Table:
     return table if by_query else table.without("qid")
 
 
-def _answers(rng: random.Random, world: World) -> tuple[Table, Table]:
-    words = ["yes", "no", "[1]", "a b", "42", "né", 'say "x"', "tab\tin", ""]
-    run = world.tables["run"]
-    keys = [c for c in ("qid", "sample") if c in run.columns]
-    rankings = list(dict.fromkeys(map(tuple, run.select(keys).rows)))
-    answers = [[*key, rng.choice(words)] for key in rankings]
-    gold = [[qid, rng.choice(words[:-1])] for qid in world.qids]
-    return Table([*keys, "qanswer"], answers), Table(["qid", "gold_answer"], gold)
-
-
 # Files --------------------------------------------------------------------------------------------
 
 NAMED = ("tsv", "csv", "jsonl", "parquet")
 FORMS = {
-    "run": ("trec", "task", *NAMED),
-    "qrels": ("trec", *NAMED),
-    "groups": NAMED,
+    "run": ("trec", "task", *NAMED, "frame"),
+    "qrels": ("trec", *NAMED, "frame"),
+    "groups": (*NAMED, "frame"),
     "target": (*NAMED, "wide"),
-    "answers": NAMED,
-    "gold": NAMED,
+    "topics": ("frame",),
 }
-"""The formats of each kind of file. `task`: a run of TREC Fair Ranking 2022, for Task 1 or 2;
-`wide`: a target whose levels are in a column with the name of the attribute."""
+"""The formats of each kind of data. `task`: a run of TREC Fair Ranking 2022, for Task 1 or 2;
+`wide`: a target whose levels are in a column with the name of the attribute; `frame`: no file."""
 
 SUFFIX = {"trec": "txt", "task": "tsv", "wide": "tsv"}
 

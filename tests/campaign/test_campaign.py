@@ -1,18 +1,18 @@
 """The campaign: thousands of mutated files and frames, none of which may give a wrong number.
 
-Each case makes a small random world from its seed, mutates one file or frame, and passes it to a
-command, measure, transformer or function. The expected result is known without fairtk:
-`campaign_reader` and `campaign_formulas` are an independent reader and independent measures.
-`campaign_case` has the kinds of mutations.
+Each case makes a small random world from its seed, mutates one file or frame, and passes it to
+`fairtk evaluate`, a measure, transformer or function. The expected result is that of the world
+without the mutation, or of the frames that `campaign_reader`, an independent reader, finds in the
+files. `campaign_case` has the kinds of mutations.
 
     pytest -m slow tests/campaign                              150 cases of files and of frames
     pytest -m slow tests/campaign --campaign-cases 30000       many
     pytest -m slow tests/campaign --campaign-seed 90000        other seeds
     pytest -m slow tests/campaign -s --campaign-case files:17  one case, with all that it reads
 
-`campaign_mutations` and `campaign_fatal` mutate the files of `campaign_world`, which commands read
-in `campaign_files`; `campaign_frame_mutations` mutates frames, which the entry points of
-`campaign_entry_points` read in `campaign_frames`.
+`campaign_mutations` and `campaign_fatal` mutate the files and frames of `campaign_world`, and
+`campaign_frame_mutations` frames alone. `campaign_files` runs the command, and `campaign_frames`
+the entry points of `campaign_entry_points`.
 """
 
 from __future__ import annotations

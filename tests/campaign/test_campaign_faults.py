@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -213,53 +212,3 @@ def test_a_killed_process_loses_no_acknowledged_answer(tmp_path):
             process.kill()
             acknowledged += map(int, process.stdout)
     assert stored(path, acknowledged) == acknowledged
-
-
-def test_an_interrupted_process_loses_no_acknowledged_answer(tmp_path):
-    path = tmp_path / "answers.sqlite"
-    with paying(path, 0, 5000) as process:
-        assert process.stdout.readline() == "ready\n"
-        assert process.stdout.readline() == "0\n"
-        process.send_signal(signal.SIGINT)
-        acknowledged = [0, *map(int, process.stdout)]
-    assert stored(path, acknowledged) == acknowledged
-
-
-def test_four_processes_with_a_new_ledger_lose_no_answer(tmp_path):
-    for attempt in range(4):
-        path = tmp_path / str(attempt) / "answers.sqlite"
-        path.parent.mkdir()
-        with contextlib.ExitStack() as stack:
-            shares = [(start, start + 20) for start in range(0, 80, 20)]
-            for process in [stack.enter_context(paying(path, *share)) for share in shares]:
-                _, err = process.communicate(timeout=600)
-                assert process.returncode == 0, err
-        assert stored(path, range(80)) == list(range(80))
-
-
-ENDLESS = """
-import os
-import time
-from ir_measures.providers import compat_provider
-from fairtk.cli import main
-
-def rbo(*_):
-    os.write(1, b"computing\\n")
-    while True:
-        time.sleep(0.01)
-
-compat_provider.rbo = rbo
-main()
-"""
-
-
-def test_an_interrupted_command(tmp_path):
-    run, qrels = tmp_path / "run.txt", tmp_path / "qrels.txt"
-    run.write_text("".join(f"q1 0 d{i} {i} {-i} t\n" for i in range(10)))
-    qrels.write_text("".join(f"q1 0 d{i} 1\n" for i in range(10)))
-    with python("-c", ENDLESS, "evaluate", qrels, run, "-m", "E(Compat)") as process:
-        assert process.stdout.readline() == "computing\n"
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "Traceback" not in err and len(err.strip().splitlines()) <= 1, err

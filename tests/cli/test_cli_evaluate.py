@@ -36,11 +36,6 @@ class TestTable:
         )
         assert result.stderr == ""
 
-    def test_nothing_defined(self, folder, fairtk):
-        (folder / "qrels.txt").write_text("q1 0 a 0\nq2 0 a 0\n")
-        result = fairtk("evaluate", "qrels.txt", "plain.run", "-m", "EE_R@1")
-        assert "undefined (0/2)" in result.stdout
-
     def test_a_wide_table_becomes_a_long_one(self, folder, fairtk):
         measures = [f"EE_D(browsing='RBP(p=0.{i})',bounds='exact')@1" for i in range(1, 5)]
         result = fairtk(
@@ -58,10 +53,6 @@ class TestTable:
             "evaluate", "qrels.txt", "plain.run", "-m", "E(P@1)", "-m", "E(measure='P@1')"
         )
         assert result.stdout.splitlines()[0] == "run    queries  E(P@1)"
-
-    def test_a_measure_that_is_no_mean(self, folder, fairtk):
-        result = fairtk("evaluate", "qrels.txt", "plain.run", "-m", "NumQ")
-        assert result.stdout.splitlines()[2].split() == ["plain", "2", "2.0000"]
 
 
 class TestFiles:

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 import pytest
 
-import fairtk as package
 from fairtk.cli import options
 from fairtk.cli.group import FairtkGroup, cli, main
 from fairtk.cli.output import TABLE
@@ -127,26 +126,11 @@ class TestGroup:
     def test_formats_are_those_of_the_library(self):
         assert (TABLE, *RENDERED) == options.FORMATS
 
-    def test_mistyped_command(self, fairtk):
-        result = fairtk("evalute")
-        assert result.exit_code == 2
-        assert result.stderr.startswith(
-            "Error: unknown command 'evalute'; did you mean 'evaluate'?"
-        )
-
     def test_a_command_like_no_other(self, fairtk):
         result = fairtk("zzzz")
         assert result.exit_code == 2
         said = result.stderr.partition("; known: ")[2].removesuffix(" (see fairtk --help)\n")
         assert set(COMMANDS) <= set(said.split(", "))
-
-    def test_no_command(self, fairtk):
-        result = fairtk()
-        assert result.exit_code == 2
-        assert "Commands:" in result.output
-
-    def test_version(self, fairtk):
-        assert fairtk("--version").stdout.strip().endswith(package.__version__)
 
     def test_main(self, capsys):
         with pytest.raises(SystemExit) as caught:
@@ -177,14 +161,6 @@ class TestListings:
     def test_a_browsing_model_that_needs_a_setting(self, fairtk):
         assert "Fitted(weight=..., standard_error=())" in fairtk("measures").output
 
-    def test_measures_as_data(self, fairtk):
-        rows = json.loads(fairtk("measures", "--format", "json").stdout)
-        [row] = [r for r in rows if r["name"] == "EE_D"]
-        assert row["kind"] == "measure"
-        assert row["better"] == "lower"
-        assert row["from"].startswith("fairtk ")
-        assert fairtk("measures", "--format", "csv").stdout.startswith("kind,name,better,summary,")
-
     def test_one_measure(self, fairtk):
         result = fairtk("measures", "EE_D")
         assert re.search(r"browsing +'MU'", result.stdout)
@@ -195,14 +171,6 @@ class TestListings:
         assert "p          0.5" in fairtk("measures", "RBP").stdout
         assert "did you mean 'EE_D'" in fairtk("measures", "EED").stderr
         assert "For all samples at once: AP (rel, cutoff);" in fairtk("measures", "E").stdout
-
-    def test_plugins(self, fairtk):
-        result = fairtk("plugins")
-        assert "fairtk_measures" in result.stdout
-        assert package.__version__ in result.stdout
-        rows = json.loads(fairtk("plugins", "--format", "json").stdout)
-        gave = {r["hook"]: r["gave"] for r in rows if r["distribution"] == "fairtk"}
-        assert "EE_D" in gave["fairtk_measures"].split(", ")
 
     @pytest.mark.parametrize(
         "words",
@@ -218,18 +186,6 @@ class TestListings:
         rows = json.loads(fairtk(*words, "--format", "json").stdout)
         assert rows
         assert all(isinstance(row, dict) for row in rows)
-
-    def test_sources_as_rows(self, fairtk):
-        [*_, row] = json.loads(fairtk("cite", "AWRF", "--format", "json").stdout)
-        assert set(row) == {"key", "author", "title", "year"}
-        assert all(row.values())
-
-    def test_datasets(self, fairtk):
-        result = fairtk("datasets")
-        assert result.exit_code == 0
-        ids = registry.datasets.names()
-        assert all(f"\n{name} " in result.stdout for name in ids)
-        assert [r["id"] for r in json.loads(fairtk("datasets", "--format", "json").stdout)] == ids
 
 
 ELSEWHERE = {

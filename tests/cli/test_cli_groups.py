@@ -108,15 +108,6 @@ class TestEvaluate:
         assert gender == both("half.tsv", "uniform")[0]
         assert region != both("half.tsv", "uniform")[1]
 
-    def test_measures_inside_measures(self, folder, fairtk):
-        result = fairtk(
-            "evaluate", "qrels.txt", "t1.tsv", "--groups", "gender.tsv", "--target", "uniform",
-            "-m", "nDCG_AWRF@2", "-m", "nDCG_TREC@2 * AWRF@2", "-m", "ByGroup(AP)",
-            "-m", "AP", "--format", "json",
-        )  # fmt: skip
-        means = [row["mean"] for row in json.loads(result.stdout)]
-        assert means[0] == pytest.approx(means[1])
-
     @pytest.mark.parametrize(
         ("words", "place"),
         [
@@ -137,11 +128,6 @@ class TestGroups:
         assert [(r["group"], r["documents"]) for r in rows] == [
             ("@UNKNOWN", 0), ("f", 1), ("NB", 0),
         ]  # fmt: skip
-
-    def test_a_target_of_all_queries(self, folder, fairtk):
-        found = fairtk("groups", "gender.tsv", "--target", "half.tsv", "--format", "json")
-        shares = {row["group"]: row["target"] for row in json.loads(found.stdout)}
-        assert shares == {"@UNKNOWN": 0, "f": 0.5, "m": 0.5}  # no mean of several queries
 
     @pytest.mark.parametrize(
         ("words", "option"),
@@ -190,15 +176,3 @@ class TestExplain:
         words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2", "--plot", "explain.svg"]
         assert fairtk(*words).exit_code == 0
         assert "<svg" in (folder / "explain.svg").read_text()
-
-    def test_a_table_of_parts_goes_to_a_file(self, folder, fairtk):
-        words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2", "--by", "rank"]
-        printed = fairtk(*words).stdout
-        assert fairtk(*words, "-o", "out.txt").stdout == ""
-        assert (folder / "out.txt").read_text() == printed
-
-    def test_documents_by_groups(self, folder, fairtk):
-        words = ["explain", "qrels.txt", "t1.tsv", "-m", "EE_L@2"]
-        assert "not useful" in fairtk(*words).stdout
-        by_group = fairtk(*words, "--groups", "gender.tsv").stdout
-        assert "not useful" not in by_group and " m " in by_group

@@ -3,12 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtk import FairSampler, Groups, PlackettLuceExposure
-from fairtk.cli.group import cli
 from fairtk.credit import AE_D, providers
 from fairtk.credit.amortized import gini
 from fairtk.errors import InputError, ParameterError, UndefinedWarning
@@ -117,6 +115,7 @@ def test_gini_by_hand():
     assert gini(np.array([[1.0, 0, 0, 0]])).tolist() == [0.75]
 
 
+@settings(max_examples=10)
 @given(st.permutations(range(5)), st.permutations(range(3)))
 def test_order_of_rows_and_names_do_not_matter(rows, owners):
     first = providers(QRELS, RUN, OWNERS, resamples=20)
@@ -138,13 +137,3 @@ def test_order_of_rows_and_names_do_not_matter(rows, owners):
 def test_wrong_input(options, error, message):
     with pytest.raises(error, match=message):
         providers(QRELS, RUN, **{"providers": OWNERS, **options})
-
-
-def test_command(tmp_path):
-    for name, frame in (("qrels", QRELS), ("run", RUN), ("owners", OWNERS)):
-        frame.to_csv(tmp_path / f"{name}.tsv", sep="\t", index=False)
-    files = [str(tmp_path / f"{name}.tsv") for name in ("qrels", "run", "owners")]
-    asked = ["providers", *files[:2], "--providers", files[2], "--cutoff", "1"]
-    shown = CliRunner().invoke(cli, [*asked, "--plot", str(tmp_path / "lorenz.svg")])
-    assert shown.exit_code == 0, shown.output
-    assert (tmp_path / "lorenz.svg").exists()

@@ -7,7 +7,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_frames import small_groups, values
 
@@ -17,7 +17,6 @@ from fairtk.credit import AE_D, AE_L, AE_R, CitationPrecision, CitationRecall, C
 from fairtk.errors import (
     ColumnError,
     DataWarning,
-    DuplicateError,
     InputError,
     ParameterError,
     UndefinedWarning,
@@ -113,21 +112,6 @@ def test_a_query_that_the_frame_lacks_gets_the_worst_value():
         found = fairtk.evaluate(QRELS, {"x": TWO}, [AE_D, AE_R @ 2, AE_L @ 2, CreditGap @ 2])
     worst = found.per_query.query("qid == '2'").set_index("measure")["value"].to_dict()
     assert worst == {"AE_D": 1.0, "AE_R@2": 0.0, "AE_L@2": 1.0, "CreditGap@2": 2.0}
-
-
-@pytest.mark.parametrize(
-    ("credit", "error", "message"),
-    [
-        (TWO.drop(columns="credit"), ColumnError, "missing: .'credit'"),
-        (TWO.assign(credit=[1.0, math.inf, 1, 1]), InputError, "qid '1', sample 0, docno 'c'"),
-        (TWO.assign(credit=["1", "2", "x", "1"]), ColumnError, "finite number"),
-        (pd.concat([TWO, TWO[:1]]), DuplicateError, "twice .*qid '1', sample 0, docno 'a'"),
-        (TWO.assign(sample=-1), ColumnError, "integer from 0"),
-    ],
-)
-def test_wrong_frames(credit, error, message):
-    with pytest.raises(error, match=message):
-        ir_measures.calc([AE_D], QRELS, credit)
 
 
 @pytest.mark.parametrize(
@@ -317,6 +301,7 @@ def test_a_gap_of_unknown_groups_alone_is_undefined_not_0():
 weights = st.lists(st.integers(0, 5), min_size=3, max_size=3).filter(any)
 
 
+@settings(max_examples=25)
 @given(
     rankings=st.lists(st.tuples(st.permutations("abc"), weights), min_size=2, max_size=3),
     size=st.integers(2, 3),

@@ -53,21 +53,6 @@ def test_equal_to_all_orders_and_efficient(values):
     assert credit.sum() == pytest.approx(values[-1] - values[0], abs=1e-9)
 
 
-@given(UTILITIES, st.data())
-def test_a_dummy_gets_what_it_adds_and_equals_get_alike(values, data):
-    k = len(values).bit_length() - 1
-    add = data.draw(st.floats(-5, 5, allow_nan=False, width=32))
-    # a further document that adds the same to each set; it is the last bit
-    with_dummy = np.concatenate([values, np.asarray(values) + add])
-    credit = shapley(with_dummy)
-    assert credit[k] == pytest.approx(add, abs=1e-9)
-    assert credit[:k] == pytest.approx(shapley(values), abs=1e-9)
-    # documents that can be exchanged: utility by the number of documents alone
-    sizes = [mask.bit_count() for mask in range(1 << k)]
-    alike = shapley(np.asarray(values)[sizes])
-    assert np.ptp(alike) < 1e-12 if k else len(alike) == 0
-
-
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
 def test_the_maximum_game_is_equal_to_brute_force(n, points, seed):
     x = np.random.default_rng(seed).random((n, points)).round(1)  # ties, too

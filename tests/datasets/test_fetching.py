@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from fairtk.datasets import lamp
-from fairtk.datasets.fetching import addresses, check_json, download, fetch
-from fairtk.errors import DownloadError, FormatError
+from fairtk.datasets.fetching import addresses, check_json, download
+from fairtk.errors import DownloadError
 
 CONTENT = json.dumps([{"id": str(i), "text": "x" * 200} for i in range(400)]).encode()
 BLOCK = 1 << 14  # the unit of transfers
@@ -219,16 +219,6 @@ def test_two_at_once_download_once(server, tmp_path):
     assert len(server.log) == 1
 
 
-def test_check_json_takes_objects_and_arrays(tmp_path):
-    path = tmp_path / "x.json"
-    for text in ('{"a": 1}', "[1, 2]", '\ufeff{"a": 1}'):
-        path.write_text(text, encoding="utf-8")
-        check_json(path)
-    path.write_text('{"a": ')
-    with pytest.raises(FormatError):
-        check_json(path)
-
-
 def test_a_dataset_is_downloaded_on_use_only(server, home, lamp_case, lamp_folder):
     folder = lamp_folder()
     table = {"lamp/4/dev": {}}
@@ -278,10 +268,3 @@ def test_every_dataset_has_addresses():
             assert ("/LaMP/time/" in url) == ("/time/" in dataset_id)
             # without "new", LaMP-2 is the older news categorization
             assert ("LaMP_2/new/" in url) == ("/2/" in dataset_id)
-
-
-def test_fetch_respects_ir_datasets_home(home):
-    place = home / "lamp" / "1" / "dev" / "dev_outputs.json"
-    place.parent.mkdir(parents=True)
-    place.write_text("{}")
-    assert fetch("lamp/1/dev", "dev_outputs.json") == place

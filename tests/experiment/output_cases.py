@@ -5,16 +5,14 @@ A case is a function that returns the object and its output. It gets a folder wi
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import cache
-from threading import Thread
 
 import ir_measures
 import numpy as np
 import pyterrier as pt
 import tiny_encoders
 import tiny_models
-from chat_server import ChatServer
+from chat_server import serving
 
 from fairtk import (
     BM25Scorer,
@@ -202,23 +200,10 @@ def chat_case(make):
 
 def asked_server(folder):
     """Return a model, and what a server is sent by one like it."""
-    server = ChatServer(lambda prompt, count: "ok")
-    with serving(server):
+    with serving(lambda prompt, count: "ok") as server:
         OpenAICompatible("m", base_url=server.url, api_key_env=None).complete([CHAT])
     model = OpenAICompatible("m", base_url="http://127.0.0.1:9/v1", api_key_env=None)
     return model, [body for _, body, _ in server.requests]
-
-
-@contextmanager
-def serving(server):
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def documents():

@@ -135,6 +135,7 @@ def test_what_a_plugin_prints_in_a_worker_is_no_result(data, tmp_path, monkeypat
     assert everything(found) == everything(fairtk.Experiment(systems, topics, qrels, [nDCG @ 3]))
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_every_worker_is_an_error(data, tmp_path):
     topics, qrels = data
     for life in range(5):

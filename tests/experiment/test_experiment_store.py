@@ -298,7 +298,7 @@ print(found.means.iloc[0, 0])
 
 
 @pytest.mark.parametrize("executor", ["processes", pytest.param("dask", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("way", ["script", "stdin"])
+@pytest.mark.parametrize("way", [pytest.param("script", marks=pytest.mark.slow), "stdin"])
 def test_workers_need_no_main_guard(tmp_path, executor, way):
     if executor == "dask":
         pytest.importorskip("distributed")
@@ -335,7 +335,7 @@ fairtk.Experiment(
 """
 
 
-@pytest.mark.parametrize("executor", ["serial", "processes"])
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
 def test_an_interrupt_keeps_what_was_committed(tmp_path, executor):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     call = [sys.executable, "-c", STUCK, str(tmp_path), executor]

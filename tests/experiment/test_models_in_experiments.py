@@ -165,7 +165,7 @@ def by_prompt(prompt, *_):
 
 
 @pytest.mark.parametrize("own", [True, False])  # a ledger of the user's, or the store's
-@pytest.mark.parametrize("executor", ["serial", "processes"])
+@pytest.mark.parametrize("executor", ["serial", pytest.param("processes", marks=pytest.mark.slow)])
 def test_prompts_are_answered_from_files_round_after_round(tmp_path, own, executor):
     path = tmp_path / "answers.sqlite" if own else tmp_path / "files" / FILE
     (tmp_path / "files").mkdir()

@@ -145,11 +145,6 @@ def test_agrees_with_samples():
         assert chi2.sf(statistic, len(count) - 1) > 0.001
 
 
-def test_no_row_at_all():
-    nothing = np.zeros(0)
-    assert len(expected_attention(nothing, np.array([0]), np.ones(2))) == 0
-
-
 def test_others_by_hand():
     # p = .2, .5, 1: without the first the count is 1 or 2, half each: (10 + 100) / 2 = 55.
     # Without the second 1 or 2: .8 x 10 + .2 x 100 = 28; without the third 0 (.8 x .5 = .4),

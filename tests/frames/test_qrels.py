@@ -12,34 +12,6 @@ def qrels(labels, qid=("q", "q"), docno=("a", "b")):
     return pd.DataFrame({"qid": list(qid), "docno": list(docno), "label": labels})
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        [2, 0],
-        [2.0, 0.0],
-        pd.array([2, 0], dtype="Int64"),
-        pd.array([2.0, 0.0], dtype="Float64"),
-        np.array([2, 0.0], dtype=object),
-        np.array([2, 0], dtype=np.uint8),
-        pd.Categorical([2, 0]),
-        np.array([2, False], dtype=object),
-    ],
-    ids=lambda labels: str(getattr(labels, "dtype", type(labels[0]))),
-)
-def test_numbers_of_all_kinds_are_labels(labels):
-    frame = qrels(labels)
-    before = frame.copy()
-    found = Qrels(frame, "here")
-    assert found.labels.tolist() == [2.0, 0.0]
-    assert found.qids.tolist() == ["q"]
-    assert found.docnos[found.doc].tolist() == ["a", "b"]
-    pd.testing.assert_frame_equal(frame, before)
-
-
-def test_booleans_are_labels():
-    assert Qrels(qrels([True, False]), "here").labels.tolist() == [1.0, 0.0]
-
-
 def test_columns_are_needed_when_they_are_read():
     found = Qrels(pd.DataFrame({"qid": ["q", "q"], "gold_answer": ["x", "x"]}), "EU")
     assert found.query.tolist() == [0, 0]

@@ -6,7 +6,7 @@ import pytest
 
 import fairtk
 from fairtk import EE_D, FairSampler, Groups, OracleSampler, Target
-from fairtk.errors import ColumnError, DuplicateError, InputError, UndefinedWarning
+from fairtk.errors import ColumnError, UndefinedWarning
 from fairtk.frames import Qrels, Run, frame_of, takes_tables
 from fairtk.io import read_answers, read_qrels, read_run, write_answers, write_qrels, write_run
 
@@ -98,15 +98,6 @@ def test_files_and_labels(table, tmp_path):
     )
     assert measured.means.iloc[0, 0] == 0.5  # "yes" is one of the gold answers, "no" none
     assert len(fairtk.drop_undefined(table(QRELS))) == 3
-
-
-def test_what_is_wrong_is_said_as_of_frames(table):
-    with pytest.raises(ColumnError):
-        fairtk.evaluate(QRELS, table(RUN.drop(columns=["score", "rank"])), "EE_D@2")
-    with pytest.raises(DuplicateError):
-        FairSampler()(table(pd.concat([RUN, RUN])))
-    with pytest.raises(InputError, match="score"):
-        FairSampler()(table(RUN.drop(columns="rank").assign(score=[1, float("nan"), 2, 3])))
 
 
 def test_what_has_no_table_is_said(table):

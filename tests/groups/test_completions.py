@@ -4,11 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_frames import small_groups
 
-from fairtk.groups import UNKNOWN, Target
 from fairtk.groups.distances import SparseRows, jensen_shannon_bounds, js_divergence
 
 
@@ -45,7 +43,8 @@ def test_undefined_rows_are_nan():
 shares = st.lists(st.integers(0, 5), min_size=3, max_size=3)
 
 
-@given(shares, shares.filter(any), st.integers(1, 4))
+@settings(max_examples=25)
+@given(shares, shares.filter(any), st.integers(1, 3))
 def test_every_completion_lies_between(fixed, target, free):
     known = np.ones(3, dtype=bool)
     low, high = jensen_shannon_bounds(rows(fixed), np.array([float(free)]), rows(target), known)
@@ -58,16 +57,3 @@ def test_every_completion_lies_between(fixed, target, free):
     assert min(reached) >= low[0] - 1e-12
     assert max(reached) == pytest.approx(high[0], abs=1e-12)
     assert min(reached) <= low[0] + 0.1  # the grid comes near
-
-
-def test_from_memberships():
-    groups = small_groups("ab", ["f", UNKNOWN], levels=[UNKNOWN, "f", "m"])
-    found = groups.memberships(["a", "b", "no"], "bounds")
-    shown = SparseRows.collect(np.zeros(1, dtype=np.int64), found.level, found.weight, 1, 3)
-    known = groups.space.known(np.arange(3))
-    target = Target.uniform(groups).for_qids(["q"])
-    free = groups.unknown_shares(np.array(["a", "b", "no"], dtype=object)).sum()
-    low, high = jensen_shannon_bounds(shown, np.array([free]), target, known)
-    # f has 1 and 2 are free: (1.5, 1.5) is best, (3, 0) worst
-    assert low[0] == pytest.approx(0, abs=1e-15)
-    assert high[0] == pytest.approx(0.75 * np.log(4 / 3))

@@ -93,27 +93,6 @@ def test_broken_files_are_named_with_their_line(text, message, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_cannot_be_read(tmp_path):
-    for name in ("no.tsv", "no.parquet"):
-        with pytest.raises(InputError, match=name):
-            Groups.read(tmp_path / name)
-    for name, raw in (("x.parquet", b"PAR1 no"), ("x.tsv.gz", b"\x1f\x8b\x08\0"),
-                      ("x.tsv", b"docno\tgroup\n\xff\tx\n")):  # fmt: skip
-        (tmp_path / name).write_bytes(raw)
-        with pytest.raises(FormatError, match=name):
-            Groups.read(tmp_path / name)
-    groups = Groups.from_frame(FRAME)
-    with pytest.raises(InputError):
-        groups.write(tmp_path / "nowhere" / "x.tsv")
-
-
-def test_a_parquet_row_is_named(tmp_path):
-    path = tmp_path / "x.parquet"
-    pd.DataFrame({"docno": ["a", "a"], "group": ["x", "x"]}).to_parquet(path)
-    with pytest.raises(FormatError, match="x.parquet.*row 1.*docno 'a'.*group 'x'"):
-        Groups.read(path)
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_targets_come_back_equal(suffix, tmp_path):
     gender = Groups.from_frame(FRAME, name="gender")

@@ -3,13 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small_frames import small_groups
 
 from fairtk.exposure.browsing import TREC
 from fairtk.frames import Run
-from fairtk.groups import Groups, Target, document_attention, group_exposure
+from fairtk.groups import Target, document_attention, group_exposure
 from fairtk.groups.distances import loss_parts
 
 
@@ -60,30 +58,3 @@ def test_what_gets_no_attention_is_left_out():
     groups = small_groups(["d2"], "m")
     exposure = group_exposure(shown, groups.memberships(rankings.docnos))
     assert exposure.total().tolist() == [0]
-
-
-levels_of_docs = st.lists(
-    st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True), min_size=1, max_size=8
-)
-
-
-@given(levels_of_docs, st.randoms())
-def test_order_of_documents_and_names_of_levels_do_not_count(levels, random):
-    docnos = [f"d{i}" for i in range(len(levels))]
-    frame = pd.DataFrame(
-        [(d, f"g{level}") for d, own in zip(docnos, levels, strict=True) for level in own],
-        columns=["docno", "group"],
-    )
-    run = pd.DataFrame({"qid": "q", "docno": docnos, "score": -np.arange(len(docnos), dtype=float)})
-    shuffled = frame.sample(frac=1, random_state=random.randint(0, 2**31))
-    renamed = frame.assign(group="x" + frame["group"])
-
-    def exposure(groups):
-        rankings = Run(run, "test")
-        shown = document_attention(rankings, TREC().weights(rankings.position))
-        return group_exposure(shown, groups.memberships(rankings.docnos)).dense()
-
-    want = exposure(Groups.from_frame(frame))
-    assert exposure(Groups.from_frame(shuffled)) == pytest.approx(want)
-    assert exposure(Groups.from_frame(renamed)) == pytest.approx(want)
-    assert want.sum() == pytest.approx(TREC().weights(np.arange(len(docnos))).sum())

@@ -13,7 +13,7 @@ from small_frames import small_groups
 
 from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
 from fairtk.groups import UNKNOWN, Groups
-from fairtk.groups.groups import coverage, rows_of
+from fairtk.groups.groups import rows_of
 
 GENDER = pd.DataFrame(
     {
@@ -79,14 +79,6 @@ def test_input_is_not_changed_and_may_be_empty():
     crossed = GENDERS * REGIONS
     assert crossed.memberships([]).start.tolist() == [0]
     assert crossed.memberships(["zz"]).start.tolist() == [0, 0]
-
-
-def test_sorted_page_ids_take_a_short_way():
-    frame = pd.DataFrame({"docno": [5, 5, 9, 70], "group": list("abab")})
-    text = frame.assign(docno=frame["docno"].astype(str))
-    assert Groups.from_frame(frame) == Groups.from_frame(text)
-    negative = Groups.from_frame(frame.assign(docno=[-5, -5, 9, 70]))
-    assert negative.memberships(["-5", "5"]).size.tolist() == [2, 0]
 
 
 @pytest.mark.parametrize(
@@ -328,12 +320,6 @@ def test_groups_from_documents():
         Groups.from_docs(Pages(), "age")
     with pytest.raises(InputError, match="ir_datasets"):
         Groups.from_docs([], "age")
-
-
-def test_coverage_of_arguments_in_the_wrong_order():
-    run = pd.DataFrame({"qid": ["q"], "docno": ["d1"], "score": [1.0], "rank": [0]})
-    with pytest.raises(InputError, match=r"expected Groups, found a DataFrame; write coverage\("):
-        coverage(run, Groups.from_frame(df=GENDER, name="gender"))
 
 
 def test_the_unknown_level_joins_given_levels_first():

@@ -245,20 +245,6 @@ class TestParquet:
         self.frame(qid=[7, 7, 8]).to_parquet(tmp_path / "run.parquet")
         assert column(read_run(tmp_path / "run.parquet"), "qid") == ["7", "7", "8"]
 
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"docno": ["a", None, "b"]}, "row 1: docno is missing"),
-            ({"sample": [0, None, 1]}, "row 1: sample is missing"),
-            ({"docno": ["a", "a", "b"]}, "row 1: a document occurs twice .* first in row 0"),
-            ({"rank": [0, 1, 0]}, "row 1: ranks disagree with scores"),
-        ],
-    )
-    def test_bad_values_name_the_row(self, tmp_path, changes, message):
-        self.frame(**changes).to_parquet(tmp_path / "run.parquet")
-        with pytest.raises(FormatError, match=f"run.parquet: {message}"):
-            read_run(tmp_path / "run.parquet")
-
     def test_all_columns_survive(self, tmp_path):
         run = self.frame(rank=[1, 0, 0])
         write_run(run, tmp_path / "run.parquet")
@@ -338,7 +324,7 @@ def runs(draw):
 @pytest.mark.parametrize("suffix", ["txt", "gz", "parquet"])
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=60,
+    max_examples=30,
     deadline=None,
 )
 @given(run=runs())

@@ -218,7 +218,7 @@ IDS = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_si
 @pytest.mark.parametrize("suffix", ["tsv", "tsv.gz", "jsonl", "parquet"])
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=40,
+    max_examples=20,
     deadline=None,
 )
 @given(data=st.data())
@@ -247,7 +247,7 @@ def test_qrels_round_trip(tmp_path, suffix, data):
 
 @settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-    max_examples=60,
+    max_examples=30,
     deadline=None,
 )
 @given(keys=st.lists(st.tuples(IDS, IDS), max_size=5, unique=True), data=st.data())

@@ -7,6 +7,7 @@ import re
 import pandas as pd
 import pyterrier as pt
 import pytest
+from chat_clients import client
 from chat_server import error, serving
 
 pytest.importorskip("openai")
@@ -52,12 +53,6 @@ def keywords(prompt):
 
 def adds_woman(prompt, count):
     return ", ".join([*keywords(prompt), "woman"])
-
-
-def client(server, **options):
-    return OpenAICompatible(
-        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 600.0} | options)
-    )
 
 
 def women(out):

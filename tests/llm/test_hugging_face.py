@@ -45,7 +45,7 @@ def one_at_a_time(auto_class, folder, prompts, beams, tokenize=None):
     return answers
 
 
-@pytest.mark.parametrize("beams", [1, 4])
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_batches_give_the_answers_of_one_prompt_at_a_time(t5_folder, beams):
     prompts = some_prompts()
     expected = one_at_a_time(AutoModelForSeq2SeqLM, t5_folder, prompts, beams)

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from chat_clients import chats, client
 from chat_server import KEY, error, serving
 
 pytest.importorskip("openai")
@@ -22,22 +23,11 @@ from fairtk.llm import (
     LLMError,
     Message,
     OfflineError,
-    OpenAICompatible,
 )
-
-
-def chats(*texts):
-    return [Chat((Message("user", text),)) for text in texts]
 
 
 def upper(prompt, count):
     return prompt.upper()
-
-
-def client(server, **options):
-    return OpenAICompatible(
-        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 600.0} | options)
-    )
 
 
 def test_equal_calls_are_paid_once(tmp_path):

@@ -14,6 +14,7 @@ import time
 from contextlib import closing
 
 import pytest
+from chat_clients import chats, client
 from chat_server import nobody, serving, wait_until
 from ledger_files import claimed_elsewhere, lapse
 from ledger_starts import ROWS, starts
@@ -22,25 +23,13 @@ pytest.importorskip("openai")
 
 from fairtk.llm import (
     BudgetError,
-    Chat,
     Ledger,
     LLMError,
-    Message,
     OpenAICompatible,
 )
 from fairtk.llm.claims import LEASE, process_name
 
 PROCESSES = 4
-
-
-def chats(*texts):
-    return [Chat((Message("user", text),)) for text in texts]
-
-
-def client(server, **options):
-    return OpenAICompatible(
-        "toy", server.url, **({"backoff": 0.01, "retries": 1, "timeout": 600.0} | options)
-    )
 
 
 def upper(prompt, count):
@@ -186,6 +175,7 @@ def test_a_process_that_was_suspended_continues_with_the_stored_answers(tmp_path
         assert ledger.store.file.read("SELECT * FROM claims") == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_process_leaves_no_claims(tmp_path):
     told = threading.Event()
 
@@ -292,6 +282,7 @@ claims.RENEWAL = 0.05
 """
 
 
+@pytest.mark.slow
 def test_leases_are_renewed_during_a_call(tmp_path):
     hold, path = threading.Event(), tmp_path / "l"
 

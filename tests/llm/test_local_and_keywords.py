@@ -12,7 +12,6 @@ from fairtk.errors import FormatError, InputError, ParameterError
 from fairtk.frames.texts import words
 from fairtk.llm import (
     Chat,
-    Completion,
     KeywordRefiner,
     Ledger,
     LocalChat,
@@ -45,17 +44,6 @@ def test_a_function():
         as_chat_model(7)
     with pytest.raises(ParameterError, match="llm.*'gpt-4o'"):
         as_chat_model("gpt-4o")
-
-
-def test_hugging_face_models():
-    pytest.importorskip("transformers")
-    demo = pytest.importorskip("fairtk.demo")
-    from fairtk.llm import HuggingFaceSeq2Seq
-
-    llm = LocalChat(HuggingFaceSeq2Seq(str(demo.model_folder()), max_new_tokens=8))
-    [found] = llm.complete(chats("a small question"))
-    assert isinstance(found, Completion) and found.prompt_tokens > 0 and found.seconds > 0
-    assert llm.parameters()["max_new_tokens"] == 8
 
 
 def test_a_local_model_samples_at_the_temperature_with_its_seed(tmp_path):

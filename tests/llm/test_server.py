@@ -13,30 +13,21 @@ import zlib
 from email.utils import formatdate
 
 import pytest
+from chat_clients import chats, client
 from chat_server import KEY, error, nobody, serving
 
 pytest.importorskip("openai")
 
 from fairtk.errors import DataWarning, ParameterError
 from fairtk.llm import (
-    Chat,
     Completion,
     Failure,
     Ledger,
     LLMError,
-    Message,
     OpenAICompatible,
 )
 from fairtk.llm.replies import without_keys
 from fairtk.llm.servers import backoff, parse_retry_after
-
-
-def chats(*texts):
-    return [Chat((Message("system", "s"), Message("user", text))) for text in texts]
-
-
-def client(server, **options):
-    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "timeout": 300.0} | options))
 
 
 def test_answers_in_order_with_tokens_and_time():
@@ -130,24 +121,6 @@ def test_five_failed_calls_in_a_row_end_the_work():
         assert [type(one) for one in outcomes] == [Failure] * 4 + [Completion] + [Failure] * 4
         assert set(server.counts) == {*"abcdefghi", "fine"}
         assert isinstance(llm.complete(chats("a"))[0], Failure)  # counted from 0 again
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        (error(500, "boom"), "status 500: boom .*3 attempts"),
-        (error(429, "full", **{"Retry-After": "3600"}), "asks to wait 3[56]"),
-        ({"body": b"<html>"}, "not a completion .*3 attempts"),
-        (error(400, "bad prompt"), "status 400: bad prompt$"),
-        ({"drop": True}, "no connection"),
-    ],
-)
-def test_what_fails_finally_is_a_failure_and_not_an_answer(reply, reason):
-    with serving(lambda prompt, _: "fine" if prompt == "good" else reply) as server:
-        good, bad = client(server, retries=2, concurrency=1).complete(chats("good", "bad"))
-    assert good.text == "fine"
-    assert isinstance(bad, Failure)
-    assert re.search(reason, bad.reason), bad.reason
 
 
 def test_refusal_and_cut_off():

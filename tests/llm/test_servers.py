@@ -14,6 +14,7 @@ import time
 import warnings
 
 import pytest
+from chat_clients import chats
 from chat_server import error, nobody, serving, wait_until
 
 pytest.importorskip("openai")
@@ -31,10 +32,6 @@ from fairtk.llm import (
 from fairtk.llm import server as server_module
 from fairtk.llm import servers as states
 from fairtk.llm.servers import Servers, parse_base_url
-
-
-def chats(*texts):
-    return [Chat((Message("system", "s"), Message("user", text))) for text in texts]
 
 
 def client(urls, **options):
@@ -350,7 +347,7 @@ def test_ctrl_c_does_not_wait_for_long(ctrl_c, monkeypatch):
 def test_base_models_go_on_with_a_text(tmp_path):
     with serving(lambda prompt, _: f"{prompt} ..") as server, Ledger(tmp_path / "l") as ledger:
         llm = client(server.url, endpoint="completions", extra_body={"top_k": 3})
-        [chat] = chats("Once")
+        chat = Chat((Message("system", "s"), Message("user", "Once")))
         [found] = ledger.wrap(llm).complete([chat])
         assert found.text == "s\n\nOnce .." and found.completion_tokens == 5
         [(_, body, _)] = server.requests
@@ -374,23 +371,24 @@ def test_base_models_go_on_with_a_text(tmp_path):
         assert len(server.requests) == 1
 
 
-def test_512_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path):
-    together = threading.Barrier(512, timeout=600)
+@pytest.mark.parametrize("n", [32, pytest.param(512, marks=pytest.mark.slow)])
+def test_many_at_once_ask_each_prompt_once_and_keep_the_budget(tmp_path, n):
+    together, some = threading.Barrier(n, timeout=600), n // 8
     count = iter(range(10_000))
 
     def rule(prompt, _):
-        if next(count) < 512:
+        if next(count) < n:
             together.wait()
         return prompt
 
-    asked = chats(*map(str, range(700)))
-    with serving(rule) as server, Ledger(tmp_path / "l", max_calls=600) as ledger:
-        llm = ledger.wrap(client(server.url, concurrency=512))
-        with pytest.raises(BudgetError, match="max_calls=600"):
+    asked = chats(*map(str, range(n + 2 * some)))
+    with serving(rule) as server, Ledger(tmp_path / "l", max_calls=n + some) as ledger:
+        llm = ledger.wrap(client(server.url, concurrency=n))
+        with pytest.raises(BudgetError, match=f"max_calls={n + some}"):
             llm.complete(asked)
-        assert ledger.spent.calls == len(ledger) == len(server.requests) == 600
-        assert server.most_running == 512
-    with serving(rule) as server, Ledger(tmp_path / "l") as ledger:
-        found = ledger.wrap(client(server.url, concurrency=512)).complete(asked)
-        assert [one.text for one in found] == [str(number) for number in range(700)]
-        assert len(server.requests) == 100
+        assert ledger.spent.calls == len(ledger) == len(server.requests) == n + some
+        assert server.most_running == n
+    with serving(lambda prompt, _: prompt) as server, Ledger(tmp_path / "l") as ledger:
+        found = ledger.wrap(client(server.url, concurrency=n)).complete(asked)
+        assert [one.text for one in found] == list(map(str, range(n + 2 * some)))
+        assert len(server.requests) == some

@@ -115,30 +115,6 @@ def test_an_undefined_value_of_a_sample_is_not_0():
     assert np.isnan(got["q"])
 
 
-LABELS = {
-    "float": [1.0, 0.0, 1.0],
-    "nullable": pd.array([1, 0, 1], dtype="Int64"),
-    "object": pd.Series([1, 0, 1], dtype=object),
-}
-
-
-@pytest.mark.parametrize("kind", LABELS)
-@pytest.mark.parametrize("samples", [[["a", "b"]], [["a", "b"], ["b", "a"]]])
-def test_labels_and_ids_of_any_type(kind, samples):
-    measures = [E(RR), E(nDCG @ 5), E(Rprec), E(Compat)]
-    wanted = calc_aggregate(measures, QRELS, run_of(samples))
-    qrels = QRELS.assign(relevance=LABELS[kind])
-    assert calc_aggregate(measures, qrels, run_of(samples)) == wanted
-    numbers = {"q": 1, "q2": 2, "a": 10, "b": 20}
-
-    def numbered(frame):
-        return frame.assign(
-            query_id=frame["query_id"].map(numbers), doc_id=frame["doc_id"].map(numbers)
-        )
-
-    assert calc_aggregate(measures, numbered(qrels), numbered(run_of(samples))) == wanted
-
-
 @pytest.mark.parametrize("measure", [nDCG @ 5, Rprec], ids=repr)
 def test_fractional_labels(measure):
     qrels = QRELS.assign(relevance=[0.5, 0.0, 1.0])

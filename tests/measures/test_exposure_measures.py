@@ -7,7 +7,7 @@ import pyterrier as pt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ir_measures import calc_aggregate, iter_calc
+from ir_measures import iter_calc
 from small_frames import qrels_of, run_of, value, values
 
 from fairtk import EE_D, EE_L, EE_R
@@ -225,50 +225,3 @@ def test_n_decides_nothing_where_useful_documents_fill_what_is_read(
             assert value(one, qrels, run_of(samples)) == pytest.approx(
                 value(other, qrels, run_of(samples)), abs=1e-12
             )
-
-
-@settings(max_examples=60, deadline=None)
-@given(rankings, grades, models, st.integers(1, 5), st.randoms())
-def test_invariants(samples, labels, model, cutoff, random):
-    qrels = qrels_of(dict(zip("abcde", labels, strict=True)))
-    run = run_of(samples)
-    measures = [m(browsing=model, cutoff=cutoff) for m in (EE_D, EE_R, EE_L)]
-    raw = [m(normalize=False) for m in measures]
-    want = calc_aggregate(measures + raw, qrels, run)
-    # row order carries no meaning
-    rows = list(range(len(run)))
-    random.shuffle(rows)
-    assert calc_aggregate(measures + raw, qrels.iloc[::-1], run.iloc[rows]) == pytest.approx(want)
-    # names of documents and numbers of samples do not either
-    renamed = run.assign(doc_id="z" + run.doc_id, sample=run["sample"].max() - run["sample"])
-    relabeled = qrels.assign(doc_id="z" + qrels.doc_id)
-    assert calc_aggregate(measures + raw, relabeled, renamed) == pytest.approx(want)
-    # ranges, and Eq. 3
-    assert 0 <= want[measures[0]] <= 1 + 1e-12
-    assert want[measures[2]] >= -1e-12
-    if "GERR" not in model:
-        assert want[measures[1]] <= 1 + 1e-12
-
-
-@settings(max_examples=40, deadline=None)
-@given(rankings, grades, st.sampled_from(["MU", "RBP(p=0.7)", "DCG", "TREC"]), st.integers(1, 4))
-def test_exact_bounds_hold(samples, labels, model, cutoff):
-    qrels, run = qrels_of(dict(zip("abcde", labels, strict=True))), run_of(samples)
-    measures = [m(browsing=model, cutoff=cutoff, bounds="exact") for m in (EE_D, EE_L)]
-    for got in calc_aggregate(measures, qrels, run).values():
-        assert -1e-9 <= got <= 1 + 1e-9
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(rankings, min_size=2, max_size=4), grades)
-def test_queries_do_not_influence_each_other(queries, labels):
-    run = pd.concat([run_of(s, f"q{i}") for i, s in enumerate(queries)])
-    graded = dict(zip("abcde", labels, strict=True))
-    qrels = pd.concat([qrels_of(graded, f"q{i}") for i in range(len(queries))])
-    together = {
-        (m.query_id, m.measure): m.value for m in iter_calc([EE_D @ 3, EE_R @ 3], qrels, run)
-    }
-    for i in range(len(queries)):
-        mine = qrels[qrels.query_id == f"q{i}"], run[run.query_id == f"q{i}"]
-        for m in iter_calc([EE_D @ 3, EE_R @ 3], *mine):
-            assert together[m.query_id, m.measure] == pytest.approx(m.value)

@@ -118,14 +118,6 @@ def test_numbers_of_every_type(measure, frames):
         assert door(measure, *frames) == pytest.approx(expected, nan_ok=True)
 
 
-@EVERY
-def test_labels_that_are_true_or_false(measure):
-    useful = QRELS["label"] > 0
-    expected = by_iter(measure, QRELS.assign(label=useful.astype(int)), RUN)
-    found = by_iter(measure, QRELS.assign(label=useful), RUN)
-    assert found == pytest.approx(expected, nan_ok=True)
-
-
 # One case of each rule: tests/frames has all of them.
 TWICE = pd.concat([QRELS, QRELS[1:2]])
 TWO_LABELS = pd.concat([QRELS, QRELS[["label"]]], axis=1)
@@ -193,12 +185,6 @@ def test_all_who_read_qrels_refuse_the_same(reader, case):
     qrels, error, place = case
     with pytest.raises(error, match=place):
         reader(qrels)
-
-
-def test_coverage_reads_runs_by_the_same_rules():
-    GROUPS.coverage(RUN.astype(WHOLE))
-    with pytest.raises(InputError, match="docno.*list"):
-        GROUPS.coverage(with_value(RUN, "docno", ["8"]))
 
 
 def test_drop_undefined_takes_either_names():

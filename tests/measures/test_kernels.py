@@ -4,8 +4,6 @@ import ir_measures
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from ir_measures import AP, ERR, RBP, RR, Compat, Judged, P, R, Rprec, Success, nDCG
 
 from fairtk import EE_D, E
@@ -87,19 +85,6 @@ def test_rbp_has_the_values_of_cwl_eval(tmp_path, monkeypatch):
     wanted = by_provider(measures, qrels, run)
     for measure in measures:
         assert by_ranking(measure, qrels, run) == pytest.approx(wanted[measure], abs=1e-12), measure
-
-
-@settings(max_examples=15)
-@given(st.randoms(use_true_random=False), st.integers(0, 1000))
-def test_the_order_of_rows_carries_no_meaning(random, seed):
-    qrels, run = random_frames(seed, queries=4, samples=3)
-    measures = [E(m) for m in MEASURES]
-    rows, labels = list(range(len(run))), list(range(len(qrels)))
-    random.shuffle(rows)
-    random.shuffle(labels)
-    wanted = ir_measures.calc_aggregate(measures, qrels, run)
-    found = ir_measures.calc_aggregate(measures, qrels.iloc[labels], run.iloc[rows])
-    assert found == pytest.approx(wanted, abs=1e-12)
 
 
 def test_by_hand():

@@ -110,14 +110,3 @@ def test_sampled_rankings_count_each():
     sampled = pd.concat([FULL.assign(sample=0), cut(4).assign(sample=1)])
     _, texts = heard(lambda: ir_measures.calc_aggregate([EE_D @ 5], QRELS, sampled))
     assert len(texts) == 1
-
-
-def test_the_doctor_finds_it():
-    found = fairtk.doctor(cut(3), QRELS, cutoff=5)
-    assert found.verdict == "usable with care"
-    found = [(f.level, f.count) for f in found.findings if f.check == "short"]
-    assert found == [("warning", 2)]
-    few = QRELS[QRELS["docno"].isin(["d0", "d1", "d2"])]
-    found = fairtk.doctor(cut(3), few, cutoff=5)
-    assert found.verdict == "sound"
-    assert [f.level for f in found.findings if f.check == "short"] == ["note"]

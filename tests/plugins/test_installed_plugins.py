@@ -81,36 +81,6 @@ def test_a_broken_distribution_is_named_and_all_else_works(tmp_path, runs):
     assert "ExposureGini@2" in out
 
 
-def test_a_broken_plugin_is_a_warning_or_an_error_or_left_aside(tmp_path):
-    broken = write(tmp_path / "b", "fairtk-broken", (BROKEN / "fairtk_broken.py").read_text())
-    out, err = python(NAMES, broken)
-    assert "EE_D" in out
-    assert "plugin fairtk-broken 1.0 is left out: ModuleNotFoundError" in err
-    err = python(NAMES, broken, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
-    assert "PluginError: plugin fairtk-broken 1.0 is left out" in err
-    out, err = python(NAMES, broken, FAIRTK_PLUGINS="", FAIRTK_STRICT_PLUGINS="1")
-    assert "EE_D" in out
-    assert err == ""
-
-
-def test_restricted_loading(tmp_path):
-    code = (HELLO / "fairtk_hello.py").read_text()
-    folder = write(tmp_path / "both", "fairtk-one", code)
-    write(folder, "fairtk-two", code.replace("ExposureGini", "Another"))
-    out, err = python(NAMES, folder, FAIRTK_PLUGINS=" Fairtk_One , fairtk,")
-    assert "ExposureGini" in out
-    assert "Another" not in out
-    assert err == ""
-
-
-def test_restricted_to_something_that_is_not_installed(tmp_path):
-    folder = write(tmp_path / "p", "fairtk-hello", (HELLO / "fairtk_hello.py").read_text())
-    out, err = python(NAMES, folder, FAIRTK_PLUGINS="fairtk-helo")
-    assert "ExposureGini" not in out
-    assert "FAIRTK_PLUGINS names 'fairtk-helo', but no such plugin" in err
-    assert "did you mean 'fairtk-hello'?" in err
-
-
 MISSPELT = """
 from fairtk import hookimpl
 
@@ -138,32 +108,6 @@ def test_a_misspelt_hook(tmp_path):
     assert text in fairtk(["measures"], folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
     err = python("import fairtk", folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
     assert f"PluginError: {text}" in err
-
-
-def test_two_owners_of_one_name(tmp_path):
-    code = (HELLO / "fairtk_hello.py").read_text()
-    folder = write(tmp_path / "p", "fairtk-hello", code, "0.1.0")
-    write(folder, "fairtk-clash", code, "2.0")
-    text = "'ExposureGini' is given by two plugins, fairtk-clash 2.0 and fairtk-hello 0.1.0"
-    out, err = python(NAMES, folder)
-    assert out.count("'ExposureGini'") == 1
-    assert "plugin fairtk-hello 0.1.0 is left out" in err and text in err
-    assert text in fairtk(["--strict", "measures"], folder, exits=1)[1]
-    assert text in python(NAMES, folder, exits=1, FAIRTK_STRICT_PLUGINS="1")[1]
-    out = fairtk(["plugins"], folder)[0]
-    assert "fairtk-clash" in out
-    assert "fairtk-hello" in out
-
-
-def test_a_name_of_the_builtins_or_of_ir_measures(tmp_path):
-    code = (HELLO / "fairtk_hello.py").read_text()
-    folder = write(tmp_path / "a", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "EE_D" #'))
-    err = python(NAMES, folder)[1]
-    assert "'EE_D' is given by two plugins, fairtk 0" in err
-    assert "and fairtk-clash 1.0" in err
-    folder = write(tmp_path / "b", "fairtk-clash", code.replace('NAME = "Exp', 'NAME = "nDCG" #'))
-    err = python(NAMES, folder)[1]
-    assert "fairtk-clash 1.0 is left out: the measure 'nDCG' exists in ir_measures already" in err
 
 
 OTHER = "it requires fairtk<0.3,>=0.2, but fairtk {} is installed: pip install -U fairtk lab-gini"

@@ -60,9 +60,8 @@ def failures(cls, of=lambda m: m @ 2, only="test_"):
         return failing(Contract, only)
 
 
-@pytest.mark.parametrize("cls", [Share, Waste])
-def test_good_measures_pass(cls):
-    assert failures(cls) == {}
+def test_a_good_measure_passes():
+    assert failures(Waste) == {}
 
 
 def test_a_good_measure_passes_without_cutoff():
@@ -106,13 +105,6 @@ class Alphabet(Share):
         return float(min(run["docno"]) <= "d1")
 
 
-class FirstSample(Share):
-    """Reads one sample only."""
-
-    def score_query(self, qrels, run):
-        return super().score_query(qrels, run[run["sample"] == run["sample"].min()])
-
-
 class CutAcross(Share):
     """Cuts as ir_measures' own runtime measures do: the first rows of a query."""
 
@@ -151,15 +143,6 @@ class Flattering(Waste):
     MISSING = 0.0
 
 
-class Invented(Share):
-    """Gives a missing query a value that it does not declare."""
-
-    MISSING = -1.0
-
-    def score_all(self, judged):
-        return np.maximum(super().score_all(judged), 0.0)
-
-
 class Undeclared(Share):
     """Reads the text, and does not say so."""
 
@@ -173,13 +156,6 @@ class Silent(Share):
     def score_all(self, judged):
         values = super().score_all(judged)
         return np.where(judged.qrels.labels.max() > 1, np.nan, values)
-
-
-class Infinite(Share):
-    """Has no upper end."""
-
-    def score_all(self, judged):
-        return super().score_all(judged) + np.inf
 
 
 class Changing(Share):
@@ -218,13 +194,6 @@ class Fragile(Share):
         return super().score_query(qrels, run) / max(qrels["label"].tolist()) * 1.0
 
 
-class NotEmpty(Share):
-    """Cannot do without rankings."""
-
-    def score_all(self, judged):
-        return super().score_all(judged) * judged.frame["score"].ne(0).iloc[0]
-
-
 class OpenWithoutRankings(Share):
     """Calls short rankings undefined, and a query without any too."""
 
@@ -243,20 +212,16 @@ class ForeignColumns(Share):
 FLAWS = [
     (FirstLabel, "test_order_of_rows_does_not_matter"),
     (Alphabet, "test_names_of_documents_do_not_matter"),
-    (FirstSample, "test_numbers_of_samples_do_not_matter"),
     (CutAcross, "test_numbers_of_samples_do_not_matter"),
     (NoCut, "test_cutoff_is_within_each_sample"),
     (Relative, "test_other_queries_do_not_matter"),
     (Relative, "test_experiment"),
     (Flattering, "test_missing_query_gets_the_worst_value"),
-    (Invented, "test_missing_query_gets_the_worst_value"),
     (Undeclared, "test_declared_columns_are_enough"),
     (Silent, "test_order_of_rows_does_not_matter"),
-    (Infinite, "test_order_of_rows_does_not_matter"),
     (Changing, "test_inputs_stay_as_they_are"),
     (Forgetful, "test_ways_through_ir_measures_agree"),
     (Fragile, "test_no_useful_document"),
-    (NotEmpty, "test_empty_run"),
     (OpenWithoutRankings, "test_empty_run"),
     (ForeignColumns, "test_declarations"),
 ]

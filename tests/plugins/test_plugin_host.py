@@ -200,11 +200,6 @@ def test_misspelt_hook(unloaded):
     )
 
 
-def test_hook_with_an_argument_it_does_not_have(unloaded):
-    plugin = make(fairtk_measures=lambda self, register: [])
-    refused(unloaded, plugin, "wrong form: .*'register'")
-
-
 def test_hook_without_its_mark(unloaded):
     class Forgotten:
         def fairtk_measures(self):
@@ -319,12 +314,6 @@ def test_registered_twice(unloaded):
         unloaded.unregister(plugin)
 
 
-def test_strict_leaves_nothing_behind_either(unloaded, monkeypatch):
-    monkeypatch.setenv(STRICT, "1")
-    refused(unloaded, make(fairtk_mesures=lambda self: []), "fairtk_mesures")
-    refused(unloaded, make(fairtk_measures=lambda self: 1 / 0), "ZeroDivisionError")
-
-
 # Loading entry points ----------------------------------------------------------------------------
 
 
@@ -419,13 +408,6 @@ def test_a_broken_one_is_a_warning(host, monkeypatch, error):
     with pytest.warns(PluginWarning, match=f"plugin bad 1.0 is left out: .*{error}"):
         host.load()
     assert host.registries["fairtk_measures"].names() == ["ToyBuiltin", "ToyShare"]
-
-
-def test_strict_raises_it(host, monkeypatch):
-    monkeypatch.setenv(STRICT, "1")
-    points(monkeypatch, Point("bad", failing(ImportError("x"))))
-    with pytest.raises(PluginError, match="1.*0"):
-        host.load()
 
 
 def test_a_hook_that_looks_something_up(host, monkeypatch):

@@ -9,7 +9,7 @@ from fairtk import (
     OracleSampler,
     PlackettLuceExposure,
 )
-from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.errors import ParameterError
 from fairtk.exposure import DCG
 from fairtk.transformers import FixedExposure, OracleExposure
 
@@ -115,13 +115,3 @@ def test_equal_settings_in_other_words():
 def test_settings_out_of_range(settings, message):
     with pytest.raises(ParameterError, match=message):
         PlackettLuceExposure(**settings)
-
-
-def test_broken_runs():
-    exact = PlackettLuceExposure()
-    with pytest.raises(InputError, match="'q1'.*docno 'b'"):
-        exact(RUN.assign(score=[4, np.nan, 2, 1, 3, 2, 1]))
-    with pytest.raises(DuplicateError, match="twice"):
-        exact(pd.concat([RUN, RUN.head(1)]))
-    with pytest.raises(ColumnError):
-        exact(RUN.assign(sample=0))

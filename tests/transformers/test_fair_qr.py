@@ -274,13 +274,6 @@ def test_no_groups_at_all():
     assert system.trace["divergence"].isna().all() and len(system.trace) == 2
 
 
-def test_groups_and_target_of_another_kind():
-    for name, kind in (("groups", "Groups"), ("target", "Target")):
-        for wrong in (None, {"f": 1.0}):
-            with pytest.raises(ParameterError, match=f"FairQR: {name} must be a fairtk.{kind}; f"):
-                fair_qr(**{name: wrong})
-
-
 def test_no_target_nothing_retrieved_and_few_documents():
     targets = Target.from_frame(
         pd.DataFrame({"qid": ["1", "1"], "group": ["f", "m"], "weight": [0.5, 0.5]}), GROUPS

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtk import prompts
-from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
+from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError
 from fairtk.llm import HuggingFaceSeq2Seq
 from fairtk.transformers.generator import FlanT5, Generator
 
@@ -74,29 +74,11 @@ def sampled(rankings, text=None):
     return pd.DataFrame(rows, columns=columns)
 
 
-def test_prompts_by_hand():
-    out = Generator(Echo(), DOCUMENTS, cutoff=2)(RUN)
-    assert out.qanswer.tolist() == ["movie: harbour lantern"] * 3 + ["tag: lantern"]
-    assert out.columns.tolist() == [*RUN.columns, "qanswer"]
-    pd.testing.assert_frame_equal(out.drop(columns="qanswer"), RUN)
-
-
 def test_the_question_comes_before_the_query():
     out = Generator(Echo(), DOCUMENTS, cutoff=1)(RUN.assign(question=["A?"] * 3 + ["B?"]))
     assert out.qanswer.tolist() == ["A?: harbour"] * 3 + ["B?: lantern"]
     without_query = RUN.rename(columns={"query": "question"})
     assert Generator(Echo(), DOCUMENTS, cutoff=1)(without_query).qanswer[0] == "movie: harbour"
-
-
-def test_rank_decides_and_row_order_does_not():
-    mixed = RUN.sample(frac=1, random_state=3)
-    mixed.index = [7, 7, 1, 0]  # an index without meaning
-    out = Generator(Echo(), DOCUMENTS, cutoff=2)(mixed)
-    assert out.index.tolist() == [7, 7, 1, 0]
-    expected = {"q1": "movie: harbour lantern", "q2": "tag: lantern"}
-    assert out.qanswer.tolist() == [expected[qid] for qid in mixed.qid]
-    unranked = Generator(Echo(), DOCUMENTS, cutoff=2)(mixed.drop(columns="rank"))
-    assert unranked.qanswer.tolist() == out.qanswer.tolist()
 
 
 def test_topics_get_one_answer_per_query():
@@ -143,7 +125,7 @@ def test_documents_are_told_apart_by_their_text_not_their_name():
     assert len(echo.given) == 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     rankings=st.dictionaries(
         st.tuples(st.sampled_from(["1", "2", "10"]), st.integers(0, 4)),
@@ -210,12 +192,6 @@ def test_settings_and_equality():
     assert FlanT5("m", "lamp-4") != FlanT5("m", prompts.get("lamp-4", truncate="fair-rag"))
     assert Generator(str.splitlines) == Generator(str.splitlines)
     assert Generator(str.splitlines) != Generator(str.split)
-
-
-@pytest.mark.parametrize("cutoff", [0, None])
-def test_cutoff_is_checked(cutoff):
-    with pytest.raises(ParameterError):
-        Generator(Echo(), cutoff=cutoff)
 
 
 def test_missing_text_says_what_to_add():

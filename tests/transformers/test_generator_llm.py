@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("openai")
 
+from chat_clients import client
 from chat_server import KEY, error, serving
 
 from fairtk import Generator
@@ -17,7 +18,6 @@ from fairtk.llm import (
     LocalChat,
     NoAnswerError,
     OfflineError,
-    OpenAICompatible,
     as_chat_model,
 )
 
@@ -38,10 +38,6 @@ RUN = pd.DataFrame(
         "score": [2.0, 1.0] * 3,
     }
 )
-
-
-def client(server, **options):
-    return OpenAICompatible("toy", server.url, **({"backoff": 0.01, "timeout": 600.0} | options))
 
 
 def words(prompt, count):

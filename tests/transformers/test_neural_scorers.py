@@ -187,15 +187,6 @@ def test_a_pickle_that_runs_code_is_refused(copied, tmp_path):
     assert not ran.exists()
 
 
-def test_an_incomplete_folder(copied):
-    (copied / "model.safetensors").unlink()
-    index = {"weight_map": {"a": "pytorch_model-00001-of-00002.bin"}}
-    (copied / "pytorch_model.bin.index.json").write_text(json.dumps(index))
-    (copied / "pytorch_model-00002-of-00002.bin").write_bytes(b"")
-    with pytest.raises(ModelError):
-        ContrieverScorer(copied, allow_pickled_weights=True)(run())
-
-
 def test_other_kinds_of_models(tmp_path, folder):
     from fairtk import demo
 

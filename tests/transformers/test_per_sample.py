@@ -6,7 +6,7 @@ import pandas as pd
 import pyterrier as pt
 import pytest
 
-from fairtk.errors import ColumnError, DuplicateError, InputError, ParameterError
+from fairtk.errors import ColumnError, InputError, ParameterError
 from fairtk.transformers.samplers import FairSampler, PerSample
 
 RUN = pd.DataFrame(
@@ -143,14 +143,3 @@ def test_what_the_transformer_returns_is_checked(joint):
         PerSample(other_qid, joint=joint)(SAMPLED)
     with pytest.raises(InputError, match="column 'sample'"):
         PerSample(FairSampler(n_samples=2), joint=joint)(SAMPLED)
-
-
-def test_what_stands_twice_in_a_sample_is_refused():
-    run = pd.DataFrame(
-        {"qid": "1", "sample": 0, "docno": ["a", "b"], "score": [2.0, 1.0], "rank": [0, 0]}
-    )
-    with pytest.raises(DuplicateError, match="rank 0"):
-        PerSample(pt.Transformer.identity())(run)
-    with pytest.raises(InputError, match="docno 'b.ud800'"):
-        docno = pd.Series(["a", "b\ud800"], dtype=object)
-        PerSample(pt.Transformer.identity())(run.assign(rank=[0, 1], docno=docno))

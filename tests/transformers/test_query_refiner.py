@@ -111,10 +111,3 @@ def test_bad_input():
         QueryRefiner(KeywordRefiner(TERMS), group=3)
     with pytest.raises(ParameterError, match="backend"):
         QueryRefiner(3, group="f")
-
-
-@pytest.mark.parametrize(("qid", "message"), [(None, "qid is missing"), (b"1", "qid must be text")])
-def test_ids_that_are_none_are_refused(qid, message):
-    refiner = QueryRefiner(KeywordRefiner(TERMS), group="f")
-    with pytest.raises(InputError, match=f"QueryRefiner: {message}"):
-        refiner(topics((qid, "chess"), ("2", "rivers")))

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from fairtk.errors import DuplicateError, InputError, ParameterError
-from fairtk.io import write_run
+from fairtk.errors import ParameterError
 from fairtk.transformers.samplers import FairSampler
 
 
@@ -90,22 +89,6 @@ def test_rank_keeps_its_column_and_is_set_anew():
     assert result["rank"].tolist() == [0, 1, 0, 1]
 
 
-def test_numeric_and_object_ids():
-    run = make_run([2.0, 1.0, 1.0])
-    numeric = run.assign(qid=1, docno=[10, 11, 12])
-    result = FairSampler(n_samples=4)(numeric)
-    assert result["qid"].unique().tolist() == [1]
-    strings = FairSampler(n_samples=4)(numeric.astype({"qid": object, "docno": object}))
-    assert result["docno"].tolist() == strings["docno"].tolist()
-
-
-def test_single_document_and_small_query():
-    result = FairSampler(n_samples=2, cutoff=5)(make_run([4.0]))
-    assert result["docno"].tolist() == ["d0", "d0"]
-    two = FairSampler(n_samples=50, cutoff=5)(make_run([4.0, 3.0]))
-    assert len(two) == 100
-
-
 # --- the distribution
 
 
@@ -133,44 +116,10 @@ def test_alpha_zero_and_equal_scores_are_uniform(alpha, scores):
     assert chisquare(counts).pvalue > 1e-5
 
 
-@pytest.mark.parametrize("alpha", range(1, 65))
-def test_tied_documents_share_the_second_place(alpha):
-    ranked = rankings(FairSampler(alpha, n_samples=10_000)(make_run([2.0, 1.0, 1.0])))
-    second = ranked[ranked[:, 0] == "d0", 1]
-    assert np.mean(second == "d1") == pytest.approx(0.5, abs=0.02)
-
-
-def test_large_alpha_is_the_deterministic_ranking():
-    scores = np.random.default_rng(0).permutation(100).astype(float)
-    ranked = rankings(FairSampler(64, n_samples=3, cutoff=20)(make_run(scores)))
-    best = [f"d{i}" for i in np.argsort(-scores)[:20]]
-    assert (ranked == best).all()
-
-
 # --- what the rankings depend on
 
 
-@settings(deadline=None, max_examples=40)
-@given(runs(), SAMPLERS, st.integers(0, 999))
-def test_order_of_rows_carries_no_meaning(run, sampler, shuffle):
-    expected = sampler(run)
-    shuffled = run.sample(frac=1, random_state=shuffle)
-    key = ["qid", "sample", "rank"]
-    pd.testing.assert_frame_equal(
-        sampler(shuffled).sort_values(key, ignore_index=True),
-        expected.sort_values(key, ignore_index=True),
-    )
-
-
-@settings(deadline=None, max_examples=40)
-@given(runs(), SAMPLERS)
-def test_other_queries_and_batches_carry_no_meaning(run, sampler):
-    together = sampler(run)
-    alone = [sampler(part) for _, part in run.groupby("qid", sort=False)]
-    pd.testing.assert_frame_equal(together, pd.concat(alone, ignore_index=True))
-
-
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(runs(), SAMPLERS)
 def test_samples_and_cutoff_only_truncate(run, sampler):
     more = FairSampler(sampler.alpha, 12, None, sampler.seed, sampler.method)(run)
@@ -217,33 +166,7 @@ def test_settings_out_of_range(setting, value):
         FairSampler(**{setting: value})
 
 
-def test_numpy_numbers_are_numbers():
-    sampler = FairSampler(np.float32(2), np.int64(3), np.int32(2), np.uint8(1))
-    assert sampler == FairSampler(2, 3, 2, 1)
-
-
 # --- broken frames
 
 
-def test_duplicate_document():
-    run = pd.concat([make_run([2.0, 1.0]), make_run([0.5])])
-    with pytest.raises(DuplicateError, match="qid 'q1'.*docno 'd0'"):
-        FairSampler()(run)
-
-
-def test_ranks_against_scores():
-    with pytest.raises(InputError, match="FairSampler"):
-        FairSampler()(make_run([1.0, 2.0]).assign(rank=[0, 1]))
-
-
 # --- size
-
-
-@pytest.mark.parametrize("value", [[1.0], (), {}, None, pd.NA, "x"])
-def test_a_score_that_is_no_number_is_named(value):
-    run = pd.DataFrame({"qid": "1", "docno": ["a", "b"], "score": [1.0, 2.0]})
-    run["score"] = run["score"].astype(object)
-    run.at[1, "score"] = value
-    for use in (FairSampler(alpha=1, n_samples=2), lambda rows: write_run(rows, "none")):
-        with pytest.raises(InputError, match="'b'"):
-            use(run)
