@@ -14,7 +14,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -38,10 +37,8 @@ from fairtk.experiment.results import Results, as_texts
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
 from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
 from fairtk.experiment.values import (
-    COLUMNS,
-    UNDEFINED,
     Evaluation,
-    noted,
+    directions,
     stored_notes,
     stored_rows,
 )
@@ -306,39 +303,29 @@ def _results(
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = stored_rows(engine.store, cells, frame_rows)
-    values = pd.DataFrame(columns=COLUMNS)
-    means: dict[str, dict[str, float]] = {}
-    undefined = pd.DataFrame(columns=UNDEFINED, dtype="str")
-    if evaluation.measures:
-        tree = engine.tree
-        content = {
-            n: frame_rows[n]
-            if n in frame_rows
-            else [tree.ends[n].key, json.dumps(list(cells[n].items()))]
-            for n in order
-        }
-        values, means, undefined = evaluation.all_values(
-            content,
-            lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
-            engine.store,
-        )
-        values = _as_in_topics(values, engine.topics.qids)
-        undefined = _as_in_topics(undefined, engine.topics.qids)
+    content = {
+        n: frame_rows[n]
+        if n in frame_rows
+        else [engine.tree.ends[n].key, json.dumps(list(cells[n].items()))]
+        for n in order
+    }
+    values = evaluation.values(
+        content,
+        lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
+        engine.store,
+    )
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
     }
-    index = pd.Index(order, name="system")
     return Results(
         rows=rows,
-        evaluation=evaluation,
+        values=values,
+        measures=evaluation.measures,
+        directions=directions(evaluation.measures),
+        qrels=evaluation.qrels,
         notes=stored_notes(engine.store, chains, engine.topics.digests),
-        per_query=values,
-        means=pd.DataFrame.from_dict(means, orient="index", columns=evaluation.labels).reindex(
-            index
-        ),
         failures=failures,
-        undefined=undefined,
         baseline=baseline,
         config={
             "systems": {name: engine.tree.ends[name].label for name in cells},
@@ -350,7 +337,6 @@ def _results(
             "batch_size": engine.batch_size,
             "executor": repr(executor),
             "threads": engine.threads,
-            **noted([f"{text}." for text in evaluation.truncated]),
         },
         environment=environment(),
     )
@@ -452,14 +438,6 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
         DataWarning,
         stacklevel=4,
     )
-
-
-def _as_in_topics(values: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
-    """Return values with the queries of each system and measure in the order of the topics."""
-    place = {qid: number for number, qid in enumerate(qids)}
-    part = values.groupby(["system", "measure"], sort=False).ngroup().to_numpy()
-    order = np.lexsort((values[QID].map(place).to_numpy(), part))
-    return values.iloc[order].reset_index(drop=True)
 
 
 @takes_tables
