@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import pandas as pd
 import pyterrier as pt
@@ -177,7 +177,7 @@ def Experiment(
         batch_size=batch_size,
         fail_fast=fail_fast,
     )
-    engine = prepared.engine
+    engine = prepared[0]
     for name, node in engine.tree.ends.items():
         _say_what_changed(engine.store, name, node)
     cells = engine.run()
@@ -187,7 +187,7 @@ def Experiment(
             f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
             "from a batch of prompts; run again when these were read"
         )
-    results = _results(prepared, cells, executor)
+    results = _results(*prepared, cells, executor)
     results.config |= {} if dataset is None else about_dataset(dataset)
     return results
 
@@ -212,20 +212,8 @@ def plan(
     folder = options.get("save_dir")
     if folder is not None and not (Path(folder) / FILE).exists():
         options["save_dir"] = None
-    engine = _prepare(
-        systems, topics, qrels, measures, durable=folder is not None, **options
-    ).engine
+    engine, *_ = _prepare(systems, topics, qrels, measures, durable=folder is not None, **options)
     return Plan(_cells(engine), _prompts(engine))
-
-
-class _Prepared(NamedTuple):
-    """An experiment with checked arguments."""
-
-    engine: Engine
-    evaluation: Evaluation
-    frames: dict[str, pd.DataFrame]  # the systems that are results
-    order: list[str]  # the names of all systems
-    baseline: str | None
 
 
 def _prepare(
@@ -246,8 +234,9 @@ def _prepare(
     batch_size: int | None = None,
     fail_fast: bool = False,
     durable: bool | None = None,
-) -> _Prepared:
-    """Return an experiment for the arguments of `Experiment`.
+) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None]:
+    """Return an experiment for the arguments of `Experiment`: its engine, its measures, the systems
+    that are results, the names of all systems, and the baseline.
 
     `durable` says whether stages need an identity; `None` if `save_dir` decides.
     """
@@ -285,13 +274,18 @@ def _prepare(
         fail_fast,
         evaluation.refuse_samples,
     )
-    return _Prepared(engine, evaluation, frames, order, chosen)
+    return engine, evaluation, frames, order, chosen
 
 
 def _results(
-    prepared: _Prepared, cells: Mapping[str, Mapping[str, StoredCell]], executor: Any
+    engine: Engine,
+    evaluation: Evaluation,
+    frames: Mapping[str, pd.DataFrame],
+    order: Sequence[str],
+    baseline: str | None,
+    cells: Mapping[str, Mapping[str, StoredCell]],
+    executor: Any,
 ) -> Results:
-    engine, evaluation, frames, order, baseline = prepared
     lost = [
         (name, qid, cell.error)
         for name in order
@@ -471,14 +465,16 @@ def open_results(
                 "measures and qrels with the folder of a store only"
             )
         return Results.load(place)
-    frames, stages, failures = _stored(place)
+    frames, stages, failures = stored_systems(place)
     if not frames:
         raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
     qids = {qid for frame in frames.values() for qid in frame[QID]} | set(failures[QID])
     topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store knows no order
     number = {qid: number for number, qid in enumerate(topics[QID])}
     frames = {
-        name: frame.sort_values(QID, key=lambda ids: ids.map(number), kind="stable")
+        name: frame.sort_values(
+            QID, key=lambda ids: ids.map(number), kind="stable", ignore_index=True
+        )
         for name, frame in frames.items()
     }
     labels = None if qrels is None else as_labels(qrels, gold, parsed_measures).with_text_ids()
@@ -509,19 +505,6 @@ def _of_setting(place: Path, setting: str | None) -> Path:
     if setting not in there:
         raise NotFoundError("setting", setting, there)
     return place / SETTINGS / setting
-
-
-def _stored(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
-    """Return the rows and the stages of each system, and the queries that failed."""
-    frames, stages, lost = {}, {}, []
-    systems = list(stored_systems(folder))
-    names = [system.name for system in systems]
-    for name, chain, identities, rows, errors in systems:
-        if rows is not None:
-            label = name if names.count(name) == 1 else f"{name} ({chain})"
-            frames[label], stages[label] = rows.reset_index(drop=True), identities
-            lost += [(label, qid, error) for qid, error in errors]
-    return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
 
 
 def results_folders(folder: str | PathLike[str], setting: str | None = None) -> list[Path]:

@@ -375,33 +375,24 @@ def values_of_samples(
     }
     if not of_samples or EXPOSURE in run:
         return
-    evaluator = ir_measures.evaluator(
-        list(dict.fromkeys(of_samples.values())), qrels.rename(columns=TO_IR_MEASURES)
-    )
-    samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index)).to_numpy()
-    order = np.argsort(samples, kind="stable")
-    plain = run.drop(columns=SAMPLE, errors="ignore").rename(columns=TO_IR_MEASURES)
-    numbers, start = np.unique(samples[order], return_index=True)
-    for number, rows in zip(numbers.tolist(), np.split(order, start[1:]), strict=True):
-        part = plain.iloc[rows]
-        here = set(part[TO_IR_MEASURES[QID]])
-        with warnings.catch_warnings():
-            # said with the values of queries
+    distinct = list(dict.fromkeys(of_samples.values()))
+    evaluator = FairEvaluator(distinct, qrels, warns_of_truncation=False)
+    samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index))
+    for number, rows in run.drop(columns=SAMPLE, errors="ignore").groupby(samples.to_numpy()):
+        with warnings.catch_warnings():  # the values of queries come with the same warnings
             warnings.simplefilter("ignore", errors.UndefinedWarning)
             warnings.simplefilter("ignore", errors.UnmatchedWarning)
-            metrics = [m for m in evaluator.iter_calc(part) if m.query_id in here]
-        own: dict[int, list[Any]] = {}  # measures compare by their texts, which takes long
-        for metric in metrics:
-            own.setdefault(id(metric.measure), []).append(metric)
+            checked = evaluator.checked(rows)
+            values, _ = evaluate_run(evaluator, distinct, checked, system)
+        present = np.isin(evaluator.qrels.qids, checked.qids)
         for label, measure in of_samples.items():
-            mine = [m for group in own.values() if group[0].measure == measure for m in group]
             yield pd.DataFrame(
                 {
                     "system": system,
-                    QID: [m.query_id for m in mine],
+                    QID: evaluator.qrels.qids[present].tolist(),
                     SAMPLE: number,
                     "measure": label,
-                    "value": [float(m.value) for m in mine],
+                    "value": values[distinct.index(measure), present],
                 }
             )
 
