@@ -19,12 +19,12 @@ from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import InputError, NotFoundError, ParameterError, printable
+from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
     as_labels,
     as_run,
     completed,
-    evaluated,
     parse_with,
     run_names,
 )
@@ -372,11 +372,8 @@ def _exact(
 def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # said once, of the run
-        evaluation = evaluated(labels, run, measure)
-    (values,) = evaluation.runs
-    return np.array(
-        [[values.values[m][qid] for qid in evaluation.qids] for m in evaluation.measures]
-    )
+        per_query = evaluate_runs(labels, run, measure).per_query
+    return np.asarray(per_query["value"], dtype=np.float64)[None, :]
 
 
 def _utilities(

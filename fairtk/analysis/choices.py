@@ -20,20 +20,19 @@ from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK
 from fairtk.display.tables import aligned_lines, html_text
 from fairtk.errors import InputError, ParameterError, printable
+from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
-    EvaluatedRuns,
     GivenGroups,
     as_labels,
     as_run,
     asked_measures,
     completed,
-    evaluated,
     parse_with,
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, takes_tables
 from fairtk.groups.target import FROM_QRELS, UNIFORM
-from fairtk.measures import FairMeasure
+from fairtk.measures import FairMeasure, format_measure
 
 COLUMNS = [
     "measure", "choice", "setting", "tau", "winner", "flips", "swapped", "defined", "note",
@@ -435,30 +434,26 @@ def _means(
     """
     every = [variant.measure[1] for variant in all_variants if variant.measure[1] is not None]
     errors: dict[str, str] = {}
-    values: dict[str, EvaluatedRuns] = {}
+    counts: dict[str, pd.DataFrame] = {}  # by measure
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about labels and ids: `fairtk doctor` says it
         try:
-            both = evaluated(labels, runs, every)
-            values = {repr(measure): both for measure in every}
+            counts = dict(iter(evaluate_runs(labels, runs, every).counts.groupby("measure")))
         except InputError:
             for measure in every:
                 try:
-                    values[repr(measure)] = evaluated(labels, runs, measure)
+                    counts[format_measure(measure)] = evaluate_runs(labels, runs, measure).counts
                 except InputError as error:
-                    errors[repr(measure)] = str(error)
+                    errors[format_measure(measure)] = str(error)
     result: Means = []
     for variant in all_variants:
         measure = variant.measure[1]
-        key = repr(measure)
-        if key in values:
-            each = values[key].runs
-            result.append(
-                ([run.mean(measure) for run in each], min(run.defined(measure) for run in each), "")
-            )
+        key = "" if measure is None else format_measure(measure)
+        if key in counts:
+            result.append((counts[key]["mean"].tolist(), int(counts[key]["n"].min()), ""))
         else:
             result.append(([math.nan] * len(runs), 0, variant.why or errors.get(key, "")))
-    if not values and errors:
+    if not counts and errors:
         raise InputError(next(iter(errors.values())))
     return result
 

@@ -63,16 +63,22 @@ def command(
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
       fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment.evaluate_runs import evaluated
+    from fairtk.experiment.compare_runs import evaluate_runs
     from fairtk.experiment.evaluation_tables import means_table, means_text, queries_text
 
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
     with to_stderr():
-        values = evaluated(labels, files, **options)
+        results = evaluate_runs(labels, files, **options)
+    text = means_text(results)
     if per_query:
-        show(f"{queries_text(values)}\n\n{means_text(values)}", values.per_query, form, output)
+        text = f"{queries_text(results)}\n\n{text}"
+        table: Any = results.per_query.rename(columns={"system": "run"})
+    elif form in ("csv", "json"):
+        counts = results.counts.assign(queries=lambda counts: counts["n"] + counts["undefined"])
+        counts = counts.rename(columns={"system": "run", "n": "defined"})
+        table = counts[["run", "measure", "mean", "defined", "queries"]]
     else:
-        table = values.means if form in ("csv", "json") else means_table(values)
-        show(means_text(values), table, form, output)
+        table = means_table(results)
+    show(text, table, form, output)

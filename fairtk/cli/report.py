@@ -51,7 +51,7 @@ def command(
       fairtk report fair-qr-study
       fairtk report study --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment import folder_names, open_results, results_folders
+    from fairtk.experiment.run import folder_names, open_results, results_folders
     from fairtk.report import load_sections
 
     places = results_folders(folder, setting)

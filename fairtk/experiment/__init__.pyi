@@ -13,7 +13,6 @@ from .run import Plan as Plan
 from .run import export as export
 from .run import open_results as open_results
 from .run import plan as plan
-from .run import results_folders as results_folders
 from .saved import results_schema as results_schema
 from .store import prune as prune
 from .store import stored as stored
@@ -22,19 +21,11 @@ from .tuning import tune as tune
 
 # What other rooms use, and users need not:
 # isort: split
-from .engine import Engine as Engine
 from .engine import Topics as Topics
-from .executors import Executor as Executor
-from .executors import Session as Session
 from .identity import Tree as Tree
 from .identity import describe_stage as describe_stage
 from .identity import environment as environment
 from .packing import unpack as unpack
-from .run import folder_names as folder_names
-from .saved import FACTS as FACTS
-from .saved import SETTINGS as SETTINGS
-from .store import FILE as FILE
 from .store import Store as Store
-from .tuning import Choice as Choice
 from .tuning import Tuner as Tuner
 from .tuning import combinations as combinations

@@ -1,32 +1,56 @@
-"""Results of runs that are in files or frames: what they are worth, and what they have beside a
-baseline.
-"""
+"""Results of runs in files or frames: their values, and their differences from a baseline."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import html_text
-from fairtk.errors import InputError, MissingWarning, NotFoundError
-from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
-from fairtk.experiment.evaluate_runs import Data, EvaluatedRuns, RunValues, aggregated, evaluated
+from fairtk.errors import InputError, MissingWarning, NotFoundError, TruncationWarning
+from fairtk.experiment.comparison import Margin
+from fairtk.experiment.evaluate_runs import (
+    GivenGroups,
+    as_labels,
+    as_run,
+    asked_measures,
+    completed,
+    documents_per_query,
+    parse_with,
+    parts_of,
+    refuse_without_labels,
+    run_names,
+    unlabeled,
+    warn_of_item_forms,
+)
 from fairtk.experiment.evaluation_tables import comparison_table, table_text
 from fairtk.experiment.identity import environment
 from fairtk.experiment.results import Results
-from fairtk.experiment.saved import SavedEvaluation
-from fairtk.experiment.values import NOTE_TYPES, NOTES, UNDEFINED, noted, some_columns
+from fairtk.experiment.values import (
+    NOTE_TYPES,
+    NOTES,
+    Values,
+    aggregates,
+    directions,
+    evaluate_run,
+    measures_by_label,
+    some_columns,
+    tabulated,
+    undefined_values,
+)
 from fairtk.frames import QID, Run, takes_tables
-from fairtk.io.runs import Order
-from fairtk.measures import format_measure, parse
-from fairtk.measures.base import reason_for
+from fairtk.io.runs import Order, frame_of_run
+from fairtk.measures import format_measure
+from fairtk.measures.ee import ExpectedExposure
+from fairtk.measures.parsing import short_names
+from fairtk.measures.provider import FairEvaluator, truncation_texts
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
+Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 Queries = Literal["all", "common"]
 QUERIES: tuple[Queries, ...] = get_args(Queries)
 
@@ -63,12 +87,127 @@ def evaluate(
     Raises:
         InputError: a file, frame or measure cannot be used; says which.
     """
-    checked: dict[str, Run] = {}
-    values = evaluated(
-        qrels, runs, measures, checked, answers=answers, gold=gold, order=order, groups=groups,
+    files, data = run_names(runs)
+    arguments = _evaluated(
+        qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
         targets=targets,
     )  # fmt: skip
-    return Results(**_arguments(values, checked, values.qids))
+    return Results(**arguments)
+
+
+def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Results:
+    """Return what `evaluate` returns, without rankings: no run is kept in memory."""
+    return Results(**_evaluated(qrels, *run_names(runs), measures, None, **options))
+
+
+def _evaluated(
+    qrels: Data | None,
+    files: Mapping[str, str],
+    data: Sequence[Any],
+    measures: Sequence[Any] | str,
+    checked: dict[str, Run] | None,
+    *,
+    answers: Sequence[Data] = (),
+    gold: Data | None = None,
+    order: str = "auto",
+    groups: Sequence[Any] = (),
+    targets: Sequence[Any] = (),
+) -> dict[str, Any]:
+    """Return the arguments of `Results`, and put the runs into `checked` by name.
+
+    `files` has the file of each run by its name (``""`` for a frame); `checked` is `None` if the
+    runs are not needed any more. For all other arguments see `evaluate`.
+    """
+    answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
+    if answers and len(answers) != len(data):
+        raise InputError(
+            f"answers must be given once per run, in the order of the runs; found {len(answers)} "
+            f"for {len(data)} runs"
+        )
+    given_groups = GivenGroups.read(groups, targets)
+    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
+    if qrels is None:
+        from fairtk.groups.target import FROM_QRELS
+
+        if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
+            raise InputError("the target 'qrels' needs relevance labels: give `qrels`")
+        data = [frame_of_run(run, order) for run in data]
+        labels = unlabeled(data, list(files))
+    else:
+        labels = given_groups.labels = as_labels(qrels, gold, list(parsed.values()))
+    whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
+    by_label = measures_by_label(whole.values())
+    unique_measures = list(by_label.values())
+    if given_groups.attributes and not given_groups.used:
+        example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
+        raise InputError(f'no measure uses `groups`: name an attribute, e.g. "{example}"')
+    warn_of_item_forms(given_groups, whole)
+    if qrels is None:
+        refuse_without_labels(unique_measures)
+    try:
+        evaluator = FairEvaluator(unique_measures, labels, warns_of_truncation=False)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(f"ir_measures cannot compute this: {error}") from error
+    tables, reasons, sizes = [], {}, []
+    padded = answers or [None] * len(data)
+    for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
+        run = as_run(source, file or name, order, answer, unique_measures, labels)
+        table, reasons[name] = evaluate_run(evaluator, unique_measures, run, name)
+        tables.append(table)
+        if checked is not None:
+            checked[name] = run
+        if qrels is None:
+            sizes.append(f"{name} {documents_per_query(run)}")
+    texts = truncation_texts(evaluator.truncation.found(), len(data))
+    for text in texts:
+        warnings.warn(text, TruncationWarning, stacklevel=3)
+    notes = [f"{text}." for text in texts]
+    parts = [part for measure in unique_measures for part in parts_of(measure)]
+    if sizes and any(isinstance(part, ExpectedExposure) for part in parts):
+        notes.insert(
+            0,
+            "Without labels n is what a run retrieves, in documents a query: "
+            f"{'; '.join(sizes)}. Normalized values do not compare with those measured with "
+            "labels.",
+        )
+    heads = short_names(list(by_label))
+    if given_groups.attributes:  # as they were written, where options completed them
+        written = {format_measure(measure): text for text, measure in reversed(whole.items())}
+        heads |= {label: text for label, text in written.items() if "groups=" in label}
+
+    def rows(
+        system: str,
+        columns: Collection[str] | None = None,
+        codes: bool = False,
+    ) -> pd.DataFrame:
+        assert checked is not None  # rows are asked for by those who keep the runs
+        run = checked[system]
+        return some_columns(run.frame if codes else run.with_text_ids(), columns)
+
+    table, qids = np.stack(tables), labels.qids.tolist()
+    per_query = tabulated(list(files), by_label, qids, table)
+    return {
+        "rows": rows,
+        "values": Values(
+            per_query,
+            aggregates(list(files), by_label, qids, table),
+            undefined_values(per_query, by_label, reasons),
+            notes,
+        ),
+        "measures": by_label,
+        "directions": directions(by_label),
+        "qrels": labels,
+        "notes": lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
+        "failures": pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
+        "config": {
+            "systems": {name: file or "a frame" for name, file in files.items()},
+            "queries": len(qids),
+        },
+        "environment": {} if checked is None else environment(),
+        "heads": heads,
+    }
 
 
 class Comparison(Results):
@@ -84,7 +223,7 @@ class Comparison(Results):
             (``"pseudomedian"``: what ``low``, ``high`` and p are about). NaN in the row of the
             baseline, and where nothing can be tested, which a warning says. With a margin and with
             levels it has the columns of `Results.compare`.
-        evaluation: the values, of all queries.
+        evaluation: the results over all queries.
         baseline: the name of the baseline.
         settings: the test and how it was done.
     """
@@ -94,23 +233,21 @@ class Comparison(Results):
     def __init__(
         self,
         arguments: Mapping[str, Any],
-        evaluation: EvaluatedRuns,
+        evaluation: Results,
         named: bool,
         settings: dict[str, Any],
-        systems: SystemComparison,
-        variances: SamplingVariances,
         labels: Mapping[str, str],
     ) -> None:
-        super().__init__(**arguments, baseline=systems.baseline)
-        self.evaluation, self.settings = evaluation, settings
+        super().__init__(**arguments)
+        self.evaluation = evaluation
+        self.settings = settings | {"margin": self._margins(settings["margin"])}
         self._named, self._drawing = named, {name: settings[name] for name in _DRAWING}
-        self._correction = str(settings["correction"])
-        self._systems, self._variances, self._labels = systems, variances, labels
-        table = systems.table(
+        self._correction, self._labels = str(settings["correction"]), labels
+        table = self._compared(self.baseline).table(
             self._drawing,
-            None if self._correction == "none" else self._correction,
-            settings["margin"],
-            variances if settings["levels"] else None,
+            self._correction,
+            self.settings["margin"],
+            self._variances if settings["levels"] else None,
         )
         self.table = self._by_run(table.drop(columns="undefined"))
 
@@ -146,10 +283,8 @@ class Comparison(Results):
             queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`;
             also of EE_D and EE_L, which are over pairs of samples, with one sample).
         """
-        systems = self._systems if baseline is None else self._compared(baseline)
-        return self._by_run(
-            systems.plan(self._variances, difference, n_samples, {"power": power, **options})
-        )
+        plan = super().queries_needed(difference, n_samples, baseline, power=power, **options)
+        return self._by_run(plan)
 
 
 _DRAWING = ("test", "confidence", "resamples", "seed")
@@ -203,25 +338,20 @@ def compare(
     ):
         if name not in choices:
             raise NotFoundError(kind, name, choices)
+    files, data = run_names(runs)
     checked: dict[str, Run] = {}
     with warnings.catch_warnings():
         if queries == "common":  # what a run lacks does not count
             warnings.simplefilter("ignore", MissingWarning)
-        evaluation = evaluated(qrels, runs, measures, checked, **options)
-    if len(evaluation.runs) < 2:
+        arguments = _evaluated(qrels, files, data, measures, checked, **options)
+    if len(files) < 2:
         raise InputError("there is nothing to compare: give at least two runs")
-    first = _baseline(evaluation, baseline)
-    qids = _queries(evaluation, queries)
-    names = [run.name for run in evaluation.runs]
-    by_label = {format_measure(measure): measure for measure in evaluation.measures}
-    tables = {
-        text: pd.DataFrame(
-            [[run.values[m][q] for q in qids] for run in evaluation.runs], names, qids
-        )
-        for text, m in by_label.items()
-    }
-    arguments = _arguments(evaluation, checked, qids)
-    directions = arguments["evaluation"].directions
+    evaluation = Results(**arguments)
+    arguments |= {"baseline": _baseline(files, baseline)}
+    if queries == "common":
+        values = _on_common(arguments["values"], arguments["measures"], checked.values())
+        n = values.per_query[QID].nunique()
+        arguments |= {"values": values, "config": arguments["config"] | {"queries": n}}
     return Comparison(
         arguments,
         evaluation,
@@ -233,93 +363,36 @@ def compare(
             "seed": seed,
             "correction": correction or "none",
             "queries": queries,
-            "margin": _by_label(margin, evaluation),
+            "margin": margin,
             "levels": levels,
         },
-        SystemComparison(tables, names, first.name, directions.__getitem__, arguments["means"]),
-        SamplingVariances(arguments["rows"], arguments["evaluation"].qrels, by_label),
-        {r.name: r.name if isinstance(runs, Mapping) else r.file for r in evaluation.runs},
+        {n: n if isinstance(runs, Mapping) else file or n for n, file in files.items()},
     )
 
 
-def _arguments(
-    values: EvaluatedRuns, checked: Mapping[str, Run], qids: Sequence[str]
-) -> dict[str, Any]:
-    """Return the arguments of `Results` for values of these queries."""
-    labels = {format_measure(measure): measure for measure in values.measures}
-    table = np.array(
-        [[[run.values[m][q] for q in qids] for m in values.measures] for run in values.runs]
-    ).reshape(len(values.runs), len(labels), len(qids))
-    names = [run.name for run in values.runs]
-    asked = list(labels.items())
-    undefined = [
-        (names[i], qids[k], asked[j][0], reason_for(asked[j][1], qids[k], values.runs[i].reasons))
-        for i, j, k in np.argwhere(np.isnan(table)).tolist()
-    ]
-    places = pd.MultiIndex.from_product([names, labels, qids], names=["system", "measure", QID])
-    per_query = pd.DataFrame({"value": table.ravel()}, places).reset_index()
-    ids = np.array(qids, dtype=object)
-    means = [
-        [aggregated(m, own, ids) for m, own in zip(values.measures, of_run, strict=True)]
-        for of_run in table
-    ]
-
-    def rows(
-        system: str,
-        columns: Collection[str] | None = None,
-        codes: bool = False,
-        qids: Sequence[str] | None = None,
-    ) -> pd.DataFrame:
-        run = checked[system]
-        frame = run.frame if codes else run.with_text_ids()
-        return some_columns(frame if qids is None else frame[frame[QID].isin(qids)], columns)
-
-    directions = {label: str(getattr(m, "better", "higher")) for label, m in labels.items()}
-    texts = {label: repr(measure) for label, measure in labels.items()}
-    qrels = values.labels.with_text_ids()
-    sources = {run.name: "a frame" if run.file == run.name else run.file for run in values.runs}
-    return {
-        "rows": rows,
-        "evaluation": SavedEvaluation(texts, directions, qrels, tuple(values.measures)),
-        "notes": lambda name: pd.DataFrame(columns=NOTES).astype(NOTE_TYPES),
-        "per_query": per_query[["system", QID, "measure", "value"]],
-        "means": pd.DataFrame(means, pd.Index(names, name="system"), list(labels), dtype=float),
-        "undefined": pd.DataFrame(undefined, columns=UNDEFINED, dtype="str"),
-        "failures": pd.DataFrame(columns=["system", QID, "error"], dtype="str"),
-        "config": {"systems": sources, "queries": len(qids), **noted(filter(None, [values.note]))},
-        "environment": environment(),
-    }
-
-
-def _by_label(margin: Margin, evaluation: EvaluatedRuns) -> Margin:
-    """Return margins by the measures' labels, also where they were asked for otherwise."""
-    if not isinstance(margin, Mapping):
-        return margin
-    asked = {text.strip(): format_measure(m) for m, text in evaluation.written.items()}
-    labels = {format_measure(m) for m in evaluation.measures}
-    return {
-        text if text in labels else asked.get(text.strip()) or format_measure(parse(text)): value
-        for text, value in margin.items()
-    }
-
-
-def _baseline(evaluation: EvaluatedRuns, asked: Any) -> RunValues:
-    if asked is None:
-        return evaluation.runs[0]
-    text = fspath(asked) if isinstance(asked, str | PathLike) else str(asked)
-    for run in evaluation.runs:
-        if text in (run.file, run.name):
-            return run
+def _baseline(files: Mapping[str, str], baseline: Any) -> str:
+    """Return the name of the run that is the baseline, which may be given by its file."""
+    if baseline is None:
+        return next(iter(files))
+    text = fspath(baseline) if isinstance(baseline, str | PathLike) else str(baseline)
+    for name, file in files.items():
+        if text in (file, name):
+            return name
     raise NotFoundError(
-        "baseline", text, [name for r in evaluation.runs for name in (r.file, r.name)]
+        "baseline", text, [n for name, file in files.items() for n in (file or name, name)]
     )
 
 
-def _queries(evaluation: EvaluatedRuns, queries: str) -> list[str]:
-    if queries == "all":
-        return evaluation.qids
-    common = set.intersection(*(run.found for run in evaluation.runs))
-    qids = [qid for qid in evaluation.qids if qid in common]
-    if not qids:
+def _on_common(values: Values, measures: Mapping[str, Any], runs: Iterable[Run]) -> Values:
+    """Return the values of the queries that all runs have results for."""
+    common = set.intersection(*(set(run.qids) for run in runs))
+    per_query, undefined = (
+        part[part[QID].isin(common)].reset_index(drop=True)
+        for part in (values.per_query, values.undefined)
+    )
+    if per_query.empty:
         raise InputError("no query of the qrels is in all runs: compare over all queries instead")
-    return qids
+    systems = values.means.index.tolist()
+    table = per_query["value"].to_numpy().reshape(len(systems), len(measures), -1)
+    qids = per_query[QID].tolist()[: table.shape[2]]
+    return Values(per_query, aggregates(systems, measures, qids, table), undefined, values.notes)

@@ -6,13 +6,13 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import NotFoundError, ParameterError, UndefinedWarning, warn
+from fairtk.errors import ParameterError, UndefinedWarning, warn
 from fairtk.experiment.sampling_spread import (
     SampleSpread,
     SharedSpread,
@@ -43,8 +43,19 @@ Margin = float | Mapping[str, float] | None
 _TESTED = ("difference", "low", "high")
 
 
-class SamplingVariances:
-    """The sampling variances of systems' values and of their differences, made when asked for.
+Variances = Callable[..., FloatArray]
+"""Takes two systems, a measure and qids, and the number of samples (`None`: those there are).
+
+Returns the sampling variance of each query's difference: 0 for two systems without samples, NaN for
+measures that nothing is known of (see `fairtk.precision`). An unbiased estimate, which can be below
+0 by chance.
+"""
+
+
+def sampling_variances(
+    rows: Callable[[str], pd.DataFrame], qrels: pd.DataFrame | None, measures: Mapping[str, Any]
+) -> Variances:
+    """Return the function that gives the sampling variances of systems' differences.
 
     Samples of two systems are paired by their numbers: a seed gives samples of one number the same
     random numbers, at other alphas, too, so that a difference varies by less, or by more, than
@@ -52,56 +63,39 @@ class SamplingVariances:
     `fairtk.precision`) and subtracted twice; for systems drawn independently it is 0 on average.
     """
 
-    def __init__(
-        self,
-        rows: Callable[[str], pd.DataFrame],
-        qrels: pd.DataFrame | None,
-        measures: Mapping[str, Any],
-    ) -> None:
-        self._rows, self._qrels, self._measures = rows, qrels, measures
-        self._judged: dict[str, LabeledRun | None] = {}
-        self._spreads: dict[tuple[str, str], SampleSpread] = {}
-        self._shared: dict[tuple[str, str, str], SharedSpread] = {}
+    @cache
+    def labeled(system: str) -> Any:
+        """Return a sampled system with its labels; `None` if it is not sampled."""
+        run = rows(system)
+        if SAMPLE not in run.columns or EXPOSURE in run.columns or run.empty:
+            return None
+        return LabeledRun(Qrels(qrels, system), Run(run, f"{system} (run)"), system)
 
-    def of_difference(
-        self, system: str, other: str, measure: str, qids: Sequence[str], n: int | None = None
+    @cache
+    def spread(system: str, measure: str) -> SampleSpread:
+        return spread_over_samples(measures[measure], labeled(system))
+
+    @cache
+    def shared(system: str, other: str, measure: str) -> SharedSpread:
+        return shared_over_samples(measures[measure], labeled(system), labeled(other))
+
+    def variances(
+        system: str, other: str, measure: str, qids: Sequence[str], n: int | None = None
     ) -> FloatArray:
-        """Return the variance of each query's difference with n samples; None: those there are.
-
-        0 for two systems without samples, NaN for measures that nothing is known of (see
-        `fairtk.precision`). An unbiased estimate, which can be below 0 by chance.
-        """
-        runs = {s: judged for s in (system, other) if (judged := self._of_system(s)) is not None}
-        if not runs:
+        sampled = [name for name in (system, other) if labeled(name) is not None]
+        if not sampled:
             return np.zeros(len(qids))
-        parts: list[FloatArray] = []
         try:
-            for name, run in runs.items():
-                if (name, measure) not in self._spreads:
-                    spread = spread_over_samples(self._measures[measure], run)
-                    self._spreads[name, measure] = spread
-                parts.append(self._spreads[name, measure].variance(n))
-            if len(runs) == 2:
-                key = (system, other, measure)
-                if key not in self._shared:
-                    shared = shared_over_samples(self._measures[measure], *runs.values())
-                    self._shared[key] = shared
-                parts.append(-2 * self._shared[key].covariance(n))
+            parts = [spread(name, measure).variance(n) for name in sampled]
+            if len(sampled) == 2:
+                parts.append(-2 * shared(system, other, measure).covariance(n))
         except ParameterError:
             return np.full(len(qids), np.nan)
-        place = pd.Index(next(iter(runs.values())).qids).get_indexer(pd.Index(qids))
+        place = pd.Index(labeled(sampled[0]).qids).get_indexer(pd.Index(qids))
         variance: FloatArray = np.append(np.sum(parts, axis=0), 0.0)[place]
         return variance
 
-    def _of_system(self, system: str) -> LabeledRun | None:
-        if system not in self._judged:
-            run = self._rows(system)
-            sampled = SAMPLE in run.columns and EXPOSURE not in run.columns and len(run) > 0
-            self._judged[system] = None
-            if sampled:
-                labels = Qrels(self._qrels, system)
-                self._judged[system] = LabeledRun(labels, Run(run, f"{system} (run)"), system)
-        return self._judged[system]
+    return variances
 
 
 def _testable(measure: str, table: pd.DataFrame) -> pd.DataFrame:
@@ -110,31 +104,39 @@ def _testable(measure: str, table: pd.DataFrame) -> pd.DataFrame:
     return table.loc[:, there & (not compares_queries(measure))]
 
 
-@dataclass(frozen=True)
 class SystemComparison:
-    """What a comparison is made of."""
+    """Tests of systems against each other.
 
-    tables: Mapping[str, pd.DataFrame]  # by measure: a row per system, a column per query
-    systems: list[str]
-    baseline: str
-    better: Callable[[str], str]  # ``"higher"`` or ``"lower"``, by measure
-    means: pd.DataFrame  # systems by measures: values of measures that single queries have none of
+    Args:
+        per_query: ``system``, ``qid``, ``measure``, ``value``.
+        systems: the systems, in the order of the rows of tables.
+        baseline: the system that others are compared with.
+        better: returns ``"higher"`` or ``"lower"`` for a measure.
+        means: systems by measures: values of measures that single queries have none of.
+    """
 
-    @classmethod
-    def of(cls, per_query: pd.DataFrame, systems: list[str], *others: Any) -> SystemComparison:
-        """Return the same from ``system``, ``qid``, ``measure``, ``value``; see the class."""
-        tables = {
+    def __init__(
+        self,
+        per_query: pd.DataFrame,
+        systems: list[str],
+        baseline: str,
+        better: Callable[[str], str],
+        means: pd.DataFrame,
+    ) -> None:
+        # by measure: a row per system, a column per query
+        self.tables = {
             str(measure): part.pivot(index="system", columns=QID, values="value").loc[systems]
             for measure, part in per_query.groupby("measure", sort=False)
         }
-        return cls(tables, systems, *others)
+        self.systems, self.baseline = systems, baseline
+        self.better, self.means = better, means
 
     def table(
         self,
         drawing: Mapping[str, Any],
         correction: str | None,
         margin: Margin = None,
-        variances: SamplingVariances | None = None,
+        variances: Variances | None = None,
     ) -> pd.DataFrame:
         """Return a row per measure and system: ``system``, the columns of `compare`, ``undefined``.
 
@@ -142,7 +144,7 @@ class SystemComparison:
         samples and of queries are separate columns.
         """
         rows = []
-        margins = self._margins(margin)
+        margins = margin if isinstance(margin, Mapping) else dict.fromkeys(self.tables, margin)
         for measure, table in self.tables.items():
             defined = _testable(measure, table)
             for record in self._tested(measure, table.to_numpy(), correction, drawing):
@@ -232,15 +234,6 @@ class SystemComparison:
             stacklevel=4,
         )
 
-    def _margins(self, margin: Margin) -> dict[str, float]:
-        measures = list(self.tables)
-        if isinstance(margin, Mapping):
-            for measure in margin:
-                if measure not in measures:
-                    raise NotFoundError("measure of the comparison", measure, measures)
-            return dict(margin)
-        return {} if margin is None else dict.fromkeys(measures, margin)
-
     def _within(
         self, measure: str, table: pd.DataFrame, system: str, margin: float | None
     ) -> dict[str, float]:
@@ -258,7 +251,7 @@ class SystemComparison:
         measure: str,
         table: pd.DataFrame,
         system: str,
-        variances: SamplingVariances,
+        variances: Variances,
         confidence: float,
     ) -> dict[str, float]:
         names = ["error_queries", "error_samples", "low_samples", "high_samples"]
@@ -273,17 +266,17 @@ class SystemComparison:
         measure: str,
         table: pd.DataFrame,
         system: str,
-        variances: SamplingVariances,
+        variances: Variances,
         n: int | None = None,
     ) -> tuple[FloatArray, FloatArray]:
         """Return each query's difference from the baseline, and its sampling variance."""
         qids = table.columns.tolist()
-        variance = variances.of_difference(system, self.baseline, measure, qids, n)
+        variance = variances(system, self.baseline, measure, qids, n)
         return (table.loc[system] - table.loc[self.baseline]).to_numpy(), variance
 
     def plan(
         self,
-        variances: SamplingVariances,
+        variances: Variances,
         difference: float,
         n_samples: Sequence[int],
         options: Mapping[str, float],

@@ -1,10 +1,9 @@
-"""From qrels, runs and measures, wherever they are, to values per run, measure and query."""
+"""Qrels, runs, groups and measures, wherever they are, checked and ready to be evaluated."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
-import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from functools import cached_property, reduce
 from operator import mul
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import ir_measures
 import numpy as np
@@ -24,7 +23,6 @@ from fairtk.errors import (
     InputError,
     MissingWarning,
     ParameterError,
-    TruncationWarning,
     listed,
     suggestion,
 )
@@ -33,7 +31,6 @@ from fairtk.frames import (
     GOLD_ANSWER,
     QANSWER,
     QID,
-    FloatArray,
     ObjectArray,
     Qrels,
     Run,
@@ -47,13 +44,11 @@ from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, naming
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
-from fairtk.measures import FairMeasure, format_measure
-from fairtk.measures.base import Reasons, labels_for, undefined_reasons
+from fairtk.measures import FairMeasure
+from fairtk.measures.base import labels_for
 from fairtk.measures.provider import (
-    FairEvaluator,
     qrel_columns,
     refuse_samples,
-    truncation_texts,
     whole_labels,
 )
 
@@ -143,7 +138,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
                 f"{measure!r} needs gold answers: give `gold` (columns "
                 "qid, gold_answer), or qrels with the named column gold_answer"
             )
-    foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in _parts(m))]
+    foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in parts_of(m))]
     if foreign:
         whole_labels(foreign, labels.labels, where)
     return labels
@@ -159,7 +154,8 @@ def unlabeled(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
     return Qrels.without_labels(list(qids), "no qrels")
 
 
-def _refuse_without_labels(measures: list[Any]) -> None:
+def refuse_without_labels(measures: list[Any]) -> None:
+    """Raise an `InputError` if a measure needs labels."""
     for measure in measures:
         reason = labels_for(measure)
         if GOLD_ANSWER in getattr(measure, "QREL_COLUMNS", ()):
@@ -171,10 +167,12 @@ def _refuse_without_labels(measures: list[Any]) -> None:
             )
 
 
-def _documents_per_query(run: Run) -> tuple[int, int]:
+def documents_per_query(run: Run) -> str:
+    """Return the fewest and the most documents that a run has for a query, in words."""
     pairs = np.unique(run.query * max(1, len(run.docnos)) + run.doc) // max(1, len(run.docnos))
     sizes = np.bincount(pairs)
-    return (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
+    low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def as_run(
@@ -230,15 +228,15 @@ def _say_what_is_missing(run: Run, qids: ObjectArray) -> None:
 
 def _needing(measures: list[Any], attribute: str, column: str) -> Iterator[Any]:
     for measure in measures:
-        if any(column in getattr(part, attribute, ()) for part in _parts(measure)):
+        if any(column in getattr(part, attribute, ()) for part in parts_of(measure)):
             yield measure
 
 
-def _parts(measure: Any) -> Iterator[Any]:
+def parts_of(measure: Any) -> Iterator[Any]:
     """Yield a measure and the measures that it is made of."""
     yield measure
     for part in measure.parts if isinstance(measure, FairMeasure) else ():
-        yield from _parts(part)
+        yield from parts_of(part)
 
 
 @dataclass
@@ -413,193 +411,11 @@ def _is_ours(measure: Any) -> bool:
     return type(measure).__module__.partition(".")[0] == "fairtk"
 
 
-def aggregated(measure: Any, values: FloatArray, qids: ObjectArray) -> float:
-    """Return what a measure makes of the defined values of queries; NaN without any."""
-    defined = ~np.isnan(values)
-    if not defined.any():
-        return math.nan
-    if isinstance(measure, FairMeasure):
-        return measure.aggregate(values[defined], qids[defined])
-    aggregator = measure.aggregator()
-    for value in values[defined].tolist():
-        aggregator.add(value)
-    return float(aggregator.result())
-
-
-@dataclass
-class RunValues:
-    """The values of one run."""
-
-    name: str  # in tables
-    file: str  # its file, or its name if it was a frame
-    values: dict[Any, dict[str, float]]  # of each query of the qrels, by measure
-    found: set[str]  # queries with results
-    reasons: Reasons = field(default_factory=dict)  # of NaN
-
-    def mean(self, measure: Any) -> float:
-        """Return the measure's aggregate (the mean for nearly all) over the defined values."""
-        values = self.values[measure]
-        return aggregated(
-            measure, np.array(list(values.values())), np.array(list(values), dtype=object)
-        )
-
-    def defined(self, measure: Any) -> int:
-        """Return the number of queries that have a value."""
-        return sum(not math.isnan(value) for value in self.values[measure].values())
-
-    def total(self, measure: Any) -> int:
-        """Return the number of queries."""
-        return len(self.values[measure])
-
-
-@dataclass
-class EvaluatedRuns:
-    """The values of all runs.
-
-    Attributes:
-        runs: one entry per run.
-        measures: the measures, in the order in which they were asked for.
-        labels: the qrels, with what the measures read.
-        written: measures that got groups from options, as they were written.
-        retrieved: without labels, the fewest and most documents that each run has for a query: n.
-        truncated: what is to be known of measures of rankings that are cut off.
-        qids: the queries, in the order of the qrels.
-    """
-
-    runs: list[RunValues]
-    measures: list[Any]
-    labels: Qrels
-    written: dict[Any, str] = field(default_factory=dict)
-    retrieved: dict[str, tuple[int, int]] = field(default_factory=dict)
-    truncated: list[str] = field(default_factory=list)
-    qids: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.qids = self.labels.qids.tolist()
-
-    @property
-    def note(self) -> str:
-        """What a reader of a table should know: n without labels, rankings that are cut off."""
-        return " ".join(filter(None, [self._n_note, *(f"{text}." for text in self.truncated)]))
-
-    @property
-    def _n_note(self) -> str:
-        from fairtk.measures.ee import ExpectedExposure
-
-        parts = [part for measure in self.measures for part in _parts(measure)]
-        if not self.retrieved or not any(isinstance(part, ExpectedExposure) for part in parts):
-            return ""
-        sizes = "; ".join(
-            f"{name} {low}" if low == high else f"{name} {low} to {high}"
-            for name, (low, high) in self.retrieved.items()
-        )
-        return (
-            f"Without labels n is what a run retrieves, in documents a query: {sizes}. Normalized "
-            "values do not compare with those measured with labels."
-        )
-
-    @property
-    def means(self) -> pd.DataFrame:
-        """One row per run and measure.
-
-        ``run``, ``measure`` (as `fairtk.measures.parse` reads it), ``mean`` over the queries for
-        which the measure is defined, their number (``defined``) and that of all (``queries``).
-        """
-        rows = [
-            [run.name, format_measure(m), run.mean(m), run.defined(m), run.total(m)]
-            for run in self.runs
-            for m in self.measures
-        ]
-        return pd.DataFrame(rows, columns=["run", "measure", "mean", "defined", "queries"])
-
-    @property
-    def per_query(self) -> pd.DataFrame:
-        """One row per run, measure and query: ``run``, ``qid``, ``measure``, ``value``."""
-        rows = [
-            [run.name, qid, format_measure(m), run.values[m][qid]]
-            for run in self.runs
-            for m in self.measures
-            for qid in self.qids
-        ]
-        return pd.DataFrame(rows, columns=["run", QID, "measure", "value"])
-
-
-FilePath: TypeAlias = str | PathLike[str]
-Data: TypeAlias = FilePath | pd.DataFrame
-
-
-def evaluated(
-    qrels: Data | None,
-    runs: Data | Sequence[Data] | Mapping[str, Data],
-    measures: Sequence[Any] | str,
-    checked: dict[str, Run] | None = None,
-    *,
-    answers: Sequence[Data] = (),
-    gold: Data | None = None,
-    order: str = "auto",
-    groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
-) -> EvaluatedRuns:
-    """Return the values of runs, and put the runs into `checked` by name; see `fairtk.evaluate`."""
-    files, data = run_names(runs)
-    answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
-    if answers and len(answers) != len(data):
-        raise InputError(
-            f"answers must be given once per run, in the order of the runs; found {len(answers)} "
-            f"for {len(data)} runs"
-        )
-    given_groups = GivenGroups.read(groups, targets)
-    asked = asked_measures(measures)
-    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked}
-    if qrels is None:
-        from fairtk.groups.target import FROM_QRELS
-
-        if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
-            raise InputError("the target 'qrels' needs relevance labels: give `qrels`")
-        data = [frame_of_run(run, order) for run in data]
-        labels = unlabeled(data, list(files))
-    else:
-        labels = given_groups.labels = as_labels(qrels, gold, list(parsed.values()))
-    whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
-    unique_measures = list(dict.fromkeys(whole.values()))
-    if given_groups.attributes and not given_groups.used:
-        example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
-        raise InputError(f'no measure uses `groups`: name an attribute, e.g. "{example}"')
-    _warn_of_item_forms(given_groups, whole)
-    if qrels is None:
-        _refuse_without_labels(unique_measures)
-    evaluator = _evaluator(unique_measures, labels)
-    result = EvaluatedRuns([], unique_measures, labels)
-    if given_groups.attributes:
-        for text, measure in reversed(whole.items()):
-            if "groups=" in repr(measure):
-                result.written[measure] = text
-    padded = answers or [None] * len(data)
-    for (name, file), source, answer in zip(files.items(), data, padded, strict=True):
-        run = as_run(source, file or name, order, answer, unique_measures, labels)
-        if checked is not None:
-            checked[name] = run
-        with undefined_reasons() as reasons:
-            values = {
-                m: dict(zip(result.qids, v.tolist(), strict=True))
-                for m, v in evaluator.values(run, name)
-            }
-        result.runs.append(RunValues(name, file or name, values, set(run.qids), reasons))
-        if qrels is None:
-            result.retrieved[name] = _documents_per_query(run)
-    result.truncated = truncation_texts(evaluator.truncation.found(), len(data))
-    for text in result.truncated:
-        warnings.warn(text, TruncationWarning, stacklevel=3)
-    return result
-
-
-def _warn_of_item_forms(given_groups: Any, measures: dict[str, Any]) -> None:
-    """Say which measures have a form by groups and were asked for without."""
+def warn_of_item_forms(given_groups: GivenGroups, measures: Mapping[str, Any]) -> None:
+    """Warn of measures that have a form by groups and were requested without."""
     for text, measure in measures.items():
         by_document = getattr(measure, "NAME", "") in ("EE_D", "EE_R", "EE_L")
-        if not given_groups.attributes or not by_document:
-            continue
-        if measure["groups"] is None:
+        if given_groups.attributes and by_document and measure["groups"] is None:
             name = next(iter(given_groups.attributes))
             warnings.warn(
                 f"{text.strip()} is measured by documents; for its form by groups write "
@@ -607,12 +423,3 @@ def _warn_of_item_forms(given_groups: Any, measures: dict[str, Any]) -> None:
                 DataWarning,
                 stacklevel=2,
             )
-
-
-def _evaluator(measures: list[Any], qrels: Qrels) -> FairEvaluator:
-    try:
-        return FairEvaluator(measures, qrels, warns_of_truncation=False)
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"ir_measures cannot compute this: {error}") from error

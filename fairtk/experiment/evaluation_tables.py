@@ -13,75 +13,70 @@ import pandas as pd
 from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, number_text
 from fairtk.errors import printable
-from fairtk.experiment.evaluate_runs import EvaluatedRuns, RunValues
-from fairtk.measures import format_measure
-from fairtk.measures.parsing import short_names
+from fairtk.frames import QID
 from fairtk.report import baseline_table
 from fairtk.report.tables import bias_text
 
 if TYPE_CHECKING:
-    from fairtk.experiment import Comparison
+    from fairtk.experiment import Comparison, Results
 
 LEVEL = 0.05
 """Of the tests against a margin."""
 
 
-def means_table(values: EvaluatedRuns) -> Table:
+def means_table(results: Results) -> Table:
     """Return the means as a table with a row per run."""
-    header = ["run", "queries", *headings(values).values()]
-    columns = [_means(values.runs, m) for m in values.measures]
-    rows = [
-        [run.name, str(len(values.qids)), *[column[i] for column in columns]]
-        for i, run in enumerate(values.runs)
-    ]
-    return Table(header, rows, " ".join(filter(None, [_remarks(values), values.note])))
+    columns = [_means(part) for _, part in results.counts.groupby("measure", sort=False)]
+    n = str(results.config["queries"])
+    rows = [[name, n, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
+    header = ["run", "queries", *results.heads.values()]
+    return Table(header, rows, " ".join(filter(None, [_remarks(results), results.note])))
 
 
-def means_text(values: EvaluatedRuns) -> str:
+def means_text(results: Results) -> str:
     """Return the means in aligned columns: a row per run and measure if a row per run is wide."""
-    table = means_table(values)
+    table = means_table(results)
     lines = aligned_lines(table, range(1, len(table.columns)))
     if max(map(len, lines)) > max(100, shutil.get_terminal_size().columns):
-        names = headings(values)
         long = [
             [
-                run.name,
-                names[m],
-                number_text(run.mean(m)),
-                f"{run.defined(m)}/{run.total(m)}",
+                row.system,
+                results.heads[row.measure],
+                number_text(row.mean),
+                f"{row.n}/{row.n + row.undefined}",
             ]
-            for run in values.runs
-            for m in values.measures
+            for row in results.counts.itertuples()
         ]
         lines = aligned_lines(Table(["run", "measure", "mean", "queries"], long), (2, 3))
     return _with_caption(lines, table.caption)
 
 
-def queries_text(values: EvaluatedRuns) -> str:
+def queries_text(results: Results) -> str:
     """Return the value of each query as a table: a row per run and query."""
+    values = results.per_query["value"].to_numpy()
+    values = values.reshape(len(results.systems), len(results.measures), -1)
+    qids = results.per_query[QID].tolist()[: values.shape[2]]
     rows = [
-        [run.name, qid, *[number_text(run.values[m][qid]) for m in values.measures]]
-        for run in values.runs
-        for qid in values.qids
+        [name, qid, *map(number_text, of_query)]
+        for name, of_run in zip(results.systems, values, strict=True)
+        for qid, of_query in zip(qids, of_run.T, strict=True)
     ]
-    header = ["run", "qid", *headings(values).values()]
+    header = ["run", "qid", *results.heads.values()]
     return "\n".join(aligned_lines(Table(header, rows), range(2, len(header))))
 
 
 def comparison_table(comparison: Comparison, digits: int) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
-    runs, measures = comparison.evaluation.runs, comparison.evaluation.measures
-    names = [run.name for _ in measures for run in runs]
-    heads = {format_measure(m): head for m, head in headings(comparison.evaluation).items()}
-    settings = comparison.settings
+    settings, heads = comparison.settings, comparison.heads
     rows = comparison.table.drop(columns="effect")
     if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
         rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
+    names = comparison.systems * len(comparison.measures)
     rows = rows.assign(run=names, measure=rows["measure"].map(heads))
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
-    table = baseline_table(rows, comparison.baseline, **options, digits=digits)
+    table = baseline_table(rows, str(comparison.baseline), **options, digits=digits)
     bias = bias_text(comparison.sampling_bias(), heads)
-    caption = [table.caption, bias, _remarks(comparison.evaluation), comparison.evaluation.note]
+    caption = [table.caption, bias, _remarks(comparison), comparison.note]
     if settings["queries"] == "common":
         caption.append("Queries: those that all runs have results for.")
     if settings["margin"] is not None:
@@ -124,29 +119,20 @@ def table_text(table: Table) -> str:
     return _with_caption(lines, table.caption)
 
 
-def headings(values: EvaluatedRuns) -> dict[Any, str]:
-    """Return what tables call the measures: as they were written, where options completed them,
-    else their short names.
-    """
-    short = short_names([format_measure(m) for m in values.measures])
-    return {m: values.written.get(m) or short[format_measure(m)] for m in values.measures}
-
-
-def _means(runs: list[RunValues], measure: Any) -> list[str]:
+def _means(counts: pd.DataFrame) -> list[str]:
     """Return the cells of one column; the digits stay aligned."""
-    parts = [(run.defined(measure), run.total(measure)) for run in runs]
-    counts = [f" ({some}/{every})" if some < every else "" for some, every in parts]
-    room = max(map(len, counts))
-    return [
-        number_text(run.mean(measure)) + count.ljust(room)
-        for run, count in zip(runs, counts, strict=True)
+    ends = [
+        f" ({row.n}/{row.n + row.undefined})" if row.undefined else ""
+        for row in counts.itertuples()
     ]
+    width = max(map(len, ends))
+    means = map(number_text, counts["mean"])
+    return [mean + end.ljust(width) for mean, end in zip(means, ends, strict=True)]
 
 
-def _remarks(values: EvaluatedRuns) -> str:
+def _remarks(results: Results) -> str:
     """Return which measures are better when lower."""
-    names = headings(values)
-    lower = [name for m, name in names.items() if getattr(m, "better", "higher") == "lower"]
+    lower = [head for label, head in results.heads.items() if results.better(label) == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import listed
-from fairtk.experiment.evaluate_runs import EvaluatedRuns, evaluated
+from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
-from fairtk.measures import EE_D, LabeledRun
+from fairtk.measures import EE_D, LabeledRun, format_measure
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.provider import Truncation
 
@@ -481,18 +481,12 @@ def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) 
             runs = {name: frame[frame[RANK] < deepest] for name, frame in runs.items()}
             runs["now"] = run  # an evaluator that knows no ranks may order it otherwise
         if some:
-            values = quietly(qrels, runs, list(some.values()))
-            means |= {n: [one.mean(m) for one in values.runs] for n, m in some.items()}
+            with warnings.catch_warnings(action="ignore"):  # other checks report the rest
+                values = evaluate_runs(qrels, runs, list(some.values())).means
+            means |= {n: values[format_measure(m)].tolist() for n, m in some.items()}
     defined = [name for name in measures if tied and not math.isnan(means[name][0])]
     rows = [[name, means[name][0], min(means[name]), max(means[name])] for name in defined]
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def quietly(qrels: pd.DataFrame, runs: Any, measures: list[Any]) -> EvaluatedRuns:
-    """Return the values of runs; what else there is to say has been said by other checks."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return evaluated(qrels, runs, measures)
 
 
 def _depth(measure: Any) -> int | None:

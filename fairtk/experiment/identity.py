@@ -107,10 +107,6 @@ _PISA = (
 )
 
 
-class NoIdentityError(IdentityError):
-    """Something among a stage's settings has no identity; says what."""
-
-
 def adapter_of(value: Any, name: str) -> Adapter | None:
     """Return what looks into an object of a class of this name; None: nothing does."""
     for table in (_PYTERRIER, _RAG):
@@ -131,7 +127,7 @@ def adapter_of(value: Any, name: str) -> Adapter | None:
 def _digest(value: Any) -> dict[str, Any]:
     text = value.digest()
     if not isinstance(text, str):  # a hash object's, say
-        raise NoIdentityError(f"{identity_name(type(value))}.digest() gives no text")
+        raise IdentityError(f"{identity_name(type(value))}.digest() gives no text")
     return {"digest": text}
 
 
@@ -226,7 +222,7 @@ def _rag_prompt(prompt: Any) -> dict[str, Any]:
     names = ("system_message", "output_field", "input_fields", "raw_instruction", "api_type")
     own = vars(prompt).get("answer_extraction")
     if getattr(own, "__func__", None) is not type(prompt).answer_extraction:
-        raise NoIdentityError("PromptTransformer.answer_extraction is a function")
+        raise IdentityError("PromptTransformer.answer_extraction is a function")
     settings = {name: getattr(prompt, name) for name in (*names, "conversation_template")}
     return settings | {"instruction": _compiled(prompt.instruction)}
 
@@ -237,7 +233,7 @@ def _compiled(instruction: Any) -> str:
         render = getattr(cell.cell_contents, "root_render_func", None)
         if render is not None:
             return f"template #{digest(_code(render.__code__), 16)}"
-    raise NoIdentityError("PromptTransformer.instruction is a function")
+    raise IdentityError("PromptTransformer.instruction is a function")
 
 
 def _code(code: Any) -> list[Any]:
@@ -247,7 +243,7 @@ def _code(code: Any) -> list[Any]:
 
 def _measure(measure: Any) -> dict[str, Any]:
     if "<" in type(measure).__qualname__:  # of ir_measures.define: its function may be any
-        raise NoIdentityError(f"the measure {measure!r} is a function")
+        raise IdentityError(f"the measure {measure!r} is a function")
     own = isinstance(measure, FairMeasure)  # whose objects and defaults count
     return dict(measure.identity_settings if own else measure.params)
 
@@ -256,7 +252,7 @@ def _function(backend: CallableBackend) -> dict[str, Any]:
     owner = getattr(backend.function, "__self__", None)
     method = getattr(backend.function, "__name__", "")
     if owner is None or adapter_of(owner, identity_name(type(owner))) is None:
-        raise NoIdentityError(f"the backend {backend.name!r} is a function")
+        raise IdentityError(f"the backend {backend.name!r} is a function")
     return {"backend": owner, "method": method, "max_prompt_tokens": backend.max_prompt_tokens}
 
 
@@ -354,7 +350,7 @@ def describe_stage(stage: Any) -> Description:
     """
     try:
         description: Description = describe(stage, type(stage).__name__)
-    except NoIdentityError as error:
+    except IdentityError as error:
         raise IdentityError(
             f"the stage {type(stage).__name__} has no content identity: {error}. Its results "
             "could not be told from another's, so they cannot be kept: wrap it, "
@@ -405,7 +401,7 @@ def _described_object(value: Any, where: str) -> Any:
     if adapter is None and not isinstance(value, type) and dataclasses.is_dataclass(value):
         adapter = _fields
     if adapter is None:
-        raise NoIdentityError(f"{where} is a {name}, which fairtk cannot look into")
+        raise IdentityError(f"{where} is a {name}, which fairtk cannot look into")
     parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
     return {"class": name, "made by": made_by(cls, where), **parts}
 
@@ -414,7 +410,7 @@ def _described_function(function: types.FunctionType, where: str) -> Description
     """Return the identity of a function of an installed package; others are refused."""
     owners = _owners(function.__module__.partition(".")[0])
     if not owners or "<" in function.__qualname__:
-        raise NoIdentityError(f"{where} is the function {function.__qualname__}")
+        raise IdentityError(f"{where} is the function {function.__qualname__}")
     return {"function": identity_name(function), "made by": _versions(owners)}
 
 
@@ -442,7 +438,7 @@ def made_by(cls: type, where: str) -> str:
     itself adds the version of its distribution, or the digest of its file.
 
     Raises:
-        NoIdentityError: the class declares no `output_version` and is defined in a script or
+        IdentityError: the class declares no `output_version` and is defined in a script or
             notebook, whose text may change.
     """
     declared = [base for base in cls.__mro__ if "output_version" in vars(base)]
@@ -463,7 +459,7 @@ def _distribution(cls: type, where: str) -> str:
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or file is None:
-        raise NoIdentityError(
+        raise IdentityError(
             f"{where} is of the class {cls.__qualname__}, which is defined in a script or notebook"
         )
     return f"{module} #{file_digest(Path(file))}"

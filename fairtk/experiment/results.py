@@ -27,15 +27,20 @@ from fairtk.errors import (
     UndefinedWarning,
 )
 from fairtk.experiment import formats, saved
-from fairtk.experiment.comparison import Margin, SamplingVariances, SystemComparison
-from fairtk.experiment.values import (
-    UNDEFINED,
-    Evaluation,
-    SystemRows,
-    all_samples,
-    spreads,
+from fairtk.experiment.comparison import (
+    Margin,
+    SystemComparison,
+    Variances,
+    sampling_variances,
 )
-from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE
+from fairtk.experiment.values import (
+    SystemRows,
+    Values,
+    columns_read,
+    spreads,
+    values_of_samples,
+)
+from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE, Qrels
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.parsing import short_names
 from fairtk.plugins import cite_results
@@ -97,35 +102,42 @@ class Results:
         config: what was run, as JSON values.
         environment: with which versions, as JSON values.
         credits: credit that was made beside the rankings, C by system; `credit` reads it.
+        heads: what tables of runs call the measures, by measure: their short names, or what was
+            written where options completed it.
     """
 
     def __init__(
         self,
         rows: SystemRows,
-        evaluation: Evaluation | saved.SavedEvaluation,
+        values: Values,
+        measures: Mapping[str, Any],
+        directions: Mapping[str, str],
+        qrels: Qrels | pd.DataFrame | None,
         notes: Callable[[str], pd.DataFrame],
-        per_query: pd.DataFrame,
-        means: pd.DataFrame,
-        undefined: pd.DataFrame,
         failures: pd.DataFrame,
         config: Mapping[str, Any],
         environment: Mapping[str, Any],
         baseline: str | None = None,
         credits: Mapping[str, pd.DataFrame] | None = None,
+        heads: Mapping[str, str] | None = None,
     ) -> None:
-        self.systems: list[str] = [str(name) for name in means.index]
-        self.measures: list[str] = list(evaluation.texts)
-        self.per_query = per_query
-        self.undefined = undefined.reset_index(drop=True)
+        self.systems: list[str] = [str(name) for name in values.means.index]
+        self.measures: list[str] = list(measures)
+        self.per_query = values.per_query
+        self.undefined = values.undefined.reset_index(drop=True)
         self.failures = failures
         self.baseline = baseline
         self.config = dict(config)
+        if values.notes:
+            self.config |= {"note": " ".join(values.notes), "warnings": values.notes}
         self.environment = dict(environment)
         self.credits = dict(credits or {})
         self._rows = rows
-        self._evaluation = evaluation
         self._notes = notes
-        self._means = means
+        self._means = values.means
+        # the measures by label, or texts: those of saved results may name unknown groups
+        self._measures, self._directions, self._qrels = measures, directions, qrels
+        self.heads = heads or short_names(self.measures)
         self._named = baseline is not None
         self._drawing: Mapping[str, Any] = {"test": "t"}
         self._correction = "holm"
@@ -165,17 +177,29 @@ class Results:
         For ``E(m)`` that is ``m``, for EU the utility; measures of exposure belong to all samples
         together, and are left out for sampled systems. Computed when first asked for.
         """
-        return all_samples(self.systems, self._rows, self._evaluation.ready())
+        columns = ["system", QID, SAMPLE, "measure", "value"]
+        measures, qrels = self._parsed(), self.qrels
+        if qrels is None:
+            return pd.DataFrame(columns=columns)
+        read = columns_read(measures.values())
+        parts = [
+            part
+            for system in self.systems
+            for part in values_of_samples(system, self._rows(system, read), measures, qrels)
+            if len(part)
+        ]
+        table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+        return table.sort_values(columns[:-1], ignore_index=True)
 
     @property
     def note(self) -> str:
         """What a reader of the tables should know: n without labels, rankings that are cut off."""
         return str(self.config.get("note", ""))
 
-    @property
+    @cached_property
     def qrels(self) -> pd.DataFrame | None:
         """The labels that the measures read; None without measures."""
-        return self._evaluation.qrels
+        return self._qrels.with_text_ids() if isinstance(self._qrels, Qrels) else self._qrels
 
     def rankings(self, name: str) -> pd.DataFrame:
         """Return all rows of a system, queries in the order of the topics.
@@ -238,20 +262,26 @@ class Results:
 
     def better(self, measure: str) -> str:
         """Return ``"higher"`` or ``"lower"``: what is better, of one of the `measures`."""
-        return self._evaluation.directions[self._label(measure)]
+        return self._directions[self._label(measure)]
 
-    def _label(self, measure: Any) -> str:
+    def _label(self, measure: Any, kind: str = "measure") -> str:
         """Return the label of one of the measures, which may be named in other ways."""
-        if measure in self.measures:
-            return str(measure)
-        by_name = {short: label for label, short in short_names(self.measures).items()}
-        label = by_name.get(str(measure))
-        if label is None:
-            with contextlib.suppress(InputError):
-                label = format_measure(parse(measure))
-        if label not in self.measures:
-            raise NotFoundError("measure", str(measure), self.measures)
-        return label
+        text = str(measure).strip()
+        for names in (short_names(self.measures), self.heads):
+            for label, name in names.items():
+                if text in (label, name):
+                    return label
+        with contextlib.suppress(InputError):
+            text = format_measure(parse(measure))
+        if text not in self.measures:
+            raise NotFoundError(kind, str(measure), self.measures)
+        return text
+
+    def _margins(self, margin: Margin) -> Margin:
+        """Return margins by the labels of measures."""
+        if not isinstance(margin, Mapping):
+            return margin
+        return {self._label(m, "measure of the comparison"): own for m, own in margin.items()}
 
     def compare(
         self,
@@ -289,9 +319,11 @@ class Results:
             ParameterError: no baseline is named anywhere, or a margin is not above 0.
             NotFoundError: there is no such system, test, correction or measure.
         """
-        variances = self._sampling() if levels else None
+        variances = self._variances if levels else None
         drawing = {"test": test, "confidence": confidence}
-        table = self._compared(baseline).table(drawing, correction, margin, variances)
+        table = self._compared(baseline).table(
+            drawing, correction, self._margins(margin), variances
+        )
         table["failed"] = self._failed.reindex(table["system"], fill_value=0).to_numpy()
         return table
 
@@ -311,7 +343,7 @@ class Results:
             options: see `fairtk.analysis.Comparison.queries_needed`, whose columns come back,
                 with ``system`` for ``run``.
         """
-        return self._compared(baseline).plan(self._sampling(), difference, n_samples, options)
+        return self._compared(baseline).plan(self._variances, difference, n_samples, options)
 
     def sampling_bias(self) -> pd.DataFrame:
         """Return what sampling adds to the means of plain EE_D and EE_L: plain minus unbiased.
@@ -324,7 +356,7 @@ class Results:
         for label in self.measures:
             if label.startswith(("EE_D", "EE_L")) and " * " not in label:
                 with contextlib.suppress(InputError):  # its groups may not be registered here
-                    measures[label] = parse(self._evaluation.texts[label])
+                    measures[label] = parse(self._measures[label])
         measures = {m: own for m, own in measures.items() if own["estimator"] == "plain"}
         rows: list[tuple[str, str, float]] = []
         for system in self.systems if measures else ():
@@ -340,12 +372,15 @@ class Results:
                     rows.append((system, label, float(known.mean()) if len(known) else math.nan))
         return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
-    def _sampling(self) -> SamplingVariances:
-        evaluation = self._evaluation.ready()
-        measures = dict(zip(evaluation.labels, evaluation.measures, strict=True))
-        return SamplingVariances(
-            lambda name: self._rows(name, evaluation.inputs), evaluation.qrels, measures
-        )
+    def _parsed(self) -> dict[str, Any]:
+        """Return the measures by label; says which groups are not registered here."""
+        return {label: parse(measure) for label, measure in self._measures.items()}
+
+    @cached_property
+    def _variances(self) -> Variances:
+        measures = self._parsed()
+        read = columns_read(measures.values())
+        return sampling_variances(lambda name: self._rows(name, read), self.qrels, measures)
 
     def _compared(self, baseline: str | None) -> SystemComparison:
         name = self.baseline if baseline is None else baseline
@@ -354,10 +389,7 @@ class Results:
                 f"compare needs a baseline: one of {self.systems} (or Experiment(baseline=...))"
             )
         self._check(name)
-        return self._beside(name)
-
-    def _beside(self, name: str) -> SystemComparison:
-        return SystemComparison.of(self.per_query, self.systems, name, self.better, self._means)
+        return SystemComparison(self.per_query, self.systems, name, self.better, self._means)
 
     @overload
     def to_markdown(
@@ -469,14 +501,7 @@ class Results:
         Raises:
             StoreError: the folder cannot be written.
         """
-        values = self.per_query.merge(self.undefined, how="left", on=UNDEFINED[:-1])
-        tables = {"values": values, "failures": self.failures, "means": self.counts}
-        more = {"baseline": self.baseline, "experiment": self.config}
-        notes = [self._notes(name).assign(system=name) for name in self.systems]
-        saved.save(
-            Path(folder), self.systems, self._rows, self._evaluation,
-            pd.concat(notes, ignore_index=True), tables, self.credits, self.environment, more,
-        )  # fmt: skip
+        saved.save(self, Path(folder))
 
     def to_trec(self, folder: str | PathLike[str]) -> list[Path]:
         """Write a run file per system, its ir_metadata beside it, and ``qrels.txt``.
@@ -557,7 +582,7 @@ class Results:
         signs: dict[tuple[str, str], str] = {}
         caption = [f"Means over {self.per_query[QID].nunique()} queries"]
         if several:
-            compared = self._beside(baseline or self.systems[0])
+            compared = self._compared(baseline or self.systems[0])
             signs, counts = self._signs(compared, baseline, drawing, correction, significance)
             corrected = corrected_for(correction, counts, len(self.systems), letters)
             caption = [
@@ -589,16 +614,15 @@ class Results:
         """Return what stands raised behind a mean, by measure and system; how many tests were
         corrected for, by measure.
         """
-        how = None if correction == "none" else correction
         if baseline is None:
-            beaten, counts = compared.beaten(drawing, how, significance)
+            beaten, counts = compared.beaten(drawing, correction, significance)
             one = ("," if len(self.systems) > _ALPHABET else "").join
             signs = {key: one(map(_letter, sorted(places))) for key, places in beaten.items()}
             return signs, counts
         drawing = {"confidence": 0.95, **drawing}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedWarning)  # such a mean has no dagger
-            table = compared.table(drawing, how)
+            table = compared.table(drawing, correction)
         counts = table.groupby("measure", sort=False)["p"].count().to_dict()
         table = table[table["p_corrected"] < significance]
         moved = "estimate" if "estimate" in table else "difference"

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
-import numpy as np
 import pandas as pd
 import pyterrier as pt
 
@@ -38,10 +37,8 @@ from fairtk.experiment.results import Results, as_texts
 from fairtk.experiment.saved import CONFIG, FACTS, MEANS, SETTINGS
 from fairtk.experiment.store import FILE, Store, StoredCell, stored_systems
 from fairtk.experiment.values import (
-    COLUMNS,
-    UNDEFINED,
     Evaluation,
-    noted,
+    directions,
     stored_notes,
     stored_rows,
 )
@@ -180,7 +177,7 @@ def Experiment(
         batch_size=batch_size,
         fail_fast=fail_fast,
     )
-    engine = prepared.engine
+    engine = prepared[0]
     for name, node in engine.tree.ends.items():
         _say_what_changed(engine.store, name, node)
     cells = engine.run()
@@ -190,7 +187,7 @@ def Experiment(
             f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
             "from a batch of prompts; run again when these were read"
         )
-    results = _results(prepared, cells, executor)
+    results = _results(*prepared, cells, executor)
     results.config |= {} if dataset is None else about_dataset(dataset)
     return results
 
@@ -215,20 +212,8 @@ def plan(
     folder = options.get("save_dir")
     if folder is not None and not (Path(folder) / FILE).exists():
         options["save_dir"] = None
-    engine = _prepare(
-        systems, topics, qrels, measures, durable=folder is not None, **options
-    ).engine
+    engine, *_ = _prepare(systems, topics, qrels, measures, durable=folder is not None, **options)
     return Plan(_cells(engine), _prompts(engine))
-
-
-class _Prepared(NamedTuple):
-    """An experiment with checked arguments."""
-
-    engine: Engine
-    evaluation: Evaluation
-    frames: dict[str, pd.DataFrame]  # the systems that are results
-    order: list[str]  # the names of all systems
-    baseline: str | None
 
 
 def _prepare(
@@ -249,8 +234,9 @@ def _prepare(
     batch_size: int | None = None,
     fail_fast: bool = False,
     durable: bool | None = None,
-) -> _Prepared:
-    """Return an experiment for the arguments of `Experiment`.
+) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None]:
+    """Return an experiment for the arguments of `Experiment`: its engine, its measures, the systems
+    that are results, the names of all systems, and the baseline.
 
     `durable` says whether stages need an identity; `None` if `save_dir` decides.
     """
@@ -288,13 +274,18 @@ def _prepare(
         fail_fast,
         evaluation.refuse_samples,
     )
-    return _Prepared(engine, evaluation, frames, order, chosen)
+    return engine, evaluation, frames, order, chosen
 
 
 def _results(
-    prepared: _Prepared, cells: Mapping[str, Mapping[str, StoredCell]], executor: Any
+    engine: Engine,
+    evaluation: Evaluation,
+    frames: Mapping[str, pd.DataFrame],
+    order: Sequence[str],
+    baseline: str | None,
+    cells: Mapping[str, Mapping[str, StoredCell]],
+    executor: Any,
 ) -> Results:
-    engine, evaluation, frames, order, baseline = prepared
     lost = [
         (name, qid, cell.error)
         for name in order
@@ -306,39 +297,29 @@ def _results(
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
     rows = stored_rows(engine.store, cells, frame_rows)
-    values = pd.DataFrame(columns=COLUMNS)
-    means: dict[str, dict[str, float]] = {}
-    undefined = pd.DataFrame(columns=UNDEFINED, dtype="str")
-    if evaluation.measures:
-        tree = engine.tree
-        content = {
-            n: frame_rows[n]
-            if n in frame_rows
-            else [tree.ends[n].key, json.dumps(list(cells[n].items()))]
-            for n in order
-        }
-        values, means, undefined = evaluation.all_values(
-            content,
-            lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
-            engine.store,
-        )
-        values = _as_in_topics(values, engine.topics.qids)
-        undefined = _as_in_topics(undefined, engine.topics.qids)
+    content = {
+        n: frame_rows[n]
+        if n in frame_rows
+        else [engine.tree.ends[n].key, json.dumps(list(cells[n].items()))]
+        for n in order
+    }
+    values = evaluation.values(
+        content,
+        lambda name, qids=None: rows(name, evaluation.inputs, codes=True, qids=qids),
+        engine.store,
+    )
     chains = {
         name: [(n.stage.name, engine.chains[n.number]) for n in node.chain if n.stage.leaves_notes]
         for name, node in engine.tree.ends.items()
     }
-    index = pd.Index(order, name="system")
     return Results(
         rows=rows,
-        evaluation=evaluation,
+        values=values,
+        measures=evaluation.measures,
+        directions=directions(evaluation.measures),
+        qrels=evaluation.qrels,
         notes=stored_notes(engine.store, chains, engine.topics.digests),
-        per_query=values,
-        means=pd.DataFrame.from_dict(means, orient="index", columns=evaluation.labels).reindex(
-            index
-        ),
         failures=failures,
-        undefined=undefined,
         baseline=baseline,
         config={
             "systems": {name: engine.tree.ends[name].label for name in cells},
@@ -350,7 +331,6 @@ def _results(
             "batch_size": engine.batch_size,
             "executor": repr(executor),
             "threads": engine.threads,
-            **noted([f"{text}." for text in evaluation.truncated]),
         },
         environment=environment(),
     )
@@ -454,14 +434,6 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     )
 
 
-def _as_in_topics(values: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
-    """Return values with the queries of each system and measure in the order of the topics."""
-    place = {qid: number for number, qid in enumerate(qids)}
-    part = values.groupby(["system", "measure"], sort=False).ngroup().to_numpy()
-    order = np.lexsort((values[QID].map(place).to_numpy(), part))
-    return values.iloc[order].reset_index(drop=True)
-
-
 @takes_tables
 def open_results(
     folder: str | PathLike[str],
@@ -493,14 +465,16 @@ def open_results(
                 "measures and qrels with the folder of a store only"
             )
         return Results.load(place)
-    frames, stages, failures = _stored(place)
+    frames, stages, failures = stored_systems(place)
     if not frames:
         raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
     qids = {qid for frame in frames.values() for qid in frame[QID]} | set(failures[QID])
     topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store knows no order
     number = {qid: number for number, qid in enumerate(topics[QID])}
     frames = {
-        name: frame.sort_values(QID, key=lambda ids: ids.map(number), kind="stable")
+        name: frame.sort_values(
+            QID, key=lambda ids: ids.map(number), kind="stable", ignore_index=True
+        )
         for name, frame in frames.items()
     }
     labels = None if qrels is None else as_labels(qrels, gold, parsed_measures).with_text_ids()
@@ -531,19 +505,6 @@ def _of_setting(place: Path, setting: str | None) -> Path:
     if setting not in there:
         raise NotFoundError("setting", setting, there)
     return place / SETTINGS / setting
-
-
-def _stored(folder: Path) -> tuple[dict[str, pd.DataFrame], dict[str, Any], pd.DataFrame]:
-    """Return the rows and the stages of each system, and the queries that failed."""
-    frames, stages, lost = {}, {}, []
-    systems = list(stored_systems(folder))
-    names = [system.name for system in systems]
-    for name, chain, identities, rows, errors in systems:
-        if rows is not None:
-            label = name if names.count(name) == 1 else f"{name} ({chain})"
-            frames[label], stages[label] = rows.reset_index(drop=True), identities
-            lost += [(label, qid, error) for qid, error in errors]
-    return frames, stages, pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
 
 
 def results_folders(folder: str | PathLike[str], setting: str | None = None) -> list[Path]:

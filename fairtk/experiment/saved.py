@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -20,8 +19,7 @@ from fairtk.experiment.values import (
     NOTE_TYPES,
     NOTES,
     UNDEFINED,
-    Evaluation,
-    SystemRows,
+    Values,
     some_columns,
 )
 from fairtk.frames import (
@@ -36,6 +34,9 @@ from fairtk.frames import (
 )
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import atomic_text
+
+if TYPE_CHECKING:
+    from fairtk.experiment.results import Results
 
 FORM = 4
 """Version of the folder's form; another one is refused."""
@@ -67,64 +68,44 @@ def results_schema() -> dict[str, Any]:
     return schema
 
 
-@dataclass(frozen=True)
-class SavedEvaluation:
-    """The measures of saved results, which may name groups that are not registered here."""
-
-    texts: dict[str, str]  # what `fairtk.measures.parse` makes each of, by label
-    directions: dict[str, str]  # ``"higher"`` or ``"lower"``: what is better, by label
-    qrels: pd.DataFrame | None
-    measures: tuple[Any, ...] | None = None  # if they are at hand
-
-    def ready(self) -> Evaluation:
-        """Return what measures; says which groups it lacks."""
-        return Evaluation(self.measures or self.texts.values(), self.qrels, None)
-
-
-def save(
-    folder: Path,
-    systems: Sequence[str],
-    rows: SystemRows,
-    evaluation: Evaluation | SavedEvaluation,
-    notes: pd.DataFrame,
-    tables: dict[str, pd.DataFrame],
-    credits: Mapping[str, pd.DataFrame],
-    environment: dict[str, Any],
-    more: dict[str, Any],
-) -> None:
+def save(results: Results, folder: Path) -> None:
     """Write results to a folder; each file appears in one step, the manifest last.
 
-    Others who save to the folder, or open it, wait until then. Takes the notes of all systems,
-    values, means and failures, credit that rankings do not have, by system, and what more there is
-    for the configuration.
+    Others who save to the folder, or open it, wait until then.
     """
-    ranking_files = {name: f"{_RANKINGS}/{i:03}.parquet" for i, name in enumerate(systems)}
+    ranking_files = {name: f"{_RANKINGS}/{i:03}.parquet" for i, name in enumerate(results.systems)}
     config = {
         "form": FORM,
         "systems": ranking_files,
-        "measures": evaluation.texts,
-        "better": evaluation.directions,
-        "credit": {name: list(frame.columns) for name, frame in credits.items()},
-        **more,
+        "measures": {
+            label: measure if isinstance(measure, str) else repr(measure)
+            for label, measure in results._measures.items()
+        },
+        "better": results._directions,
+        "credit": {name: list(frame.columns) for name, frame in results.credits.items()},
+        "baseline": results.baseline,
+        "experiment": results.config,
     }
-    frames = {
-        file: _typed(tables[name])
-        for name, file in (("values", _VALUES), ("means", MEANS), ("failures", _FAILURES))
-    }
-    if evaluation.qrels is not None:
-        frames[_LABELS] = evaluation.qrels
+    values = results.per_query.merge(results.undefined, how="left", on=UNDEFINED[:-1])
+    tables = {_VALUES: values, MEANS: results.counts, _FAILURES: results.failures}
+    frames = {file: _typed(table) for file, table in tables.items()}
+    if results.qrels is not None:
+        frames[_LABELS] = results.qrels
+    notes = pd.concat(
+        [results.notes(name).assign(system=name) for name in results.systems], ignore_index=True
+    )
     if len(notes):
         texts = [json.dumps(note, ensure_ascii=False) for note in notes["note"]]
         frames[_NOTES] = notes.assign(note=texts)[["system", *NOTES]]
     answers: dict[str, pd.DataFrame] = {}
-    all_credit = dict(credits)
+    all_credit = dict(results.credits)
     try:
         (folder / _RANKINGS).mkdir(parents=True, exist_ok=True)
         with file_lock(folder / _RANKINGS):  # two that save to one folder would mix their files
             # that of an earlier save; without it nothing is opened until the last file is written
             (folder / _MANIFEST).unlink(missing_ok=True)
             for name, file in ranking_files.items():
-                frame = rows(name)
+                frame = results.rankings(name)
                 write_parquet(_of_system(name, frame), folder / file)
                 if QANSWER in frame.columns:
                     answers[name] = answers_in(frame)
@@ -135,7 +116,7 @@ def save(
                     frames[file] = _stacked(parts)
             for file, frame in frames.items():
                 write_parquet(frame, folder / file)
-            _write_json(environment, folder / ENVIRONMENT)
+            _write_json(results.environment, folder / ENVIRONMENT)
             _write_json(config, folder / CONFIG)
             written_files = [*ranking_files.values(), *frames, ENVIRONMENT, CONFIG]
             # tables of an earlier save, which who reads all rankings would read, too
@@ -201,12 +182,6 @@ def _write_json(value: Any, path: Path) -> None:
         stream.write("\n")
 
 
-@dataclass(frozen=True)
-class _Manifest:
-    form: int
-    files: dict[str, str]
-
-
 def load(folder: Path) -> dict[str, Any]:
     """Return the arguments of `Results` for what `save` wrote, after a look at all its files.
 
@@ -214,105 +189,96 @@ def load(folder: Path) -> dict[str, Any]:
         FormatError: a file is missing, damaged, not what was saved, or of another form; names it.
     """
     with file_lock(folder / _RANKINGS, shared=True):  # another process may be saving
-        return _SavedFolder(folder).arguments()
+        digests = _manifest(folder)
 
+        def checked(name: str) -> Path:
+            return _checked(folder / name, digests.get(name))
 
-class _SavedFolder:
-    """The files of saved results; a file that differs from the manifest is not read."""
+        def table(name: str) -> pd.DataFrame:
+            return read_parquet(checked(name))[0]
 
-    def __init__(self, folder: Path) -> None:
-        import msgspec
+        def rows(
+            system: str, columns: Collection[str] | None = None, codes: bool = False
+        ) -> pd.DataFrame:
+            frame = table(config["systems"][system]).drop(columns=_SYSTEM)
+            return some_columns(frame.rename(columns={_THEIRS: _SYSTEM}), columns)
 
-        self.folder = folder
-        path = folder / _MANIFEST
-        for file in (folder / CONFIG, path):
-            if not file.exists():
-                raise FormatError("this file of saved results is missing: save them again", file)
-        try:
-            manifest = msgspec.json.decode(path.read_bytes(), type=_Manifest)
-        except (OSError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-            reason = " ".join(str(error).split())
-            raise FormatError(f"not a manifest of saved results ({reason})", path) from None
-        if manifest.form != FORM:
-            raise FormatError(
-                f"expected results of form {FORM}, got form {manifest.form}: use the version of "
-                "fairtk that saved them",
-                path,
-            )
-        self.digests = manifest.files
-        for name in self.digests:
-            self._checked(name)
-        self.config = self._json(CONFIG)
-        self.files: dict[str, str] = self.config["systems"]
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the arguments of `Results`."""
-        config = self.config
-        systems, measures = list(config["systems"]), list(config["measures"])
-        per_query = self._table(_VALUES)
+        for name in digests:
+            checked(name)
+        config, environment = (
+            json.loads(checked(name).read_text(encoding="utf-8")) for name in (CONFIG, ENVIRONMENT)
+        )
+        per_query = table(_VALUES)
         undefined = per_query.loc[per_query["value"].isna(), UNDEFINED].astype("str")
-        means = self._table(MEANS).pivot(index="system", columns="measure", values="mean")
+        means = table(MEANS).pivot(index="system", columns="measure", values="mean")
+        means = means.rename_axis(columns=None).reindex(
+            index=pd.Index(config["systems"], name="system"), columns=list(config["measures"])
+        )
         notes = pd.DataFrame(columns=["system", *NOTES]).astype(NOTE_TYPES)
-        if _NOTES in self.digests:
-            notes = self._table(_NOTES)
+        if _NOTES in digests:
+            notes = table(_NOTES)
             notes["note"] = notes["note"].map(json.loads).astype(object)
-        qrels = self._table(_LABELS) if measures else None
-        index = pd.Index(systems, name="system")
         return {
-            "rows": self.rows,
-            "evaluation": SavedEvaluation(config["measures"], config["better"], qrels),
+            "rows": rows,
+            "values": Values(per_query[COLUMNS], means, undefined, []),
+            "measures": config["measures"],
+            "directions": config["better"],
+            "qrels": table(_LABELS) if config["measures"] else None,
             "notes": lambda name: notes.loc[notes["system"] == name, NOTES].reset_index(drop=True),
-            "per_query": per_query[COLUMNS],
-            "undefined": undefined,
-            "means": means.rename_axis(columns=None).reindex(index=index, columns=measures),
-            "failures": self._table(_FAILURES),
-            "credits": self._credits(),
+            "failures": table(_FAILURES),
+            "credits": _credits(table(_CREDIT), config["credit"]) if config["credit"] else {},
             "baseline": config["baseline"],
             "config": config["experiment"],
-            "environment": self._json(ENVIRONMENT),
+            "environment": environment,
         }
 
-    def rows(
-        self, system: str, columns: Collection[str] | None = None, codes: bool = False
-    ) -> pd.DataFrame:
-        """Return the rows of a system; see `SystemRows`."""
-        frame = self._table(self.files[system])
-        frame = frame.drop(columns=_SYSTEM).rename(columns={_THEIRS: _SYSTEM})
-        return some_columns(frame, columns)
 
-    def _credits(self) -> dict[str, pd.DataFrame]:
-        """Return the credit that rankings do not have, by system."""
-        columns: dict[str, list[str]] = self.config["credit"]
-        table = self._table(_CREDIT) if columns else pd.DataFrame()
-        credits = {}
-        for system, names in columns.items():
-            part = table[table[_SYSTEM] == system].reset_index(drop=True)
-            whole = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in names]
-            whole = [c for c in whole if not part[c].isna().any()]
-            credits[system] = part[names].astype(dict.fromkeys(whole, "int64"))
-        return credits
+def _manifest(folder: Path) -> dict[str, str]:
+    """Return the digests of the files of saved results."""
+    path = folder / _MANIFEST
+    for file in (folder / CONFIG, path):
+        if not file.exists():
+            raise FormatError("this file of saved results is missing: save them again", file)
+    try:
+        manifest = json.loads(path.read_bytes())
+        form, digests = manifest["form"], dict(manifest["files"])
+    except (OSError, ValueError, RecursionError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise FormatError(f"not a manifest of saved results ({reason})", path) from None
+    if form != FORM:
+        raise FormatError(
+            f"expected results of form {FORM}, got form {form}: use the version of fairtk that "
+            "saved them",
+            path,
+        )
+    return digests
 
-    def _checked(self, name: str) -> Path:
-        """Return the path of a file that has the digest of the manifest."""
-        path = self.folder / name
-        try:
-            digest = _file_digest(path)
-        except FileNotFoundError:
-            raise FormatError(
-                "this file of the saved results is missing: save them again", path
-            ) from None
-        except OSError as error:
-            raise FormatError(f"this file cannot be read ({error.strerror})", path) from None
-        if self.digests.get(name) != digest:
-            raise FormatError(
-                f"not what was saved: its digest is not that of {_MANIFEST}. The file was changed "
-                "or damaged since; save the results again",
-                path,
-            )
-        return path
 
-    def _json(self, name: str) -> Any:
-        return json.loads(self._checked(name).read_text(encoding="utf-8"))
+def _credits(table: pd.DataFrame, columns: Mapping[str, list[str]]) -> dict[str, pd.DataFrame]:
+    """Return the credit that rankings do not have, by system."""
+    credits = {}
+    for system, names in columns.items():
+        part = table[table[_SYSTEM] == system].reset_index(drop=True)
+        whole = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in names]
+        whole = [c for c in whole if not part[c].isna().any()]
+        credits[system] = part[names].astype(dict.fromkeys(whole, "int64"))
+    return credits
 
-    def _table(self, name: str) -> pd.DataFrame:
-        return read_parquet(self._checked(name))[0]
+
+def _checked(path: Path, expected: str | None) -> Path:
+    """Return the path of a file that has the digest of the manifest."""
+    try:
+        digest = _file_digest(path)
+    except FileNotFoundError:
+        raise FormatError(
+            "this file of the saved results is missing: save them again", path
+        ) from None
+    except OSError as error:
+        raise FormatError(f"this file cannot be read ({error.strerror})", path) from None
+    if digest != expected:
+        raise FormatError(
+            f"not what was saved: its digest is not that of {_MANIFEST}. The file was changed "
+            "or damaged since; save the results again",
+            path,
+        )
+    return path

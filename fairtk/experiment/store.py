@@ -451,35 +451,33 @@ def prune(
     return removed
 
 
-class StoredSystem(NamedTuple):
-    """A system of a store."""
+def stored_systems(
+    save_dir: str | PathLike[str],
+) -> tuple[dict[str, pd.DataFrame], dict[str, list[Any]], pd.DataFrame]:
+    """Return the systems of a store that have rows, in the order in which their chains came.
 
-    name: str
-    chain: str  # the start of its chain's key
-    stages: list[Any]  # their identities
-    rows: pd.DataFrame | None  # in the order of the qids; None: nothing
-    errors: list[tuple[str, str]]  # qid and reason
-
-
-def stored_systems(save_dir: str | PathLike[str]) -> Iterator[StoredSystem]:
-    """Yield the systems of a store, in the order in which their chains came.
+    Returns:
+        The rows and the identities of the stages by system; and ``system``, ``qid``, ``error``: the
+        queries that failed. Systems of one name have the start of their chain's key behind it.
 
     Raises:
         StoreError: there is no store, or it cannot be read.
     """
+    frames, identities, failed = {}, {}, []
     with closing(_store(save_dir)) as store:
-        for name, chain, key, stages in store.select(
+        systems = store.select(
             "SELECT name, chain, key, stages FROM systems JOIN chains USING (chain) "
             "ORDER BY chain, name"
-        ):
-            cells = [
-                (qid, cell)
-                for qid, _, cell in store.cells_where("chain = ? ORDER BY frame, first", (chain,))
-            ]
-            table = store.read(cell for _, cell in cells)
-            rows = None if table is None else unpack(table).sort_values(QID, kind="stable")
-            errors = [(qid, cell.error) for qid, cell in cells if cell.error is not None]
-            yield StoredSystem(name, key[:_SHORT], json.loads(stages), rows, errors)
+        )
+        names = [name for name, *_ in systems]
+        for name, chain, key, stages in systems:
+            cells = store.cells_where("chain = ? ORDER BY frame, first", (chain,))
+            table = store.read(cell for *_, cell in cells)
+            if table is not None:
+                label = name if names.count(name) == 1 else f"{name} ({key[:_SHORT]})"
+                frames[label], identities[label] = unpack(table), json.loads(stages)
+                failed += [(label, q, cell.error) for q, _, cell in cells if cell.error is not None]
+    return frames, identities, pd.DataFrame(failed, columns=["system", QID, "error"], dtype="str")
 
 
 def _store(save_dir: str | PathLike[str]) -> Store:

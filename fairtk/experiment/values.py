@@ -6,7 +6,8 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import ir_measures
 import numpy as np
@@ -23,7 +24,6 @@ from fairtk.errors import (
     TruncationWarning,
     listed,
 )
-from fairtk.experiment.evaluate_runs import aggregated
 from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
 from fairtk.experiment.store import Store, StoredCell
@@ -37,6 +37,7 @@ from fairtk.frames import (
     SCORE,
     TO_IR_MEASURES,
     FloatArray,
+    ObjectArray,
     Run,
     as_strings,
     digest,
@@ -53,16 +54,124 @@ UNDEFINED = [*COLUMNS[:-1], REASON]
 NOTES = [QID, "stage", "note"]
 NOTE_TYPES = {QID: "str", "stage": "str", "note": object}
 _OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
-_listening = threading.RLock()  # who hears warnings is the process, not the thread
+_listening = threading.RLock()  # warnings are recorded by the process, not by the thread
+
+
+class Values(NamedTuple):
+    """The values of systems.
+
+    Attributes:
+        per_query: ``system``, ``qid``, ``measure``, ``value``: a row per system, measure and query.
+        means: systems by measures: what the measure's own aggregator (a mean for nearly all) makes
+            of the defined values; NaN without any.
+        undefined: ``system``, ``qid``, ``measure``, ``reason``: why values are NaN.
+        notes: sentences that a reader of the numbers should know.
+    """
+
+    per_query: pd.DataFrame
+    means: pd.DataFrame
+    undefined: pd.DataFrame
+    notes: list[str]
+
+
+def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
+    """Return distinct measures by their labels."""
+    return {format_measure(measure): measure for measure in dict.fromkeys(measures)}
+
+
+def directions(measures: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``"higher"`` or ``"lower"``, whichever is better, by label."""
+    return {label: str(getattr(m, "better", "higher")) for label, m in measures.items()}
+
+
+def columns_read(measures: Iterable[Any]) -> set[str]:
+    """Return the columns of runs that measures read."""
+    inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(list(measures))}
+    return inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
+
+
+def evaluate_run(
+    evaluator: FairEvaluator, measures: Iterable[Any], run: Run, system: str
+) -> tuple[FloatArray, Reasons]:
+    """Return the values of a run, and why measures are undefined.
+
+    Args:
+        evaluator: has the labels.
+        measures: those of the evaluator, in the wished order.
+        run: the run, checked.
+        system: its name, for messages on rankings that are cut off.
+
+    Returns:
+        Shape (n_measures, n_queries), queries in the order of the labels; and the reasons.
+    """
+    with undefined_reasons() as reasons:
+        # measures are compared by identity: equality compares their texts, which takes long
+        values = {id(measure): own for measure, own in evaluator.values(run, system)}
+    return np.stack([values[id(measure)] for measure in measures]), reasons
+
+
+def tabulated(
+    systems: Sequence[str], measures: Mapping[str, Any], qids: Sequence[str], table: FloatArray
+) -> pd.DataFrame:
+    """Return values of shape (n_systems, n_measures, n_queries) as `Values.per_query`."""
+    names, labels, ids = (np.array(list(x), dtype=object) for x in (systems, measures, qids))
+    frame = pd.DataFrame(
+        {
+            "system": np.repeat(names, len(labels) * len(ids)),
+            QID: np.tile(ids, len(names) * len(labels)),
+            "measure": np.tile(np.repeat(labels, len(ids)), len(names)),
+        },
+        dtype="str",
+    )
+    return frame.assign(value=table.ravel())
+
+
+def aggregates(
+    systems: Sequence[str], measures: Mapping[str, Any], qids: Sequence[str], table: FloatArray
+) -> pd.DataFrame:
+    """Return values of shape (n_systems, n_measures, n_queries) as `Values.means`."""
+    ids = np.array(qids, dtype=object)
+    means = [
+        [
+            _aggregate(measure, own, ids)
+            for measure, own in zip(measures.values(), rows, strict=True)
+        ]
+        for rows in table
+    ]
+    return pd.DataFrame(means, pd.Index(systems, name="system"), list(measures), dtype=float)
+
+
+def _aggregate(measure: Any, values: FloatArray, qids: ObjectArray) -> float:
+    defined = ~np.isnan(values)
+    if not defined.any():
+        return math.nan
+    if isinstance(measure, FairMeasure):
+        return measure.aggregate(values[defined], qids[defined])
+    aggregator = measure.aggregator()
+    for value in values[defined].tolist():
+        aggregator.add(value)
+    return float(aggregator.result())
+
+
+def undefined_values(
+    per_query: pd.DataFrame, measures: Mapping[str, Any], reasons: Mapping[str, Reasons]
+) -> pd.DataFrame:
+    """Return `Values.undefined`, with the index of `per_query`, from the reasons by system."""
+    undefined = per_query.loc[per_query["value"].isna(), COLUMNS[:-1]]
+    texts = [
+        reason_for(measures[label], qid, reasons[system])
+        for system, qid, label in undefined.itertuples(index=False)
+    ]
+    return undefined.assign(**{REASON: pd.Series(texts, undefined.index, dtype="str")})
 
 
 class Evaluation:
-    """Measures and labels, ready for any number of systems.
+    """Measures and labels of an experiment, ready for any number of systems.
 
     Args:
         measures: measures, or strings that `fairtk.measures.parse` reads.
         qrels: ``qid``, ``docno``, ``label``, ``gold_answer``: what the measures read.
-        qids: the queries; labels of others are left out. None: those of the labels.
+        qids: the queries; labels of others are left out.
 
     Raises:
         ParameterError: a string is no measure.
@@ -70,13 +179,11 @@ class Evaluation:
     """
 
     def __init__(
-        self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str] | None
+        self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str]
     ) -> None:
-        self.measures = list(dict.fromkeys(parse(measure) for measure in measures))
-        self.labels = [format_measure(measure) for measure in self.measures]
+        self.measures = measures_by_label(map(parse, measures))
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None
-        self.truncated: list[str] = []  # messages on rankings that are cut off
         if not self.measures:
             return
         if qrels is None:
@@ -84,10 +191,7 @@ class Evaluation:
         require(qrels, [QID], "Experiment (qrels)")
         labels = qrels.assign(**{QID: as_strings(qrels[QID])})
         judged = dict.fromkeys(labels[QID].unique().tolist())
-        if qids is None:
-            qids = list(judged)
-        else:
-            labels = labels[labels[QID].isin(set(qids))]
+        labels = labels[labels[QID].isin(set(qids))]
         if labels.empty:
             raise InputError(
                 "Experiment: no query of the topics has labels (qids of the topics look like "
@@ -99,40 +203,22 @@ class Evaluation:
         place = {qid: i for i, qid in enumerate(self.qids)}
         # means are summed up in this order, whatever the order of the topics
         self._order = [place[qid] for qid in labels[QID].unique().tolist()]
-        inputs = {_OURS.get(name, name) for name in ir_measures.run_inputs(self.measures)}
-        self.inputs = inputs | {QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE, *OF_EXPOSURE}
-        self._evaluator = FairEvaluator(self.measures, self.qrels, warns_of_truncation=False)
-        self._reasons: dict[str, Reasons] = {}  # of NaN, by system
-
-    @property
-    def texts(self) -> dict[str, str]:
-        """What `fairtk.measures.parse` makes each measure of, by its label."""
-        return dict(zip(self.labels, map(repr, self.measures), strict=True))
-
-    @property
-    def directions(self) -> dict[str, str]:
-        """``"higher"`` or ``"lower"``: what is better, by label."""
-        ways = [str(getattr(measure, "better", "higher")) for measure in self.measures]
-        return dict(zip(self.labels, ways, strict=True))
-
-    def ready(self) -> Evaluation:
-        """Return itself; that of saved results is made only when it is asked for."""
-        return self
+        self.inputs = columns_read(self.measures.values())
+        self._evaluator = FairEvaluator(
+            self.measures.values(), self.qrels, warns_of_truncation=False
+        )
 
     def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
         """Raise an `InputError` if a system's rows are sampled and a measure would read one
         ranking.
         """
         where = f"system {system!r}"
-        refuse_samples(self.measures, Run(run, where), where)
+        refuse_samples(list(self.measures.values()), Run(run, where), where)
 
-    def all_values(
-        self,
-        content: dict[str, Any],
-        frame: Callable[..., pd.DataFrame],
-        store: Store,
-    ) -> tuple[pd.DataFrame, dict[str, dict[str, float]], pd.DataFrame]:
-        """Return the values of all systems, those of the store where it has them, and the means.
+    def values(
+        self, content: Mapping[str, Any], frame: Callable[..., pd.DataFrame], store: Store
+    ) -> Values:
+        """Return the values of all systems, those of the store where it has them.
 
         Args:
             content: what tells a system's rows from others, by name.
@@ -140,158 +226,128 @@ class Evaluation:
                 query that it lacks gets the worst values.
             store: keeps the values if it has a file.
 
-        Returns:
-            ``system``, ``qid``, ``measure``, ``value``, a row per system, measure and query; and by
-            system and measure what the measure's own aggregator (a mean for nearly all) makes of
-            the defined values, NaN without any. Then ``system``, ``qid``, ``measure``, ``reason``:
-            why values are NaN.
-
         Raises:
             InputError: a run cannot be measured; names the system.
         """
-        self._reasons.clear()
-        self.truncated.clear()
+        systems = list(content)
+        if not self.measures:
+            table = np.zeros((len(systems), 0, 0))
+            per_query = tabulated(systems, {}, [], table)
+            means = aggregates(systems, {}, [], table)
+            return Values(per_query, means, undefined_values(per_query, {}, {}), [])
         key = self._key(content) if store.path is not None else None
-        entry = None if key is None else store.values(key)
-        shape = (len(content), len(self.measures), len(self.qids))
-        if entry is not None:
-            values_by_system = entry[0].column("value").to_numpy().reshape(shape)
-            for category, text in entry[1]:
-                warnings.warn(text, getattr(errors, category), stacklevel=4)
-                self.truncated += [text] if category == TruncationWarning.__name__ else []
-        elif key is None:
-            values_by_system = self._measured(list(content), frame)
+        stored = None if key is None else store.values(key)
+        messages: list[Any]
+        if stored is None:
+            with _listening, warnings.catch_warnings(record=True, action="always") as caught:
+                table, reasons = self._measured(systems, frame)
+            messages = [one.message for one in caught]
         else:
-            with _listening, warnings.catch_warnings(record=True) as heard:
-                warnings.simplefilter("always")
-                values_by_system = self._measured(list(content), frame)
-            for one in heard:
-                warnings.warn(one.message, one.category, stacklevel=4)
-        tables = {
-            system: self._tables(system, values_by_system[i]) for i, system in enumerate(content)
-        }
-        values = pd.concat([own for own, _ in tables.values()], ignore_index=True)
-        if entry is None:
-            reasons = self._reasons_of(values)
-            if key is not None and all(issubclass(one.category, FairtkWarning) for one in heard):
-                warnings_heard = [(one.category.__name__, str(one.message)) for one in heard]
-                kept = values[["value"]].assign(**({} if reasons is None else {REASON: reasons}))
-                store.keep_values(key, pack(kept, "values", durable=True), warnings_heard)
+            shape = (len(systems), len(self.measures), len(self.qids))
+            table = stored[0].column("value").to_numpy().reshape(shape)
+            messages = [getattr(errors, category)(text) for category, text in stored[1]]
+        for message in messages:
+            warnings.warn(message, stacklevel=4)
+        per_query = tabulated(systems, self.measures, self.qids, table)
+        if stored is None:
+            undefined = undefined_values(per_query, self.measures, reasons)
+            if key is not None and all(isinstance(m, FairtkWarning) for m in messages):
+                kept = per_query[["value"]]
+                if len(undefined):
+                    kept = kept.assign(**{REASON: undefined[REASON]})
+                texts = [(type(message).__name__, str(message)) for message in messages]
+                store.keep_values(key, pack(kept, "values", durable=True), texts)
         else:
-            reasons = unpack(entry[0], [REASON]).get(REASON)
-        undefined = values[values["value"].isna()].assign(**{REASON: reasons})[UNDEFINED]
-        means = {system: own for system, (_, own) in tables.items()}
-        return values, means, undefined.astype("str").reset_index(drop=True)
+            undefined = per_query.loc[per_query["value"].isna(), COLUMNS[:-1]]
+            undefined = undefined.join(unpack(stored[0], [REASON]).reindex(columns=[REASON]))
+        qids = [self.qids[place] for place in self._order]
+        means = aggregates(systems, self.measures, qids, table[:, :, self._order])
+        notes = [f"{message}." for message in messages if isinstance(message, TruncationWarning)]
+        return Values(per_query, means, undefined, notes)
 
-    def _reasons_of(self, values: pd.DataFrame) -> pd.Series | None:
-        """Return why values are NaN, beside them; None: none is."""
-        lost = values["value"].isna().to_numpy()
-        if not lost.any():
-            return None
-        reasons = np.full(len(values), None, dtype=object)
-        rows = values[lost]
-        measures = dict(zip(self.labels, self.measures, strict=True))
-        reasons[lost] = [
-            reason_for(measures[label], qid, self._reasons[system])
-            for system, qid, label in rows[COLUMNS[:-1]].itertuples(index=False)
-        ]
-        return pd.Series(reasons, dtype="str")
-
-    def _key(self, content: dict[str, Any]) -> str | None:
-        """Return the digest of all that values depend on; None: a measure has no identity."""
+    def _key(self, content: Mapping[str, Any]) -> str | None:
+        """Return the digest of all that values depend on; `None` if a measure has no identity."""
         try:
-            told = [describe(measure, repr(measure)) for measure in self.measures]
+            identities = [describe(measure, repr(measure)) for measure in self.measures.values()]
         except IdentityError:
             return None
         libraries = {n: v for n, v in environment()["packages"].items() if n != "fairtk"}
-        return digest([content, key_of(told), self.qids, self.qrels, libraries], 16)
+        return digest([content, key_of(identities), self.qids, self.qrels, libraries], 16)
 
-    def _measured(self, systems: list[str], frame: Callable[..., pd.DataFrame]) -> FloatArray:
-        """Return the values of all systems; shape (n_systems, n_measures, n_queries).
+    def _measured(
+        self, systems: list[str], frame: Callable[..., pd.DataFrame]
+    ) -> tuple[FloatArray, dict[str, Reasons]]:
+        """Return the values of all systems, and why some are undefined.
 
         Many queries are measured in blocks, which need less memory.
-        """
-        values = None
-        if len(self.qids) > _BLOCK and all(map(_by_query, self.measures)):
-            values = self._in_blocks(systems, frame)
-        if values is None:
-            values = np.stack([self._values(system, frame(system)) for system in systems])
-            self._warn_of_truncation(self._evaluator.truncation.found(), len(systems))
-        return values
 
-    def _warn_of_truncation(self, truncated: Truncated, n_systems: int) -> None:
-        self.truncated = truncation_texts(truncated, n_systems)
-        for text in self.truncated:
+        Returns:
+            Shape (n_systems, n_measures, n_queries); and the reasons by system.
+        """
+        truncated: Truncated = {}
+        measured = None
+        if len(self.qids) > _BLOCK and all(map(_by_query, self.measures.values())):
+            measured = self._in_blocks(systems, frame, truncated)
+        if measured is None:
+            measured = self._at_once(systems, frame)
+            truncated = self._evaluator.truncation.found()
+        for text in truncation_texts(truncated, len(systems)):
             warnings.warn(text, TruncationWarning, stacklevel=5)
+        return measured
 
     def _in_blocks(
-        self, systems: list[str], frame: Callable[..., pd.DataFrame]
-    ) -> FloatArray | None:
-        """Return the same; None if what is to be said can be said of all queries at once alone."""
+        self, systems: list[str], frame: Callable[..., pd.DataFrame], truncated: Truncated
+    ) -> tuple[FloatArray, dict[str, Reasons]] | None:
+        """Return the same; `None` if a warning can only be given for all queries at once.
+
+        Puts rankings that are cut off into `truncated`.
+        """
         assert self.qrels is not None  # there are measures
-        parts: list[list[FloatArray]] = []
-        truncated: Truncated = {}
-        undefined: dict[tuple[int, str, str], list[str]] = {}
+        tables: list[FloatArray] = []
+        reasons: dict[str, Reasons] = {system: {} for system in systems}
         for start in range(0, len(self.qids), _BLOCK):
             qids = self.qids[start : start + _BLOCK]
-            with _listening, warnings.catch_warnings(action="ignore"):  # said of all of them
-                block = Evaluation(self.measures, self.qrels[self.qrels[QID].isin(qids)], qids)
-            block._reasons = self._reasons
-            parts.append([])
-            for place, system in enumerate(systems):
-                with _listening, warnings.catch_warnings(record=True) as heard:
-                    warnings.simplefilter("always")
-                    try:
-                        parts[-1].append(block._values(system, frame(system, qids)))
-                    except FairtkError:
-                        return None
-                for one in heard:
-                    about = getattr(one.message, "about", None)
-                    if about is None:
-                        return None
-                    measure, lost, reason = about
-                    undefined.setdefault((place, measure, reason), []).extend(lost)
+            with warnings.catch_warnings(action="ignore"):  # warned of for all queries
+                labels = self.qrels[self.qrels[QID].isin(qids)]
+                block = Evaluation(self.measures.values(), labels, qids)
+            with warnings.catch_warnings(record=True, action="always") as caught:
+                try:
+                    table, own = block._at_once(systems, partial(frame, qids=qids))
+                except FairtkError:
+                    return None
+            if any(getattr(one.message, "about", None) is None for one in caught):
+                return None
+            tables.append(table)
+            for system in systems:
+                reasons[system].update(own[system])
             for measure, of_systems in block._evaluator.truncation.found().items():
                 for system, lengths in of_systems.items():
                     truncated.setdefault(measure, {}).setdefault(system, {}).update(lengths)
         order = {self.qids[place]: i for i, place in enumerate(self._order)}
-        for (_, measure, reason), lost in sorted(undefined.items(), key=lambda item: item[0][0]):
-            lost.sort(key=order.__getitem__)
-            warning = undefined_warning(measure, lost, len(self.qids), reason, True)
-            warnings.warn(warning, stacklevel=4)
-        self._warn_of_truncation(truncated, len(systems))
-        return np.concatenate(parts, axis=2)
+        for of_system in reasons.values():
+            undefined: dict[tuple[str, str], list[str]] = {}
+            for (measure, qid), reason in of_system.items():
+                undefined.setdefault((measure, reason), []).append(qid)
+            for (measure, reason), lost in undefined.items():
+                lost.sort(key=order.__getitem__)
+                warning = undefined_warning(measure, lost, len(self.qids), reason, True)
+                warnings.warn(warning, stacklevel=4)
+        return np.concatenate(tables, axis=2), reasons
 
-    def _values(self, system: str, run: pd.DataFrame) -> FloatArray:
-        """Return the values of a run; shape (n_measures, n_queries)."""
-        table = np.full((len(self.measures), len(self.qids)), math.nan)
-        row = {id(measure): i for i, measure in enumerate(self.measures)}
-        try:
-            checked = self._evaluator.checked(run)
-            with undefined_reasons() as told:
-                for measure, values in self._evaluator.values(checked, system):
-                    table[row[id(measure)], self._order] = values
-            self._reasons.setdefault(system, {}).update(told)
-        except FairtkError as error:
-            raise InputError(f"system {system!r}: {error}") from error
-        return table
-
-    def _tables(self, system: str, values: FloatArray) -> tuple[pd.DataFrame, dict[str, float]]:
-        n = len(self.qids)
-        frame = pd.DataFrame(
-            {
-                "system": np.repeat(np.array([system], dtype=object), values.size),
-                QID: np.tile(np.array(self.qids, dtype=object), len(values)),
-                "measure": np.repeat(np.array(self.labels, dtype=object), n),
-                "value": values.ravel(),
-            }
-        ).astype({"system": "str", QID: "str", "measure": "str"})
-        qids = np.array(self.qids, dtype=object)[self._order]
-        means = {
-            label: aggregated(measure, own[self._order], qids)
-            for measure, label, own in zip(self.measures, self.labels, values, strict=True)
-        }
-        return frame, means
+    def _at_once(
+        self, systems: list[str], frame: Callable[..., pd.DataFrame]
+    ) -> tuple[FloatArray, dict[str, Reasons]]:
+        table = np.full((len(systems), len(self.measures), len(self.qids)), math.nan)
+        reasons: dict[str, Reasons] = {}
+        for own, system in zip(table, systems, strict=True):
+            try:
+                run = self._evaluator.checked(frame(system))
+                own[:, self._order], reasons[system] = evaluate_run(
+                    self._evaluator, self.measures.values(), run, system
+                )
+            except FairtkError as error:
+                raise InputError(f"system {system!r}: {error}") from error
+        return table, reasons
 
 
 _BLOCK = 500  # queries that are measured at once, of many
@@ -304,23 +360,9 @@ def _by_query(measure: Any) -> bool:
     return bool(ir_measures.pytrec_eval.supports(measure))
 
 
-def all_samples(
-    systems: Sequence[str], rows: Callable[..., pd.DataFrame], evaluation: Evaluation
-) -> pd.DataFrame:
-    """Return the values of each sample of all systems, sorted; see `per_sample`."""
-    parts = [
-        part
-        for system in systems
-        if evaluation.measures
-        for part in per_sample(system, rows(system, evaluation.inputs), evaluation)
-    ]
-    filled = [part for part in parts if len(part)]
-    columns = ["system", QID, SAMPLE, "measure", "value"]
-    table = pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=columns)
-    return table.sort_values(["system", QID, SAMPLE, "measure"], ignore_index=True)
-
-
-def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterator[pd.DataFrame]:
+def values_of_samples(
+    system: str, run: pd.DataFrame, measures: Mapping[str, Any], qrels: pd.DataFrame
+) -> Iterator[pd.DataFrame]:
     """Yield the values of each sample of a system, for measures that have any.
 
     ``E(m)`` is ``m`` of each ranking; EU is the utility of each ranking's answer. Exposure belongs
@@ -328,38 +370,29 @@ def per_sample(system: str, run: pd.DataFrame, evaluation: Evaluation) -> Iterat
     """
     of_samples = {
         label: measure.inner if measure.NAME == "E" else measure
-        for label, measure in zip(evaluation.labels, evaluation.measures, strict=True)
+        for label, measure in measures.items()
         if measure.NAME in ("E", "EU") or SAMPLE not in run
     }
-    if not of_samples or evaluation.qrels is None or EXPOSURE in run:
+    if not of_samples or EXPOSURE in run:
         return
-    evaluator = ir_measures.evaluator(
-        list(dict.fromkeys(of_samples.values())), evaluation.qrels.rename(columns=TO_IR_MEASURES)
-    )
-    samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index)).to_numpy()
-    order = np.argsort(samples, kind="stable")
-    plain = run.drop(columns=SAMPLE, errors="ignore").rename(columns=TO_IR_MEASURES)
-    numbers, start = np.unique(samples[order], return_index=True)
-    for number, rows in zip(numbers.tolist(), np.split(order, start[1:]), strict=True):
-        part = plain.iloc[rows]
-        here = set(part[TO_IR_MEASURES[QID]])
-        with warnings.catch_warnings():
-            # said with the values of queries
+    distinct = list(dict.fromkeys(of_samples.values()))
+    evaluator = FairEvaluator(distinct, qrels, warns_of_truncation=False)
+    samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index))
+    for number, rows in run.drop(columns=SAMPLE, errors="ignore").groupby(samples.to_numpy()):
+        with warnings.catch_warnings():  # the values of queries come with the same warnings
             warnings.simplefilter("ignore", errors.UndefinedWarning)
             warnings.simplefilter("ignore", errors.UnmatchedWarning)
-            metrics = [m for m in evaluator.iter_calc(part) if m.query_id in here]
-        own: dict[int, list[Any]] = {}  # measures compare by their texts, which takes long
-        for metric in metrics:
-            own.setdefault(id(metric.measure), []).append(metric)
+            checked = evaluator.checked(rows)
+            values, _ = evaluate_run(evaluator, distinct, checked, system)
+        present = np.isin(evaluator.qrels.qids, checked.qids)
         for label, measure in of_samples.items():
-            mine = [m for group in own.values() if group[0].measure == measure for m in group]
             yield pd.DataFrame(
                 {
                     "system": system,
-                    QID: [m.query_id for m in mine],
+                    QID: evaluator.qrels.qids[present].tolist(),
                     SAMPLE: number,
                     "measure": label,
-                    "value": [float(m.value) for m in mine],
+                    "value": values[distinct.index(measure), present],
                 }
             )
 
@@ -443,12 +476,6 @@ def stored_notes(
         return pd.DataFrame(rows, columns=NOTES).astype(NOTE_TYPES)
 
     return notes
-
-
-def noted(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the configuration that lets tables and pages show some texts; empty without any."""
-    kept = list(texts)
-    return {"note": " ".join(kept), "warnings": kept} if kept else {}
 
 
 def some_columns(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:

@@ -20,7 +20,7 @@ import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler, Generator, experiment
 from fairtk.errors import DataWarning, IdentityError, NotFoundError, ParameterError, StoreError
 from fairtk.experiment.store import FILE
-from fairtk.experiment.values import Evaluation
+from fairtk.experiment.values import evaluate_run
 from fairtk.llm import Chat, Ledger, LocalChat, Message
 
 MEASURES = [EE_D @ 3, E(nDCG @ 3)]
@@ -155,11 +155,11 @@ def test_values_are_kept_with_what_was_warned_of(data, tmp_path, monkeypatch):
     found = []
     for labels in (without, without, qrels):
         calls = []
-        one = Evaluation._values
         with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             patch.setattr(
-                Evaluation, "_values", lambda *a, of=one, to=calls: to.append(1) or of(*a)
+                "fairtk.experiment.values.evaluate_run",
+                lambda *a, to=calls: to.append(1) or evaluate_run(*a),
             )
             results = fairtk.Experiment(
                 {"a": system(), "b": system(alpha=2)}, topics, labels, [EE_R @ 3], save_dir=tmp_path

@@ -115,7 +115,7 @@ def compared(values: pd.DataFrame, systems: list[str], correction: str) -> pd.Da
     A measure's tests are one family. The page of an attribute shows the same ones.
     """
     means = pd.DataFrame(index=systems)
-    comparison = SystemComparison.of(values, systems, systems[0], lambda _: "higher", means)
+    comparison = SystemComparison(values, systems, systems[0], lambda _: "higher", means)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UndefinedWarning)  # the page reports what is not tested
         return comparison.table(

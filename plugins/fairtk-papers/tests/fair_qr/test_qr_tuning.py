@@ -14,7 +14,6 @@ from fairtk_papers.fair_qr.systems import all_cells
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.experiment import folds
-from fairtk.experiment.values import Evaluation
 from fairtk.llm import KeywordRefiner
 from fairtk.transformers import CollectionBM25
 
@@ -68,7 +67,8 @@ def test_rows_stand_side_by_side_and_time_is_counted(results):
 
 def test_tables_of_a_finished_study_come_from_kept_values(results, tuned, monkeypatch):
     expected = results.per_query
-    monkeypatch.setattr(Evaluation, "_values", lambda *_: pytest.fail("measured again"))
+    measured = "fairtk.experiment.values.evaluate_run"
+    monkeypatch.setattr(measured, lambda *_: pytest.fail("measured again"))
     pd.testing.assert_frame_equal(tuned.results().per_query, expected)
     pairs = results.controls.set_index(["system", "against", "measure"])["difference"]
     means = results.table.set_index("system")["AWRF"]
