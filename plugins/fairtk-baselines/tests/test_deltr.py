@@ -1,17 +1,13 @@
-"""DELTR as a transformer: rankings, groups, training data, pipelines."""
-
-import warnings
+"""DELTR as a transformer: rankings, groups, training data."""
 
 import numpy as np
 import pandas as pd
-import pyterrier as pt
 import pytest
 from deltr_data import frame, groups, labels, made_up
 from fairtk_baselines import DELTR
 from fairtk_baselines.vectors import strictly_falling
 from hypothesis import given
 from hypothesis import strategies as st
-from ir_measures import nDCG
 
 from fairtk.errors import ColumnError, DataWarning, DuplicateError, InputError, ParameterError
 from fairtk.groups import UNKNOWN
@@ -383,42 +379,6 @@ def test_gradient_descent_says_when_it_diverges():
     settings = {"optimizer": "gd", "learning_rate": 1e200, "l2": 1e200}
     with pytest.raises(InputError):
         DELTR(GROUPS, "b", **settings).fit(RUN, QRELS)
-
-
-# Pipelines ---------------------------------------------------------------------------------------
-
-
-class Retriever(pt.Transformer):
-    def transform(self, inp):
-        pt.validate.query_frame(inp, context=self)
-        return inp[["qid"]].merge(RUN.drop(columns="features"), on="qid")
-
-
-class Vectors(pt.Transformer):
-    def transform(self, inp):
-        pt.validate.result_frame(inp, context=self)
-        return inp.merge(RUN[["qid", "docno", "features"]], on=["qid", "docno"])
-
-
-def test_fit_through_a_pipeline_and_experiment():
-    topics = pd.DataFrame({"qid": [f"q{i}" for i in range(8)], "query": "words"})
-    test = topics[6:]
-    pipeline = Retriever() >> Vectors() >> DELTR(GROUPS, "b")
-    with pytest.raises(InputError):
-        pipeline(test)
-    pipeline.fit(topics[:6], QRELS)
-    direct = DELTR(GROUPS, "b").fit(RUN[RUN["qid"] < "q6"], QRELS)
-    assert pipeline[-1] == direct
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        table = pt.Experiment(
-            [Retriever(), pipeline], test, QRELS, [nDCG @ 5], names=["first", "deltr"]
-        )
-    values = table.set_index("name")["nDCG@5"]
-    assert values["deltr"] > values["first"]
-    assert pt.inspect.transformer_outputs(pipeline, ["qid", "query"]) == list(
-        pipeline(test).columns
-    )
 
 
 # Bad input ---------------------------------------------------------------------------------------

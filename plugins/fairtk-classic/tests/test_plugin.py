@@ -11,7 +11,6 @@ from frames import groups, qrels, run
 
 import fairtk
 from fairtk.errors import ParameterError
-from fairtk.measures import parse
 from fairtk.measures.pages import page_of, plain_text
 
 MEASURES = [getattr(fairtk_classic, name) for name in fairtk_classic.__all__]
@@ -27,12 +26,6 @@ def test_what_is_cited_is_in_the_references_and_no_more():
     text = (Path(fairtk_classic.__file__).parent / "references.bib").read_text(encoding="utf-8")
     keys = set(re.findall(r"^@\w+\{(\w+),", text, re.MULTILINE))
     assert set(" ".join(m.CITATION for m in MEASURES).split()) == keys
-
-
-@pytest.mark.parametrize("measure", MEASURES, ids=repr)
-def test_bare_names_are_read_back(measure):
-    for read in (parse, ir_measures.parse_measure):
-        assert read(measure.NAME) == measure
 
 
 def test_measures_as_strings_with_registered_groups():

@@ -62,22 +62,23 @@ def failed(result, code=2):
 
 @pytest.mark.slow
 def test_rag_from_files_is_rag_online(fairtk, tmp_path):
-    folder = folder_of(tmp_path / "data", 3, short)
-    study = f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 3\n"
+    folder = folder_of(tmp_path / "data", 2, short)
+    study = f"folder = '{folder}'\ntasks = [2]\ngenerators = ['openai:toy']\nn_samples = 2\n"
     study += "alphas = [0, 4]\ncredit = 'shapley'\nmin_useful = 1\n"
     path = tmp_path / "study.toml"
-    path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\nseed = 3\ntimeout = 600\n")
     prices = tmp_path / "prices.tsv"
     prices.write_text("model\tprompt\tcompletion\ntoy\t3\t10\n")
-    asked = until_done(fairtk, path, rag_rule, "--max-cost", 1, "--prices", prices)
-    assert len(asked) == 2 and asked[0] == 3 * (1 + 3)  # labels first
-    status = fairtk("prompts", "status", "prompts", "--format", "json")
-    assert [row["out"] for row in json.loads(status.stdout)] == [0, 0]
-    again = fairtk("rag", path, "--offline", "--format", "json")
-    assert again.exit_code == 0, again.output
     with serving(rag_rule) as server:
-        words = ["rag", path, "-o", "online", "--base-url", server.url, "--format", "json"]
-        online = fairtk(*words)
+        options = f"seed = 3\ntimeout = 600\nbase_url = '{server.url}'\n"
+        path.write_text(f"{study}output = 'out'\n[options.'openai:toy']\n{options}")
+        asked = until_done(fairtk, path, rag_rule, "--max-cost", 1, "--prices", prices)
+        assert len(asked) == 2 and asked[0] == 2 * (1 + 3)  # labels first
+        status = fairtk("prompts", "status", "prompts", "--format", "json")
+        assert [row["out"] for row in json.loads(status.stdout)] == [0, 0]
+        again = fairtk("rag", path, "--offline", "--format", "json")
+        assert again.exit_code == 0, again.output
+        assert server.requests == []
+        online = fairtk("rag", path, "-o", "online", "--format", "json")
         assert online.exit_code == 0, online.output
         assert len(server.requests) == sum(asked)
     assert again.stdout == online.stdout

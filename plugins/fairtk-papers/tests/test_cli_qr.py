@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 
@@ -109,23 +107,6 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     assert [r["system"] for r in records] == table["system"].tolist() == ["bm25", "fair-qr"]
     assert [r["nDCG x AWRF"] for r in records] == table["nDCG x AWRF"].tolist()
     assert records[0]["AWRF p"] is None and records[1]["AWRF p"] < 0.05
-
-
-@pytest.mark.slow
-def test_a_study_from_a_folder_with_flags(fairtk, wiki, tmp_path):
-    done = fairtk("qr", wiki, "-s", "fair-qr (no re-ranking)", "--attribute", "gender",
-                  "--attribute", "gender*geography", "--no-variations", "--no-tuning",
-                  "--split", "eval", "--seed", "7",
-                  "-o", "here", "--format", "csv")  # fmt: skip
-    assert done.exit_code == 0, done.output
-    records = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert [float(r["AWRF"]) > 0.5 for r in records] == [True] * 4
-    names = ["bm25", "fair-qr (no re-ranking)"]
-    assert [(r["attribute"], r["system"]) for r in records] == [
-        (a, s) for a in ("gender", "gender*geography") for s in names
-    ]
-    assert json.loads((tmp_path / "here" / "study.json").read_text())["settings"]["seed"] == 7
-    assert "wiki (eval topics)" in (tmp_path / "here" / "report.md").read_text()
 
 
 # Dry runs and budgets ----------------------------------------------------------------------------

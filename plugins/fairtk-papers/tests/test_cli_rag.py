@@ -34,7 +34,7 @@ def one_entry(questions, golds):
 
 @pytest.mark.slow
 def test_from_files_to_tables(tmp_path, fairtk):
-    asked = [FOLDER, "-t", 2, "-g", MODEL, "-n", 2, "-a", 0, "-a", 8, "--limit", 4]
+    asked = [FOLDER, "-t", 2, "-g", MODEL, "-n", 2, "-a", 0, "-a", 8, "--limit", 3]
     asked += ["-o", tmp_path / "out"]
     plan = fairtk("rag", *map(str, asked), "--dry-run")
     assert plan.exit_code == 0 and "prompts are still to be answered" in plan.stdout

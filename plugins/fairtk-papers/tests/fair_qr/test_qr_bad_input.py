@@ -56,8 +56,6 @@ def test_frames_that_are_wrong(gender):
         replace(gender, topics=pd.concat([gender.topics, gender.topics.head(1)]))
     with pytest.raises(ColumnError):
         replace(gender, topics=gender.topics.drop(columns="query"))
-    with pytest.raises(ColumnError):
-        replace(gender, qrels=gender.qrels.drop(columns="label"))
     with pytest.raises(InputError):
         replace(gender, attributes={})
     none = Groups.from_frame(pd.DataFrame({"docno": [], "group": []}), name="g", levels=("a", "b"))
