@@ -309,7 +309,16 @@ def plain_frame(kind: str, form: str, reading: Reading) -> pd.DataFrame:
         samples = _samples([*map(str, frame["sample"])], reading.lines)
         frame = frame.drop(columns="sample") if samples is None else frame.assign(sample=samples)
     types = {name: kind for name, kind in TYPES.items() if name in frame}
-    return frame[[*types]].astype(types)
+    frame = frame[[*types]].astype(types)
+    return frame.assign(rank=_ranks(frame)) if {"rank", "score"} <= types.keys() else frame
+
+
+def _ranks(frame: pd.DataFrame) -> pd.Series:
+    """Return ranks without ties, which are broken by score, and then by docno, as in trec_eval."""
+    of_ranking = ["qid", "sample"] if "sample" in frame else ["qid"]
+    ordered = frame.sort_values("docno", ascending=False)
+    ordered = ordered.sort_values(["rank", "score"], ascending=[True, False], kind="stable")
+    return ordered.groupby(of_ranking).cumcount()
 
 
 def _samples(words: list[str], lines: list[int | None]) -> list[int] | None:
