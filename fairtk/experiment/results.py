@@ -569,14 +569,10 @@ class Results:
             self._check(baseline)
         if pairs:  # letters, also beside a baseline that is named here
             baseline = None
-        drawing = {**self._drawing, **({} if test is None else {"test": test})}
+        drawing = {**self._drawing, "test": test or self._drawing["test"]}
         correction = correction or self._correction
-        for kind, name, choices in (
-            ("test", drawing["test"], TESTS),
-            ("correction", correction, CORRECTIONS),
-        ):
-            if name not in choices:
-                raise NotFoundError(kind, name, choices)
+        checks.known("test", drawing["test"], TESTS)
+        checks.known("correction", correction, CORRECTIONS)
         several = len(self.systems) > 1 and bool(self.measures)
         letters = several and baseline is None
         signs: dict[tuple[str, str], str] = {}
@@ -637,8 +633,7 @@ class Results:
         return signs, counts
 
     def _check(self, name: str) -> None:
-        if name not in self.systems:
-            raise NotFoundError("system", name, self.systems)
+        checks.known("system", name, self.systems)
 
 
 _WIDEST = 100
