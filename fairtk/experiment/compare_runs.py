@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
+from fairtk import checks
 from fairtk.display.tables import html_text
 from fairtk.errors import InputError, MissingWarning, NotFoundError, TruncationWarning
 from fairtk.experiment.comparison import Margin
@@ -242,7 +243,7 @@ class Comparison(Results):
         self.evaluation = evaluation
         self.settings = settings | {"margin": self._margins(settings["margin"])}
         self._named, self._drawing = named, {name: settings[name] for name in _DRAWING}
-        self._correction, self._labels = str(settings["correction"]), labels
+        self._correction, self._labels = settings["correction"], labels
         table = self._compared(self.baseline).table(
             self._drawing,
             self._correction,
@@ -331,13 +332,10 @@ def compare(
     Raises:
         InputError: a file, frame or measure cannot be used, or there is nothing to compare.
     """
-    for kind, name, choices in (
-        ("test", test, TESTS),
-        ("correction", correction or "none", CORRECTIONS),
-        ("choice of queries", queries, QUERIES),
-    ):
-        if name not in choices:
-            raise NotFoundError(kind, name, choices)
+    correction = correction or "none"
+    checks.known("test", test, TESTS)
+    checks.known("correction", correction, CORRECTIONS)
+    checks.known("choice of queries", queries, QUERIES)
     files, data = run_names(runs)
     checked: dict[str, Run] = {}
     with warnings.catch_warnings():
@@ -361,7 +359,7 @@ def compare(
             "confidence": confidence,
             "resamples": resamples,
             "seed": seed,
-            "correction": correction or "none",
+            "correction": correction,
             "queries": queries,
             "margin": margin,
             "levels": levels,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -159,16 +158,21 @@ class SystemComparison:
                 rows.append(record)
         return pd.DataFrame(rows)
 
-    def beaten(
-        self, drawing: Mapping[str, Any], correction: str | None, significance: float
-    ) -> tuple[dict[tuple[str, str], list[int]], dict[str, int]]:
-        """Return by measure and system the places of the systems that it is better than, and by
-        measure how many pairs were tested.
+    def wins(
+        self,
+        pairs: Sequence[tuple[int, int]],
+        drawing: Mapping[str, Any],
+        correction: str | None,
+        significance: float,
+    ) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
+        """Return the significant tests of some pairs of systems: measure, winner and loser.
 
-        All pairs are; they are one family for each measure.
+        The systems are given by their positions; the pairs are one family for each measure.
+
+        Returns:
+            The wins; and how many pairs were tested, by measure.
         """
-        pairs = list(itertools.combinations(range(len(self.systems)), 2))
-        result: dict[tuple[str, str], list[int]] = {}
+        result = []
         counts = dict.fromkeys(self.tables, 0)
         for measure, table in self.tables.items():
             if compares_queries(measure):
@@ -184,8 +188,7 @@ class SystemComparison:
             for (i, j), test, p in zip(pairs, tests, corrected, strict=True):
                 if p < significance:
                     higher = (test.estimate > 0) == (self.better(measure) == "higher")
-                    winner, loser = (i, j) if higher else (j, i)
-                    result.setdefault((measure, self.systems[winner]), []).append(loser)
+                    result.append((measure, i, j) if higher else (measure, j, i))
         return result, counts
 
     def _tested(

@@ -8,6 +8,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import combinations
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, overload
@@ -569,14 +570,10 @@ class Results:
             self._check(baseline)
         if pairs:  # letters, also beside a baseline that is named here
             baseline = None
-        drawing = {**self._drawing, **({} if test is None else {"test": test})}
+        drawing = {**self._drawing, "test": test or self._drawing["test"]}
         correction = correction or self._correction
-        for kind, name, choices in (
-            ("test", drawing["test"], TESTS),
-            ("correction", correction, CORRECTIONS),
-        ):
-            if name not in choices:
-                raise NotFoundError(kind, name, choices)
+        checks.known("test", drawing["test"], TESTS)
+        checks.known("correction", correction, CORRECTIONS)
         several = len(self.systems) > 1 and bool(self.measures)
         letters = several and baseline is None
         signs: dict[tuple[str, str], str] = {}
@@ -615,30 +612,28 @@ class Results:
         corrected for, by measure.
         """
         if baseline is None:
-            beaten, counts = compared.beaten(drawing, correction, significance)
+            pairs = list(combinations(range(len(self.systems)), 2))
+            wins, counts = compared.wins(pairs, drawing, correction, significance)
+            losers: dict[tuple[str, str], list[int]] = {}
+            for measure, winner, loser in wins:
+                losers.setdefault((measure, self.systems[winner]), []).append(loser)
             one = ("," if len(self.systems) > _ALPHABET else "").join
-            signs = {key: one(map(_letter, sorted(places))) for key, places in beaten.items()}
-            return signs, counts
-        drawing = {"confidence": 0.95, **drawing}
+            return {key: one(map(_letter, sorted(own))) for key, own in losers.items()}, counts
+        other = self.systems.index(baseline)
+        pairs = [(i, other) for i in range(len(self.systems)) if i != other]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UndefinedWarning)  # such a mean has no dagger
-            table = compared.table(drawing, correction)
-        counts = table.groupby("measure", sort=False)["p"].count().to_dict()
-        table = table[table["p_corrected"] < significance]
-        moved = "estimate" if "estimate" in table else "difference"
+            wins, counts = compared.wins(pairs, drawing, correction, significance)
         signs = {
-            (measure, system): "\u2020"
-            if (difference > 0) == (self.better(measure) == "higher")
-            else "\u2021"
-            for measure, system, difference in zip(
-                table["measure"], table["system"], table[moved], strict=True
-            )
+            (measure, self.systems[loser if winner == other else winner]): "\u2021"
+            if winner == other
+            else "\u2020"
+            for measure, winner, loser in wins
         }
         return signs, counts
 
     def _check(self, name: str) -> None:
-        if name not in self.systems:
-            raise NotFoundError("system", name, self.systems)
+        checks.known("system", name, self.systems)
 
 
 _WIDEST = 100

@@ -10,7 +10,7 @@ b = v / 2. Both are estimated without bias from sums over two, three and four di
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -134,17 +134,14 @@ def spread_over_samples(measure: Any, judged: LabeledRun) -> SampleSpread:
         square = total(query, (value - mean[query]) ** 2, n_queries)
         variance = np.where(n == 1, np.nan, square / np.maximum(n - 1, 1))
         return SampleSpread(n, variance / 4, variance / 2, np.zeros(n_queries), reach / (n + 1))
-    rows, scale = _Exposures(measure, judged), measure.scales(judged)
-    one, two, apart = np.zeros((3, n_queries))
+    kernel_of, scale = _kernels(measure, judged), measure.scales(judged)
+    one, two = np.zeros((2, n_queries))
     for number, own in _by_query(query):
-        kernel = rows.kernel(np.arange(own.start, own.stop))
+        kernel = kernel_of(np.arange(own.start, own.stop))
         one[number], two[number] = _moments(kernel, kernel)
-        apart[number] = kernel.apart
-    square = total(query, rows.exposure.square(), n_queries) / np.maximum(n, 1)
-    added = (square - apart) / np.maximum(n, 1)
-    if measure["estimator"] == "unbiased":
-        added = np.zeros(n_queries)
-    bias = np.where(n > 0, added * scale, 0.0)
+    bias = np.zeros(n_queries)
+    if measure["estimator"] == "plain":
+        bias = measure.sampling_bias(judged)
     step = 2 * measure.widths(judged) * scale / (n + 1)
     return SampleSpread(n, one * scale**2, two * scale**2, bias, step)
 
@@ -167,10 +164,10 @@ def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> 
     query = cell // max(len(numbers), 1)
     both = np.bincount(query, minlength=n_queries)
     if _is_of_pairs(measure):
-        rows = [_Exposures(measure, judged) for judged in runs]
+        kernels_of = [_kernels(measure, judged) for judged in runs]
         one, two = np.zeros((2, n_queries))
         for number, own in _by_query(query):
-            kernels = [r.kernel(place[own]) for r, place in zip(rows, places, strict=True)]
+            kernels = [of(place[own]) for of, place in zip(kernels_of, places, strict=True)]
             one[number], two[number] = _moments(*kernels)
         scale = measure.scales(first) * measure.scales(second)
         return SharedSpread(n, m, both, one * scale, two * scale)
@@ -207,25 +204,20 @@ def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
     )
 
 
-class _Exposures:
-    """What the samples of a run show, for a measure of pairs of them."""
+def _kernels(measure: Any, judged: LabeledRun) -> Callable[[IntArray], _Kernel]:
+    """Return what gives the kernel over some samples of a query, in their order."""
+    exposure: SparseRows = measure.form.shown(judged)
+    towards = np.zeros(exposure.n_rows)
+    if measure.PART == "loss":
+        targets = measure.form.targets(judged)
+        towards = exposure.per_row(exposure.weight * targets[exposure.level])
 
-    def __init__(self, measure: Any, judged: LabeledRun) -> None:
-        self.exposure: SparseRows = measure.form.shown(judged)
-        self.towards = np.zeros(self.exposure.n_rows)
-        if measure.PART == "loss":
-            targets = measure.form.targets(judged)
-            self.towards = self.exposure.per_row(
-                self.exposure.weight * targets[self.exposure.level]
-            )
+    def kernel(rows: IntArray) -> _Kernel:
+        own = exposure.matrix[rows]
+        dense = own[:, np.unique(own.indices)].toarray()  # the columns that have weight in them
+        return _Kernel(np.asarray(dense), towards[rows])
 
-    def kernel(self, rows: IntArray) -> _Kernel:
-        """Return the kernel over some samples of a query, in this order."""
-        exposure = self.exposure.matrix[rows]
-        dense = exposure[
-            :, np.unique(exposure.indices)
-        ].toarray()  # the columns that have weight in them
-        return _Kernel(np.asarray(dense), self.towards[rows])
+    return kernel
 
 
 class _Kernel:
@@ -240,8 +232,7 @@ class _Kernel:
         self.vectors, self.towards, self.n = vectors, towards, len(vectors)
         inner = vectors @ vectors.sum(axis=0) - (vectors**2).sum(axis=1)  # with all others
         pairs = self.n * (self.n - 1)
-        self.apart = float(inner.sum()) / pairs if pairs else math.nan  # mean inner product
-        self.mean = self.apart - 2 * float(towards.mean())
+        self.mean = (float(inner.sum()) / pairs if pairs else math.nan) - 2 * float(towards.mean())
         self.sums = inner - towards.sum() - (self.n - 2) * towards - (self.n - 1) * self.mean
 
     def block(self, own: slice) -> FloatArray:

@@ -70,7 +70,14 @@ class Tuner:
         begin = time.perf_counter()
         lower = getattr(self.judge, "BETTER", "higher") == "lower"
         means, deferred = [], None
-        for number in self._progress(fold):
+        for number in tqdm(
+            range(len(self.settings)),
+            f"tuning for fold {fold}",
+            unit=" settings",
+            delay=2,
+            disable=None,
+            leave=False,
+        ):
             try:
                 means.append(self._on_others(number, fold).mean())
             except DeferredError as error:  # the others' prompts can be known as well
@@ -107,11 +114,7 @@ class Tuner:
     @cached_property
     def judge(self) -> Any:
         """The measure as an object."""
-        return parse(self.measure) if isinstance(self.measure, str) else self.measure
-
-    def _progress(self, fold: int) -> Iterator[int]:
-        options: Any = {"desc": f"tuning for fold {fold}", "unit": " settings", "delay": 2}
-        yield from tqdm(range(len(self.settings)), disable=None, leave=False, **options)
+        return parse(self.measure)
 
     def _on_others(self, number: int, fold: int) -> pd.Series:
         """Return the values of settings on all topics but a fold's, by qid."""

@@ -341,9 +341,12 @@ class Evaluation:
         reasons: dict[str, Reasons] = {}
         for own, system in zip(table, systems, strict=True):
             try:
-                run = self._evaluator.checked(frame(system))
+                # no name for the run: it is freed before the next one is read
                 own[:, self._order], reasons[system] = evaluate_run(
-                    self._evaluator, self.measures.values(), run, system
+                    self._evaluator,
+                    self.measures.values(),
+                    self._evaluator.checked(frame(system)),
+                    system,
                 )
             except FairtkError as error:
                 raise InputError(f"system {system!r}: {error}") from error

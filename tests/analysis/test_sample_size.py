@@ -60,11 +60,11 @@ def test_variance_of_pairs_is_unbiased_by_enumeration():
         for drawn in product(range(3), repeat=5):
             rows = list(drawn)
             kernel = _Kernel(rankings[rows], towards[rows])
-            (one, two), apart = _moments(kernel, kernel), kernel.apart
+            one, two = _moments(kernel, kernel)
             spread = SampleSpread(
                 np.array([5]), np.array([one]), np.array([two]), *np.zeros((2, 1))
             )
-            values.append(apart - 2 * towards[rows].mean())
+            values.append(kernel.mean)
             estimates.append(spread.variance()[0])
             chance.append(probability[rows].prod())
         chance, values = np.array(chance), np.array(values)
