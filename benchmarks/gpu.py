@@ -78,7 +78,8 @@ def prompts(limit: int) -> list[str]:
 
 def answers(kind: str, model: str, on: str, texts: list[str]) -> dict[str, Any]:
     """Load a model, ask it, and return seconds and answers; in a process of its own."""
-    from fairtk.llm import ANSWERS, build_model, parse_model
+    from fairtk.llm import build_model, parse_model
+    from fairtk.llm.models import ANSWERS
 
     spec, settings = parse_model(f"{kind}:{model}", ANSWERS, "model")
     where = {} if spec.name == "vllm" else {"device": on}

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from fairtk import plugins
 from fairtk.plugins import (
     BackendSpec,
     ChatModelSpec,
@@ -21,6 +20,8 @@ from fairtk.plugins import (
     hookimpl,
     registry,
 )
+from fairtk.plugins.host import HOST
+from fairtk.plugins.registry import load_target
 
 _LAMP = {
     1: "citation identification",
@@ -46,7 +47,7 @@ def connect() -> None:
     provider.connect()
     registry.measures.tell(provider.publish)
     registry.datasets.tell(registration.listen)
-    plugins.HOST.load()
+    HOST.load()
 
 
 _MEASURES = (
@@ -67,7 +68,7 @@ _MEASURES = (
 @hookimpl
 def fairtk_measures() -> Iterable[Any]:
     """Return the built-in measures."""
-    return [plugins.load_target(f"fairtk.measures.{target}") for target in _MEASURES]
+    return [load_target(f"fairtk.measures.{target}") for target in _MEASURES]
 
 
 def _classes(module: Any, base: type) -> list[type]:

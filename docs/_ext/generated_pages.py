@@ -24,8 +24,8 @@ from sphinx.util.inspect import stringify_signature
 import fairtk
 from fairtk.measures import FairMeasure
 from fairtk.measures.pages import SECTIONS, page_of
-from fairtk.plugins import bibliography, loaded, registry
-from fairtk.plugins.references import ROOMS, entry_of
+from fairtk.plugins import loaded, registry
+from fairtk.plugins.references import ROOMS, bibliography, entry_of
 
 DOCS = Path(__file__).parents[1]
 TUTORIALS = DOCS.parent / "tutorials"

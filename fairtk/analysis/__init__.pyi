@@ -1,6 +1,5 @@
 from .alpha_sweep import Frontier as Frontier
 from .alpha_sweep import frontier as frontier
-from .choices import CHOICES as CHOICES
 from .choices import Sensitivity as Sensitivity
 from .choices import sensitivity as sensitivity
 from .off_policy import OffPolicyUtility as OffPolicyUtility

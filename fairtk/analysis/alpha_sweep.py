@@ -28,10 +28,11 @@ from fairtk.experiment.evaluate_runs import (
     parse_with,
     run_names,
 )
-from fairtk.frames import ALPHA, SAMPLE, BoolArray, FloatArray, Qrels, takes_tables
+from fairtk.frames import SAMPLE, BoolArray, FloatArray, Qrels
+from fairtk.frames.columns import ALPHA, takes_tables
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
-from fairtk.report import area_under
+from fairtk.report.curves import area_under
 from fairtk.transformers import FixedExposure, PlackettLuceExposure
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "dominated"]

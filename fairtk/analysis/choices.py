@@ -30,7 +30,8 @@ from fairtk.experiment.evaluate_runs import (
     parse_with,
     run_names,
 )
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray, takes_tables
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
+from fairtk.frames.columns import takes_tables
 from fairtk.groups.target import FROM_QRELS, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 

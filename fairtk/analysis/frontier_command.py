@@ -11,7 +11,7 @@ from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
-from fairtk.plugins import to_stderr
+from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(

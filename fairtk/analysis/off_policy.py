@@ -25,13 +25,8 @@ from fairtk.errors import (
     ParameterError,
     listed,
 )
-from fairtk.exposure import (
-    SURE,
-    draw_rankings,
-    log_step_probabilities,
-    log_weights,
-    score_gaps,
-)
+from fairtk.exposure import draw_rankings, score_gaps
+from fairtk.exposure.plackett_luce import SURE, log_step_probabilities, log_weights
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
@@ -40,15 +35,14 @@ from fairtk.frames import (
     SAMPLE,
     SCORE,
     FloatArray,
-    Ids,
     IntArray,
     Qrels,
     Run,
-    as_numbers,
-    order_by,
     require,
-    takes_tables,
 )
+from fairtk.frames.columns import as_numbers, takes_tables
+from fairtk.frames.ids import Ids
+from fairtk.frames.runs import order_by
 from fairtk.measures import EU, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 

@@ -16,12 +16,8 @@ import pandas as pd
 from fairtk import checks
 from fairtk.experiment.evaluate_runs import asked_measures
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
-from fairtk.frames import (
-    QID,
-    BoolArray,
-    FloatArray,
-    takes_tables,
-)
+from fairtk.frames import QID, BoolArray, FloatArray
+from fairtk.frames.columns import takes_tables
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import LabeledRun, format_measure, parse

@@ -1,2 +1,1 @@
-from .group import FairtkGroup as FairtkGroup
 from .group import main as main

@@ -11,7 +11,7 @@ from fairtk.cli.options import FILE_OR_NAME, printing_options
 from fairtk.cli.output import echo, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError
-from fairtk.plugins import to_stderr
+from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(

@@ -12,7 +12,7 @@ from fairtk.cli.options import printing_options
 from fairtk.cli.output import echo, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import DataWarning, InputError
-from fairtk.plugins import to_stderr
+from fairtk.plugins.streams import to_stderr
 
 _WIDTH = 98
 

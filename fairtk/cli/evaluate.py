@@ -9,7 +9,7 @@ import click
 from fairtk.cli.options import FILE, printing_options
 from fairtk.cli.output import show
 from fairtk.cli.signature import signature_command
-from fairtk.plugins import to_stderr
+from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(

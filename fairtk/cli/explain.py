@@ -10,7 +10,7 @@ import click
 from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import echo_frame, show
 from fairtk.cli.signature import signature_command
-from fairtk.plugins import to_stderr
+from fairtk.plugins.streams import to_stderr
 
 _PARTS = ("group", "attribute", "rank", "query")
 

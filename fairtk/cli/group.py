@@ -31,8 +31,8 @@ from fairtk.errors import (
     suggestion,
     warning_name,
 )
-from fairtk.plugins import on_terminal, to_stderr
 from fairtk.plugins.entry_points import COMMAND_GROUP, Plugin, installed_plugins
+from fairtk.plugins.streams import on_terminal, to_stderr
 
 FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
 

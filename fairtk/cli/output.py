@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from fairtk.errors import printable
-from fairtk.plugins import on_terminal
+from fairtk.plugins.streams import on_terminal
 
 TABLE = "table"
 STDIN = STDOUT = "-"

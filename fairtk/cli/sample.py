@@ -9,7 +9,7 @@ import click
 from fairtk.cli.options import FILE, FILE_OR_NAME
 from fairtk.cli.output import STDOUT, echo_file
 from fairtk.cli.signature import signature_command
-from fairtk.plugins import to_stderr
+from fairtk.plugins.streams import to_stderr
 
 _SCORES = "scores"
 

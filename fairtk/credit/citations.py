@@ -14,18 +14,8 @@ import pandas as pd
 from fairtk import checks
 from fairtk.credit.subsets import one_per_ranking
 from fairtk.errors import DataWarning, listed
-from fairtk.frames import (
-    CREDIT,
-    DOCNO,
-    QANSWER,
-    QID,
-    RANK,
-    SAMPLE,
-    SCORE,
-    FloatArray,
-    Run,
-    refuse_subsets,
-)
+from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE, SCORE, FloatArray, Run
+from fairtk.frames.columns import refuse_subsets
 from fairtk.transformers import FairTransformer
 
 WEIGHTS = ("count", "words", "position")

@@ -7,7 +7,7 @@ from typing import Any
 from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
-from fairtk.plugins import to_stderr
+from fairtk.plugins.streams import to_stderr
 
 _MOST_ROWS = 20
 

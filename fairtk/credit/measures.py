@@ -13,7 +13,8 @@ import pandas as pd
 
 from fairtk.credit.frame import Credit, CreditShares, credit_shares, expected_credit
 from fairtk.errors import DataWarning, ParameterError, warn
-from fairtk.exposure import Bounded, BrowsingModel, ExposureValues, sampling_excess, total
+from fairtk.exposure import BrowsingModel, total
+from fairtk.exposure.expected import Bounded, ExposureValues, sampling_excess
 from fairtk.frames import (
     CREDIT,
     DOCNO,

@@ -20,23 +20,25 @@ from fairtk.errors import InputError, ParameterError
 from fairtk.frames import (
     CREDIT,
     DOCNO,
-    ERROR,
     GOLD_ANSWER,
-    NO_DOCUMENT,
     QANSWER,
     QID,
     RANK,
     SAMPLE,
     SCORE,
-    SOURCE_SAMPLE,
-    SUBSET,
     TEXT,
     FloatArray,
     IntArray,
     Run,
     digest,
-    refuse_subsets,
     require,
+)
+from fairtk.frames.columns import (
+    ERROR,
+    NO_DOCUMENT,
+    SOURCE_SAMPLE,
+    SUBSET,
+    refuse_subsets,
     takes_tables,
 )
 from fairtk.measures.eu import gold_answers

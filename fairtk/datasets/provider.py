@@ -15,7 +15,8 @@ import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
 from fairtk.errors import ColumnError, InputError, NotFoundError, listed
-from fairtk.frames import GOLD_ANSWER, QID, require, takes_tables
+from fairtk.frames import GOLD_ANSWER, QID, require
+from fairtk.frames.columns import takes_tables
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
 

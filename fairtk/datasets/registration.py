@@ -17,7 +17,8 @@ import ir_datasets
 from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, TrecQrel
 from ir_datasets.util.metadata import MetadataComponent
 
-from fairtk.plugins import DatasetSpec, load_target
+from fairtk.plugins import DatasetSpec
+from fairtk.plugins.registry import load_target
 
 T = TypeVar("T")
 

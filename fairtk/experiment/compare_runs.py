@@ -43,7 +43,8 @@ from fairtk.experiment.values import (
     tabulated,
     undefined_values,
 )
-from fairtk.frames import QID, Run, takes_tables
+from fairtk.frames import QID, Run
+from fairtk.frames.columns import takes_tables
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.ee import ExpectedExposure

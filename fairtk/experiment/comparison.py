@@ -27,16 +27,15 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.measures import LabeledRun
-from fairtk.report import (
-    compares_queries,
+from fairtk.report.curves import queries_needed, two_levels
+from fairtk.report.statistics import (
+    PSEUDOMEDIAN,
     correct,
     equivalence_test,
     non_inferiority_test,
     paired_test,
-    queries_needed,
-    two_levels,
 )
-from fairtk.report.statistics import PSEUDOMEDIAN
+from fairtk.report.tables import compares_queries
 
 Margin = float | Mapping[str, float] | None
 _TESTED = ("difference", "low", "high")

@@ -17,19 +17,9 @@ from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.experiment import findings
 from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
-from fairtk.frames import (
-    DOCNO,
-    GROUP,
-    QID,
-    RANK,
-    SCORE,
-    WEIGHT,
-    Qrels,
-    Run,
-    from_ir_measures,
-    takes_tables,
-    uncoded,
-)
+from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, WEIGHT, Qrels, Run
+from fairtk.frames.columns import from_ir_measures, takes_tables
+from fairtk.frames.ids import uncoded
 from fairtk.groups import Groups, Target
 from fairtk.groups.groups import groups_of_rows
 from fairtk.io.lines import naming

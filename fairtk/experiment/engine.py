@@ -40,29 +40,17 @@ from fairtk.experiment.work import (
     run_batch,
     run_task,
 )
-from fairtk.frames import (
-    DOCNO,
-    GOLD_ANSWER,
-    QID,
-    RANK,
-    SAMPLE,
-    as_strings,
-    digest_each,
-    qids_of,
-    require,
-)
+from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require
+from fairtk.frames.digests import digest_each
+from fairtk.frames.ids import as_strings
+from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
 from fairtk.io.qrels import labels_of
-from fairtk.llm import (
-    ChatBackend,
-    Completion,
-    HuggingFaceBackend,
-    LedgerModel,
-    Outcome,
-    cost,
-)
-from fairtk.llm.chat import on_outcome
-from fairtk.plugins import on_terminal
+from fairtk.llm import Completion, LedgerModel
+from fairtk.llm.chat import Outcome, on_outcome
+from fairtk.llm.hugging_face import HuggingFaceBackend, cost
+from fairtk.llm.local import ChatBackend
+from fairtk.plugins.streams import on_terminal
 
 BATCH = 64
 """Queries of a batch where the user says nothing: large enough for arrays, small enough to lose."""

@@ -26,19 +26,9 @@ from fairtk.errors import (
     listed,
     suggestion,
 )
-from fairtk.frames import (
-    DOCNO,
-    GOLD_ANSWER,
-    QANSWER,
-    QID,
-    ObjectArray,
-    Qrels,
-    Run,
-    from_ir_measures,
-    plain_columns,
-    require,
-    warn_of_unmatched,
-)
+from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, ObjectArray, Qrels, Run, require
+from fairtk.frames.columns import from_ir_measures, plain_columns
+from fairtk.frames.qrels import warn_of_unmatched
 from fairtk.io import add_answers, read_answers, read_gold_answers
 from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, naming
@@ -325,7 +315,7 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
     So may the argument of a measure that takes groups without a name: ``ByGroup(nDCG, 'gender')``.
     """
     from fairtk.measures import parse
-    from fairtk.plugins import GROUPS
+    from fairtk.plugins.registry import GROUPS
 
     if not isinstance(text, str):
         return parse(text)

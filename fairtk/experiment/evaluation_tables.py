@@ -14,8 +14,7 @@ from fairtk.display import Table
 from fairtk.display.tables import aligned_lines, number_text
 from fairtk.errors import printable
 from fairtk.frames import QID
-from fairtk.report import baseline_table
-from fairtk.report.tables import bias_text
+from fairtk.report.tables import baseline_table, bias_text
 
 if TYPE_CHECKING:
     from fairtk.experiment import Comparison, Results

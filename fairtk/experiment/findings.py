@@ -15,7 +15,8 @@ import pandas as pd
 
 from fairtk.errors import listed
 from fairtk.experiment.compare_runs import evaluate_runs
-from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Ids, Qrels, Run
+from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
+from fairtk.frames.ids import Ids
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.groups.groups import coverage_of, unreachable
 from fairtk.measures import EE_D, LabeledRun, format_measure

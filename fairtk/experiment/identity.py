@@ -40,16 +40,10 @@ from fairtk.errors import IdentityError
 from fairtk.frames import QID, IntArray, digest, identity_name
 from fairtk.io import folder_digest
 from fairtk.io.atomic import file_digest
-from fairtk.llm import (
-    CallableBackend,
-    ChatBackend,
-    ChatModel,
-    HuggingFaceModel,
-    LedgerModel,
-    LocalChat,
-    find_folder,
-    model_digest,
-)
+from fairtk.llm import CallableBackend, ChatModel, LedgerModel, LocalChat
+from fairtk.llm.hugging_face import HuggingFaceModel
+from fairtk.llm.loading import find_folder, model_digest
+from fairtk.llm.local import ChatBackend
 from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
 

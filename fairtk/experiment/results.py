@@ -44,16 +44,11 @@ from fairtk.experiment.values import (
 from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE, Qrels
 from fairtk.measures import LabeledRun, format_measure, parse
 from fairtk.measures.parsing import short_names
-from fairtk.plugins import cite_results
-from fairtk.report import (
-    CORRECTIONS,
-    TEST_NAMES,
-    TESTS,
-    corrected_for,
-    plot_trade_off,
-    queries_tested,
-    write_report,
-)
+from fairtk.plugins.references import cite_results
+from fairtk.report import write_report
+from fairtk.report.curves import plot_trade_off
+from fairtk.report.statistics import CORRECTIONS, TESTS
+from fairtk.report.tables import TEST_NAMES, corrected_for, queries_tested
 
 Place: TypeAlias = str | PathLike[str]
 

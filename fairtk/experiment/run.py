@@ -42,8 +42,11 @@ from fairtk.experiment.values import (
     stored_notes,
     stored_rows,
 )
-from fairtk.frames import QID, as_strings, require, takes_tables
-from fairtk.llm import DeferredError, collecting
+from fairtk.frames import QID, require
+from fairtk.frames.columns import takes_tables
+from fairtk.frames.ids import as_strings
+from fairtk.llm import DeferredError
+from fairtk.llm.ledger import collecting
 from fairtk.measures import parse
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]

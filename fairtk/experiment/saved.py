@@ -22,16 +22,8 @@ from fairtk.experiment.values import (
     Values,
     some_columns,
 )
-from fairtk.frames import (
-    CREDIT,
-    DOCNO,
-    ERROR,
-    QANSWER,
-    QID,
-    RANK,
-    SAMPLE,
-    SOURCE_SAMPLE,
-)
+from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE
+from fairtk.frames.columns import ERROR, SOURCE_SAMPLE
 from fairtk.io import file_lock, read_parquet, write_parquet
 from fairtk.io.atomic import atomic_text
 

@@ -26,8 +26,9 @@ from fairtk.experiment.identity import Description, Identified
 from fairtk.experiment.packing import Span, Table, from_bytes, joined, to_bytes, unpack
 from fairtk.frames import QID
 from fairtk.io.atomic import real_path
-from fairtk.llm import ChatBackend, ChatModel, Ledger, LedgerModel
+from fairtk.llm import ChatModel, Ledger, LedgerModel
 from fairtk.llm.chat import call_keys, questions
+from fairtk.llm.local import ChatBackend
 from fairtk.llm.store import AnswerStore, Database
 from fairtk.transformers import FairTransformer
 

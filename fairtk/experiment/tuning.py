@@ -28,7 +28,8 @@ from fairtk.errors import (
 )
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.work import said
-from fairtk.frames import QID, digest, require, takes_tables
+from fairtk.frames import QID, digest, require
+from fairtk.frames.columns import takes_tables
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
 

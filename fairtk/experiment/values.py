@@ -30,19 +30,18 @@ from fairtk.experiment.store import Store, StoredCell
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
-    OF_EXPOSURE,
     QID,
     RANK,
     SAMPLE,
     SCORE,
-    TO_IR_MEASURES,
     FloatArray,
     ObjectArray,
     Run,
-    as_strings,
     digest,
     require,
 )
+from fairtk.frames.columns import OF_EXPOSURE, TO_IR_MEASURES
+from fairtk.frames.ids import as_strings
 from fairtk.measures import FairMeasure, format_measure, parse
 from fairtk.measures.base import Reasons, reason_for, undefined_reasons, undefined_warning
 from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, truncation_texts

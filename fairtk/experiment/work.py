@@ -37,16 +37,10 @@ from fairtk.errors import (
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import QID, IntArray, identity_name
 from fairtk.interpreters import cores
-from fairtk.llm import (
-    DeferredError,
-    HuggingFaceBackend,
-    LLMError,
-    NoAnswerError,
-    OfflineError,
-    PromptLengthError,
-    counts,
-    texts,
-)
+from fairtk.llm import DeferredError, LLMError, NoAnswerError, OfflineError, PromptLengthError
+from fairtk.llm.backends import texts
+from fairtk.llm.hugging_face import HuggingFaceBackend
+from fairtk.llm.prompts import counts
 
 
 @dataclass(frozen=True)

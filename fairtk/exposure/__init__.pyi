@@ -5,38 +5,11 @@ from .browsing import RBP as RBP
 from .browsing import TREC as TREC
 from .browsing import BrowsingModel as BrowsingModel
 from .browsing import Fitted as Fitted
-from .exact import Values as Values
 from .exact import expected_attention as expected_attention
-from .exact import find_alphas as find_alphas
-from .expected import Bounded as Bounded
-from .expected import ExposureValues as ExposureValues
-from .expected import Grades as Grades
-from .expected import RankWeights as RankWeights
 from .expected import attention as attention
-from .expected import cascade_relevance as cascade_relevance
 from .expected import expected_exposure as expected_exposure
-from .expected import expeval_values as expeval_values
-from .expected import fair_rag_values as fair_rag_values
-from .expected import ideal_gain as ideal_gain
-from .expected import make_grades as make_grades
-from .expected import normalized_gain as normalized_gain
-from .expected import sampling_excess as sampling_excess
-from .expected import target_exposure as target_exposure
 from .expected import total as total
-from .expected import values_and_bounds as values_and_bounds
-from .expected import worst_relevance as worst_relevance
-from .plackett_luce import METHODS as METHODS
-from .plackett_luce import SURE as SURE
 from .plackett_luce import Draws as Draws
 from .plackett_luce import Stream as Stream
 from .plackett_luce import draw_rankings as draw_rankings
-from .plackett_luce import log_step_probabilities as log_step_probabilities
-from .plackett_luce import log_weights as log_weights
 from .plackett_luce import score_gaps as score_gaps
-
-# What other rooms use, and users need not:
-# isort: split
-from .expected import DEEPEST as DEEPEST
-from .expected import HIGHER_IS_BETTER as HIGHER_IS_BETTER
-from .expected import LOWER_IS_BETTER as LOWER_IS_BETTER
-from .expected import average as average

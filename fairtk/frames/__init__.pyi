@@ -1,3 +1,4 @@
+from .columns import CREDIT as CREDIT
 from .columns import DOCNO as DOCNO
 from .columns import EXPOSURE as EXPOSURE
 from .columns import GOLD_ANSWER as GOLD_ANSWER
@@ -16,47 +17,12 @@ from .columns import BoolArray as BoolArray
 from .columns import FloatArray as FloatArray
 from .columns import IntArray as IntArray
 from .columns import ObjectArray as ObjectArray
-from .columns import frame_of as frame_of
-from .columns import from_ir_measures as from_ir_measures
-from .columns import ours as ours
-from .columns import refuse_subsets as refuse_subsets
 from .columns import require as require
-from .columns import takes_tables as takes_tables
 from .digests import ByContent as ByContent
 from .digests import digest as digest
-from .digests import digest_each as digest_each
-from .ids import Ids as Ids
-from .ids import as_strings as as_strings
+from .digests import identity_name as identity_name
 from .qrels import Qrels as Qrels
 from .runs import Run as Run
-from .schema import encode_ids as encode_ids
-from .texts import qids_of as qids_of
 from .texts import queries_of as queries_of
 from .texts import texts_of as texts_of
 from .texts import topics_of as topics_of
-
-# What other rooms use, and users need not:
-# isort: split
-from .columns import ALPHA as ALPHA
-from .columns import BROWSING as BROWSING
-from .columns import CREDIT as CREDIT
-from .columns import CUTOFF as CUTOFF
-from .columns import ERROR as ERROR
-from .columns import NO_DOCUMENT as NO_DOCUMENT
-from .columns import OF_EXPOSURE as OF_EXPOSURE
-from .columns import RELEVANCE as RELEVANCE
-from .columns import SOURCE_SAMPLE as SOURCE_SAMPLE
-from .columns import SUBSET as SUBSET
-from .columns import TO_IR_MEASURES as TO_IR_MEASURES
-from .columns import as_numbers as as_numbers
-from .columns import plain_columns as plain_columns
-from .columns import rows_by_code as rows_by_code
-from .digests import identity_name as identity_name
-from .ids import are_ids as are_ids
-from .ids import uncoded as uncoded
-from .qrels import mostly_judged as mostly_judged
-from .qrels import warn_of_unmatched as warn_of_unmatched
-from .runs import LOST_SAMPLES as LOST_SAMPLES
-from .runs import order_by as order_by
-from .schema import LIMIT as LIMIT
-from .texts import words as words

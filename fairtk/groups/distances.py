@@ -23,16 +23,14 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError, listed
-from fairtk.exposure import (
-    GERR,
+from fairtk.exposure import GERR, RBP, total
+from fairtk.exposure.expected import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
-    RBP,
     Bounded,
     ExposureValues,
     Grades,
     target_exposure,
-    total,
 )
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
 
@@ -768,8 +766,8 @@ def loss_parts(
 def expeval_target(grades: Grades, model: RBP) -> FloatArray:
     """Return the target exposure of a document of each grade, as expeval has it; (n_grades,).
 
-    It differs from `fairtk.exposure.target_exposure` under `GERR` where documents that are not
-    useful have several grades: every document of a better grade counts as a stop there.
+    It differs from `fairtk.exposure.expected.target_exposure` under `GERR` where documents that are
+    not useful have several grades: every document of a better grade counts as a stop there.
     """
     plain = (1.0 - model.stop) ** grades.above * target_exposure(grades, RBP(model.p), None)
     return np.where(grades.useful, target_exposure(grades, model, None), plain)

@@ -45,13 +45,11 @@ from fairtk.frames import (
     IntArray,
     ObjectArray,
     Run,
-    as_numbers,
-    as_strings,
-    encode_ids,
     require,
-    takes_tables,
 )
-from fairtk.frames.schema import shown
+from fairtk.frames.columns import as_numbers, takes_tables
+from fairtk.frames.ids import as_strings
+from fairtk.frames.schema import encode_ids, shown
 from fairtk.groups.distances import (
     UNKNOWN,
     Distributions,

@@ -27,7 +27,8 @@ from fairtk.errors import (
     suggestion,
     warn,
 )
-from fairtk.exposure import TREC, make_grades, target_exposure
+from fairtk.exposure import TREC
+from fairtk.exposure.expected import make_grades, target_exposure
 from fairtk.frames import (
     GROUP,
     QID,
@@ -38,11 +39,11 @@ from fairtk.frames import (
     IntArray,
     ObjectArray,
     Qrels,
-    as_strings,
     digest,
-    encode_ids,
-    takes_tables,
 )
+from fairtk.frames.columns import takes_tables
+from fairtk.frames.ids import as_strings
+from fairtk.frames.schema import encode_ids
 from fairtk.groups.distances import (
     UNKNOWN,
     Distributions,

@@ -16,18 +16,9 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, listed
-from fairtk.frames import (
-    DOCNO,
-    GOLD_ANSWER,
-    LABEL,
-    QANSWER,
-    QID,
-    SAMPLE,
-    Qrels,
-    require,
-    takes_tables,
-    uncoded,
-)
+from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require
+from fairtk.frames.columns import takes_tables
+from fairtk.frames.ids import uncoded
 from fairtk.frames.qrels import TWICE
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source

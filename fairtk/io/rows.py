@@ -106,7 +106,7 @@ class Rows:
             self.refuse_if(again, columns[0], "the header occurs again; were files joined?")
 
     def as_ids(self, *columns: str) -> None:
-        """Make columns ids, in categories (`fairtk.frames.uncoded` makes them text)."""
+        """Make columns ids, in categories (`fairtk.frames.ids.uncoded` makes them text)."""
         for column in columns:
             self.frame[column] = categories(check_ids(self.frame[column], column, self.refuse))
 

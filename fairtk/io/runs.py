@@ -21,21 +21,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, ParameterError, warn
-from fairtk.frames import (
-    CREDIT,
-    DOCNO,
-    QID,
-    RANK,
-    SAMPLE,
-    SCORE,
-    Run,
-    as_numbers,
-    order_by,
-    plain_columns,
-    takes_tables,
-    uncoded,
-)
-from fairtk.frames.runs import CREDIT_TWICE, TWICE
+from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
+from fairtk.frames.columns import as_numbers, plain_columns, takes_tables
+from fairtk.frames.ids import uncoded
+from fairtk.frames.runs import CREDIT_TWICE, TWICE, order_by
 from fairtk.frames.schema import check_order, shown
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source

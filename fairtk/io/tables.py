@@ -12,7 +12,9 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames import DOCNO, GROUP, WEIGHT, takes_tables, uncoded
+from fairtk.frames import DOCNO, GROUP, WEIGHT
+from fairtk.frames.columns import takes_tables
+from fairtk.frames.ids import uncoded
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import PIPED, is_parquet_name, parse_json
 from fairtk.io.parquet import write_parquet

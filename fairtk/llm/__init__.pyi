@@ -2,7 +2,6 @@ from .backends import Backend as Backend
 from .backends import CallableBackend as CallableBackend
 from .backends import NoAnswerError as NoAnswerError
 from .backends import PromptLengthError as PromptLengthError
-from .backends import as_backend as as_backend
 from .budget import Estimate as Estimate
 from .budget import Prices as Prices
 from .budget import Spending as Spending
@@ -15,48 +14,16 @@ from .chat import Failure as Failure
 from .chat import LLMError as LLMError
 from .chat import Message as Message
 from .chat import OfflineError as OfflineError
-from .chat import Outcome as Outcome
 from .ct2 import CTranslate2Seq2Seq as CTranslate2Seq2Seq
-from .encoders import Encoder as Encoder
-from .encoders import MeanEncoder as MeanEncoder
-from .encoders import SpladeEncoder as SpladeEncoder
 from .hugging_face import HuggingFaceCausal as HuggingFaceCausal
 from .hugging_face import HuggingFaceSeq2Seq as HuggingFaceSeq2Seq
 from .ledger import Ledger as Ledger
 from .ledger import LedgerModel as LedgerModel
-from .loading import require_packages as require_packages
-from .local import ChatBackend as ChatBackend
 from .local import KeywordRefiner as KeywordRefiner
 from .local import LocalChat as LocalChat
 from .local import as_chat_model as as_chat_model
-from .server import OpenAICompatible as OpenAICompatible
-
-# What other rooms use, and users need not:
-# isort: split
-from .backends import texts as texts
-from .budget import estimate as estimate
-from .hugging_face import HuggingFaceBackend as HuggingFaceBackend
-from .hugging_face import HuggingFaceModel as HuggingFaceModel
-from .hugging_face import cost as cost
-from .ledger import collecting as collecting
-from .loading import find_folder as find_folder
-from .loading import model_digest as model_digest
-from .models import ANSWERS as ANSWERS
-from .models import REFINEMENT as REFINEMENT
 from .models import build_chat_model as build_chat_model
 from .models import build_model as build_model
-from .models import check_settings as check_settings
-from .models import kind_of_model as kind_of_model
 from .models import kinds_of_models as kinds_of_models
 from .models import parse_model as parse_model
-from .models import takes_temperature as takes_temperature
-from .prompts import SHORTEST_ENTRY as SHORTEST_ENTRY
-from .prompts import Entry as Entry
-from .prompts import Prompt as Prompt
-from .prompts import PromptBuilder as PromptBuilder
-from .prompts import as_builder as as_builder
-from .prompts import counts as counts
-from .prompts import get as get
-from .refinement import Refinement as Refinement
-from .refinement import RefinementPromptLike as RefinementPromptLike
-from .refinement import as_refinement_prompt as as_refinement_prompt
+from .server import OpenAICompatible as OpenAICompatible

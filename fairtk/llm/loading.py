@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from fairtk.errors import MissingExtraError, ModelError, NoModelError, ParameterError
 from fairtk.io import folder_digest
-from fairtk.plugins import on_terminal
+from fairtk.plugins.streams import on_terminal
 
 # torch's threads wait for each other by spinning, a hundred thousand rounds and more: where another
 # process has one of the cores, a small model takes four times as long. Read when torch is loaded.

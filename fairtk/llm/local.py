@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 
 from fairtk import checks
 from fairtk.errors import FormatError, InputError, ParameterError, suggestion
-from fairtk.frames import ByContent, digest, words
+from fairtk.frames import ByContent, digest
+from fairtk.frames.texts import words
 from fairtk.io.lines import text_lines
 from fairtk.llm.backends import FAILED, Backend, NoAnswerError, PromptLengthError, as_backend, texts
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, questions

@@ -9,7 +9,8 @@ from typing import Any
 from fairtk.errors import MissingPluginError, NotFoundError, ParameterError
 from fairtk.llm.chat import ChatModel
 from fairtk.llm.local import LocalChat
-from fairtk.plugins import BackendSpec, ModelSpec, load_target, refuse_other_than_text, registry
+from fairtk.plugins import BackendSpec, registry
+from fairtk.plugins.registry import ModelSpec, load_target, refuse_other_than_text
 
 ANSWERS, REFINEMENT = "answers", "refinement"
 """What a model can be good for."""

@@ -29,7 +29,8 @@ from string import Formatter
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from fairtk.errors import InputError, ParameterError, suggestion
-from fairtk.plugins import refuse_unknown_options, registry
+from fairtk.plugins import registry
+from fairtk.plugins.registry import refuse_unknown_options
 
 UNLIMITED = 10**9
 """Hugging Face tokenizers without a window have ``model_max_length`` = 1e30."""

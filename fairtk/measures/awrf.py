@@ -8,7 +8,8 @@ import numpy as np
 
 from fairtk import checks
 from fairtk.errors import ParameterError, listed, warn
-from fairtk.exposure import TREC, BrowsingModel, attention, average
+from fairtk.exposure import TREC, BrowsingModel, attention
+from fairtk.exposure.expected import average
 from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray
 from fairtk.groups.distances import (
     document_attention,

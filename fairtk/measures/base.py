@@ -27,17 +27,8 @@ from fairtk.errors import (
     listed,
     suggestion,
 )
-from fairtk.frames import (
-    DOCNO,
-    LABEL,
-    QID,
-    SCORE,
-    BoolArray,
-    FloatArray,
-    ObjectArray,
-    Qrels,
-    takes_tables,
-)
+from fairtk.frames import DOCNO, LABEL, QID, SCORE, BoolArray, FloatArray, ObjectArray, Qrels
+from fairtk.frames.columns import takes_tables
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.parsing import short_name

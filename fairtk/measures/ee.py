@@ -9,7 +9,7 @@ import numpy as np
 
 from fairtk import checks
 from fairtk.errors import ParameterError, warn
-from fairtk.exposure import Bounded
+from fairtk.exposure.expected import Bounded
 from fairtk.frames import FloatArray, IntArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.ee_forms import FORMS, Form, FormValues

@@ -12,15 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairtk.errors import ColumnError, InputError, ParameterError, listed
-from fairtk.exposure import (
+from fairtk.exposure import MU, RBP, BrowsingModel, expected_exposure
+from fairtk.exposure.expected import (
     DEEPEST,
-    MU,
-    RBP,
     Bounded,
-    BrowsingModel,
     ExposureValues,
     RankWeights,
-    expected_exposure,
     expeval_values,
     fair_rag_values,
     make_grades,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import average
+from fairtk.exposure.expected import average
 from fairtk.frames import (
     DOCNO,
     GOLD_ANSWER,
@@ -25,7 +25,7 @@ from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import ObjectParam, Param
 from fairtk.measures.utilities import Utility, get
-from fairtk.plugins import parse_call
+from fairtk.plugins.registry import parse_call
 
 
 def read_utility(text: str) -> Any:

@@ -8,7 +8,8 @@ import numpy as np
 from ir_measures.measures.base import MeanAgg
 
 from fairtk.errors import ParameterError, warn
-from fairtk.exposure import DCG, average
+from fairtk.exposure import DCG
+from fairtk.exposure.expected import average
 from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, value_bounds
 from fairtk.measures.kernels import KERNELS, exact_ndcg, kernel_of

@@ -14,7 +14,8 @@ import pandas as pd
 
 from fairtk.display.tables import frame_html
 from fairtk.errors import FairtkWarning, ParameterError
-from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels, takes_tables
+from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels
+from fairtk.frames.columns import takes_tables
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels

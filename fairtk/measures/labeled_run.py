@@ -13,9 +13,6 @@ import pandas as pd
 from fairtk.errors import ColumnError, InputError
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import (
-    ALPHA,
-    BROWSING,
-    CUTOFF,
     DOCNO,
     EXPOSURE,
     QID,
@@ -27,11 +24,10 @@ from fairtk.frames import (
     ObjectArray,
     Qrels,
     Run,
-    refuse_subsets,
-    rows_by_code,
-    uncoded,
-    warn_of_unmatched,
 )
+from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, refuse_subsets, rows_by_code
+from fairtk.frames.ids import uncoded
+from fairtk.frames.qrels import warn_of_unmatched
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from fairtk.errors import InputError
-from fairtk.exposure import TREC, attention, normalized_gain
+from fairtk.exposure import TREC, attention
+from fairtk.exposure.expected import normalized_gain
 from fairtk.frames import FloatArray
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun

@@ -18,7 +18,8 @@ from ir_measures import ParamInfo
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
-from fairtk.plugins import load_target, read_browsing, registry
+from fairtk.plugins import read_browsing, registry
+from fairtk.plugins.registry import load_target
 
 NOT_GIVEN: Any = ParamInfo().default
 

@@ -42,26 +42,21 @@ from fairtk.frames import (
     DOCNO,
     EXPOSURE,
     LABEL,
-    LIMIT,
-    LOST_SAMPLES,
     QID,
     RANK,
-    RELEVANCE,
     SAMPLE,
     SCORE,
-    TO_IR_MEASURES,
     FloatArray,
-    Ids,
     IntArray,
     Qrels,
     Run,
-    are_ids,
-    mostly_judged,
-    ours,
     require,
-    rows_by_code,
-    warn_of_unmatched,
 )
+from fairtk.frames.columns import RELEVANCE, TO_IR_MEASURES, ours, rows_by_code
+from fairtk.frames.ids import Ids, are_ids
+from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
+from fairtk.frames.runs import LOST_SAMPLES
+from fairtk.frames.schema import LIMIT
 from fairtk.measures.base import FairMeasure, scored
 from fairtk.measures.labeled_run import ExactExposure, LabeledRun
 

@@ -22,7 +22,8 @@ import pandas as pd
 
 from fairtk.errors import InputError, MissingExtraError, ParameterError, PluginError
 from fairtk.frames import ByContent, digest
-from fairtk.plugins import load_target, refuse_unknown_options, registry
+from fairtk.plugins import registry
+from fairtk.plugins.registry import load_target, refuse_unknown_options
 
 EMPTY = "<empty>"
 """What stands for an answer without content (Fair-RAG's rule, see `answer_text`)."""

@@ -11,18 +11,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DataWarning, FairtkWarning, UndefinedWarning
-from fairtk.frames import (
-    DOCNO,
-    LABEL,
-    QANSWER,
-    QID,
-    QUERY,
-    RANK,
-    SAMPLE,
-    SCORE,
-    TO_IR_MEASURES,
-    from_ir_measures,
-)
+from fairtk.frames import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
+from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
 from fairtk.measures import FairMeasure, parse
 from fairtk.testing.toys import (
     check,

@@ -9,22 +9,9 @@ import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
 from fairtk.errors import ColumnError
-from fairtk.frames import (
-    BROWSING,
-    CUTOFF,
-    DOCNO,
-    EXPOSURE,
-    QID,
-    SAMPLE,
-    SCORE,
-    ByContent,
-    Run,
-    digest,
-    frame_of,
-    identity_name,
-    plain_columns,
-)
-from fairtk.plugins import help_address
+from fairtk.frames import DOCNO, EXPOSURE, QID, SAMPLE, SCORE, ByContent, Run, digest, identity_name
+from fairtk.frames.columns import BROWSING, CUTOFF, frame_of, plain_columns
+from fairtk.plugins.references import help_address
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 

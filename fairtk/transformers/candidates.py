@@ -23,20 +23,9 @@ import pyterrier as pt
 
 from fairtk import checks
 from fairtk.errors import DataWarning, FairtkError, InputError, listed
-from fairtk.frames import (
-    DOCNO,
-    QID,
-    QUERY,
-    QUESTION,
-    RANK,
-    SCORE,
-    TEXT,
-    BoolArray,
-    IntArray,
-    order_by,
-    qids_of,
-    words,
-)
+from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, BoolArray, IntArray
+from fairtk.frames.runs import order_by
+from fairtk.frames.texts import qids_of, words
 from fairtk.interpreters import cores
 from fairtk.io import file_lock, resolve_dataset
 from fairtk.io.atomic import part_beside

@@ -10,19 +10,10 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.errors import ParameterError
-from fairtk.exposure import BrowsingModel, RankWeights, expected_attention, score_gaps
-from fairtk.frames import (
-    ALPHA,
-    BROWSING,
-    CUTOFF,
-    EXPOSURE,
-    RANK,
-    SCORE,
-    FloatArray,
-    Qrels,
-    Run,
-    as_numbers,
-)
+from fairtk.exposure import BrowsingModel, expected_attention, score_gaps
+from fairtk.exposure.expected import RankWeights
+from fairtk.frames import EXPOSURE, RANK, SCORE, FloatArray, Qrels, Run
+from fairtk.frames.columns import ALPHA, BROWSING, CUTOFF, as_numbers
 from fairtk.plugins import as_position_model
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.samplers import useful_first

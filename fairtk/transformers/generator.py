@@ -18,35 +18,15 @@ from fairtk.errors import (
     InputError,
     such_rows,
 )
-from fairtk.frames import (
-    DOCNO,
-    QANSWER,
-    QID,
-    QUERY,
-    QUESTION,
-    SAMPLE,
-    SCORE,
-    SUBSET,
-    IntArray,
-    Run,
-    plain_columns,
-    qids_of,
-)
-from fairtk.llm import (
-    SHORTEST_ENTRY,
-    Backend,
-    ChatBackend,
-    ChatModel,
-    HuggingFaceSeq2Seq,
-    NoAnswerError,
-    PromptBuilder,
-    PromptLengthError,
-    as_backend,
-    as_builder,
-    require_packages,
-    texts,
-)
-from fairtk.plugins import refuse_unknown_options
+from fairtk.frames import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE, IntArray, Run
+from fairtk.frames.columns import SUBSET, plain_columns
+from fairtk.frames.texts import qids_of
+from fairtk.llm import Backend, ChatModel, HuggingFaceSeq2Seq, NoAnswerError, PromptLengthError
+from fairtk.llm.backends import as_backend, texts
+from fairtk.llm.loading import require_packages
+from fairtk.llm.local import ChatBackend
+from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
+from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.transformers.base import FairTransformer
 
 

@@ -15,18 +15,10 @@ import pyterrier as pt
 
 from fairtk import checks
 from fairtk.errors import DataWarning, InputError, ParameterError, listed
-from fairtk.exposure import (
-    DCG,
-    METHODS,
-    SURE,
-    RankWeights,
-    Values,
-    draw_rankings,
-    expected_attention,
-    find_alphas,
-    score_gaps,
-    total,
-)
+from fairtk.exposure import DCG, draw_rankings, expected_attention, score_gaps, total
+from fairtk.exposure.exact import Values, find_alphas
+from fairtk.exposure.expected import RankWeights
+from fairtk.exposure.plackett_luce import METHODS, SURE
 from fairtk.frames import (
     DOCNO,
     QANSWER,
@@ -39,11 +31,10 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
-    as_numbers,
-    order_by,
-    plain_columns,
     require,
 )
+from fairtk.frames.columns import as_numbers, plain_columns
+from fairtk.frames.runs import order_by
 from fairtk.transformers.base import FairTransformer
 
 _WIDE = 1e-3
@@ -207,7 +198,8 @@ def _values(
 ) -> tuple[Values, FloatArray, FloatArray]:
     """Return what gives values of queries at alphas, by exact exposure, and the values at the ends.
 
-    The ends are the uniform policy and the limit of large alpha; see `fairtk.exposure.find_alphas`.
+    The ends are the uniform policy and the limit of large alpha; see
+    `fairtk.exposure.exact.find_alphas`.
     """
     start, rows = run.ranking_start, np.arange(len(score))
     queries = np.arange(len(start) - 1)
@@ -268,7 +260,7 @@ class Sampler(FairTransformer):
     """What samplers share: how many rankings are drawn from which run, and from which numbers."""
 
     method = "independent"
-    """How rankings are drawn: one of `fairtk.exposure.METHODS`."""
+    """How rankings are drawn: one of `fairtk.exposure.plackett_luce.METHODS`."""
 
     def __init__(self, n_samples: int, cutoff: int | None, seed: int) -> None:
         name = type(self).__name__

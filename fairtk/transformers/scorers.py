@@ -25,11 +25,12 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
     Run,
-    encode_ids,
     queries_of,
     texts_of,
 )
-from fairtk.llm import Encoder, MeanEncoder, SpladeEncoder, require_packages
+from fairtk.frames.schema import encode_ids
+from fairtk.llm.encoders import Encoder, MeanEncoder, SpladeEncoder
+from fairtk.llm.loading import require_packages
 from fairtk.transformers.base import FairTransformer
 
 Tokenizer = Callable[[str], Iterable[str]]

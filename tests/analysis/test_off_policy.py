@@ -22,7 +22,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.exposure import log_step_probabilities, log_weights
+from fairtk.exposure.plackett_luce import log_step_probabilities, log_weights
 
 SCORES = [5.0, 4.5, 4.0, 2.0, 1.0, 0.5]
 K = 2

@@ -38,7 +38,6 @@ from fairtk.groups.distances import SparseRows
 from fairtk.llm import (
     CallableBackend,
     Chat,
-    ChatBackend,
     CTranslate2Seq2Seq,
     HuggingFaceCausal,
     HuggingFaceSeq2Seq,
@@ -49,6 +48,7 @@ from fairtk.llm import (
     OpenAICompatible,
 )
 from fairtk.llm.encoders import MeanEncoder, SpladeEncoder
+from fairtk.llm.local import ChatBackend
 from fairtk.llm.refinement import Refinement
 from fairtk.measures import parse
 from fairtk.plugins import registry

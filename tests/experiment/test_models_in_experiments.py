@@ -14,7 +14,8 @@ from fairtk.batch import Batches
 from fairtk.errors import DataWarning
 from fairtk.experiment.engine import PromptSet
 from fairtk.experiment.store import FILE
-from fairtk.llm import ChatBackend, DeferredError, Ledger, OpenAICompatible
+from fairtk.llm import DeferredError, Ledger, OpenAICompatible
+from fairtk.llm.local import ChatBackend
 
 TOPICS, _ = world(n_queries=5)
 

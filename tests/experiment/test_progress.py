@@ -9,7 +9,8 @@ import pytest
 from chat_server import serving
 
 from fairtk.experiment import engine
-from fairtk.llm import ChatBackend, OpenAICompatible
+from fairtk.llm import OpenAICompatible
+from fairtk.llm.local import ChatBackend
 
 
 class Log(io.StringIO):

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fairtk.exposure import SURE, draw_rankings, expected_attention, score_gaps
+from fairtk.exposure import draw_rankings, expected_attention, score_gaps
 from fairtk.exposure.exact import weigh_others
+from fairtk.exposure.plackett_luce import SURE
 
 
 def enumerated(gaps, weight):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairtk.exposure import SURE, log_step_probabilities, log_weights, score_gaps
+from fairtk.exposure import score_gaps
+from fairtk.exposure.plackett_luce import SURE, log_step_probabilities, log_weights
 
 
 def heights(gaps):

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from fairtk.exposure import SURE, Stream, draw_rankings, log_step_probabilities, score_gaps
-from fairtk.exposure.plackett_luce import SPREAD, _points, spread_rankings
+from fairtk.exposure import Stream, draw_rankings, score_gaps
+from fairtk.exposure.plackett_luce import (
+    SPREAD,
+    SURE,
+    _points,
+    log_step_probabilities,
+    spread_rankings,
+)
 
 LEAST = 1e-5
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.errors import InputError
-from fairtk.frames import Ids, encode_ids
-from fairtk.frames.schema import check_ids_among, refuse_in
+from fairtk.frames.ids import Ids
+from fairtk.frames.schema import check_ids_among, encode_ids, refuse_in
 
 refuse = partial(refuse_in, "here")
 

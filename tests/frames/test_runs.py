@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from fairtk.errors import ColumnError, DuplicateError
-from fairtk.frames import Run, from_ir_measures
+from fairtk.frames import Run
+from fairtk.frames.columns import from_ir_measures
 
 
 def run(**columns):

@@ -7,7 +7,8 @@ import pytest
 import fairtk
 from fairtk import EE_D, FairSampler, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError, UndefinedWarning
-from fairtk.frames import Qrels, Run, frame_of, takes_tables
+from fairtk.frames import Qrels, Run
+from fairtk.frames.columns import frame_of, takes_tables
 from fairtk.io import read_answers, read_qrels, read_run, write_answers, write_qrels, write_run
 
 RUN = pd.DataFrame(

@@ -6,7 +6,8 @@ import pytest
 import tiny_models
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.llm import CallableBackend, HuggingFaceSeq2Seq, as_backend
+from fairtk.llm import CallableBackend, HuggingFaceSeq2Seq
+from fairtk.llm.backends import as_backend
 
 
 class Output:

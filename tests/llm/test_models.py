@@ -12,8 +12,6 @@ import fairtk
 from fairtk import hookimpl, plugins
 from fairtk.errors import MissingPluginError, NotFoundError, ParameterError, PluginError
 from fairtk.llm import (
-    ANSWERS,
-    REFINEMENT,
     KeywordRefiner,
     LocalChat,
     OpenAICompatible,
@@ -22,6 +20,7 @@ from fairtk.llm import (
     kinds_of_models,
     parse_model,
 )
+from fairtk.llm.models import ANSWERS, REFINEMENT
 from fairtk.plugins import ChatModelSpec
 
 KEPT = {"t5", "ct2", "causal", "openai"}

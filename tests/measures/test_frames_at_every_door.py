@@ -11,7 +11,7 @@ from small_frames import small_groups
 import fairtk
 from fairtk import AWRF, EE_D, EE_L, EE_R, EU, E, OracleSampler, Target
 from fairtk.errors import ColumnError, DuplicateError, InputError
-from fairtk.frames import ours
+from fairtk.frames.columns import ours
 from fairtk.measures import ByGroup, nDCG_AWRF, nDCG_TREC
 
 QRELS = pd.DataFrame(

@@ -7,7 +7,8 @@ import pytest
 
 import fairtk
 from fairtk.measures.pages import SECTIONS, page_of, plain_text
-from fairtk.plugins import citation_keys, loaded, registry
+from fairtk.plugins import loaded, registry
+from fairtk.plugins.references import citation_keys
 
 OURS = [
     registry.measures.get(name)

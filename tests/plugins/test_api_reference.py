@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import fairtk
-from fairtk.plugins import SITE, help_address, registry
-from fairtk.plugins.references import ROOMS
+from fairtk.plugins import registry
+from fairtk.plugins.references import ROOMS, SITE, help_address
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,8 +6,8 @@ import pytest
 
 import fairtk
 from fairtk.errors import NotFoundError
-from fairtk.plugins import bibliography, citation_keys, registry
-from fairtk.plugins.references import TOOLS, entries, keys_of_results
+from fairtk.plugins import registry
+from fairtk.plugins.references import TOOLS, bibliography, citation_keys, entries, keys_of_results
 
 
 def keys(bibtex):

@@ -15,7 +15,7 @@ import yaml
 
 import fairtk
 from fairtk import demo
-from fairtk.plugins import SITE
+from fairtk.plugins.references import SITE
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "docs" / "makers" / "release.py"

@@ -10,7 +10,9 @@ from ir_measures import nDCG
 
 from fairtk import EE_D, E, FairSampler, PlackettLuceExposure
 from fairtk.errors import DataWarning, InputError, ParameterError
-from fairtk.exposure import SURE, expected_attention, find_alphas, score_gaps
+from fairtk.exposure import expected_attention, score_gaps
+from fairtk.exposure.exact import find_alphas
+from fairtk.exposure.plackett_luce import SURE
 from fairtk.frames import Run
 from fairtk.transformers import FixedExposure
 

@@ -7,8 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.llm import Completion
-from fairtk.transformers import AnswerError, parse_keywords
-from fairtk.transformers.fair_qr.keywords import changes, parse_completion, same_words
+from fairtk.transformers.fair_qr.keywords import (
+    AnswerError,
+    changes,
+    parse_completion,
+    parse_keywords,
+    same_words,
+)
 
 
 @pytest.mark.parametrize(

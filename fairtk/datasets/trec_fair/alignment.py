@@ -39,7 +39,8 @@ from fairtk.datasets.trec_fair.metadata import (
 from fairtk.datasets.trec_fair.topics import qrels_of
 from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
 from fairtk.exposure import TREC
-from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray, as_strings
+from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray
+from fairtk.frames.ids import as_strings
 from fairtk.groups import Groups, Target, background
 from fairtk.groups.distances import LevelSpace, js_parts
 from fairtk.groups.groups import rows_of

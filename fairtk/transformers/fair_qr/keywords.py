@@ -21,17 +21,11 @@ from fairtk.errors import (
     ParameterError,
     listed,
 )
-from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, qids_of, topics_of
-from fairtk.frames import words as words_of
-from fairtk.llm import (
-    ChatModel,
-    Completion,
-    Failure,
-    Refinement,
-    RefinementPromptLike,
-    as_chat_model,
-    as_refinement_prompt,
-)
+from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, topics_of
+from fairtk.frames.texts import qids_of
+from fairtk.frames.texts import words as words_of
+from fairtk.llm import ChatModel, Completion, Failure, as_chat_model
+from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.transformers.base import FairTransformer
 
 MOST_WORDS = 64

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import InputError, listed
-from fairtk.exposure import BrowsingModel, attention, normalized_gain
+from fairtk.exposure import BrowsingModel, attention
+from fairtk.exposure.expected import normalized_gain
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -21,13 +22,13 @@ from fairtk.frames import (
     SCORE,
     BoolArray,
     FloatArray,
-    Ids,
     IntArray,
     ObjectArray,
     Qrels,
     Run,
     require,
 )
+from fairtk.frames.ids import Ids
 from fairtk.groups import Divergence, Groups, Target
 from fairtk.groups.distances import (
     SparseRows,

@@ -24,18 +24,11 @@ from fairtk.errors import DataWarning, NotFoundError, ParameterError, listed
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require
 from fairtk.groups import Divergence, Groups, Target
-from fairtk.llm import (
-    ChatModel,
-    Estimate,
-    LedgerModel,
-    Prices,
-    Refinement,
-    RefinementPromptLike,
-    as_chat_model,
-    as_refinement_prompt,
-    estimate,
-)
-from fairtk.plugins import as_divergence, as_position_model
+from fairtk.llm import ChatModel, Estimate, LedgerModel, Prices, as_chat_model
+from fairtk.llm.budget import estimate
+from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
+from fairtk.plugins import as_position_model
+from fairtk.plugins.registry import as_divergence
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.candidates import Tokens, dropped_words, index_tokens
 from fairtk.transformers.fair_qr.keywords import (

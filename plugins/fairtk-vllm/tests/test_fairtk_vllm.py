@@ -14,7 +14,6 @@ from fairtk import Generator
 from fairtk.errors import MissingExtraError, ModelError, ParameterError
 from fairtk.experiment import describe_stage
 from fairtk.llm import (
-    ANSWERS,
     Chat,
     HuggingFaceCausal,
     LocalChat,
@@ -23,6 +22,7 @@ from fairtk.llm import (
     build_model,
     parse_model,
 )
+from fairtk.llm.models import ANSWERS
 from fairtk.testing import BackendContract, ChatModelContract
 from fairtk.testing.models import QUESTIONS
 

@@ -29,8 +29,10 @@ from fairtk.display.tables import cell_text
 from fairtk.errors import InputError
 from fairtk.io import write_parquet
 from fairtk.llm import KeywordRefiner
-from fairtk.report import Section, interval, save_sections, signed
-from fairtk.transformers import plot_trace, target_shares
+from fairtk.report import Section, save_sections
+from fairtk.report.tables import interval, signed
+from fairtk.transformers import plot_trace
+from fairtk.transformers.fair_qr.ordering import target_shares
 from fairtk_papers.fair_qr.systems import BM25, FAIR_QR, NOT_RERANKED, RANDOM, TUNED
 from fairtk_papers.fair_qr.values import (
     FAIRNESS,

@@ -21,7 +21,8 @@ from fairtk.errors import (
     ParameterError,
     listed,
 )
-from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, qids_of, require
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require
+from fairtk.frames.texts import qids_of
 from fairtk.groups import Groups, Target
 from fairtk.io.tables import stem
 from fairtk.transformers import FairTransformer

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.errors import FairtkError, FairtkWarning, InputError, listed
-from fairtk.experiment import Store, Topics, Tree, Tuner, unpack
+from fairtk.experiment.engine import Topics
+from fairtk.experiment.identity import Tree
+from fairtk.experiment.packing import unpack
+from fairtk.experiment.store import Store
+from fairtk.experiment.tuning import Tuner
 from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require
 from fairtk.transformers import FairQR, FairTransformer
 from fairtk_papers.fair_qr.systems import Cell

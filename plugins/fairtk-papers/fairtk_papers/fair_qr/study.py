@@ -23,9 +23,12 @@ from fairtk.errors import (
     StageError,
     listed,
 )
-from fairtk.experiment import Experiment, Store, Topics, describe_stage, folds, plan
+from fairtk.experiment import Experiment, describe_stage, folds, plan
+from fairtk.experiment.engine import Topics
+from fairtk.experiment.store import Store
 from fairtk.frames import QID, digest
-from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model, as_refinement_prompt
+from fairtk.llm import ChatModel, DeferredError, Ledger, as_chat_model
+from fairtk.llm.refinement import as_refinement_prompt
 from fairtk.plugins import registry
 from fairtk.transformers import CollectionBM25, FairQR
 from fairtk_papers.fair_qr.results import QrResults

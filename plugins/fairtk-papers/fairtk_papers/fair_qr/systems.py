@@ -25,19 +25,14 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
 )
-from fairtk.experiment import combinations
-from fairtk.frames import QID, QUERY, digest, words
-from fairtk.llm import (
-    Chat,
-    ChatModel,
-    Completion,
-    build_chat_model,
-    kind_of_model,
-    parse_model,
-    takes_temperature,
-)
+from fairtk.experiment.tuning import combinations
+from fairtk.frames import QID, QUERY, digest
+from fairtk.frames.texts import words
+from fairtk.llm import Chat, ChatModel, Completion, build_chat_model, parse_model
+from fairtk.llm.models import kind_of_model, takes_temperature
 from fairtk.plugins import registry
-from fairtk.transformers import CollectionBM25, FairQR, index_tokens
+from fairtk.transformers import CollectionBM25, FairQR
+from fairtk.transformers.candidates import index_tokens
 from fairtk_papers.fair_qr.settings import (
     OF_BM25,
     QrConfiguration,

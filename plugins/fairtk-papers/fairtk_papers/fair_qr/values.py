@@ -15,7 +15,8 @@ from ir_measures import nDCG
 from fairtk.errors import DataWarning, UndefinedWarning
 from fairtk.experiment import Experiment
 from fairtk.experiment.comparison import SystemComparison
-from fairtk.frames import DOCNO, QID, RANK, words
+from fairtk.frames import DOCNO, QID, RANK
+from fairtk.frames.texts import words
 from fairtk.groups import Groups, Target
 from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC

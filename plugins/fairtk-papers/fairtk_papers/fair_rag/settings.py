@@ -19,9 +19,11 @@ from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
 from fairtk.io import resolve_dataset
-from fairtk.llm import ChatModel, Ledger, build_model, check_settings, kinds_of_models, parse_model
+from fairtk.llm import ChatModel, Ledger, build_model, kinds_of_models, parse_model
+from fairtk.llm.models import check_settings
 from fairtk.measures import EU
-from fairtk.plugins import BackendSpec, refuse_unknown_options
+from fairtk.plugins import BackendSpec
+from fairtk.plugins.registry import refuse_unknown_options
 from fairtk.transformers import BM25Scorer, ContrieverScorer, Generator, SpladeScorer
 from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
 from fairtk_papers.studies import (
