@@ -89,19 +89,15 @@ def article(page, text, rng):
             "plain": " ".join(text[1:])}  # fmt: skip
 
 
-def write_world(folder, topics=None):
-    """Write the files of the collection; with other topics if they are given."""
-    made, documents, records = collection()
+def write_world(folder):
+    """Write the files of the collection."""
+    topics, documents, records = collection()
     folder.mkdir(parents=True, exist_ok=True)
     files.write(folder / "trec_corpus_20220301_plain.json.gz", files.lines(documents))
     files.write(folder / "trec_2022_articles_discrete.json.gz", files.lines(records))
-    write_topics(folder, made if topics is None else topics)
-    return folder
-
-
-def write_topics(folder, topics):
     files.write(folder / "train_topics_meta.jsonl", files.columns(topics))
     files.write(folder / "trec_2022_eval_reldocs.jsonl.gz", files.reldocs(topics, keywords=True))
+    return folder
 
 
 def settings(**changed):

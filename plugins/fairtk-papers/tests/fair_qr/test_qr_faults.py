@@ -28,14 +28,6 @@ def topic(prompt):
     return words.index(prompt.partition("Original query: ")[2].partition("\n")[0]) + 1
 
 
-def first(prompt):
-    """Return whether a prompt is a topic's first one."""
-    return (
-        prompt.partition("Current keywords: ")[2].partition("\n")[0]
-        == (prompt.partition("Original query: ")[2].partition("\n")[0])
-    )
-
-
 def small(data, folder, llm, **changed):
     settings = {"systems": ("fair-qr",), "fair_qr": {"max_iterations": 1}} | changed
     return qr_world.study(data, folder, llm, **settings)
