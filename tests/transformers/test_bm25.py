@@ -93,7 +93,7 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(RUNS, SETTINGS, st.randoms(use_true_random=False))
 def test_any_run(cases, options, random):
     run = frame((f"q{i}", query, texts) for i, (query, texts) in enumerate(cases))
