@@ -98,7 +98,7 @@ def evaluate(
 
 
 def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Results:
-    """Return what `evaluate` returns, without rankings: no run is kept in memory."""
+    """Return what `evaluate` returns, without rankings: each run is freed once it is measured."""
     return Results(**_evaluated(qrels, *run_names(runs), measures, None, **options))
 
 
@@ -174,17 +174,17 @@ def _evaluated(
             f"{'; '.join(sizes)}. Normalized values do not compare with those measured with "
             "labels.",
         )
-    heads = short_names(list(by_label))
+    headings = short_names(list(by_label))
     if given_groups.attributes:  # as they were written, where options completed them
         written = {format_measure(measure): text for text, measure in reversed(whole.items())}
-        heads |= {label: text for label, text in written.items() if "groups=" in label}
+        headings |= {label: text for label, text in written.items() if "groups=" in label}
 
     def rows(
         system: str,
         columns: Collection[str] | None = None,
         codes: bool = False,
     ) -> pd.DataFrame:
-        assert checked is not None  # rows are asked for by those who keep the runs
+        assert checked is not None  # callers that read rows keep the runs
         run = checked[system]
         return some_columns(run.frame if codes else run.with_text_ids(), columns)
 
@@ -208,7 +208,7 @@ def _evaluated(
             "queries": len(qids),
         },
         "environment": {} if checked is None else environment(),
-        "heads": heads,
+        "headings": headings,
     }
 
 

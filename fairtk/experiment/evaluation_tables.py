@@ -28,7 +28,7 @@ def means_table(results: Results) -> Table:
     columns = [_means(part) for _, part in results.counts.groupby("measure", sort=False)]
     n = str(results.config["queries"])
     rows = [[name, n, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
-    header = ["run", "queries", *results.heads.values()]
+    header = ["run", "queries", *results.headings.values()]
     return Table(header, rows, " ".join(filter(None, [_remarks(results), results.note])))
 
 
@@ -40,7 +40,7 @@ def means_text(results: Results) -> str:
         long = [
             [
                 row.system,
-                results.heads[row.measure],
+                results.headings[row.measure],
                 number_text(row.mean),
                 f"{row.n}/{row.n + row.undefined}",
             ]
@@ -60,13 +60,13 @@ def queries_text(results: Results) -> str:
         for name, of_run in zip(results.systems, values, strict=True)
         for qid, of_query in zip(qids, of_run.T, strict=True)
     ]
-    header = ["run", "qid", *results.heads.values()]
+    header = ["run", "qid", *results.headings.values()]
     return "\n".join(aligned_lines(Table(header, rows), range(2, len(header))))
 
 
 def comparison_table(comparison: Comparison, digits: int) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
-    settings, heads = comparison.settings, comparison.heads
+    settings, heads = comparison.settings, comparison.headings
     rows = comparison.table.drop(columns="effect")
     if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
         rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
@@ -131,7 +131,7 @@ def _means(counts: pd.DataFrame) -> list[str]:
 
 def _remarks(results: Results) -> str:
     """Return which measures are better when lower."""
-    lower = [head for label, head in results.heads.items() if results.better(label) == "lower"]
+    lower = [head for label, head in results.headings.items() if results.better(label) == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 

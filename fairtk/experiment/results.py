@@ -98,7 +98,7 @@ class Results:
         config: what was run, as JSON values.
         environment: with which versions, as JSON values.
         credits: credit that was made beside the rankings, C by system; `credit` reads it.
-        heads: what tables of runs call the measures, by measure: their short names, or what was
+        headings: what tables of runs call the measures, by measure: their short names, or what was
             written where options completed it.
     """
 
@@ -115,7 +115,7 @@ class Results:
         environment: Mapping[str, Any],
         baseline: str | None = None,
         credits: Mapping[str, pd.DataFrame] | None = None,
-        heads: Mapping[str, str] | None = None,
+        headings: Mapping[str, str] | None = None,
     ) -> None:
         self.systems: list[str] = [str(name) for name in values.means.index]
         self.measures: list[str] = list(measures)
@@ -133,7 +133,7 @@ class Results:
         self._means = values.means
         # the measures by label, or texts: those of saved results may name unknown groups
         self._measures, self._directions, self._qrels = measures, directions, qrels
-        self.heads = heads or short_names(self.measures)
+        self.headings = headings or short_names(self.measures)
         self._named = baseline is not None
         self._drawing: Mapping[str, Any] = {"test": "t"}
         self._correction = "holm"
@@ -263,7 +263,7 @@ class Results:
     def _label(self, measure: Any, kind: str = "measure") -> str:
         """Return the label of one of the measures, which may be named in other ways."""
         text = str(measure).strip()
-        for names in (short_names(self.measures), self.heads):
+        for names in (short_names(self.measures), self.headings):
             for label, name in names.items():
                 if text in (label, name):
                     return label

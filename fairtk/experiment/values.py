@@ -197,7 +197,14 @@ class Evaluation:
                 f"{listed(qids[:1])}, of the qrels like {listed(list(judged)[:1])})"
             )
         self.qids = [qid for qid in qids if qid in judged]
-        _warn_of_unlabeled([qid for qid in qids if qid not in judged], len(qids))
+        if len(self.qids) < len(qids):
+            lost = [qid for qid in qids if qid not in judged]
+            warnings.warn(
+                f"Experiment: {len(lost)} of {len(qids)} topics have no labels and are not "
+                f"measured ({listed(lost)}); filter_by_qrels=True leaves them out altogether",
+                DataWarning,
+                stacklevel=2,
+            )
         self.qrels = labels.reset_index(drop=True)
         place = {qid: i for i, qid in enumerate(self.qids)}
         # means are summed up in this order, whatever the order of the topics
@@ -410,16 +417,6 @@ def spreads(
         ["", *(spread(values[s, m], low[m], high[m]) if (s, m) in values else "" for m in measures)]
         for s in systems
     ]
-
-
-def _warn_of_unlabeled(qids: list[str], total: int) -> None:
-    if qids:
-        warnings.warn(
-            f"Experiment: {len(qids)} of {total} topics have no labels and are not measured "
-            f"({listed(qids)}); filter_by_qrels=True leaves them out altogether",
-            DataWarning,
-            stacklevel=2,
-        )
 
 
 _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}
