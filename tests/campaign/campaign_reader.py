@@ -111,6 +111,8 @@ def _columns(kind: str, form: str, lines: list[str]) -> Reading:
                 raise Refused("neither header nor numbers of a task file", number)
             if not fields[0].isdigit():
                 continue
+        elif form == "task" and fields[0].lower() == "id":
+            raise Refused("a second header", number)
         if names is None:
             names = next((n for n in LAYOUTS[kind] if len(n) == len(fields)), None)
         if names is None or len(fields) != len(names):
