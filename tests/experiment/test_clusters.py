@@ -330,7 +330,7 @@ def test_what_is_wrong_with_the_settings_is_said_at_once(data, tmp_path):
 
 
 def test_another_version_is_refused():
-    kind, (error, _), _ = executors.run_there("0.0.1", b"", {})
+    kind, (error, _, _), _ = executors.run_there("0.0.1", b"", {})
     assert kind == "failed" and isinstance(error, WorkerError)
     assert "this process 0.0.1: install one version everywhere" in str(error)
 
