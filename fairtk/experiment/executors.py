@@ -48,6 +48,16 @@ Function = Callable[[Mapping[str, Any], Any], Any]
 """Takes stages by key and a task, which says in ``needs`` which of them."""
 
 
+class WorkerTraceback(Exception):
+    """What Python would have printed of an error where it was raised.
+
+    Attributes:
+        reason: the error's own cause, as it was raised there; None: it had none.
+    """
+
+    reason: Exception | None = None
+
+
 class Session:
     """An executor at work: here, one task after the other, with transformers and backends by
     key.
@@ -95,8 +105,10 @@ class RemoteSession(Session):
                 for category, text in warnings_heard:
                     warnings.warn(text, category, stacklevel=2)
                 if kind == "failed":
-                    error, traceback_text = value
-                    raise error from RuntimeError(f"\n{traceback_text}")
+                    error, told, reason = value
+                    trace = WorkerTraceback(f"\n{told}")
+                    trace.reason = reason
+                    raise error from trace
                 yield running.pop(future), value
 
 
@@ -171,9 +183,13 @@ def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[st
     return kind, value, [(w.category, str(w.message)) for w in ours]
 
 
-def portable(error: Exception) -> tuple[Exception, str]:
-    """Return an error that can travel, and its traceback, which an error does not take along."""
-    return _pickled(error), "".join(traceback.format_exception(error))
+def portable(error: Exception) -> tuple[Exception, str, Exception | None]:
+    """Return an error that can travel, what Python would print of it, and its cause, which an
+    error does not take along.
+    """
+    cause = error.__cause__
+    reason = _pickled(cause) if isinstance(cause, Exception) else None
+    return _pickled(error), "".join(traceback.format_exception(error)), reason
 
 
 def _pickled(error: Exception) -> Exception:
