@@ -18,7 +18,7 @@ from fairtk.analysis.choices import browsing_models
 from fairtk.exposure import Linear
 from fairtk.groups import TotalVariation
 from fairtk.measures import parse
-from fairtk.plugins import as_divergence
+from fairtk.plugins.registry import as_divergence
 assert pathlib.Path(fairtk.__file__).is_relative_to(pathlib.Path.cwd())
 assert parse("EE_D(browsing='Linear(depth=5)')@5")["browsing"] == Linear(5)
 assert "Linear(depth=10)" in browsing_models()
