@@ -75,7 +75,7 @@ ANSWERS = {qr: qr_world.adds_a_term, rag: tag}
 @pytest.mark.parametrize(
     ("kind", "executor", "kills"),
     [
-        *(of(kind, "serial") for kind in ANSWERS),
+        of(qr, "serial"),
         *(of(kind, "serial", often=True) for kind in ANSWERS),
         of(qr, "processes", often=True),
     ],
