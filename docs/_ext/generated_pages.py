@@ -25,7 +25,7 @@ import fairtk
 from fairtk.measures import FairMeasure
 from fairtk.measures.pages import SECTIONS, page_of
 from fairtk.plugins import loaded, registry
-from fairtk.plugins.references import ROOMS, bibliography, entry_of
+from fairtk.plugins.references import DOCUMENTED_PACKAGES, bibliography, entry_of
 
 DOCS = Path(__file__).parents[1]
 TUTORIALS = DOCS.parent / "tutorials"
@@ -105,7 +105,9 @@ def _link(name, names):
 def api_pages():
     """Yield the name and the text of each package's page, then of their list."""
     installed = {plugin.module.partition(".")[0] for plugin in loaded()}
-    packages = {p: text for p, text in ROOMS.items() if p.partition(".")[0] in installed}
+    packages = {
+        p: text for p, text in DOCUMENTED_PACKAGES.items() if p.partition(".")[0] in installed
+    }
     public = {p: names for p, names in public_names().items() if p.partition(".")[0] in installed}
     for package in public:
         summary = inspect.getdoc(importlib.import_module(package)).partition("\n\n")[0]

@@ -29,7 +29,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.frames.columns import ALPHA, takes_tables
+from fairtk.frames.columns import ALPHA, accepts_dataframes
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
 from fairtk.report.curves import area_under
@@ -244,7 +244,7 @@ FIXED = math.inf
 """The alpha of the fixed ranking."""
 
 
-@takes_tables
+@accepts_dataframes
 def frontier(
     qrels: Data,
     runs: Sequence[Data] | Mapping[str, Data],

@@ -31,7 +31,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.groups.target import FROM_QRELS, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 
@@ -341,7 +341,7 @@ def _with(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 
 
-@takes_tables
+@accepts_dataframes
 def sensitivity(
     qrels: Data,
     runs: Sequence[Data] | Mapping[str, Data],

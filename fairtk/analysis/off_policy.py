@@ -40,7 +40,7 @@ from fairtk.frames import (
     Run,
     require,
 )
-from fairtk.frames.columns import as_numbers, takes_tables
+from fairtk.frames.columns import accepts_dataframes, as_numbers
 from fairtk.frames.ids import Ids
 from fairtk.frames.runs import order_by
 from fairtk.measures import EU, LabeledRun
@@ -384,7 +384,7 @@ class OffPolicyUtility:
         return f"{WHERE} ({self.estimator}):\n{self.means.to_string(index=False)}"
 
 
-@takes_tables
+@accepts_dataframes
 def off_policy_utility(
     answers: Mapping[float, pd.DataFrame],
     scores: pd.DataFrame,

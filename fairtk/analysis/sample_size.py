@@ -17,7 +17,7 @@ from fairtk import checks
 from fairtk.experiment.evaluate_runs import asked_measures
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import LabeledRun, format_measure, parse
@@ -55,7 +55,7 @@ class Precision:
         return f"{wish}\n{self.means.to_string(index=False)}"
 
 
-@takes_tables
+@accepts_dataframes
 def precision(
     run: Any,
     qrels: Any,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from fairtk.batch.study_options import KEPT, LEDGER, SERVER, paying_options
+from fairtk.batch.study_options import COMMAND_FILE, LEDGER, SERVER, paying_options
 from fairtk.cli.options import format_option
 from fairtk.cli.output import COMMAND, TABLE, echo_frame
 from fairtk.errors import FormatError, InputError, MissingPluginError
@@ -208,11 +208,11 @@ def _study(source: str) -> tuple[list[str], str]:
         InputError: there is no such study, or none with a server's model.
     """
     path = Path(source).expanduser()
-    file = path / KEPT if path.is_dir() else path
+    file = path / COMMAND_FILE if path.is_dir() else path
     if not file.is_file():
         if path.is_dir():
             raise InputError(
-                f"{source}: no study was run into this folder by its command ({KEPT} is not "
+                f"{source}: no study was run into this folder by its command ({COMMAND_FILE} is not "
                 "there); give its TOML file"
             )
         raise InputError(f"there is no TOML file or output folder of a study at {source!r}")

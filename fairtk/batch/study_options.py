@@ -20,7 +20,7 @@ from fairtk.errors import InputError
 if TYPE_CHECKING:
     from fairtk.llm import Ledger
 
-KEPT = "command.json"
+COMMAND_FILE = "command.json"
 """In a study's folder: the command that ran it last, and from which folder."""
 
 
@@ -30,7 +30,7 @@ def say_beginning(folder: Path, text: str) -> None:
 
     words = [word for word in shlex.split(said_command())[1:] if word != "--offline"]
     folder.mkdir(parents=True, exist_ok=True)
-    with atomic_text(folder / KEPT) as stream:
+    with atomic_text(folder / COMMAND_FILE) as stream:
         json.dump({"command": shlex.join(words), "folder": os.getcwd()}, stream, indent=1)
     click.echo(text, err=True)
 

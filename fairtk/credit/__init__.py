@@ -1,4 +1,4 @@
-"""Credit: how much of an answer rests on each document, beside the exposure that it got.
+"""Credit: how much an answer depends on each document, beside the exposure that it got.
 
 An optional part: nothing else in fairtk imports it.
 """

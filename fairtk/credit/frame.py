@@ -1,4 +1,4 @@
-"""The frame C, which says how much of an answer rests on each document of its ranking: checked, as
+"""The frame C, which says how much an answer depends on each document of its ranking: checked, as
 shares of each ranking, and as the mean over the rankings of a query.
 """
 

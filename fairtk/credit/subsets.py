@@ -38,8 +38,8 @@ from fairtk.frames.columns import (
     NO_DOCUMENT,
     SOURCE_SAMPLE,
     SUBSET,
+    accepts_dataframes,
     refuse_subsets,
-    takes_tables,
 )
 from fairtk.measures.eu import gold_answers
 from fairtk.measures.utilities import Utility, get
@@ -167,7 +167,7 @@ def _one_out(k: int) -> IntArray:
     return np.concatenate([[full_mask], full_mask - (1 << np.arange(k))]).astype(np.int64)
 
 
-@takes_tables
+@accepts_dataframes
 def from_answers(
     answers: pd.DataFrame,
     utility: str | Utility,

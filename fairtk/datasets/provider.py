@@ -16,7 +16,7 @@ from pyterrier.datasets._irds import IRDSDataset
 
 from fairtk.errors import ColumnError, InputError, NotFoundError, listed
 from fairtk.frames import GOLD_ANSWER, QID, require
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
 
@@ -60,7 +60,7 @@ def get_topics(dataset: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[QID, *fields])
 
 
-@takes_tables
+@accepts_dataframes
 def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     """Return the qrels with each query's gold answer on each of its rows.
 

@@ -44,7 +44,7 @@ from fairtk.experiment.values import (
     undefined_values,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.ee import ExpectedExposure
@@ -57,7 +57,7 @@ Queries = Literal["all", "common"]
 QUERIES: tuple[Queries, ...] = get_args(Queries)
 
 
-@takes_tables
+@accepts_dataframes
 def evaluate(
     qrels: Data | None,
     runs: Data | Sequence[Data] | Mapping[str, Data],
@@ -292,7 +292,7 @@ class Comparison(Results):
 _DRAWING = ("test", "confidence", "resamples", "seed")
 
 
-@takes_tables
+@accepts_dataframes
 def compare(
     qrels: Data,
     runs: Sequence[Data] | Mapping[str, Data],

@@ -18,7 +18,7 @@ from fairtk.experiment import findings
 from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, WEIGHT, Qrels, Run
-from fairtk.frames.columns import from_ir_measures, takes_tables
+from fairtk.frames.columns import accepts_dataframes, from_ir_measures
 from fairtk.frames.ids import uncoded
 from fairtk.groups import Groups, Target
 from fairtk.groups.groups import groups_of_rows
@@ -129,7 +129,7 @@ Data: TypeAlias = str | PathLike[str] | pd.DataFrame
 MEASURES = ("EE_D", "EE_R", "EE_L", "E(nDCG{})")
 
 
-@takes_tables
+@accepts_dataframes
 def doctor(
     run: Data,
     qrels: Data,

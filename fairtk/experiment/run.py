@@ -43,7 +43,7 @@ from fairtk.experiment.values import (
     stored_rows,
 )
 from fairtk.frames import QID, require
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.frames.ids import as_strings
 from fairtk.llm import DeferredError
 from fairtk.llm.ledger import collecting
@@ -121,7 +121,7 @@ def _prompts(engine: Engine) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=PROMPTS)
 
 
-@takes_tables
+@accepts_dataframes
 def Experiment(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
@@ -195,7 +195,7 @@ def Experiment(
     return results
 
 
-@takes_tables
+@accepts_dataframes
 def plan(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
@@ -437,7 +437,7 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     )
 
 
-@takes_tables
+@accepts_dataframes
 def open_results(
     folder: str | PathLike[str],
     qrels: Any = None,
@@ -564,7 +564,7 @@ Export = Literal["parquet", "trec"]
 EXPORTS: tuple[Export, ...] = get_args(Export)
 
 
-@takes_tables
+@accepts_dataframes
 def export(
     source: str | PathLike[str],
     folder: str | PathLike[str],

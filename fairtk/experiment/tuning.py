@@ -29,7 +29,7 @@ from fairtk.errors import (
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.work import said
 from fairtk.frames import QID, digest, require
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
 
@@ -275,7 +275,7 @@ class Tuning:
         return f"<tuning: {', '.join(rows)}: .run, .default, .chosen, .table, .values>"
 
 
-@takes_tables
+@accepts_dataframes
 def tune(
     build: Callable[..., Any],
     grid: Grid,

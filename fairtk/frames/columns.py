@@ -101,7 +101,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def takes_tables(function: Callable[P, R]) -> Callable[P, R]:
+def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function take tables of other libraries, also in lists and mappings, as frames."""
 
     @functools.wraps(function)

@@ -276,7 +276,7 @@ class Run:
     # Parts of a run ----------------------------------------------------------------------------
 
     def take(self, rows: BoolArray) -> Run:
-        """Return some frame rows, to be sorted anew; queries without one are gone."""
+        """Return some frame rows, to be sorted again; queries without rows are gone."""
         part = self._of_frame(self.frame[rows])
         part.frame_query, part.queries = _coded_again(self.frame_query[rows], self.queries)
         part.qids = part.queries.text

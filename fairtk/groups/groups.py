@@ -47,7 +47,7 @@ from fairtk.frames import (
     Run,
     require,
 )
-from fairtk.frames.columns import as_numbers, takes_tables
+from fairtk.frames.columns import accepts_dataframes, as_numbers
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import encode_ids, shown
 from fairtk.groups.distances import (
@@ -162,7 +162,7 @@ class Groups(ByContent):
     matrices: tuple[Any, ...]
 
     @classmethod
-    @takes_tables
+    @accepts_dataframes
     def from_frame(
         cls,
         df: pd.DataFrame,
@@ -192,7 +192,7 @@ class Groups(ByContent):
             ColumnError: a column is missing.
             DuplicateError: a document and group occur twice.
             InputError: a weight is negative, NaN or no number, those of a document sum to 0, or a
-                group is none of the levels.
+                group is not one of the levels.
         """
         return groups_of_frame(df, name, unknown, levels, split, normalize)
 
@@ -259,7 +259,7 @@ class Groups(ByContent):
             return groups_of_rows(rows, name, unknown, levels, split, normalize)
 
     @classmethod
-    @takes_tables
+    @accepts_dataframes
     def of(cls, source: Any) -> Groups:
         """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
 
@@ -435,7 +435,7 @@ class Groups(ByContent):
         unknown = rows.per_row(rows.weight * ~self.space.known(rows.level))
         return np.where(rows.size > 0, unknown, 1.0)
 
-    @takes_tables
+    @accepts_dataframes
     def coverage(self, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         """Return how much of a run the groups know.
 
@@ -702,7 +702,7 @@ def _levels(
     order = level_order(names, unknown) if levels is None else checked_levels(levels, where)
     if unknown is not None and unknown in names and unknown not in order:
         order = (unknown, *order)  # first, as in TREC's files
-    message = f"group {{}} is none of the levels {listed(order, 40)}"
+    message = f"group {{}} is not one of the levels {listed(order, 40)}"
     places = level_places(codes, names, order, message, fail)
     if not order:
         raise InputError(f"{where}: there are no levels; give a row, or levels=")
@@ -714,7 +714,7 @@ def level_places(
 ) -> IntArray:
     """Return the place of each row's level among the levels that there are.
 
-    A row has a code, a place in `names`. A name that is none of the `levels` fails, with it in
+    A row has a code, a place in `names`. A name that is not one of the `levels` fails, with it in
     place of ``{}`` in the message.
     """
     places = pd.Index(levels, dtype=object).get_indexer(names)

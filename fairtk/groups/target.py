@@ -41,7 +41,7 @@ from fairtk.frames import (
     Qrels,
     digest,
 )
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import encode_ids
 from fairtk.groups.distances import (
@@ -125,7 +125,9 @@ def _backgrounds_by_attribute(
     result: dict[str, Mapping[str, float]] = {}
     for name, shares in items.items():
         if name not in space.names:
-            raise InputError(f"background: {name!r} is none of the attributes {list(space.names)}")
+            raise InputError(
+                f"background: {name!r} is not one of the attributes {list(space.names)}"
+            )
         if not isinstance(shares, Mapping | pd.Series):
             raise ParameterError(f"background: {name!r} must map levels to shares")
         result[name] = dict(shares)
@@ -432,7 +434,7 @@ class Target(ByContent):
         return cls(space, _with_background(rows, space, shares), qids, undefined)
 
     @classmethod
-    @takes_tables
+    @accepts_dataframes
     def from_frame(cls, frame: pd.DataFrame, groups: Groups | None = None) -> Target:
         """Return the target that a frame lists.
 
@@ -463,7 +465,7 @@ class Target(ByContent):
             return cls._of_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
 
     @classmethod
-    @takes_tables
+    @accepts_dataframes
     def of(
         cls, source: Any, groups: Groups | None = None, qrels: Any = None, where: str = "Target"
     ) -> Target:

@@ -17,7 +17,7 @@ import pandas as pd
 from pandas.api.types import is_object_dtype
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.io.atomic import atomic_write
 
 _NOTE = b"fairtk"
@@ -51,7 +51,7 @@ def read_parquet(
     return frame, note
 
 
-@takes_tables
+@accepts_dataframes
 def write_parquet(
     frame: pd.DataFrame, path: str | PathLike[str] | BinaryIO, note: dict[str, Any] | None = None
 ) -> None:

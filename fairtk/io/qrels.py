@@ -17,7 +17,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.frames.ids import uncoded
 from fairtk.frames.qrels import TWICE
 from fairtk.io.atomic import atomic_text
@@ -79,7 +79,7 @@ def labels_in(rows: Rows) -> pd.DataFrame:
     return rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
 
-@takes_tables
+@accepts_dataframes
 def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write qrels in one step.
 
@@ -150,7 +150,7 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
     return uncoded(rows.frame[[QID, GOLD_ANSWER]])
 
 
-@takes_tables
+@accepts_dataframes
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write the answers of a frame in one step, one row per ranking.
 
@@ -173,7 +173,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     write_table(frame.loc[distinct.index, [*keys, QANSWER, *extra]], path)
 
 
-@takes_tables
+@accepts_dataframes
 def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
     """Return the run with the answer of its ranking (``qanswer``) on each row.
 

@@ -461,5 +461,8 @@ def _column(values: list[Any]) -> pd.Series:
     dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
     try:
         return pd.Series(values, dtype=dtype)
-    except (UnicodeEncodeError, OverflowError):  # half a character, an int of hundreds of digits
+    except (
+        UnicodeEncodeError,
+        OverflowError,
+    ):  # an unpaired surrogate, an int of hundreds of digits
         return pd.Series(values, dtype=object)  # the rules name the row

@@ -22,7 +22,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, ParameterError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
-from fairtk.frames.columns import as_numbers, plain_columns, takes_tables
+from fairtk.frames.columns import accepts_dataframes, as_numbers, plain_columns
 from fairtk.frames.ids import uncoded
 from fairtk.frames.runs import CREDIT_TWICE, TWICE, order_by
 from fairtk.frames.schema import check_order, shown
@@ -93,7 +93,7 @@ def _refuse_ranks(rows: Rows) -> None:
         )
 
 
-@takes_tables
+@accepts_dataframes
 def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write a run in the form of TREC Fair Ranking 2022, in one step.
 
@@ -255,7 +255,7 @@ def _credit_of(rows: Rows) -> pd.DataFrame:
     return rows.frame[[*first, *rows.frame.columns.drop(first)]]
 
 
-@takes_tables
+@accepts_dataframes
 def write_credit(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write a frame C in one step; `read_run` reads it back equal.
 
@@ -315,7 +315,7 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
     return frame.assign(**{RANK: ranks})
 
 
-@takes_tables
+@accepts_dataframes
 def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
     """Write a run in one step: Parquet if the suffix says so, else TREC's six columns.
 

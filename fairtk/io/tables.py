@@ -13,7 +13,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError
 from fairtk.frames import DOCNO, GROUP, WEIGHT
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.frames.ids import uncoded
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import PIPED, is_parquet_name, parse_json
@@ -23,7 +23,7 @@ from fairtk.io.rows import NOTE, Rows, looks_like_a_row, numbers_in, read_table
 _JSONL = (".jsonl", ".ndjson")
 
 
-@takes_tables
+@accepts_dataframes
 def write_table(
     frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
 ) -> None:

@@ -28,7 +28,7 @@ from fairtk.errors import (
     suggestion,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SCORE, BoolArray, FloatArray, ObjectArray, Qrels
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.parsing import short_name
@@ -405,7 +405,7 @@ def undefined_warning(
     return warning
 
 
-@takes_tables
+@accepts_dataframes
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     """Return the qrels of the queries that have at least one useful document.
 

@@ -94,13 +94,11 @@ class ExpectedExposure(FairMeasure):
         if "groups" not in self.params:
             for name in ("target", "useful_only"):
                 if name in self.params:
-                    raise ParameterError(f"{self.NAME}: {name} goes with groups=... only")
+                    raise ParameterError(f"{self.NAME}: {name} needs groups=...")
         for name, variant in RESTRICTED.items():
             if name in self.params and self["variant"] != variant:
                 value = "" if name == "complete" else f"={self[name]!r}"
-                raise ParameterError(
-                    f"{self.NAME}: {name}{value} goes with variant={variant!r} only"
-                )
+                raise ParameterError(f"{self.NAME}: {name}{value} needs variant={variant!r}")
         self.form = FORMS[self["variant"], "groups" in self.params](self)
         self.normalize: bool = self["normalize"]
         # the three share what they compute

@@ -275,7 +275,7 @@ class ExpevalForm(Form):
         super().__init__(measure)
         if not (isinstance(self.model, RBP) and self.model.p < 1):
             raise ParameterError(
-                f"{self.name}: variant='expeval' goes with browsing='RBP(p=...)' or "
+                f"{self.name}: variant='expeval' needs browsing='RBP(p=...)' or "
                 f"'GERR(p=..., u=...)' with p below 1; found {self.model!r}"
             )
         if self.cutoff is not None:
@@ -333,7 +333,7 @@ class FairRAGForm(Form):
     def __init__(self, measure: FairMeasure) -> None:
         super().__init__(measure)
         if not isinstance(self.model, MU):
-            raise ParameterError(f"{self.name}: variant='fair-rag' goes with browsing='MU' only")
+            raise ParameterError(f"{self.name}: variant='fair-rag' needs browsing='MU'")
 
     def find(self, judged: LabeledRun) -> FormValues:
         """Return the values of all queries."""
@@ -363,7 +363,7 @@ class Task2Form(Form):
         super().__init__(measure)
         if measure["variant"] != "paper" or measure["bounds"] != "paper" or "n" in measure.params:
             raise ParameterError(
-                f"{self.name}: groups go with variant='paper' (TREC's form) or 'expeval', and "
+                f"{self.name}: groups need variant='paper' (TREC's form) or 'expeval', and "
                 "without bounds and n"
             )
         if measure["normalize"]:

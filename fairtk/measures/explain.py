@@ -15,7 +15,7 @@ import pandas as pd
 from fairtk.display.tables import frame_html
 from fairtk.errors import FairtkWarning, ParameterError
 from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels
-from fairtk.frames.columns import takes_tables
+from fairtk.frames.columns import accepts_dataframes
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels
@@ -308,7 +308,7 @@ def _table(title: str, frame: pd.DataFrame) -> list[str]:
     return [f"{title}{cut}:", body]
 
 
-@takes_tables
+@accepts_dataframes
 def explain(
     measure: Any,
     run: Any,

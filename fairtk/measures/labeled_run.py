@@ -82,7 +82,7 @@ class ExactExposure:
         if self.browsing and (str(model), cutoff) != (self.browsing, self.cutoff):
             raise InputError(
                 f"{where} needs exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
-                f"that of the run (its column {EXPOSURE!r}) was made with {self}; make it anew, "
+                f"that of the run (its column {EXPOSURE!r}) was made with {self}; make it again, "
                 f"e.g. PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change "
                 "the measure"
             )

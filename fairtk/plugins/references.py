@@ -105,7 +105,7 @@ _ADDRESSES = dict(line.split(", ", 1) for line in metadata("fairtk").get_all("Pr
 SITE = _ADDRESSES.get("Documentation", "")
 """The site, as the installed distribution says it (``release.toml`` of the source)."""
 
-ROOMS = {
+DOCUMENTED_PACKAGES = {
     "fairtk": "What most programs need: measures, transformers, experiments.",
     "fairtk.measures": "Measures: objects and strings, your own, and where a cost comes from.",
     "fairtk.transformers": "Samplers, scorers, generators and FAIR-QR for PyTerrier pipelines.",
@@ -138,7 +138,7 @@ def entry_of(module: str, name: str) -> str | None:
     """Return the place of a class in the API reference: page and anchor; None: it has none."""
     parts = module.split(".")
     room = ".".join(parts[:2]) if parts[0] == "fairtk" else parts[0]
-    return f"api/{room}.html#{room}.{name}" if room in ROOMS else None
+    return f"api/{room}.html#{room}.{name}" if room in DOCUMENTED_PACKAGES else None
 
 
 def help_address(kind: type) -> str | None:

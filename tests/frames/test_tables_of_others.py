@@ -8,7 +8,7 @@ import fairtk
 from fairtk import EE_D, FairSampler, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError, UndefinedWarning
 from fairtk.frames import Qrels, Run
-from fairtk.frames.columns import frame_of, takes_tables
+from fairtk.frames.columns import accepts_dataframes, frame_of
 from fairtk.io import read_answers, read_qrels, read_run, write_answers, write_qrels, write_run
 
 RUN = pd.DataFrame(
@@ -114,7 +114,7 @@ def test_what_has_no_table_is_said(table):
 
 
 def test_tables_are_taken_from_lists_and_mappings():
-    @takes_tables
+    @accepts_dataframes
     def kinds(one, *more, **named):
         return [type(value) for value in (one, *more[0], *named["by"].values())]
 
@@ -127,7 +127,7 @@ def test_tables_are_taken_from_lists_and_mappings():
 def test_rows_are_not_looked_at_one_by_one():
     rows = [("1", "a", 1.0)] * 3
 
-    @takes_tables
+    @accepts_dataframes
     def given(value):
         return value
 

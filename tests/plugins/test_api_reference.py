@@ -4,7 +4,7 @@ from pathlib import Path
 
 import fairtk
 from fairtk.plugins import registry
-from fairtk.plugins.references import ROOMS, SITE, help_address
+from fairtk.plugins.references import DOCUMENTED_PACKAGES, SITE, help_address
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +24,6 @@ def test_schematics_lead_to_the_place():
 def test_rooms_exist():
     folders = {p.parent.name for p in (ROOT / "fairtk").glob("*/__init__.py")}
     folders |= {p.stem for p in (ROOT / "fairtk").glob("*.py")}
-    for room in ROOMS:
+    for room in DOCUMENTED_PACKAGES:
         first, _, name = room.partition(".")
         assert first != "fairtk" or not name or name in folders, room

@@ -168,7 +168,7 @@ def _keywords(value: Any, where: str) -> tuple[str, ...]:
         try:
             # a list as Python prints it; runs no code
             words = ast.literal_eval(value.strip()) if _LIST.fullmatch(value.strip()) else None
-            json.dumps(words, ensure_ascii=False).encode()  # half a character is none
+            json.dumps(words, ensure_ascii=False).encode()  # an unpaired surrogate has no bytes
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             words = None
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):

@@ -395,7 +395,7 @@ def names_repeat() -> Iterator[None]:
 
 
 @contextmanager
-def hearing(*silent: type[Warning]) -> Iterator[list[str]]:
+def collect_warnings(*silent: type[Warning]) -> Iterator[list[str]]:
     """Give a list that has, after the block, what fairtk warned of in it; each text once.
 
     The warnings themselves, but for the silent ones, are given when the block ends.

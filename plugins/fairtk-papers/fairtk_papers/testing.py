@@ -97,7 +97,7 @@ class StudySystemContract:
             _check(not strange, f"{self.name} gives rows for the qids {sorted(strange)}")
 
     def test_deterministic(self) -> None:
-        """Built and fitted anew, in another folder, it gives the same; so does the same again."""
+        """Return the same when built and fitted again, in another folder, and when used twice."""
         with TemporaryDirectory() as one, TemporaryDirectory() as two:
             system = self._ready(Path(one))
             expected = _rank(system, toy_topics())

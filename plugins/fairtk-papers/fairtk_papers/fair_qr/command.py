@@ -126,7 +126,7 @@ def command(
     from fairtk.plugins import registry
     from fairtk_papers.fair_qr import QrConfiguration, QrStudy
     from fairtk_papers.fair_qr.systems import with_model
-    from fairtk_papers.studies import STORE, hearing
+    from fairtk_papers.studies import STORE, collect_warnings
 
     configuration = QrConfiguration.of(source)
     configuration = configuration.changed(
@@ -140,7 +140,7 @@ def command(
         output=output,
         engine=engine_options(configuration.engine, more),
     )
-    with hearing():  # what reading the data warns of comes after the note
+    with collect_warnings():  # what reading the data warns of comes after the note
         study = QrStudy.of(with_model(configuration, model, server_settings(more)))
         if all(isinstance(side.llm, KeywordRefiner) for side in (study, *study.sides.values())):
             click.echo(NO_MODEL, err=True)

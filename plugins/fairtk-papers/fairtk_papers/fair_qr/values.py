@@ -22,7 +22,7 @@ from fairtk.llm import ChatModel, Prices
 from fairtk.measures import AWRF, E, nDCG_AWRF, nDCG_TREC
 from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_qr.systems import BM25, BY_EXPOSURE, FAIR_QR, RANDOM, TUNED, Cell
-from fairtk_papers.studies import TIMES, hearing
+from fairtk_papers.studies import TIMES, collect_warnings
 
 if TYPE_CHECKING:
     from fairtk_papers.fair_qr.stages import SystemResults
@@ -70,7 +70,7 @@ def measured(
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
     """
-    with hearing(DataWarning) as texts:
+    with collect_warnings(DataWarning) as texts:
         results = Experiment(runs, topics, qrels, asked.values(), save_dir=store)
     names = dict(zip(results.measures, asked, strict=True))
     values = results.per_query.assign(measure=results.per_query["measure"].map(names))

@@ -76,7 +76,7 @@ from fairtk_papers.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk_papers.studies import StudyPlan, hearing, names_repeat, repeated
+from fairtk_papers.studies import StudyPlan, collect_warnings, names_repeat, repeated
 
 
 class RagStudy:
@@ -184,7 +184,7 @@ class RagStudy:
                 generator = self.generator(task, name)
                 say(f"{task.name}, {name}: labels")
                 try:
-                    with hearing() as of_labels:
+                    with collect_warnings() as of_labels:
                         labeled = self.labeled(task, generator)
                 except DeferredError:
                     deferred.append(f"{task.name}, {name}: labels")
@@ -200,10 +200,10 @@ class RagStudy:
                     say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
                     group = (task, retriever, generator, labeled.qrels)
                     try:
-                        with hearing() as heard:
+                        with collect_warnings() as heard:
                             results = self.experiment(*group)
                             own, drawn = self._values(task, results)
-                        with hearing() as of_credit:
+                        with collect_warnings() as of_credit:
                             frames = self.credit(*group, results)
                     except DeferredError:
                         deferred.append(f"{task.name}, {name}: {retriever}")
