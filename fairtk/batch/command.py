@@ -212,8 +212,8 @@ def _study(source: str) -> tuple[list[str], str]:
     if not file.is_file():
         if path.is_dir():
             raise InputError(
-                f"{source}: no study was run into this folder by its command ({COMMAND_FILE} is not "
-                "there); give its TOML file"
+                f"{source}: no study was run into this folder by its command ({COMMAND_FILE} is "
+                "not there); give its TOML file"
             )
         raise InputError(f"there is no TOML file or output folder of a study at {source!r}")
     if not registry.studies.names():

@@ -464,5 +464,5 @@ def _column(values: list[Any]) -> pd.Series:
     except (
         UnicodeEncodeError,
         OverflowError,
-    ):  # an unpaired surrogate, an int of hundreds of digits
+    ):  # surrogates, ints of hundreds of digits
         return pd.Series(values, dtype=object)  # the rules name the row

@@ -364,7 +364,7 @@ class Task2Form(Form):
         if measure["variant"] != "paper" or measure["bounds"] != "paper" or "n" in measure.params:
             raise ParameterError(
                 f"{self.name}: groups need variant='paper' (TREC's form) or 'expeval', and "
-                "without bounds and n"
+                "have neither bounds nor n"
             )
         if measure["normalize"]:
             raise ParameterError(
