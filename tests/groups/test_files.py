@@ -79,7 +79,7 @@ HEADER = "docno\tgroup\tweight\n"
             HEADER + "d1\tx\t1\nd1\ty\t1\t1\n",
             ":3: expected 3 columns .*found 4",
         ),
-        ('# fairtk: {"levels": ["x"]}\n' + HEADER + "d1\ty\t1\n", ":3: group 'y' is none of"),
+        ('# fairtk: {"levels": ["x"]}\n' + HEADER + "d1\ty\t1\n", ":3: group 'y' is not one of"),
         ("# fairtk: {levels}\n" + HEADER + "d1\ty\t1\n", ":1: this is not JSON"),
         ("", "needs the columns .* found: none"),
     ],

@@ -91,7 +91,7 @@ def test_input_is_not_changed_and_may_be_empty():
         (GENDER.assign(weight=np.inf), {}, InputError, "found inf"),
         (GENDER.assign(weight="x"), {}, InputError, "weight must be a finite number.*'x'"),
         (GENDER.assign(weight=[0, 1, 1, 1, 1]), {}, InputError, "row 0: .*docno 'd1' sum to 0"),
-        (GENDER, {"levels": [UNKNOWN, "f"]}, InputError, r"row 2: group 'm' is none of .*'f'"),
+        (GENDER, {"levels": [UNKNOWN, "f"]}, InputError, r"row 2: group 'm' is not one of .*'f'"),
         (GENDER, {"levels": ["m", "m"]}, DuplicateError, "level 'm' is listed twice"),
         (GENDER, {"levels": "m"}, ParameterError, "levels must be a list"),
         (GENDER, {"unknown": None}, InputError, "row 4: the group is missing"),

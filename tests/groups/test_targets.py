@@ -114,7 +114,7 @@ def test_relevance_labels_by_hand():
         ({"background": {"f": 0.5}}, InputError, "shares must sum to 1; found 0.5"),
         ({"background": {"f": 2, "m": -1}}, InputError, "the share of 'm' must be 0 or above"),
         ({"background": {UNKNOWN: 1}}, InputError, "the unknown level '@UNKNOWN' can have no"),
-        ({"background": {"sex": {"f": 1}}}, InputError, r"'sex' is none of .*\['gender'\]"),
+        ({"background": {"sex": {"f": 1}}}, InputError, r"'sex' is not one of .*\['gender'\]"),
         ({"background": "world"}, ParameterError, "background must map levels to shares"),
         ({"unlabeled": "bounds"}, ParameterError, "cannot be made with unlabeled='bounds'"),
     ],
