@@ -162,7 +162,7 @@ def fairtk_chat_models() -> Iterable[ChatModelSpec]:
 @hookimpl
 def fairtk_datasets() -> Iterable[DatasetSpec]:
     """Return the built-in data sets."""
-    lamp = "fairtk.datasets.lamp:build"
+    lamp = "fairtk.datasets.lamp.dataset:build"
     for task, name in _LAMP.items():
         warning = None
         if task == 6:
@@ -182,7 +182,7 @@ def fairtk_datasets() -> Iterable[DatasetSpec]:
     ):
         yield DatasetSpec(
             f"trec-fair/2022/{name}",
-            "fairtk.datasets.trec_fair:build",
+            "fairtk.datasets.trec_fair.dataset:build",
             f"TREC Fair Ranking 2022: {topics}",
             citation="ekstrand2022overview",
             warning="the corpus is a download of 7.7 GB, the metadata of 237 MB",

@@ -14,6 +14,17 @@ from typing import Any
 
 from fairtk.errors import NotFoundError, ParameterError, suggestion
 
+__all__ = [
+    "choice",
+    "cutoff",
+    "exponent",
+    "inside",
+    "number",
+    "positive",
+    "share",
+    "whole",
+]
+
 FROM_1 = "be an integer from 1"
 ABOVE_0 = "be a whole number above 0"
 

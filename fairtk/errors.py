@@ -14,6 +14,35 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import ClassVar
 
+__all__ = [
+    "ColumnError",
+    "DataWarning",
+    "DownloadError",
+    "DuplicateError",
+    "FairtkError",
+    "FairtkWarning",
+    "FormatError",
+    "IdentityError",
+    "InputError",
+    "MeasureError",
+    "MissingExtraError",
+    "MissingPluginError",
+    "MissingWarning",
+    "ModelError",
+    "NotFoundError",
+    "ParameterError",
+    "PluginError",
+    "PluginWarning",
+    "StageError",
+    "StoreError",
+    "TruncationWarning",
+    "UndefinedWarning",
+    "UnmatchedWarning",
+    "WorkerError",
+    "listed",
+    "suggestion",
+]
+
 
 class FairtkError(Exception):
     """Base of all errors that fairtk raises on purpose."""

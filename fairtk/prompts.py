@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from fairtk.llm.prompts import Entry, Prompt, PromptBuilder, as_builder, get
+from fairtk.llm.prompts import Entry, Prompt, PromptBuilder, get
 
-__all__ = ["Entry", "Prompt", "PromptBuilder", "as_builder", "get"]
+__all__ = ["Entry", "Prompt", "PromptBuilder", "get"]

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from fairtk.report.curves import (
-    CURVES,
     CurveValue,
     TwoLevels,
-    area_under,
     curve_values,
     power_of_test,
     queries_needed,
     two_levels,
 )
 from fairtk.report.statistics import (
-    CORRECTIONS,
-    TESTS,
     MarginTest,
     PairedTest,
-    cohens_dz,
     correct,
     equivalence_test,
     mean_intervals,
@@ -26,15 +21,10 @@ from fairtk.report.statistics import (
 )
 
 __all__ = [
-    "CORRECTIONS",
-    "CURVES",
     "CurveValue",
     "MarginTest",
     "PairedTest",
-    "TESTS",
     "TwoLevels",
-    "area_under",
-    "cohens_dz",
     "correct",
     "curve_values",
     "equivalence_test",

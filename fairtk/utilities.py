@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from fairtk.measures.utilities import EMPTY, Utility, answer_text, get
+from fairtk.measures.utilities import Utility, get
 
-__all__ = ["EMPTY", "Utility", "answer_text", "get"]
+__all__ = ["Utility", "get"]

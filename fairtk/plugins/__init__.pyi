@@ -1,4 +1,3 @@
-from . import host as host
 from . import registry as registry
 from .hookspecs import hookimpl as hookimpl
 from .host import loaded as loaded

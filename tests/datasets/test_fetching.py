@@ -11,6 +11,8 @@ import pytest
 
 from fairtk.datasets import lamp
 from fairtk.datasets.fetching import addresses, check_json, download
+from fairtk.datasets.lamp import dataset as lamp_dataset
+from fairtk.datasets.lamp.records import Lamp4Doc
 from fairtk.errors import DownloadError
 
 CONTENT = json.dumps([{"id": str(i), "text": "x" * 200} for i in range(400)]).encode()
@@ -225,15 +227,15 @@ def test_a_dataset_is_downloaded_on_use_only(server, home, lamp_case, lamp_folde
     for name in ("dev_questions.json", "dev_outputs.json"):
         server.files[f"/{name}"] = (folder / name).read_bytes()
         table["lamp/4/dev"][name] = {"url": server.url(f"/{name}")}
-    dataset = lamp.build("lamp/4/dev", table)
-    assert dataset.has_docs() and dataset.docs_cls() is lamp.Lamp4Doc
+    dataset = lamp_dataset.build("lamp/4/dev", table)
+    assert dataset.has_docs() and dataset.docs_cls() is Lamp4Doc
     assert server.log == []
     assert [q.query_id for q in dataset.queries_iter()] == ["31", "312"]
     assert len(list(dataset.docs_iter())) == 5
     assert [path for path, _ in server.log] == ["/dev_questions.json", "/dev_outputs.json"]
     assert (home / "lamp" / "4" / "dev" / "dev_questions.json").exists()
     server.log.clear()
-    assert lamp.build("lamp/4/dev", table).queries_count() == 2
+    assert lamp_dataset.build("lamp/4/dev", table).queries_count() == 2
     assert server.log == []
 
 
@@ -242,12 +244,12 @@ def test_files_put_into_the_data_folder_work_offline(home, lamp_folder):
         place = home / "lamp" / "6" / "dev" / path.name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(path.read_bytes())
-    assert lamp.build("lamp/6/dev").queries_count() == 2
+    assert lamp_dataset.build("lamp/6/dev").queries_count() == 2
 
 
 def test_lamp_6_says_which_license_it_needs(home):
     with pytest.raises(DownloadError) as error:
-        lamp.build("lamp/6/train").queries_count()
+        lamp_dataset.build("lamp/6/train").queries_count()
     assert str(home / "lamp" / "6" / "train") in str(error.value)
 
 

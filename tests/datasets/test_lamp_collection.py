@@ -5,6 +5,7 @@ import pytest
 
 from fairtk import demo
 from fairtk.datasets import lamp
+from fairtk.datasets.lamp.records import TASKS, to_doc, to_entry
 from fairtk.errors import InputError
 
 
@@ -14,16 +15,16 @@ def labeled(dataset, qids):
     return frame.assign(label=[i % 2 for i in range(len(frame))])
 
 
-@pytest.mark.parametrize("task", lamp.TASKS)
+@pytest.mark.parametrize("task", TASKS)
 def test_entries_go_there_and_back(task):
     keys = {"description", "tag", "text", "score", "title", "abstract"}
     entry = {"id": "007", "date": "2020-01-02", **{key: f"the {key}" for key in keys}}
-    doc = lamp.to_doc(task, "12", entry)
-    back = lamp.to_entry(task, doc)
+    doc = to_doc(task, "12", entry)
+    back = to_entry(task, doc)
     assert back.items() <= entry.items()
-    assert lamp.to_doc(task, "12", back) == doc
+    assert to_doc(task, "12", back) == doc
     undated = doc._replace(date="")
-    assert "date" not in lamp.to_entry(task, undated)
+    assert "date" not in to_entry(task, undated)
 
 
 def test_what_is_written_is_read_as_the_same_collection(tmp_path):

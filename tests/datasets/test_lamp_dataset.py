@@ -7,15 +7,17 @@ import json
 import pytest
 
 from fairtk.datasets import get_answers, get_topics, lamp
+from fairtk.datasets.lamp import dataset as lamp_dataset
+from fairtk.datasets.lamp.records import DOC_TYPES, TASKS, LampQuery, LampQuestion
 from fairtk.errors import FormatError, InputError, NotFoundError
 
 
-@pytest.mark.parametrize("task", lamp.TASKS)
+@pytest.mark.parametrize("task", TASKS)
 def test_all_tasks_load(lamp_folder, lamp_case, task):
     dataset = lamp.from_folder(lamp_folder(task), task=task)
     queries = list(dataset.queries_iter())
     expected = [
-        lamp.LampQuery(
+        LampQuery(
             qid, lamp_case["queries"][task], lamp_case["questions"][task], lamp_case["golds"][task]
         )
         for qid in ("31", "312")
@@ -26,7 +28,7 @@ def test_all_tasks_load(lamp_folder, lamp_case, task):
     # "31" + "210" and "312" + "10" are the same string; the docnos are not
     docnos = ["31/210", "31/11", "31/12", "312/10", "312/210"]
     assert [d.doc_id for d in docs] == docnos
-    assert all(type(d) is dataset.docs_cls() is lamp.DOC_TYPES[task] for d in docs)
+    assert all(type(d) is dataset.docs_cls() is DOC_TYPES[task] for d in docs)
     scored = [(s.query_id, s.doc_id, s.score) for s in dataset.scoreddocs_iter()]
     assert scored == [(d.split("/")[0], d, 0.0) for d in docnos]
     assert (dataset.docs_count(), dataset.queries_count(), dataset.scoreddocs_count()) == (5, 2, 5)
@@ -67,7 +69,7 @@ def test_the_order_of_ir_datasets_interface(lamp_folder):
 
 def test_documentation_says_which_fields_do_what():
     for dataset_id in lamp.ids():
-        text = lamp.build(dataset_id).documentation()
+        text = lamp_dataset.build(dataset_id).documentation()
         assert {"pretty_name", "desc", "labels", "gold_answer", "citation"} <= set(text)
         assert "text =" in text["desc"] and "prompt reads" in text["desc"]
         assert ("split by time" in text["desc"]) == ("/time/" in dataset_id)
@@ -88,7 +90,7 @@ def test_without_golds_there_is_no_gold_answer(lamp_folder):
     with pytest.raises(FormatError, match="test_outputs.json.*golds=False"):
         lamp.from_folder(folder, split="test")
     dataset = lamp.from_folder(folder, split="test", golds=False)
-    assert dataset.queries_cls() is lamp.LampQuestion
+    assert dataset.queries_cls() is LampQuestion
     assert next(dataset.queries_iter())._fields == ("query_id", "query", "question")
     with pytest.raises(InputError):
         get_answers(dataset)
@@ -115,7 +117,7 @@ def test_no_folder_no_file(tmp_path):
     with pytest.raises(FormatError, match=r"found \['train_questions.json'\]"):
         lamp.from_folder(tmp_path)
     with pytest.raises(NotFoundError, match="'lamp/4/dev'"):
-        lamp.build("lamp/4/def")
+        lamp_dataset.build("lamp/4/def")
 
 
 def without(entry, key):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairtk.datasets import lamp
+from fairtk.datasets.lamp.records import retrieval_query, to_doc
 from fairtk.errors import FormatError, InputError, NotFoundError
 
 
@@ -12,16 +12,16 @@ def test_retrieval_queries_agree_with_the_published_code(golden):
     for case in golden("lamp_retrieval")["cases"]:
         if case["retrieval_query"] is None:
             with pytest.raises(FormatError, match="'article:'"):
-                lamp.retrieval_query(case["task"], case["question"])
+                retrieval_query(case["task"], case["question"])
             continue
-        found = lamp.retrieval_query(case["task"], case["question"])
+        found = retrieval_query(case["task"], case["question"])
         assert found == case["retrieval_query"], case["tag"]
 
 
 def test_retrieval_documents_agree_with_the_published_code(golden):
     for case in golden("lamp_retrieval")["cases"]:
-        plain = [lamp.to_doc(case["task"], "q", e).default_text() for e in case["profile"]]
-        dated = [lamp.to_doc(case["task"], "q", e, use_date=True).text for e in case["profile"]]
+        plain = [to_doc(case["task"], "q", e).default_text() for e in case["profile"]]
+        dated = [to_doc(case["task"], "q", e, use_date=True).text for e in case["profile"]]
         assert plain == case["retrieval_documents"], case["tag"]
         if case["retrieval_documents_use_date"]:  # not recorded for the long cases
             assert dated == case["retrieval_documents_use_date"], case["tag"]
@@ -41,7 +41,7 @@ def test_retrieval_documents_agree_with_the_published_code(golden):
     ],
 )
 def test_fields_of_each_task(task, raw, fields):
-    doc = lamp.to_doc(task, "31", {"id": 210, **raw})
+    doc = to_doc(task, "31", {"id": 210, **raw})
     assert doc._asdict() == {"doc_id": "31/210", "date": "", **fields}
     assert doc.default_text() == doc.text
     # PyTerrier's text_loader loads the fields that are annotated with the class str
@@ -59,22 +59,22 @@ def test_fields_of_each_task(task, raw, fields):
 )
 def test_bad_profile_entries_are_named(task, raw, message):
     with pytest.raises(FormatError, match=message):
-        lamp.to_doc(task, "9", raw)
+        to_doc(task, "9", raw)
 
 
 def test_use_date_needs_a_date():
     with pytest.raises(FormatError, match="'1'"):
-        lamp.to_doc(7, "9", {"id": "1", "text": "x"}, use_date=True)
+        to_doc(7, "9", {"id": "1", "text": "x"}, use_date=True)
 
 
 @pytest.mark.parametrize("task", [0, 8, "9", True, None])
 def test_unknown_task(task):
     with pytest.raises(NotFoundError, match="LaMP"):
-        lamp.to_doc(task, "q", {})
+        to_doc(task, "q", {})
     with pytest.raises(InputError, match="'4'.*task=4"):
-        lamp.to_doc("4", "q", {})
+        to_doc("4", "q", {})
 
 
 def test_a_question_without_two_references():
     with pytest.raises(FormatError, match="found 1"):
-        lamp.retrieval_query(1, 'For an author of "Only One"')
+        retrieval_query(1, 'For an author of "Only One"')

@@ -10,6 +10,7 @@ import pytest
 
 import fairtk  # noqa: F401
 from fairtk.datasets import lamp
+from fairtk.datasets.lamp.records import Lamp3Doc
 from fairtk.datasets.provider import FairDataset, FairDatasetProvider
 
 # PyTerrier 1.1.2 renames in place, which pandas 3.1 announces to drop
@@ -57,7 +58,7 @@ def test_irds_candidates_are_the_profiles(home, capsys):
 def test_provider_knows_names():
     provider = FairDatasetProvider()
     assert set(lamp.ids()) <= set(provider.list_dataset_names())
-    assert provider.get_dataset("lamp/time/3/train").irds_ref().docs_cls() is lamp.Lamp3Doc
+    assert provider.get_dataset("lamp/time/3/train").irds_ref().docs_cls() is Lamp3Doc
     with pytest.raises(KeyError, match="'lamp/4/dev'"):
         provider.get_dataset("lamp/4/def")
 

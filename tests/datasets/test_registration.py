@@ -7,7 +7,8 @@ import pickle
 import ir_datasets
 import pytest
 
-from fairtk.datasets import lamp
+from fairtk.datasets.lamp import dataset as lamp_dataset
+from fairtk.datasets.lamp.records import Lamp4Doc
 from fairtk.datasets.registration import LazyDataset, listen
 from fairtk.plugins.registry import DatasetSpec
 
@@ -16,7 +17,7 @@ BUILT = []
 
 def build(dataset_id):
     BUILT.append(dataset_id)
-    return lamp.build("lamp/4/dev")
+    return lamp_dataset.build("lamp/4/dev")
 
 
 def bare(dataset_id):
@@ -44,7 +45,7 @@ def test_nothing_is_built_before_it_is_asked_for(spec):
     assert dataset.dataset_id() == "fairtk-test/one"
     assert BUILT == []
     assert dataset.has_docs() and not dataset.has_qrels()
-    assert dataset.docs_cls() is lamp.Lamp4Doc
+    assert dataset.docs_cls() is Lamp4Doc
     assert "docs_iter" in dir(dataset)
     assert BUILT == ["fairtk-test/one"]
     assert set(dataset.metadata()) == {"docs", "queries", "scoreddocs"}

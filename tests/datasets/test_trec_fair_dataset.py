@@ -15,7 +15,8 @@ import trec_fair_files as data
 import fairtk  # noqa: F401
 from fairtk.datasets import trec_fair
 from fairtk.datasets.provider import FairDataset
-from fairtk.datasets.trec_fair.dataset import NAMES, OFFICIAL
+from fairtk.datasets.trec_fair import dataset as trec_fair_dataset
+from fairtk.datasets.trec_fair.dataset import NAMES, OFFICIAL, TrecFairDoc
 from fairtk.datasets.trec_fair.topics import read_topics
 from fairtk.errors import DataWarning, DownloadError, FormatError, InputError, NotFoundError
 from fairtk.testing import DatasetContract
@@ -317,7 +318,7 @@ def test_official_files_are_downloaded_and_checked(served, folder, home):
     corpus = folder / NAMES["corpus"]
     table[NAMES["corpus"]]["md5"] = hashlib.md5(corpus.read_bytes()).hexdigest()
     table[NAMES["metadata"]]["md5"] = "0" * 32
-    dataset = trec_fair.build(trec_fair.ids()[0], {OFFICIAL: table})
+    dataset = trec_fair_dataset.build(trec_fair.ids()[0], {OFFICIAL: table})
     assert dataset.dataset_id() == "trec-fair/2022/train/keywords"
     assert not home.exists()
     assert [q.query_id for q in dataset.queries_iter()] == ["4", "9"]
@@ -329,14 +330,14 @@ def test_official_files_are_downloaded_and_checked(served, folder, home):
     (folder / NAMES["train"]).write_text("<html>")
     (home / "trec-fair" / "2022" / NAMES["train"]).unlink()
     with pytest.raises(DownloadError, match="JSON"):
-        trec_fair.build(trec_fair.ids()[0], {OFFICIAL: table}).queries_count()
+        trec_fair_dataset.build(trec_fair.ids()[0], {OFFICIAL: table}).queries_count()
 
 
 def test_ids_are_registered_beside_those_of_ir_datasets(home, folder):
     for name in trec_fair.ids():
         dataset = ir_datasets.load(name)
         assert dataset.dataset_id() == name
-        assert dataset.docs_cls() is trec_fair.TrecFairDoc
+        assert dataset.docs_cls() is TrecFairDoc
         assert dataset.docs_count() == 6_475_537  # of the official corpus, not read
         assert "TREC" in json.dumps(dataset.documentation())
     assert ir_datasets.load("trec-fair/2022/train").queries_cls()._fields == (
@@ -350,4 +351,4 @@ def test_ids_are_registered_beside_those_of_ir_datasets(home, folder):
     # the data folder is shared with ir_datasets' own data set
     assert len(trec_fair.groups("trec-fair/2022", "gender")) == 5
     with pytest.raises(NotFoundError):
-        trec_fair.build("trec-fair/2022/test")
+        trec_fair_dataset.build("trec-fair/2022/test")

@@ -7,6 +7,7 @@ import pytest
 import fairtk
 from fairtk import prompts
 from fairtk.errors import InputError, ParameterError
+from fairtk.llm.prompts import as_builder
 
 
 def test_rag_by_hand():
@@ -62,7 +63,7 @@ def test_wrong_names_and_options():
     with pytest.raises(ParameterError, match="'template'.*'template'"):
         prompts.get("template")
     with pytest.raises(ParameterError, match="prompt"):
-        prompts.as_builder(7)
+        as_builder(7)
 
 
 def test_missing_field_and_missing_marker():

@@ -6,6 +6,7 @@ import pytest
 
 from fairtk import prompts
 from fairtk.errors import ParameterError
+from fairtk.llm.prompts import as_builder
 from fairtk.llm.refinement import Refinement, RefinementPromptLike
 
 NAMES = ("refine", "refine-few-shot", "refine-chain-of-thought")
@@ -51,4 +52,4 @@ def test_errors():
     with pytest.raises(ParameterError, match="max_keywords"):
         prompts.get("refine", max_keywords=0)
     with pytest.raises(ParameterError, match="QueryRefiner"):
-        prompts.as_builder(prompts.get("refine"))
+        as_builder(prompts.get("refine"))

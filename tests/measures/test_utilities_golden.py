@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fairtk import utilities
+from fairtk.measures.utilities import answer_text
 
 GOLDEN = json.loads(
     (Path(__file__).parents[1] / "golden" / "lamp_metrics.json").read_text(encoding="utf-8")
@@ -35,10 +36,10 @@ def test_every_case_is_used():
 
 def test_the_rule_for_answers_without_content():
     for case in CASES["accuracy"] + CASES["mae"]:
-        assert utilities.answer_text(case["prediction"]) == case["after_empty_rule"]
+        assert answer_text(case["prediction"]) == case["after_empty_rule"]
     for case in CASES["rouge"]:
         if case["empty_rule_applied"]:
-            assert utilities.answer_text(case["prediction"]) == case["scored_prediction"].strip()
+            assert answer_text(case["prediction"]) == case["scored_prediction"].strip()
 
 
 @pytest.mark.parametrize("case", CASES["accuracy"], ids=name_of)

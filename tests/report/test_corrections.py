@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
 from fairtk.errors import InputError, NotFoundError
-from fairtk.statistics import CORRECTIONS, correct
+from fairtk.report.statistics import CORRECTIONS
+from fairtk.statistics import correct
 
 TESTED = [method for method in CORRECTIONS if method != "none"]
 

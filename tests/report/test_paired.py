@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.report.statistics import sign_flip_means
-from fairtk.statistics import TESTS, cohens_dz, paired_test
+from fairtk.report.statistics import TESTS, cohens_dz, sign_flip_means
+from fairtk.statistics import paired_test
 
 GENERATOR = np.random.default_rng(11)
 X, Y = GENERATOR.random((2, 15))

@@ -12,6 +12,7 @@ from ir_datasets.indices import Docstore
 
 from fairtk import BM25Scorer, Candidates
 from fairtk.datasets import FairDataset, lamp
+from fairtk.datasets.lamp import dataset as lamp_dataset
 from fairtk.errors import DataWarning, DuplicateError, InputError
 
 
@@ -82,8 +83,8 @@ def test_all_forms_of_a_dataset_are_equal(dataset, folder):
     ]
     assert len({c.digest() for c in same}) == 1 and same[0] == same[1]
     assert same[0] != Candidates(lamp.from_folder(folder, use_date=True))
-    assert same[0] != Candidates(lamp.build("lamp/4/dev"))
-    assert repr(Candidates(lamp.build("lamp/4/dev"))) == "Candidates(dataset='lamp/4/dev')"
+    assert same[0] != Candidates(lamp_dataset.build("lamp/4/dev"))
+    assert repr(Candidates(lamp_dataset.build("lamp/4/dev"))) == "Candidates(dataset='lamp/4/dev')"
     for other in same[1:]:
         pd.testing.assert_frame_equal(other(topics("31")), same[0](topics("31")))
 
@@ -118,7 +119,7 @@ def test_qids_are_text_or_whole_numbers(dataset):
 
 def test_empty_topics_need_no_data():
     # the files do not exist; nothing is downloaded for an empty frame
-    step = Candidates(lamp.build("lamp/3/train"))
+    step = Candidates(lamp_dataset.build("lamp/3/train"))
     out = step(topics(query=[]))
     assert list(out.columns) == [
         "qid", "query", "question", "docno", "score", "rank", "text", "rating", "date",

@@ -7,8 +7,5 @@ from .alignment import oracle_run as oracle_run
 from .alignment import targets as targets
 from .alignment import targets_2021 as targets_2021
 from .alignment import work_needed as work_needed
-from .dataset import TrecFairDoc as TrecFairDoc
-from .dataset import TrecFairQuery as TrecFairQuery
-from .dataset import build as build
 from .dataset import from_folder as from_folder
 from .dataset import ids as ids
