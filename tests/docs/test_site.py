@@ -254,7 +254,7 @@ def test_search_finds_exposure(browser):
         ("choose alpha", "faq"),
         ("BEIR", "cookbook/own_retriever"),
         ("ColBERT", "cookbook/own_retriever"),
-        ("EE_D 0.3", "concepts/reading"),
+        ("EE_D 0.3", "concepts/exposure"),
     ],
 )
 def test_the_index_of_the_search_has_what_people_ask(words, page):
