@@ -33,12 +33,22 @@ class TestAccuracyWithLabels(UtilityContract):
     pairs = [("comedy", "comedy"), ("action", "comedy"), ("", ["action", "comedy"])]
 
 
-class TestLampLike(PromptContract):
-    question = "Generate a headline for the following article: foxes hunt mice in winter"
+OF_DOCUMENTS = [
+    name
+    for name in plugins.loaded()[0].gave["fairtk_prompts"]
+    if name != "template" and not name.startswith("refine")  # those have tests of their own
+]
 
-    @pytest.fixture(autouse=True, params=["rag", "lamp-4", "lamp-5", "lamp-6", "lamp-7"])
-    def _set(self, request):
-        self.name = request.param
+
+@pytest.mark.parametrize("name", OF_DOCUMENTS)
+class TestPrompts(PromptContract):
+    question = (
+        "For the author of a paper about foxes, which reference is related? Answer [1] or [2]"
+    )
+
+    @pytest.fixture(autouse=True)
+    def _set(self, name):
+        self.name = name
 
 
 class TestTemplate(PromptContract):
