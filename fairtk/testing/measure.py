@@ -1,4 +1,4 @@
-"""A measure under test: its frames, its values, and what must not matter to them."""
+"""What every measure must keep to."""
 
 from __future__ import annotations
 
@@ -27,10 +27,31 @@ from fairtk.testing.toys import (
 Values = dict[str, float]
 
 
-class MeasureUnderTest:
-    """What all tests of a measure share, and tests that its values depend on nothing else.
+def theirs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame in ir_measures' names."""
+    return frame.rename(columns=TO_IR_MEASURES)
 
-    See `MeasureContract`.
+
+def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
+    """Return some columns, which are given in ir_measures' names."""
+    whole = theirs(frame)
+    return from_ir_measures(whole[[c for c in whole.columns if c in columns]], "run")
+
+
+def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the rows in another order."""
+    return frame.iloc[rng.permutation(len(frame))]
+
+
+class MeasureContract:
+    """Tests of a measure; subclass it and set `measure`.
+
+    Attributes:
+        measure: the measure under test, with a cutoff if it needs one.
+        missing: the value of a query that the run lacks; None: the one that the measure declares.
+            To be set where a parameter changes it.
+        knows_documents: whether the measure has data about certain documents (their groups), so
+            that other docnos are other documents to it.
     """
 
     measure: Any
@@ -175,34 +196,6 @@ class MeasureUnderTest:
             self.values(qrels, run)
             same = before == [snapshot(qrels), snapshot(run)]
             check(same, f"{self.measure!r} changes its input ({name})")
-
-
-def theirs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame in ir_measures' names."""
-    return frame.rename(columns=TO_IR_MEASURES)
-
-
-def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
-    """Return some columns, which are given in ir_measures' names."""
-    whole = theirs(frame)
-    return from_ir_measures(whole[[c for c in whole.columns if c in columns]], "run")
-
-
-def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return the rows in another order."""
-    return frame.iloc[rng.permutation(len(frame))]
-
-
-class MeasureContract(MeasureUnderTest):
-    """Tests of a measure; subclass it and set `measure`.
-
-    Attributes:
-        measure: the measure under test, with a cutoff if it needs one.
-        missing: the value of a query that the run lacks; None: the one that the measure declares.
-            To be set where a parameter changes it.
-        knows_documents: whether the measure has data about certain documents (their groups), so
-            that other docnos are other documents to it.
-    """
 
     # What a measure declares -------------------------------------------------------------------
 
