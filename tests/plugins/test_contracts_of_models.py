@@ -310,15 +310,15 @@ def raise_for_long(self, chat):
 
 
 def count_chats(self, chats):
-    asked = list(chats)
-    return [(place, Completion(f"{len(asked)}")) for place in range(len(asked))]
+    n_chats = len(list(chats))
+    return [(position, Completion(f"{n_chats}")) for position in range(n_chats)]
 
 
 def fail_together(self, chats):
-    asked = list(chats)
-    fails = any(len(chat.text) > 10_000 for chat in asked)
-    for place, outcome in Parrot.outcomes(self, asked):
-        yield place, Failure("too long") if fails else outcome
+    chats = list(chats)
+    fails = any(len(chat.text) > 10_000 for chat in chats)
+    for position, outcome in Parrot.outcomes(self, chats):
+        yield position, Failure("too long") if fails else outcome
 
 
 CHAT_FLAWS = {

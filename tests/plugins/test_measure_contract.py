@@ -89,9 +89,12 @@ def leave_short_rankings_open(self, judged):
 
 def score_rows(self, judged, count):
     """Return the values of the first rows of queries, whatever their samples and ranks."""
-    whole = judged.by_query(None)
-    scored = [0.0 if run is None else self.score_query(q, run.head(count)) for _, q, run in whole]
-    return np.array(scored)
+    return np.array(
+        [
+            0.0 if run is None else self.score_query(qrels, run.head(count))
+            for _, qrels, run in judged.by_query(None)
+        ]
+    )
 
 
 CALLS = itertools.count(1)
