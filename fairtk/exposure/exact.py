@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fairtk.exposure.expected import members
 from fairtk.frames import FloatArray, IntArray
 
 NEGLIGIBLE = np.log(1e-14)
@@ -71,8 +72,7 @@ def arrival_panels(log_weight: FloatArray, waited: IntArray) -> Panels:
     high = np.maximum(_last_time(log_weight, waited, origin) - origin, 0.0)
     step = np.minimum(STEP, STEP_OF_MANY / np.sqrt(waited))
     per_race = np.ceil(((high - low) / step + 1) / PANEL).astype(np.int64)
-    race = np.repeat(np.arange(len(waited)), per_race)
-    number = np.arange(len(race)) - np.repeat(np.cumsum(per_race) - per_race, per_race)
+    race, number = members(per_race)
     place = low + step[race, None] * (PANEL * number[:, None] + np.arange(PANEL))
     fading = np.exp(-place - KNEE)
     time = origin[race, None] + place - fading
@@ -193,7 +193,7 @@ def expected_attention(gaps: FloatArray, start: IntArray, weight: FloatArray) ->
     easy = (changes[last] == changes[rank]) | (unequal[end] == unequal[first + 1])
     summed = _running(weight)
     mean = (summed[np.minimum(rank + size, len(weight))] - summed[rank]) / size
-    owner, place = _members(size[easy])
+    owner, place = members(size[easy])
     result[first[easy][owner] + place] = mean[easy][owner]
     width = _rounded(size)
     for one in np.unique(width[~easy]).tolist():
@@ -226,7 +226,7 @@ def _integrate(
     result: FloatArray,
 ) -> None:
     """Add the expected attention in some blocks of at most `width` documents."""
-    owner, place = _members(size)
+    owner, place = members(size)
     log_weight = np.full((len(first), width), -np.inf)
     drop = gaps[first[owner] + place]
     drop[place == 0] = 0.0
@@ -253,12 +253,6 @@ def _integrate(
             density *= weigh_others(-np.expm1(-rate), staying, seen)
             gained = density.reshape(*document.shape, PANEL).sum(axis=2)
             np.add.at(result, (first[race] + document)[there], gained[there])
-
-
-def _members(size: IntArray) -> tuple[IntArray, IntArray]:
-    """Return, for each member of blocks of these sizes, its block and its place there."""
-    owner = np.repeat(np.arange(len(size)), size)
-    return owner, np.arange(len(owner)) - (np.cumsum(size) - size)[owner]
 
 
 def _running(values: npt.NDArray[Any]) -> FloatArray:

@@ -82,13 +82,19 @@ def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> F
         shape (n_queries,); 0 for a query with one ranking or none, of which nothing is known.
     """
     n = np.bincount(query, minlength=len(plain))
-    mean = total(query, square, len(plain)) / np.maximum(n, 1)
-    return np.where(n > 1, (mean - plain) / np.maximum(n - 1, 1), 0.0)
+    excess = average(query, square, len(plain)) - plain
+    return np.where(n > 1, excess / np.maximum(n - 1, 1), 0.0)
 
 
 def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     """Return the mean of the values that have each index, 0 where none has; shape (size,)."""
     return total(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
+
+
+def members(size: IntArray) -> tuple[IntArray, IntArray]:
+    """Return, for each member of blocks of these sizes, its block and its position there."""
+    block = np.repeat(np.arange(len(size)), size)
+    return block, np.arange(len(block)) - (np.cumsum(size) - size)[block]
 
 
 def attention(
@@ -281,8 +287,7 @@ class RankWeights:
         if self.stop == 0:
             return square[depth]
         free = np.minimum(depth, n - n_useful)
-        owner = np.repeat(np.arange(len(n)), depth - free)
-        after = np.arange(len(owner)) - (np.cumsum(depth - free) - (depth - free))[owner]
+        owner, after = members(depth - free)
         felt = self.weight[free[owner] + after] * (1.0 - self.stop) ** after
         return np.asarray(square[free] + total(owner, felt**2, len(n)))
 
@@ -336,21 +341,10 @@ def normalized_gain(
     gain, place = gain[place >= 0], place[place >= 0]
     mean = average(place, gain, len(n_useful))
     empty = n_useful == 0
-    best = np.where(empty, 1.0, ideal_gain(model, length, n_useful))
+    # all useful documents first
+    best = np.append(0.0, np.cumsum(model.weights(np.arange(length, dtype=np.int64))))
+    best = np.where(empty, 1.0, best[np.minimum(n_useful, length)])
     return np.where(empty, np.nan, mean / best)
-
-
-def ideal_gain(model: BrowsingModel, length: int, n_useful: IntArray) -> FloatArray:
-    """Return the gain of a ranking of `length` documents with all useful ones first.
-
-    Args:
-        model: gives the discount of each rank.
-        length: the number of documents that were asked for.
-        n_useful: number of useful documents of each query; any shape.
-    """
-    weight = model.weights(np.arange(length, dtype=np.int64))
-    summed: FloatArray = np.concatenate([[0.0], np.cumsum(weight)])
-    return summed[np.minimum(n_useful, length)]
 
 
 @dataclass(frozen=True)
@@ -576,10 +570,9 @@ def _by_place(grades: Grades, target: FloatArray, width: int, *, reverse: bool) 
     if reverse:
         begin = grades.n_useful[grades.query[useful]] - begin - size
     size = np.minimum(begin + size, width) - np.minimum(begin, width)
-    owner = np.repeat(np.arange(len(useful)), size)
-    place = np.arange(len(owner)) - (np.cumsum(size) - size)[owner] + begin[owner]
+    owner, place = members(size)
     result = np.zeros((grades.n_queries, width))
-    result[grades.query[useful][owner], place] = target[useful][owner]
+    result[grades.query[useful][owner], begin[owner] + place] = target[useful][owner]
     return result
 
 

@@ -212,7 +212,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     @property
     def SHORT_DESC(self) -> str:  # noqa: N802 - ir_measures' name
         """The first line of the docstring."""
-        return (type(self).__doc__ or "").strip().splitlines()[0]
+        return (type(self).__doc__ or "").strip().partition("\n")[0]
 
     @property
     def parts(self) -> list[Any]:

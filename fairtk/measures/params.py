@@ -199,7 +199,7 @@ BROWSING = ObjectParam(
     read_browsing,
     BrowsingModel,
     default=MU(),
-    desc="browsing model: MU, RBP(p=0.5), GERR(p=0.5, u=0.5), DCG, TREC",
+    desc="browsing model, such as RBP(p=0.5) or DCG; `fairtk measures` lists all",
 )
 """The parameter ``browsing`` of measures of exposure."""
 GROUPS = ObjectParam(

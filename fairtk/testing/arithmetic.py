@@ -11,7 +11,7 @@ from fairtk.groups.distances import FactoredRows, LevelSpace, SparseRows
 from fairtk.measures import EE_D, parse
 from fairtk.plugins import read_browsing, registry
 from fairtk.plugins.registry import read_divergence
-from fairtk.testing.toys import check, toy_qrels, toy_samples
+from fairtk.testing.toys import toy_qrels, toy_samples
 
 _RANKS = np.arange(1_000)
 
@@ -29,9 +29,9 @@ class BrowsingModelContract:
         """It is registered under the name of its class, and its string is read back."""
         model = self.model
         name = type(model).__name__
-        check(name in registry.browsing_models, f"no browsing model is registered as {name!r}")
+        assert name in registry.browsing_models, f"no browsing model is registered as {name!r}"
         back = read_browsing(repr(model))
-        check(back == model and hash(back) == hash(model), f"{model!r} is read back as {back!r}")
+        assert back == model and hash(back) == hash(model), f"{model!r} is read back as {back!r}"
 
     def test_weights_are_finite(self) -> None:
         """Each rank has one finite weight of at least 0; `total_square` is no smaller than theirs.
@@ -39,26 +39,26 @@ class BrowsingModelContract:
         `stop` is a probability.
         """
         weights = self.model.weights(_RANKS)
-        check(weights.shape == _RANKS.shape, f"{self.model!r} gives the shape {weights.shape}")
+        assert weights.shape == _RANKS.shape, f"{self.model!r} gives the shape {weights.shape}"
         valid = np.isfinite(weights) & (weights >= 0)
-        check(bool(valid.all()), f"{self.model!r} gives the weights {weights[~valid][:3]}")
+        assert valid.all(), f"{self.model!r} gives the weights {weights[~valid][:3]}"
         square, total = float((weights**2).sum()), self.model.total_square
-        check(square <= total * (1 + 1e-9), f"{self.model!r}: total_square={total}, not {square}")
-        check(0 <= self.model.stop <= 1, f"{self.model!r} has stop={self.model.stop}")
+        assert square <= total * (1 + 1e-9), f"{self.model!r}: total_square={total}, not {square}"
+        assert 0 <= self.model.stop <= 1, f"{self.model!r} has stop={self.model.stop}"
 
     def test_weights_depend_on_the_rank_alone(self) -> None:
         """A rank has one weight, wherever it is in the array."""
         weights = self.model.weights(_RANKS)
         for ranks in (_RANKS[::-1], _RANKS[3:4], _RANKS[:0]):
             same = np.array_equal(self.model.weights(ranks), weights[ranks])
-            check(same, f"{self.model!r}: the weight of a rank depends on other ranks")
+            assert same, f"{self.model!r}: the weight of a rank depends on other ranks"
 
     def test_works_in_a_measure(self) -> None:
         """``EE_D(browsing=...)`` is read back, and has finite values."""
         measure = EE_D(browsing=self.model) @ 1  # deeper, rankings of the toys would be short
-        check(parse(repr(measure)) == measure, f"{measure!r} is not read back")
+        assert parse(repr(measure)) == measure, f"{measure!r} is not read back"
         value = measure.calc_aggregate(toy_qrels(), toy_samples())
-        check(bool(np.isfinite(value)), f"{measure!r} has the value {value!r}")
+        assert np.isfinite(value), f"{measure!r} has the value {value!r}"
 
 
 class DivergenceContract:
@@ -81,19 +81,19 @@ class DivergenceContract:
     def compare(self, values: FloatArray, expected: FloatArray, message: str) -> None:
         """Raise an `AssertionError` with the message unless values agree to 1e-9."""
         same = np.allclose(values, expected, rtol=1e-9, atol=1e-9, equal_nan=True)
-        check(same, f"{self.divergence!r} {message}: {values}, not {expected}")
+        assert same, f"{self.divergence!r} {message}: {values}, not {expected}"
 
     def test_read_back(self) -> None:
         """It is registered under `NAME`, and its string is read back."""
         one = self.divergence
-        check(one.NAME in registry.divergences, f"no divergence is registered as {one.NAME!r}")
-        check(read_divergence(repr(one)) == one, f"{one!r} is not read back")
+        assert one.NAME in registry.divergences, f"no divergence is registered as {one.NAME!r}"
+        assert read_divergence(repr(one)) == one, f"{one!r} is not read back"
 
     def test_values(self) -> None:
         """It is above 0 for unequal rows, 0 for equal rows, and NaN where either row is empty."""
         values, empty = self.values(self.shown, self.target), np.zeros_like(self.shown)
         valid = np.isfinite(values[:2]).all() and (values[:2] > 0).all()
-        check(bool(valid), f"{self.divergence!r} gives {values[:2]} for rows that differ")
+        assert valid, f"{self.divergence!r} gives {values[:2]} for rows that differ"
         zeros = self.values(self.shown, self.shown)
         self.compare(zeros, np.zeros(3), "of equal rows")
         for pair in ((empty, self.target), (self.shown, empty)):

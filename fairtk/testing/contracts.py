@@ -11,7 +11,6 @@ from typing import Any
 from fairtk.measures import EU, parse
 from fairtk.plugins import registry
 from fairtk.testing.toys import (
-    check,
     same_number,
 )
 
@@ -52,25 +51,23 @@ class UtilityContract:
     def test_declarations(self) -> None:
         """Name and direction are those of the registered spec."""
         utility, spec = self.make(), registry.utilities.get(self.name)
-        check(utility.name == self.name, f"{utility!r} is registered as {self.name!r}")
-        check(
-            utility.higher_is_better is spec.higher_is_better,
+        assert utility.name == self.name, f"{utility!r} is registered as {self.name!r}"
+        assert utility.higher_is_better is spec.higher_is_better, (
             f"{self.name}: its spec says higher_is_better={spec.higher_is_better}, the utility "
-            f"{utility.higher_is_better}",
+            f"{utility.higher_is_better}"
         )
-        check(bool(spec.summary), f"{self.name}: its spec has no summary")
+        assert spec.summary, f"{self.name}: its spec has no summary"
 
     def test_one_finite_float_for_each_answer(self) -> None:
         """As many values as answers, all finite floats; none for none."""
         values = self.values(self.pairs)
-        check(isinstance(values, list), f"{self.name} must return a list; found {type(values)}")
-        check(len(values) == len(self.pairs), f"{self.name}: {len(values)} values")
+        assert isinstance(values, list), f"{self.name} must return a list; found {type(values)}"
+        assert len(values) == len(self.pairs), f"{self.name}: {len(values)} values"
         for (answer, gold), value in zip(self.pairs, values, strict=True):
-            check(
-                isinstance(value, float) and math.isfinite(value),
-                f"{self.name}: the value of {answer!r} against {gold!r} is {value!r}",
+            assert isinstance(value, float) and math.isfinite(value), (
+                f"{self.name}: the value of {answer!r} against {gold!r} is {value!r}"
             )
-        check(self.make()([], []) == [], f"{self.name} must return an empty list for no answers")
+        assert self.make()([], []) == [], f"{self.name} must return an empty list for no answers"
 
     def test_other_answers_do_not_matter(self) -> None:
         """One by one, and in reverse, the values are the same."""
@@ -79,7 +76,7 @@ class UtilityContract:
         back = self.values(self.pairs[::-1])[::-1]
         for actual in (alone, back):
             agree = all(same_number(a, b) for a, b in zip(actual, expected, strict=True))
-            check(agree, f"{self.name} depends on the other answers: {actual} and {expected}")
+            assert agree, f"{self.name} depends on the other answers: {actual} and {expected}"
 
     def test_right_answer_is_best(self) -> None:
         """No answer is better than the gold answer itself."""
@@ -89,10 +86,9 @@ class UtilityContract:
             for answer, _ in self.pairs:
                 value = self.values([(answer, gold)])[0]
                 gain = value - best if self.make().higher_is_better else best - value
-                check(
-                    not gain > 1e-9,
+                assert not gain > 1e-9, (
                     f"{self.name}: {answer!r} has {value!r} against {gold!r}, better than the gold "
-                    f"answer's {best!r}",
+                    f"answer's {best!r}"
                 )
 
     def test_best_of_several_gold_answers_counts(self) -> None:
@@ -104,10 +100,9 @@ class UtilityContract:
             single = [self.values([(answer, gold)])[0] for gold in golds]
             for listed in (golds, golds[::-1], tuple(golds)):
                 value = self.values([(answer, listed)])[0]
-                check(
-                    same_number(value, better(single)),
+                assert same_number(value, better(single)), (
                     f"{self.name}: {answer!r} against {listed!r} has {value!r}; the best single "
-                    f"value is {better(single)!r}",
+                    f"value is {better(single)!r}"
                 )
 
     def test_unequal_lengths_are_an_error(self) -> None:
@@ -126,12 +121,11 @@ class UtilityContract:
         """``EU(utility=...)`` prints itself so that it is read back."""
         measure = EU(utility=self.make())
         read = parse(repr(measure))
-        check(
-            read.utility == self.make(),
-            f"{measure!r} is read back with the utility {read.utility!r}; it was {self.make()!r}",
+        assert read.utility == self.make(), (
+            f"{measure!r} is read back with the utility {read.utility!r}; it was {self.make()!r}"
         )
         one, other = self.make(), self.make()  # both are there: neither has the other's address
-        check(repr(one) == repr(other), f"{self.name} prints differently each time")
+        assert repr(one) == repr(other), f"{self.name} prints differently each time"
 
 
 class ToyTokenizer:
@@ -189,7 +183,7 @@ class PromptContract:
     def build(self, documents: list[dict[str, Any]], tokenizer: Any) -> str:
         """Return the prompt, checked to be a string."""
         prompt = self.make()(self.question, documents, tokenizer)
-        check(isinstance(prompt, str), f"prompt {self.name}: {type(prompt).__name__}, not a string")
+        assert isinstance(prompt, str), f"prompt {self.name}: {type(prompt).__name__}, not a string"
         return str(prompt)
 
     def test_declarations(self) -> None:
@@ -197,42 +191,40 @@ class PromptContract:
         builder = self.make()
         fields = builder.fields
         strings = isinstance(fields, tuple) and all(isinstance(f, str) for f in fields)
-        check(strings, f"prompt {builder!r}: fields must be a tuple of columns; found {fields!r}")
-        check(builder.name == self.name, f"prompt {builder!r} is registered as {self.name!r}")
-        check(
-            repr(builder) == repr(self.make()), f"prompt {self.name} prints differently each time"
+        assert strings, f"prompt {builder!r}: fields must be a tuple of columns; found {fields!r}"
+        assert builder.name == self.name, f"prompt {builder!r} is registered as {self.name!r}"
+        assert repr(builder) == repr(self.make()), (
+            f"prompt {self.name} prints differently each time"
         )
-        check(" at 0x" not in repr(builder), f"prompt {self.name} prints an address: {builder!r}")
-        check(builder == self.make(), f"prompt {self.name}: equal settings are not equal builders")
+        assert " at 0x" not in repr(builder), f"prompt {self.name} prints an address: {builder!r}"
+        assert builder == self.make(), f"prompt {self.name}: equal settings are not equal builders"
 
     def test_has_the_question_and_the_documents(self) -> None:
         """All that fits stands in the prompt, with and without a tokenizer, each time alike."""
         if self.keeps_question:
-            check(
-                self.build([], ToyTokenizer()) != "",
-                f"prompt {self.name} is empty without documents",
+            assert self.build([], ToyTokenizer()) != "", (
+                f"prompt {self.name} is empty without documents"
             )
         for tokenizer in (ToyTokenizer(), None):
             prompt = self.build(self.documents(), tokenizer)
-            check(prompt == self.build(self.documents(), tokenizer), f"prompt {self.name} varies")
+            assert prompt == self.build(self.documents(), tokenizer), f"prompt {self.name} varies"
             for document in self.documents():
                 for text in document.values():
-                    check(text in prompt, f"prompt {self.name} lacks the text {text!r}: {prompt!r}")
+                    assert text in prompt, f"prompt {self.name} lacks the text {text!r}: {prompt!r}"
 
     def test_documents_stay_as_they_are(self) -> None:
         """The documents are not changed."""
         documents = self.documents()
         before = copy.deepcopy(documents)
         self.build(documents, ToyTokenizer())
-        check(documents == before, f"prompt {self.name} changes the documents")
+        assert documents == before, f"prompt {self.name} changes the documents"
 
     def test_order_of_documents_matters(self) -> None:
         """Another ranking is another prompt."""
         documents = self.documents(2)
         if self.make().fields:
-            check(
-                self.build(documents, None) != self.build(documents[::-1], None),
-                f"prompt {self.name} is the same for another order of documents",
+            assert self.build(documents, None) != self.build(documents[::-1], None), (
+                f"prompt {self.name} is the same for another order of documents"
             )
 
     def test_long_documents_leave_the_question_whole(self) -> None:
@@ -242,11 +234,11 @@ class PromptContract:
         tokenizer = ToyTokenizer(120)
         prompt = self.build(self.documents(3, words=500), tokenizer)
         count = len(tokenizer.tokenize(prompt))
-        check(count < 120, f"prompt {self.name}: {count} tokens and an end token, but 120 fit")
+        assert count < 120, f"prompt {self.name}: {count} tokens and an end token, but 120 fit"
         bare = self.build([], None)
         words = set(self.question.split()) & set(bare.split())
         lost = words - set(prompt.split())
-        check(not lost, f"prompt {self.name} cuts these words of the question: {sorted(lost)}")
+        assert not lost, f"prompt {self.name} cuts these words of the question: {sorted(lost)}"
 
 
 class DatasetContract:
@@ -272,14 +264,14 @@ class DatasetContract:
             return []
         records = list(islice(getattr(dataset, f"{part}_iter")(), self.limit))
         again = list(islice(getattr(dataset, f"{part}_iter")(), self.limit))
-        check(bool(records), f"{part}_iter gives nothing")
-        check(records == again, f"{part}_iter gives something else the second time")
+        assert records, f"{part}_iter gives nothing"
+        assert records == again, f"{part}_iter gives something else the second time"
         return records
 
     def test_something_is_there(self) -> None:
         """There are documents, queries or both."""
         dataset = self.dataset()
-        check(dataset.has("docs") or dataset.has("queries"), "neither documents nor queries")
+        assert dataset.has("docs") or dataset.has("queries"), "neither documents nor queries"
 
     def test_documents(self) -> None:
         """Ids are distinct strings, texts are strings, and the store has what the iterator has."""
@@ -289,7 +281,7 @@ class DatasetContract:
             store = self.dataset().docs_store()
             for document in (documents[0], documents[-1]):
                 stored = store.get(document.doc_id)
-                check(stored == document, f"docs_store gives {stored!r}, docs_iter {document!r}")
+                assert stored == document, f"docs_store gives {stored!r}, docs_iter {document!r}"
 
     def test_queries(self) -> None:
         """Ids are distinct strings, and texts are strings."""
@@ -302,16 +294,13 @@ class DatasetContract:
         for part in ("scoreddocs", "qrels"):
             records = self._read(part)
             pairs = [(r.query_id, r.doc_id) for r in records]
-            check(len(set(pairs)) == len(pairs), f"{part}: a query has a document twice")
+            assert len(set(pairs)) == len(pairs), f"{part}: a query has a document twice"
             strange = sorted({q for q, _ in pairs} - queries)
-            check(
-                not (whole and queries and strange),
-                f"{part}: unknown queries {strange[:5]}",
-            )
+            assert not (whole and queries and strange), f"{part}: unknown queries {strange[:5]}"
             if records and self.dataset().has("docs"):
                 docnos = {d for _, d in pairs[:50]}
                 stored = set(self.dataset().docs_store().get_many(sorted(docnos)))
-                check(stored == docnos, f"{part}: no such documents {sorted(docnos - stored)[:5]}")
+                assert stored == docnos, f"{part}: no such documents {sorted(docnos - stored)[:5]}"
 
     def test_says_what_it_is(self) -> None:
         """The PyTerrier form has the same queries."""
@@ -320,16 +309,15 @@ class DatasetContract:
         queries = self._read("queries")
         if queries and hasattr(self, "id"):
             topics = pt.get_dataset(f"irds:{self.id}").get_topics()
-            check(
-                list(topics["qid"][: self.limit]) == [q.query_id for q in queries],
-                f"pt.get_dataset('irds:{self.id}') has other topics",
+            assert list(topics["qid"][: self.limit]) == [q.query_id for q in queries], (
+                f"pt.get_dataset('irds:{self.id}') has other topics"
             )
 
 
 def _check_records(records: list[Any], field: str) -> None:
     ids = [getattr(record, field) for record in records]
-    check(all(isinstance(i, str) and i for i in ids), f"a {field} is not a string, or empty")
-    check(len(set(ids)) == len(ids), f"a {field} occurs twice")
+    assert all(isinstance(i, str) and i for i in ids), f"a {field} is not a string, or empty"
+    assert len(set(ids)) == len(ids), f"a {field} occurs twice"
     for name, record in zip(ids, records, strict=True):
         text = record.default_text()
-        check(isinstance(text, str), f"default_text of {field} {name!r} is {text!r}")
+        assert isinstance(text, str), f"default_text of {field} {name!r} is {text!r}"

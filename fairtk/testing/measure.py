@@ -1,4 +1,4 @@
-"""A measure under test: its frames, its values, and what must not matter to them."""
+"""What every measure must keep to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from fairtk.frames import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
 from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
 from fairtk.measures import FairMeasure, parse
 from fairtk.testing.toys import (
-    check,
     check_values,
     same_number,
     snapshot,
@@ -27,10 +26,31 @@ from fairtk.testing.toys import (
 Values = dict[str, float]
 
 
-class MeasureUnderTest:
-    """What all tests of a measure share, and tests that its values depend on nothing else.
+def theirs(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame in ir_measures' names."""
+    return frame.rename(columns=TO_IR_MEASURES)
 
-    See `MeasureContract`.
+
+def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
+    """Return some columns, which are given in ir_measures' names."""
+    whole = theirs(frame)
+    return from_ir_measures(whole[[c for c in whole.columns if c in columns]], "run")
+
+
+def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Return the rows in another order."""
+    return frame.iloc[rng.permutation(len(frame))]
+
+
+class MeasureContract:
+    """Tests of a measure; subclass it and set `measure`.
+
+    Attributes:
+        measure: the measure under test, with a cutoff if it needs one.
+        missing: the value of a query that the run lacks; None: the one that the measure declares.
+            To be set where a parameter changes it.
+        knows_documents: whether the measure has data about certain documents (their groups), so
+            that other docnos are other documents to it.
     """
 
     measure: Any
@@ -58,17 +78,15 @@ class MeasureUnderTest:
             warnings.simplefilter("always")
             metrics = list(ir_measures.iter_calc([self.measure], theirs(qrels), theirs(run)))
         values = {str(m.query_id): m.value for m in metrics}
-        check(len(values) == len(metrics), f"{self.measure!r} gives a query two values")
+        assert len(values) == len(metrics), f"{self.measure!r} gives a query two values"
         for qid, value in values.items():
-            check(
-                isinstance(value, float | np.floating) and not math.isinf(value),
-                f"{self.measure!r}: the value of qid {qid!r} is {value!r}, not a finite float",
+            assert isinstance(value, float | np.floating) and not math.isinf(value), (
+                f"{self.measure!r}: the value of qid {qid!r} is {value!r}, not a finite float"
             )
         undefined = [qid for qid, value in values.items() if math.isnan(value)]
         warned = any(issubclass(w.category, UndefinedWarning) for w in caught)
-        check(
-            warned or not undefined,
-            f"{self.measure!r} is NaN for qids {undefined} without an UndefinedWarning",
+        assert warned or not undefined, (
+            f"{self.measure!r} is NaN for qids {undefined} without an UndefinedWarning"
         )
         for warning in caught:
             if not issubclass(warning.category, UndefinedWarning | DataWarning):
@@ -174,55 +192,25 @@ class MeasureUnderTest:
             before = [snapshot(qrels), snapshot(run)]
             self.values(qrels, run)
             same = before == [snapshot(qrels), snapshot(run)]
-            check(same, f"{self.measure!r} changes its input ({name})")
-
-
-def theirs(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the frame in ir_measures' names."""
-    return frame.rename(columns=TO_IR_MEASURES)
-
-
-def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
-    """Return some columns, which are given in ir_measures' names."""
-    whole = theirs(frame)
-    return from_ir_measures(whole[[c for c in whole.columns if c in columns]], "run")
-
-
-def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return the rows in another order."""
-    return frame.iloc[rng.permutation(len(frame))]
-
-
-class MeasureContract(MeasureUnderTest):
-    """Tests of a measure; subclass it and set `measure`.
-
-    Attributes:
-        measure: the measure under test, with a cutoff if it needs one.
-        missing: the value of a query that the run lacks; None: the one that the measure declares.
-            To be set where a parameter changes it.
-        knows_documents: whether the measure has data about certain documents (their groups), so
-            that other docnos are other documents to it.
-    """
+            assert same, f"{self.measure!r} changes its input ({name})"
 
     # What a measure declares -------------------------------------------------------------------
 
     def test_declarations(self) -> None:
         """A measure says what it is called, what it means and which direction is better."""
         measure = self.measure
-        check(isinstance(measure, FairMeasure), f"{measure!r} must be a FairMeasure")
+        assert isinstance(measure, FairMeasure), f"{measure!r} must be a FairMeasure"
         for name in ("NAME", "PRETTY_NAME"):
             value = getattr(measure, name, None)
-            check(isinstance(value, str) and bool(value), f"{measure!r} must declare {name}")
-        check(
-            measure.better in ("higher", "lower"),
-            f"{measure!r}: better must be 'higher' or 'lower'; found {measure.better!r}",
+            assert isinstance(value, str) and bool(value), f"{measure!r} must declare {name}"
+        assert measure.better in ("higher", "lower"), (
+            f"{measure!r}: better must be 'higher' or 'lower'; found {measure.better!r}"
         )
-        check(bool(measure.SHORT_DESC), f"{measure!r} needs a docstring; its first line is shown")
+        assert measure.SHORT_DESC, f"{measure!r} needs a docstring; its first line is shown"
         columns = {*measure.RUN_COLUMNS, *measure.QREL_COLUMNS}
-        check(
-            not columns & set(TO_IR_MEASURES.values()),
+        assert not columns & set(TO_IR_MEASURES.values()), (
             f"{measure!r}: columns are declared in PyTerrier's names (qid, docno, label); found "
-            f"{sorted(columns)}",
+            f"{sorted(columns)}"
         )
 
     def test_reads_back_what_it_prints(self) -> None:
@@ -245,18 +233,15 @@ class MeasureContract(MeasureUnderTest):
                     "plugin installed, and does its fairtk_measures hook give the measure?"
                 ) from error
             for other in read:
-                check(
-                    type(other) is type(measure) and other == measure,
-                    f"{text!r} is read back as {other!r} ({type(other).__name__})",
+                assert type(other) is type(measure) and other == measure, (
+                    f"{text!r} is read back as {other!r} ({type(other).__name__})"
                 )
-                check(
-                    other.params == measure.params,
+                assert other.params == measure.params, (
                     f"{text!r} is read back with the parameters {other.params}; they were "
-                    f"{measure.params}, so two different measures print alike",
+                    f"{measure.params}, so two different measures print alike"
                 )
-        check(
-            len({repr(m) for m in variants}) == len({str(m.params) for m in variants}),
-            f"{self.measure!r} prints the same for different cutoffs",
+        assert len({repr(m) for m in variants}) == len({str(m.params) for m in variants}), (
+            f"{self.measure!r} prints the same for different cutoffs"
         )
 
     # Cutoff, missing queries, open values ------------------------------------------------------
@@ -280,10 +265,9 @@ class MeasureContract(MeasureUnderTest):
         for name, run in self.policies().items():
             values = self.values(qrels, run)
             absent = self.values(qrels, run[run[QID] != qids[0]])
-            check(
-                same_number(absent[qids[0]], missing),
+            assert same_number(absent[qids[0]], missing), (
                 f"{self.measure!r}: a query that the run lacks gets {absent[qids[0]]!r}, but "
-                f"{missing!r} is declared (MISSING of the measure, or missing of the test)",
+                f"{missing!r} is declared (MISSING of the measure, or missing of the test)"
             )
             check_values(
                 {q: absent[q] for q in qids[1:]},
@@ -292,10 +276,9 @@ class MeasureContract(MeasureUnderTest):
             )
             for qid, value in values.items():
                 gain = missing - value if self.measure.better == "higher" else value - missing
-                check(
-                    not gain > 1e-9,
+                assert not gain > 1e-9, (
                     f"{self.measure!r}: returning nothing ({missing!r}) is better than {name} "
-                    f"({value!r}, qid {qid!r}; {self.measure.better} is better)",
+                    f"({value!r}, qid {qid!r}; {self.measure.better} is better)"
                 )
 
     def test_empty_run(self) -> None:
@@ -311,9 +294,8 @@ class MeasureContract(MeasureUnderTest):
             expected = {q: missing for q in whole}
             expected |= {q: v for q, v in actual.items() if math.isnan(v) and q in left_open}
             check_values(actual, expected, f"{self.measure!r} on an empty run")
-        check(
-            not self.values(self.qrels()[:0], self.run()),
-            f"{self.measure!r} gives values for queries that have no labels",
+        assert not self.values(self.qrels()[:0], self.run()), (
+            f"{self.measure!r} gives values for queries that have no labels"
         )
 
     def test_no_useful_document(self) -> None:
@@ -322,7 +304,7 @@ class MeasureContract(MeasureUnderTest):
         if LABEL in qrels.columns:
             for run in self.policies().values():
                 values = self.values(qrels.assign(**{LABEL: 0}), run)
-                check(set(values) == set(map(str, qrels[QID])), f"{self.measure!r} loses queries")
+                assert set(values) == set(map(str, qrels[QID])), f"{self.measure!r} loses queries"
 
     # Where it is used --------------------------------------------------------------------------
 
@@ -347,9 +329,8 @@ class MeasureContract(MeasureUnderTest):
             check_values(again, expected, f"{measure!r}: an evaluator that is used twice")
             for name, value in results.items():
                 number = value[measure] if isinstance(value, dict) else value
-                check(
-                    same_number(number, mean),
-                    f"{measure!r}: {name} gives {number!r}, but the mean over queries is {mean!r}",
+                assert same_number(number, mean), (
+                    f"{measure!r}: {name} gives {number!r}, but the mean over queries is {mean!r}"
                 )
 
     def test_experiment(self) -> None:

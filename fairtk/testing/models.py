@@ -13,7 +13,6 @@ from typing import Any
 from fairtk.errors import FairtkError
 from fairtk.experiment import describe_stage
 from fairtk.llm import Chat, Completion, Failure, Ledger, Message, PromptLengthError
-from fairtk.testing.toys import check
 from fairtk.transformers import Generator
 
 QUESTIONS = (
@@ -42,31 +41,29 @@ class _ModelContract:
         """It has a name, and a tokenizer with what prompts are cut by, or None."""
         model = self.make()
         name, tokenizer = model.name, model.tokenizer
-        check(isinstance(name, str) and bool(name), f"the name must be a text; found {name!r}")
+        assert isinstance(name, str) and bool(name), f"the name must be a text; found {name!r}"
         for part in ("tokenize", "convert_tokens_to_string") if tokenizer is not None else ():
-            check(callable(getattr(tokenizer, part, None)), f"{name}: its tokenizer lacks {part}")
+            assert callable(getattr(tokenizer, part, None)), f"{name}: its tokenizer lacks {part}"
 
     def test_printable(self) -> None:
         """It prints without an address, and the same when it is made again."""
         text = repr(self.make())
-        check(
-            not re.search(r"0x[0-9a-f]{6,}", text),
-            f"{text!r} has a memory address in it; print the settings",
+        assert not re.search(r"0x[0-9a-f]{6,}", text), (
+            f"{text!r} has a memory address in it; print the settings"
         )
-        check(text == repr(self.make()), f"{text!r} prints differently when it is made again")
+        assert text == repr(self.make()), f"{text!r} prints differently when it is made again"
 
     def test_identity(self) -> None:
         """Equal settings have equal identities, other settings others; so it is after travel."""
         model = self.make()
         identity = _identity(model)
-        check(_identity(self.make()) == identity, f"{model!r}: made again it is something else")
+        assert _identity(self.make()) == identity, f"{model!r}: made again it is something else"
         travelled = pickle.loads(pickle.dumps(model))  # noqa: S301 - made here
-        check(_identity(travelled) == identity, f"{model!r}: another process has something else")
+        assert _identity(travelled) == identity, f"{model!r}: another process has something else"
         identities = [identity, *map(_identity, self.others())]
         for number, one in enumerate(identities):
-            check(
-                one not in identities[:number],
-                f"{model!r}: models with other settings have one identity: {one}",
+            assert one not in identities[:number], (
+                f"{model!r}: models with other settings have one identity: {one}"
             )
 
 
@@ -91,12 +88,12 @@ class BackendContract(_ModelContract):
         answers = self._answers(backend, self.prompts)
         for other, what in ((backend, "used twice"), (self.make(), "made again")):
             again = self._answers(other, self.prompts)
-            check(again == answers, f"{backend.name}: other answers when it is {what}")
+            assert again == answers, f"{backend.name}: other answers when it is {what}"
 
     def test_no_prompts(self) -> None:
         """No prompts, no answers."""
         answers = self.make().generate([])
-        check(answers == [], f"an empty list of prompts must give []; found {answers!r}")
+        assert answers == [], f"an empty list of prompts must give []; found {answers!r}"
 
     def test_order_and_repeats_do_not_matter(self) -> None:
         """Each prompt has its own answer, wherever and however often it stands."""
@@ -121,7 +118,7 @@ class BackendContract(_ModelContract):
         try:
             self._answers(backend, [first, first, self.long_prompt])
         except PromptLengthError as error:
-            check(error.index == 2, f"{backend.name}: prompt 2 is too long, not {error.index}")
+            assert error.index == 2, f"{backend.name}: prompt 2 is too long, not {error.index}"
         except FairtkError:
             raise
         except Exception as error:
@@ -147,19 +144,18 @@ class BackendContract(_ModelContract):
         self, backend: Any, prompts: Sequence[str], answers: dict[str, str], what: str
     ) -> None:
         for prompt, answer in zip(prompts, self._answers(backend, prompts), strict=True):
-            check(
-                answer == answers[prompt],
+            assert answer == answers[prompt], (
                 f"{backend.name} depends on {what}: {prompt!r} has {answer!r}, and has "
-                f"{answers[prompt]!r} among all",
+                f"{answers[prompt]!r} among all"
             )
 
     def _answers(self, backend: Any, prompts: Iterable[str]) -> list[str]:
         asked = list(prompts)
         answers: list[str] = backend.generate(asked)
         texts = isinstance(answers, list) and all(isinstance(text, str) for text in answers)
-        check(texts, f"{backend.name} must return a list of texts; found {answers!r:.200}")
+        assert texts, f"{backend.name} must return a list of texts; found {answers!r:.200}"
         count = f"{backend.name} gives {len(answers)} answers to {len(asked)} prompts"
-        check(len(answers) == len(asked), count)
+        assert len(answers) == len(asked), count
         return answers
 
 
@@ -185,11 +181,11 @@ class ChatModelContract(_ModelContract):
         model, chats = self.make(), self.chats()
         outcomes = list(model.outcomes(iter(chats)))
         places = sorted(place for place, _ in outcomes)
-        check(places == list(range(len(chats))), f"{model.name}: outcomes of {places}")
+        assert places == list(range(len(chats))), f"{model.name}: outcomes of {places}"
         for _, outcome in outcomes:
             valid = isinstance(outcome, Completion | Failure)
-            check(valid, f"{model.name}: {outcome!r} is neither Completion nor Failure")
-        check(list(model.outcomes(iter(()))) == [], f"{model.name}: outcomes without chats")
+            assert valid, f"{model.name}: {outcome!r} is neither Completion nor Failure"
+        assert list(model.outcomes(iter(()))) == [], f"{model.name}: outcomes without chats"
 
     def test_order_repeats_and_batches_do_not_matter(self) -> None:
         """Each chat has its own answer, among others, alone, in any order, and again."""
@@ -198,12 +194,12 @@ class ChatModelContract(_ModelContract):
         model, chats = self.make(), list(self.chats())
         answers = [_text(outcome) for outcome in model.complete(chats)]
         again = [_text(outcome) for outcome in self.make().complete(chats)]
-        check(again == answers, f"{model.name}: other answers when it is made again")
+        assert again == answers, f"{model.name}: other answers when it is made again"
         mixed = model.complete([*chats[::-1], *chats[:2]])
         expected = [*answers[::-1], *answers[:2]]
-        check([_text(o) for o in mixed] == expected, f"{model.name} depends on the order of chats")
+        assert [_text(o) for o in mixed] == expected, f"{model.name} depends on the order of chats"
         alone = [_text(model.complete([chat])[0]) for chat in chats]
-        check(alone == answers, f"{model.name} depends on how chats are batched")
+        assert alone == answers, f"{model.name} depends on how chats are batched"
 
     def test_long_chats(self) -> None:
         """A chat that is too long is a `Failure`, or answered; the others are answered."""
@@ -219,7 +215,7 @@ class ChatModelContract(_ModelContract):
                 f"{type(error).__name__}: {error}"
             ) from error
         both = isinstance(first, Completion) and isinstance(last, Completion)
-        check(both, f"{model.name}: a chat that is too long takes the answers of others")
+        assert both, f"{model.name}: a chat that is too long takes the answers of others"
 
     def test_parameters(self) -> None:
         """They are JSON values; the digest is of them and the name, and the class."""
@@ -230,16 +226,16 @@ class ChatModelContract(_ModelContract):
             raise AssertionError(
                 f"{model.name}: parameters() must be JSON values: {error}"
             ) from error
-        check(model == self.make(), f"{model.name}: equal settings are not equal models")
+        assert model == self.make(), f"{model.name}: equal settings are not equal models"
         for other in self.others():
-            check(model != other, f"{model!r} and {other!r} are equal")
+            assert model != other, f"{model!r} and {other!r} are equal"
 
     def test_temperature(self) -> None:
         """At another temperature it is another model, or the same if it does not sample."""
         warm, hot = (self.make().at_temperature(t) for t in (0.25, 0.75))
-        check(warm.name == hot.name, f"{hot!r}: a temperature must not change the name")
+        assert warm.name == hot.name, f"{hot!r}: a temperature must not change the name"
         same = warm.at_temperature(0.75)
-        check(same == hot, f"{hot!r}: the temperature that is set last must count")
+        assert same == hot, f"{hot!r}: the temperature that is set last must count"
 
     def test_answers_are_kept(self) -> None:
         """Behind a ledger, what was answered comes back without the model."""
@@ -253,9 +249,8 @@ class ChatModelContract(_ModelContract):
         texts, ledger_texts = (
             [_text(outcome) for outcome in outcomes] for outcomes in (first, again)
         )
-        check(
-            ledger_texts == texts,
-            f"{self.make().name}: its ledger gives back {ledger_texts}, not {texts}",
+        assert ledger_texts == texts, (
+            f"{self.make().name}: its ledger gives back {ledger_texts}, not {texts}"
         )
 
 

@@ -131,12 +131,6 @@ def toy_qrels() -> pd.DataFrame:
 TOLERANCE = 1e-9
 
 
-def check(condition: bool, message: str) -> None:
-    """Raise an `AssertionError` with the message unless the condition holds."""
-    if not condition:
-        raise AssertionError(message)
-
-
 def same_number(one: float, two: float) -> bool:
     """Return whether two numbers agree to 1e-9; NaN agrees with NaN."""
     if math.isnan(one) or math.isnan(two):
@@ -146,27 +140,24 @@ def same_number(one: float, two: float) -> bool:
 
 def check_values(actual: Mapping[str, float], expected: Mapping[str, float], message: str) -> None:
     """Raise unless two sets of values by qid agree; the message says what it means if not."""
-    check(
-        set(actual) == set(expected),
-        f"{message}: qids {sorted(actual)}, but {sorted(expected)} were expected",
+    assert set(actual) == set(expected), (
+        f"{message}: qids {sorted(actual)}, but {sorted(expected)} were expected"
     )
     for qid, value in expected.items():
-        check(
-            same_number(actual[qid], value),
-            f"{message}: qid {qid!r} has {actual[qid]!r}, but {value!r} was expected",
+        assert same_number(actual[qid], value), (
+            f"{message}: qid {qid!r} has {actual[qid]!r}, but {value!r} was expected"
         )
 
 
 def check_frames(actual: pd.DataFrame, expected: pd.DataFrame, message: str) -> None:
     """Raise unless two frames have the same columns and rows; the order of rows does not count."""
-    check(
-        list(actual.columns) == list(expected.columns),
-        f"{message}: columns {list(actual.columns)}, but {list(expected.columns)} were expected",
+    assert list(actual.columns) == list(expected.columns), (
+        f"{message}: columns {list(actual.columns)}, but {list(expected.columns)} were expected"
     )
-    check(len(actual) == len(expected), f"{message}: {len(actual)} rows instead of {len(expected)}")
+    assert len(actual) == len(expected), f"{message}: {len(actual)} rows instead of {len(expected)}"
     for one, two in zip(_rows(actual), _rows(expected), strict=True):
         equal = all(_same(a, b) for a, b in zip(one, two, strict=True))
-        check(equal, f"{message}: the row {one} stands where {two} was expected")
+        assert equal, f"{message}: the row {one} stands where {two} was expected"
 
 
 def snapshot(frame: pd.DataFrame) -> list[Any]:

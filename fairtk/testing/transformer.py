@@ -12,7 +12,7 @@ import pandas as pd
 
 from fairtk.errors import InputError
 from fairtk.frames import DOCNO, QID, RANK, SCORE, Run
-from fairtk.testing.toys import check, check_frames, snapshot, toy_run, toy_samples
+from fairtk.testing.toys import check_frames, snapshot, toy_run, toy_samples
 
 
 class TransformerContract:
@@ -47,14 +47,11 @@ class TransformerContract:
         inp = self.inp()
         before = snapshot(inp)
         out = self.make().transform(inp)
-        check(snapshot(inp) == before, f"{self._name()} changes its input")
-        check(out is not inp, f"{self._name()} returns its input frame itself, not a new one")
+        assert snapshot(inp) == before, f"{self._name()} changes its input"
+        assert out is not inp, f"{self._name()} returns its input frame itself, not a new one"
         for column in out.columns:
             out[column] = None
-        check(
-            snapshot(inp) == before,
-            f"{self._name()} hands out its input's own data",
-        )
+        assert snapshot(inp) == before, f"{self._name()} hands out its input's own data"
 
     def test_empty_frame_has_the_output_columns(self) -> None:
         """No rows in, no rows out, and the same columns as otherwise."""
@@ -62,11 +59,10 @@ class TransformerContract:
         untyped = pd.DataFrame([], columns=self.inp().columns)
         for empty in (self.inp()[:0], untyped):
             out = self.make().transform(empty)
-            check(len(out) == 0, f"{self._name()} makes {len(out)} rows from none")
-            check(
-                list(out.columns) == columns,
+            assert len(out) == 0, f"{self._name()} makes {len(out)} rows from none"
+            assert list(out.columns) == columns, (
                 f"{self._name()} gives the columns {list(out.columns)} on an empty frame, but "
-                f"{columns} otherwise",
+                f"{columns} otherwise"
             )
 
     def test_rankings_are_in_order(self) -> None:
@@ -82,7 +78,7 @@ class TransformerContract:
         """Only queries of the input occur in the output."""
         out = self.make().transform(self.inp())
         new = set(out[QID]) - set(self.inp()[QID])
-        check(not new, f"{self._name()} gives rows for the qids {sorted(map(str, new))}")
+        assert not new, f"{self._name()} gives rows for the qids {sorted(map(str, new))}"
 
     # What must not matter ----------------------------------------------------------------------
 
@@ -103,10 +99,7 @@ class TransformerContract:
         state = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
         np.random.seed(5)  # noqa: NPY002
         untouched = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
-        check(
-            bool(np.array_equal(state, untouched)),
-            f"{self._name()} uses numpy's global random state",
-        )
+        assert np.array_equal(state, untouched), f"{self._name()} uses numpy's global random state"
         np.random.seed(6)  # noqa: NPY002
         message = f"{self._name()} depends on numpy's global random state"
         check_frames(self.make().transform(self.inp()), frame, message)
@@ -136,28 +129,26 @@ class TransformerContract:
     def test_equality_is_by_settings(self) -> None:
         """Equal settings make equal transformers, others unequal ones."""
         one = self.make()
-        check(one == self.make(), f"{one!r}: two with the same settings are not equal")
-        check(hash(one) == hash(self.make()), f"{one!r}: two equal ones have different hashes")
-        check(one == copy.copy(one), f"{one!r} is not equal to its copy")
-        check(one != "something else", f"{one!r} is equal to a string")
+        assert one == self.make(), f"{one!r}: two with the same settings are not equal"
+        assert hash(one) == hash(self.make()), f"{one!r}: two equal ones have different hashes"
+        assert one == copy.copy(one), f"{one!r} is not equal to its copy"
+        assert one != "something else", f"{one!r} is equal to a string"
         every = [one, *self.others()]
         for i, left in enumerate(every):
             for right in every[i + 1 :]:
-                check(left != right, f"{left!r} and {right!r} are equal, but do different things")
+                assert left != right, f"{left!r} and {right!r} are equal, but do different things"
 
     def test_printable(self) -> None:
         """The printed form names the class and the settings, and no address."""
         every = [self.make(), *self.others()]
         text = repr(every[0])
-        check(self._name() in text, f"{text!r} does not name the class {self._name()}")
-        check(
-            not re.search(r"0x[0-9a-f]{6,}", text),
-            f"{text!r} has a memory address in it; print the settings (FairTransformer does)",
+        assert self._name() in text, f"{text!r} does not name the class {self._name()}"
+        assert not re.search(r"0x[0-9a-f]{6,}", text), (
+            f"{text!r} has a memory address in it; print the settings (FairTransformer does)"
         )
-        check(text == repr(self.make()), f"{text!r} prints differently when it is made again")
-        check(
-            len({repr(t) for t in every}) == len(every),
-            f"transformers with different settings print alike: {sorted(map(repr, every))}",
+        assert text == repr(self.make()), f"{text!r} prints differently when it is made again"
+        assert len({repr(t) for t in every}) == len(every), (
+            f"transformers with different settings print alike: {sorted(map(repr, every))}"
         )
 
     # Where it is used --------------------------------------------------------------------------
@@ -169,15 +160,13 @@ class TransformerContract:
         transformer = self.make()
         inputs = pt.inspect.transformer_inputs(transformer)
         columns = list(self.inp().columns)
-        check(
-            any(set(mode) <= set(columns) for mode in inputs),
-            f"{self._name()} takes {inputs} as pt.inspect sees it; the test's input has {columns}",
+        assert any(set(mode) <= set(columns) for mode in inputs), (
+            f"{self._name()} takes {inputs} as pt.inspect sees it; the test's input has {columns}"
         )
         inspected = pt.inspect.transformer_outputs(transformer, columns)
         outputs = list(transformer.transform(self.inp()).columns)
-        check(
-            inspected == outputs,
-            f"{self._name()} gives {inspected} as pt.inspect sees it, but really {outputs}",
+        assert inspected == outputs, (
+            f"{self._name()} gives {inspected} as pt.inspect sees it, but really {outputs}"
         )
 
     def test_missing_columns_are_named(self) -> None:
@@ -194,7 +183,7 @@ class TransformerContract:
                 self.make().transform(self.inp().drop(columns=column))
             except (ValueError, pt.validate.InputValidationError) as error:
                 named = any(name in str(error) for name in names) and column in str(error)
-                check(named, f"the error must name {self._name()} and {column!r}; it says: {error}")
+                assert named, f"the error must name {self._name()} and {column!r}; it says: {error}"
             except Exception as error:
                 raise AssertionError(
                     f"{self._name()} without the column {column!r} must raise a ValueError that "
@@ -214,7 +203,7 @@ class ScorerContract(TransformerContract):
         inp, out = self.inp(), self.make().transform(self.inp())
         columns = [column for column in inp.columns if column not in (SCORE, RANK)]
         check_frames(out[columns], inp[columns], f"{self._name()} changes the candidates")
-        check({SCORE, RANK} <= set(out.columns), f"{self._name()} must give {SCORE!r} and {RANK!r}")
+        assert {SCORE, RANK} <= set(out.columns), f"{self._name()} must give {SCORE!r} and {RANK!r}"
 
     def test_scores_of_the_input_do_not_matter(self) -> None:
         """Candidates without score and rank have the same output."""

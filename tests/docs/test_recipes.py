@@ -11,20 +11,36 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```\w+\n# ([\w/.]+)(?:, ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMPLETE = "tests/plugins/test_each_has_a_contract"
 PROMISES = """
 import pathlib
 import fairtk
-from fairtk.analysis.choices import browsing_models
 from fairtk.exposure import Linear
 from fairtk.groups import TotalVariation
-from fairtk.measures import parse
+from fairtk.llm import LastLine, kinds_of_models
+from fairtk.measures import TopShare, parse
+from fairtk.plugins import registry
 from fairtk.plugins.registry import as_divergence
+from fairtk.testing import toy_qrels, toy_run
+from fairtk.transformers import Rotation, WordOverlapScorer
 assert pathlib.Path(fairtk.__file__).is_relative_to(pathlib.Path.cwd())
+assert parse("TopShare@5") == TopShare @ 5
 assert parse("EE_D(browsing='Linear(depth=5)')@5")["browsing"] == Linear(5)
-assert "Linear(depth=10)" in browsing_models()
+runs = {"a": toy_run(), "b": toy_run()}
+varied = fairtk.sensitivity(toy_qrels(), runs, ["EE_D@1"], vary=["browsing"]).table
+assert "Linear(depth=10)" in set(varied["setting"])
 assert as_divergence("tv", "") == TotalVariation()
-assert parse("EU(utility='shared-words')")["utility"](["a b"], ["a c"]) == [0.5]
+assert fairtk.utilities.get("shared-words")(["a b"], ["a c"]) == [0.5]
+assert parse("EU(utility='shared-words')")["utility"] == fairtk.utilities.get("shared-words")
+assert registry.transformers.load("Rotation") is Rotation
+assert registry.transformers.load("WordOverlapScorer") is WordOverlapScorer
+assert registry.load_target(kinds_of_models("answers")["last-line"].target) is LastLine
 """
+OFFERED = {
+    "measures": ["TopShare", "shared-words", "Linear"],
+    "plugins": ["TopShare", "Linear", "tv", "shared-words", "WordOverlapScorer", "last-line"],
+}
+"""Commands that list what is registered, and names of the recipes that they have."""
 
 
 def insert(text, where, lines):
@@ -44,10 +60,8 @@ def recipes():
     return (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## How to add")[2]
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory, recipes):
-    """A copy of the package and its tests, with what all recipes add."""
-    tree = tmp_path_factory.mktemp("tree")
+def carry_out(tree, blocks):
+    """Copy the package and its tests, and add blocks of recipes; return the folder."""
     no_caches = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "fairtk", tree / "fairtk", ignore=no_caches)
     for path in [*ROOT.glob("tests/**/*.py"), ROOT / "docs/api.txt"]:
@@ -55,45 +69,76 @@ def tree(tmp_path_factory, recipes):
         shutil.copy(path, tree / path.relative_to(ROOT))
     for name in ("setup.cfg", "pyproject.toml"):
         shutil.copy(ROOT / name, tree)
-    for name, where, lines in BLOCK.findall(recipes):
+    for name, where, lines in blocks:
         path = tree / name
         assert path.exists() == bool(where), name
         path.write_text(insert(path.read_text(encoding="utf-8"), where, lines) if where else lines)
     return tree
 
 
-def check(tree, *arguments):
-    """Run Python in the copy, which comes first on its path."""
-    process = subprocess.run(
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory, recipes):
+    """A copy of the tree with what all recipes add."""
+    return carry_out(tmp_path_factory.mktemp("tree"), BLOCK.findall(recipes))
+
+
+def run(tree, *arguments):
+    """Run Python in the copy, which comes first on its path; return the process."""
+    return subprocess.run(
         [sys.executable, *arguments],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree)},
         capture_output=True,
         text=True,
     )
+
+
+def check(tree, *arguments):
+    """Run Python in the copy without an error; return what it prints."""
+    process = run(tree, *arguments)
     assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
-def test_each_recipe_is_one_file_and_one_line(recipes):
+def test_each_recipe_is_one_file_and_a_line_per_list(recipes):
     sections = re.split(r"^### ", recipes.partition("### Others")[0], flags=re.MULTILINE)[1:]
     assert len(sections) == 7
     for section in sections:
         code = [(n, where) for n, where, _ in BLOCK.findall(section) if n.startswith("fairtk/")]
-        assert len(code) == 2, section
+        lists = [name for name, where in code if where not in ("", "at the end")]
+        assert len(code) == len(lists) + 1, section
+        assert len(lists) == len(set(lists)) <= 2, section
+        assert {name.split("/")[-1] for name in lists} <= {"builtin.py", "__init__.pyi"}, section
         assert re.search(r"^Check: `pytest tests/\S+`", section, re.MULTILINE), section
 
 
 @pytest.mark.slow
 def test_the_checks_of_the_recipes_pass(tree, recipes):
     tests = re.findall(r"^Check: `pytest (\S+)`", recipes, re.MULTILINE)
-    tests += ["tests/plugins/test_each_has_a_contract.py"]
+    tests += [f"{COMPLETE}.py"]
     tests += ["tests/docs/test_api.py::test_each_exported_name_has_a_decision"]
     check(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
 
 
 @pytest.mark.slow
-def test_what_the_recipes_add_is_found(tree):
+def test_what_the_recipes_add_is_found_and_offered(tree):
     check(tree, "-c", PROMISES)
+    for command, names in OFFERED.items():
+        listed = re.findall(r"[\w-]+", check(tree, "-m", "fairtk", command))
+        assert set(names) <= set(listed), command
+
+
+@pytest.mark.slow
+def test_what_is_not_tested_or_not_exported_fails(tmp_path, recipes):
+    code = [b for b in BLOCK.findall(recipes) if re.fullmatch(r"fairtk/.*\.py", b[0])]
+    tree = carry_out(tmp_path / "tree", code)
+    process = run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{COMPLETE}.py")
+    failed = set(re.findall(r"^FAILED .*::(\w+)\[fairtk_(\w+)\]", process.stdout, re.MULTILINE))
+    tested, exported = (
+        {kind for name, kind in failed if re.search(what, name)} for what in ("test$", "export")
+    )
+    assert tested == {"measures", "transformers", "backends"}, process.stdout
+    assert exported == tested | {"browsing_models", "divergences"}, process.stdout
 
 
 def test_the_code_of_the_recipes_is_clean(tree, recipes):

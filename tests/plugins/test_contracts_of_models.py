@@ -6,7 +6,7 @@ import itertools
 from functools import partial
 
 import pytest
-from failing import failing
+from failing import assert_found, failing, flawed
 
 from fairtk.errors import ModelError
 from fairtk.llm import (
@@ -174,77 +174,13 @@ class Windowed(Echo):
         super().__init__(shout)
         self.tokenizer = ToyTokenizer(10)
 
-    index = None
+    counts = True
 
     def generate(self, prompts):
         for index, prompt in enumerate(prompts):
             if len(prompt.split()) > 9:
-                raise PromptLengthError("too long", index if self.index is None else self.index)
+                raise PromptLengthError("too long", index if self.counts else 0)
         return super().generate(prompts)
-
-
-class WrongPlace(Windowed):
-    index = 0
-
-
-class BreaksOnLong(Echo):
-    def answer(self, prompt):
-        if len(prompt) > 10_000:
-            raise RuntimeError("CUDA error")
-        return super().answer(prompt)
-
-
-class Sorts(Echo):
-    def generate(self, prompts):
-        return super().generate(sorted(prompts))
-
-
-class CountsBatch(Echo):
-    def generate(self, prompts):
-        return [f"{answer} {len(set(prompts))}" for answer in super().generate(prompts)]
-
-
-class NoneForNone(Echo):
-    def generate(self, prompts):
-        return super().generate(prompts) or None
-
-
-class Bytes(Echo):
-    def answer(self, prompt):
-        return super().answer(prompt).encode()
-
-
-class Ages(Echo):
-    times = 0
-
-    def generate(self, prompts):
-        type(self).times += 1
-        return [f"{answer} {self.times}" for answer in super().generate(prompts)]
-
-
-class Nameless(Echo):
-    def __init__(self, shout=False):
-        super().__init__(shout)
-        self.name = None
-
-
-class OneDigest(Echo):
-    def digest(self):
-        return "echo"
-
-
-class Address(Echo):
-    __repr__ = object.__repr__
-
-
-class NewDigest(Echo):
-    def digest(self):
-        return f"echo {id(self)}"
-
-
-class Stays(Echo):
-    def __reduce__(self):
-        return Echo, (not self.shout,)
 
 
 def backend_failures(cls, only="test_", prompts=tuple(["a", "b", "c", "d"])):
@@ -264,25 +200,61 @@ def test_good_backends_pass():
     assert backend_failures(Windowed) == {}
 
 
-@pytest.mark.parametrize(
-    ("cls", "test"),
-    [
-        (WrongPlace, "test_long_prompts"),
-        (BreaksOnLong, "test_long_prompts"),
-        (Sorts, "test_order_and_repeats_do_not_matter"),
-        (CountsBatch, "test_batches_do_not_matter"),
-        (NoneForNone, "test_no_prompts"),
-        (Bytes, "test_one_answer_per_prompt"),
-        (Ages, "test_one_answer_per_prompt"),
-        (Nameless, "test_declarations"),
-        (Address, "test_printable"),
-        (OneDigest, "test_identity"),
-        (NewDigest, "test_identity"),
-        (Stays, "test_identity"),
-    ],
-)
-def test_a_flaw_of_a_backend_is_found(cls, test):
-    assert test in backend_failures(cls)
+def break_on_long(self, prompt):
+    if len(prompt) > 10_000:
+        raise RuntimeError("CUDA error")
+    return Echo.answer(self, prompt)
+
+
+def set_no_name(self, shout=False):
+    Echo.__init__(self, shout)
+    self.name = None
+
+
+CALLS = itertools.count()
+BACKEND_FLAWS = {
+    "names another prompt as too long": ("test_long_prompts", {"counts": False}, Windowed),
+    "breaks on long prompts": ("test_long_prompts", {"answer": break_on_long}),
+    "sorts the prompts": (
+        "test_order_and_repeats_do_not_matter",
+        {"generate": lambda self, prompts: Echo.generate(self, sorted(prompts))},
+    ),
+    "counts the prompts": (
+        "test_batches_do_not_matter",
+        {
+            "generate": lambda self, prompts: [
+                f"{answer} {len(set(prompts))}" for answer in Echo.generate(self, prompts)
+            ]
+        },
+    ),
+    "has None for no prompts": (
+        "test_no_prompts",
+        {"generate": lambda self, prompts: Echo.generate(self, prompts) or None},
+    ),
+    "answers in bytes": (
+        "test_one_answer_per_prompt",
+        {"answer": lambda self, prompt: Echo.answer(self, prompt).encode()},
+    ),
+    "answers otherwise the next time": (
+        "test_one_answer_per_prompt",
+        {"answer": lambda self, prompt: f"{Echo.answer(self, prompt)} {next(CALLS)}"},
+    ),
+    "has no name": ("test_declarations", {"__init__": set_no_name}),
+    "prints an address": ("test_printable", {"__repr__": object.__repr__}),
+    "has one digest for all settings": ("test_identity", {"digest": lambda self: "echo"}),
+    "has a new digest each time": ("test_identity", {"digest": lambda self: f"{next(CALLS)}"}),
+    "is another one in another process": (
+        "test_identity",
+        {"__reduce__": lambda self: (type(self), (not self.shout,))},
+    ),
+}
+
+
+@pytest.mark.parametrize("flaw", BACKEND_FLAWS)
+def test_a_flaw_of_a_backend_is_found(flaw):
+    _, members, base = (*BACKEND_FLAWS[flaw], Echo)[:3]
+    cls = flawed(base, members)
+    assert_found(BACKEND_FLAWS[flaw], lambda test: backend_failures(cls, test))
 
 
 class Parrot(ChatModel):
@@ -316,69 +288,6 @@ class Parrot(ChatModel):
         return Completion(chat.text + self.tone)
 
 
-class Silent(Parrot):
-    def outcomes(self, chats):
-        yield from list(super().outcomes(chats))[1:]
-
-
-class Plain(Parrot):
-    def answer(self, chat):
-        return chat.text
-
-
-class Speaks(Parrot):
-    def outcomes(self, chats):
-        return super().outcomes([*chats] or [Chat(())])
-
-
-class Counts(Parrot):
-    def outcomes(self, chats):
-        asked = list(chats)
-        for place, outcome in super().outcomes(asked):
-            yield place, Completion(f"{len(asked)}") if asked else outcome
-
-
-class Raises(Parrot):
-    def answer(self, chat):
-        if len(chat.text) > 10_000:
-            raise ModelError("too long")
-        return super().answer(chat)
-
-
-class TakesOthers(Parrot):
-    def outcomes(self, chats):
-        asked = list(chats)
-        fails = any(len(chat.text) > 10_000 for chat in asked)
-        for place, outcome in super().outcomes(asked):
-            yield place, Failure("too long") if fails else outcome
-
-
-class NoJson(Parrot):
-    def parameters(self):
-        return {"tone": {self.tone}}
-
-
-class Deaf(Parrot):
-    def parameters(self):
-        return {}
-
-
-class Sticks(Parrot):
-    def at_temperature(self, temperature):
-        return type(self)(self.tone, self.temperature or temperature)
-
-
-class NewEachTime(Parrot):
-    number = itertools.count()
-
-    def __init__(self, tone="soft", temperature=0.0):
-        super().__init__(tone, temperature)
-        self.made = next(self.number)
-
-    def parameters(self):
-        return {**super().parameters(), "made": self.made}
-
-
 def chat_failures(cls, only="test_"):
     class Contract(ChatModelContract):
         def make(self):
@@ -394,24 +303,67 @@ def test_a_good_chat_model_passes():
     assert chat_failures(Parrot) == {}
 
 
-@pytest.mark.parametrize(
-    ("cls", "test"),
-    [
-        (Silent, "test_one_outcome_per_chat"),
-        (Plain, "test_one_outcome_per_chat"),
-        (Speaks, "test_one_outcome_per_chat"),
-        (Counts, "test_order_repeats_and_batches_do_not_matter"),
-        (Raises, "test_long_chats"),
-        (TakesOthers, "test_long_chats"),
-        (NoJson, "test_parameters"),
-        (Deaf, "test_parameters"),
-        (Deaf, "test_identity"),
-        (Sticks, "test_temperature"),
-        (NewEachTime, "test_answers_are_kept"),
-    ],
-)
-def test_a_flaw_of_a_chat_model_is_found(cls, test):
-    assert test in chat_failures(cls)
+def raise_for_long(self, chat):
+    if len(chat.text) > 10_000:
+        raise ModelError("too long")
+    return Parrot.answer(self, chat)
+
+
+def count_chats(self, chats):
+    n_chats = len(list(chats))
+    return [(position, Completion(f"{n_chats}")) for position in range(n_chats)]
+
+
+def fail_together(self, chats):
+    chats = list(chats)
+    fails = any(len(chat.text) > 10_000 for chat in chats)
+    for position, outcome in Parrot.outcomes(self, chats):
+        yield position, Failure("too long") if fails else outcome
+
+
+CHAT_FLAWS = {
+    "leaves a chat out": (
+        "test_one_outcome_per_chat",
+        {"outcomes": lambda self, chats: list(Parrot.outcomes(self, chats))[1:]},
+    ),
+    "gives plain texts": (
+        "test_one_outcome_per_chat",
+        {"answer": lambda self, chat: chat.text},
+    ),
+    "answers no chats": (
+        "test_one_outcome_per_chat",
+        {"outcomes": lambda self, chats: Parrot.outcomes(self, [*chats] or [Chat(())])},
+    ),
+    "counts the chats": (
+        "test_order_repeats_and_batches_do_not_matter",
+        {"outcomes": count_chats},
+    ),
+    "raises for a long chat": ("test_long_chats", {"answer": raise_for_long}),
+    "fails others with a long chat": ("test_long_chats", {"outcomes": fail_together}),
+    "has parameters that are not JSON": (
+        "test_parameters",
+        {"parameters": lambda self: {"tone": {self.tone}}},
+    ),
+    "has no parameters": ("test_parameters test_identity", {"parameters": lambda self: {}}),
+    "keeps the first temperature": (
+        "test_temperature",
+        {
+            "at_temperature": lambda self, temperature: type(self)(
+                self.tone, self.temperature or temperature
+            )
+        },
+    ),
+    "is a new one each time": (
+        "test_answers_are_kept",
+        {"parameters": lambda self: {"tone": self.tone, "made": next(CALLS)}},
+    ),
+}
+
+
+@pytest.mark.parametrize("flaw", CHAT_FLAWS)
+def test_a_flaw_of_a_chat_model_is_found(flaw):
+    cls = flawed(Parrot, CHAT_FLAWS[flaw][1])
+    assert_found(CHAT_FLAWS[flaw], lambda test: chat_failures(cls, test))
 
 
 def test_every_built_in_kind_is_under_contract():

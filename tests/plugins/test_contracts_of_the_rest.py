@@ -4,10 +4,10 @@ from collections import namedtuple
 
 import ir_datasets
 import pytest
-from failing import failing
+from failing import assert_found, failing, flawed, given
 from ir_datasets.formats import BaseDocs, BaseQueries, BaseScoredDocs, GenericScoredDoc
 
-from fairtk import demo, hookimpl, plugins
+from fairtk import demo, plugins
 from fairtk.datasets import lamp
 from fairtk.plugins.registry import PromptSpec, UtilitySpec
 from fairtk.testing import DatasetContract, PromptContract, UtilityContract
@@ -33,12 +33,22 @@ class TestAccuracyWithLabels(UtilityContract):
     pairs = [("comedy", "comedy"), ("action", "comedy"), ("", ["action", "comedy"])]
 
 
-class TestLampLike(PromptContract):
-    question = "Generate a headline for the following article: foxes hunt mice in winter"
+OF_DOCUMENTS = [
+    name
+    for name in plugins.loaded()[0].gave["fairtk_prompts"]
+    if name != "template" and not name.startswith("refine")  # those have tests of their own
+]
 
-    @pytest.fixture(autouse=True, params=["rag", "lamp-4", "lamp-5", "lamp-6", "lamp-7"])
-    def _set(self, request):
-        self.name = request.param
+
+@pytest.mark.parametrize("name", OF_DOCUMENTS)
+class TestPrompts(PromptContract):
+    question = (
+        "For the author of a paper about foxes, which reference is related? Answer [1] or [2]"
+    )
+
+    @pytest.fixture(autouse=True)
+    def _set(self, name):
+        self.name = name
 
 
 class TestTemplate(PromptContract):
@@ -65,73 +75,57 @@ class Exact(Utility):
         return float(prediction == gold)
 
 
-class Turned(Exact):
-    """The other way round than it says."""
-
-    def score(self, prediction, gold):
-        return float(prediction != gold)
-
-
-class Misnamed(Exact):
-    name = "another"
-
-
-class Misdirected(Exact):
-    higher_is_better = False
-
-
-class Integers(Exact):
-    def __call__(self, predictions, golds):
-        return [int(p == g) for p, g in zip(predictions, golds, strict=True)]
-
-
-class Shortening(Exact):
-    def __call__(self, predictions, golds):
-        return super().__call__(*zip(*zip(predictions, golds, strict=False), strict=True))
-
-
-class Relative(Exact):
-    def __call__(self, predictions, golds):
-        values = super().__call__(predictions, golds)
-        return [v / (len(values) or 1) for v in values]
-
-
-class FirstGold(Exact):
-    def __call__(self, predictions, golds):
-        return super().__call__(predictions, [g if isinstance(g, str) else g[0] for g in golds])
-
-
 def utility_failures(cls, only="test_"):
-    class Plugin:
-        @hookimpl
-        def fairtk_utilities(self):
-            return [UtilitySpec("toy-exact", f"{__name__}:{cls.__name__}", "exact")]
-
     class Contract(UtilityContract):
         name = "toy-exact"
 
-    plugin = Plugin()
-    plugins.register(plugin, "toy")
-    try:
+    spec = UtilitySpec("toy-exact", f"{cls.__module__}:{cls.__name__}", "exact")
+    with given(utilities=[spec]):
         return failing(Contract, only)
-    finally:
-        plugins.unregister(plugin)
 
 
-UTILITY_FLAWS = [
-    (Turned, "test_right_answer_is_best"),
-    (Misnamed, "test_declarations"),
-    (Misdirected, "test_declarations"),
-    (Integers, "test_one_finite_float_for_each_answer"),
-    (Shortening, "test_unequal_lengths_are_an_error"),
-    (Relative, "test_other_answers_do_not_matter"),
-    (FirstGold, "test_best_of_several_gold_answers_counts"),
-]
+UTILITY_FLAWS = {
+    "prefers wrong answers": (
+        "test_right_answer_is_best",
+        {"score": lambda self, prediction, gold: float(prediction != gold)},
+    ),
+    "has another name": ("test_declarations", {"name": "another"}),
+    "has another direction": ("test_declarations", {"higher_is_better": False}),
+    "gives integers": (
+        "test_one_finite_float_for_each_answer",
+        {"__call__": lambda self, *texts: [int(p == g) for p, g in zip(*texts, strict=True)]},
+    ),
+    "shortens the longer list": (
+        "test_unequal_lengths_are_an_error",
+        {
+            "__call__": lambda self, *texts: Exact.__call__(
+                self, *zip(*zip(*texts, strict=False), strict=True)
+            )
+        },
+    ),
+    "divides by the number of answers": (
+        "test_other_answers_do_not_matter",
+        {
+            "__call__": lambda self, *texts: [
+                value / len(texts[0]) for value in Exact.__call__(self, *texts)
+            ]
+        },
+    ),
+    "compares with the first gold answer alone": (
+        "test_best_of_several_gold_answers_counts",
+        {
+            "__call__": lambda self, predictions, golds: Exact.__call__(
+                self, predictions, [g if isinstance(g, str) else g[0] for g in golds]
+            )
+        },
+    ),
+}
 
 
-@pytest.mark.parametrize(("cls", "test"), UTILITY_FLAWS, ids=lambda v: getattr(v, "__name__", v))
-def test_a_flaw_of_a_utility_is_found(cls, test):
-    assert test in utility_failures(cls, test)
+@pytest.mark.parametrize("flaw", UTILITY_FLAWS)
+def test_a_flaw_of_a_utility_is_found(flaw):
+    cls = flawed(Exact, UTILITY_FLAWS[flaw][1])
+    assert_found(UTILITY_FLAWS[flaw], lambda test: utility_failures(cls, test))
 
 
 class Plain:
@@ -156,68 +150,53 @@ class Plain:
     __hash__ = None
 
 
-class NoWindow(Plain):
-    def __call__(self, question, documents, tokenizer):
-        return super().__call__(question, documents, None)
-
-
-class CutsTheEnd(Plain):
-    def __call__(self, question, documents, tokenizer):
-        text = super().__call__(question, documents, None)
-        return text if tokenizer is None else " ".join(text.split()[:100])
-
-
-class Sorting(Plain):
-    def __call__(self, question, documents, tokenizer):
-        return super().__call__(question, sorted(documents, key=str), tokenizer)
-
-
-class Emptying(Plain):
-    def __call__(self, question, documents, tokenizer):
-        prompt = super().__call__(question, documents, tokenizer)
-        documents.clear()
-        return prompt
-
-
-class OneDocument(Plain):
-    def __call__(self, question, documents, tokenizer):
-        return super().__call__(question, documents[:1], tokenizer)
-
-
-class ListOfFields(Plain):
-    fields = ["text"]
-
-
 def prompt_failures(cls, only="test_"):
-    class Plugin:
-        @hookimpl
-        def fairtk_prompts(self):
-            return [PromptSpec("toy-plain", f"{__name__}:{cls.__name__}", "plain")]
-
     class Contract(PromptContract):
         name = "toy-plain"
 
-    plugin = Plugin()
-    plugins.register(plugin, "toy")
-    try:
+    spec = PromptSpec("toy-plain", f"{cls.__module__}:{cls.__name__}", "plain")
+    with given(prompts=[spec]):
         return failing(Contract, only)
-    finally:
-        plugins.unregister(plugin)
 
 
-PROMPT_FLAWS = [
-    (NoWindow, "test_long_documents_leave_the_question_whole"),
-    (CutsTheEnd, "test_long_documents_leave_the_question_whole"),
-    (Sorting, "test_order_of_documents_matters"),
-    (Emptying, "test_documents_stay_as_they_are"),
-    (OneDocument, "test_has_the_question_and_the_documents"),
-    (ListOfFields, "test_declarations"),
-]
+def empty_list(self, question, documents, tokenizer):
+    prompt = Plain.__call__(self, question, documents, tokenizer)
+    documents.clear()
+    return prompt
 
 
-@pytest.mark.parametrize(("cls", "test"), PROMPT_FLAWS, ids=lambda v: getattr(v, "__name__", v))
-def test_a_flaw_of_a_prompt_is_found(cls, test):
-    assert test in prompt_failures(cls, test)
+LONG = "test_long_documents_leave_the_question_whole"
+# the call of a prompt takes question, documents and tokenizer
+PROMPT_FLAWS = {
+    "ignores the window": (
+        LONG,
+        {"__call__": lambda self, *given: Plain.__call__(self, *given[:2], None)},
+    ),
+    "cuts the end": (
+        LONG,
+        {
+            "__call__": lambda self, *given: " ".join(
+                Plain.__call__(self, *given[:2], None).split()[: given[2] and 100]
+            )
+        },
+    ),
+    "sorts the documents": (
+        "test_order_of_documents_matters",
+        {"__call__": lambda self, q, docs, t: Plain.__call__(self, q, sorted(docs, key=str), t)},
+    ),
+    "empties the list": ("test_documents_stay_as_they_are", {"__call__": empty_list}),
+    "reads one document": (
+        "test_has_the_question_and_the_documents",
+        {"__call__": lambda self, q, docs, t: Plain.__call__(self, q, docs[:1], t)},
+    ),
+    "has a list of fields": ("test_declarations", {"fields": ["text"]}),
+}
+
+
+@pytest.mark.parametrize("flaw", PROMPT_FLAWS)
+def test_a_flaw_of_a_prompt_is_found(flaw):
+    cls = flawed(Plain, PROMPT_FLAWS[flaw][1])
+    assert_found(PROMPT_FLAWS[flaw], lambda test: prompt_failures(cls, test))
 
 
 def test_good_ones_pass():
