@@ -372,10 +372,15 @@ def undefined_reasons() -> Iterator[Reasons]:
 
 def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
     """Return why a measure, or one that it is made of, is undefined for a query, if it was said."""
-    if (own := reasons.get((repr(measure), qid))) is not None:
-        return own
-    parts = getattr(measure, "parts", ())
-    return next((why for part in parts if (why := reason_for(part, qid, reasons))), None)
+    keys = [(repr(part), qid) for part in parts_of(measure)]
+    return next((reasons[key] for key in keys if key in reasons), None)
+
+
+def parts_of(measure: Any) -> Iterator[Any]:
+    """Yield a measure and the measures that it is made of."""
+    yield measure
+    for part in measure.parts if isinstance(measure, FairMeasure) else ():
+        yield from parts_of(part)
 
 
 def labels_for(measure: Any) -> str:

@@ -15,7 +15,7 @@ from fairtk.measures.expectation import Expectation
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import GROUPS, Param
 from fairtk.measures.parsing import MeasureParam, with_cutoff
-from fairtk.measures.provider import run_columns, values_for
+from fairtk.measures.provider import run_columns, values_of
 
 _NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 
@@ -223,7 +223,7 @@ class MeasureByGroup(FairMeasure):
 def _values(measure: Any, judged: LabeledRun) -> FloatArray:
     # groups without useful documents take no part; all groups have one warning
     with warnings.catch_warnings(action="ignore", category=UndefinedWarning):
-        return values_for(measure, judged)
+        return values_of([measure], judged)[measure]
 
 
 def _keeps_ranks(measure: Any) -> bool:

@@ -21,7 +21,7 @@ from fairtk.exposure.expected import (
     make_grades,
     values_and_bounds,
 )
-from fairtk.frames import QID, BoolArray, FloatArray, IntArray
+from fairtk.frames import QID, BoolArray, FloatArray, IntArray, Qrels
 from fairtk.groups.distances import (
     SparseRows,
     expeval_group_values,
@@ -110,13 +110,13 @@ def paper(measure: Any, judged: LabeledRun) -> VariantValues:
 
 def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
     """Return the number n of documents of each query, by the parameter ``n`` of the measure."""
-    rule, n_queries = measure["n"], len(judged.qids)
+    n_queries = len(judged.qids)
     pairs = np.bincount(judged.pair_query, minlength=n_queries)
-    if rule == "judged+retrieved":
-        return pairs
-    if rule == "judged":
+    n = given_n(measure, judged.qrels)
+    if n is None and measure["n"] == "judged":
         return counts(judged.pair_query, ~np.isnan(judged.pair_label), n_queries)
-    n = np.full(n_queries, rule) if isinstance(rule, int) else _n_of_column(measure, judged)
+    if n is None:
+        return pairs
     short = np.flatnonzero(n < pairs)
     if len(short):
         at = int(short[0])
@@ -129,22 +129,26 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
     return n
 
 
-def _n_of_column(measure: Any, judged: LabeledRun) -> IntArray:
-    frame, column = judged.qrels.frame, measure["n"]
-    if column not in frame.columns:
+def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
+    """Return the n that is given as a number or a column of the qrels; shape (n_queries,)."""
+    rule, frame = measure["n"], qrels.frame
+    if rule in ("judged+retrieved", "judged"):
+        return None
+    if isinstance(rule, int):
+        return np.full(len(qrels.qids), rule)
+    if rule not in frame.columns:
         raise ColumnError(
             f"{measure.text}: n must be 'judged+retrieved', 'judged', a number or a column of "
-            f"the qrels; there is no column {column!r} among {list(frame.columns)}"
+            f"the qrels; there is no column {rule!r} among {list(frame.columns)}"
         )
-    values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
-    query = judged.qrels.query
-    n = np.full(len(judged.qids), np.nan)
-    n[query] = values
-    wrong = ~(n[query] == values) | (values != np.floor(values))
+    values = frame[rule].to_numpy(dtype=np.float64, na_value=np.nan)
+    n = np.full(len(qrels.qids), np.nan)
+    n[qrels.query] = values
+    wrong = ~(n[qrels.query] == values) | (values != np.floor(values))
     if wrong.any():
         bad = listed(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
         raise InputError(
-            f"{measure.text}: column {column!r} of the qrels must hold one whole number per "
+            f"{measure.text}: column {rule!r} of the qrels must hold one whole number per "
             f"query; it does not for qid {bad}"
         )
     return n.astype(np.int64)

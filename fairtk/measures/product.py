@@ -11,7 +11,7 @@ from fairtk.measures.base import FairMeasure, value_bounds
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
 from fairtk.measures.parsing import MeasureParam, has_cutoff, with_cutoff
-from fairtk.measures.provider import values_for
+from fairtk.measures.provider import values_of
 
 
 class MeasureProduct(FairMeasure):
@@ -82,8 +82,9 @@ class MeasureProduct(FairMeasure):
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the product for each query; NaN where a factor is."""
-        left, right = (values_for(m, judged) for m in self.factors)
-        return left * right
+        left, right = self.factors
+        values = values_of([left, right], judged)
+        return values[left] * values[right]
 
 
 def _direction(factors: list[Any]) -> str:
