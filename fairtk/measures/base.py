@@ -34,23 +34,15 @@ from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.parsing import short_name
 from fairtk.plugins import registry
 
-_REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
-
 
 @contextmanager
 def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
-    """Name the measure, its plugin and the query in errors; refuse ``sys.exit``."""
+    """Name the measure, its plugin and the query in errors."""
     try:
         yield
-    except SystemExit as error:
-        raise MeasureError(
-            f"{_where(measure, qid)} calls sys.exit({error.code!r}); a measure must not end the "
-            "program"
-        ) from error
-    except FairtkError:
-        raise
     except Exception as error:
-        error.add_note(f"(in {_where(measure, qid)})")
+        if not isinstance(error, FairtkError):
+            error.add_note(f"(in {_where(measure, qid)})")
         raise
 
 
@@ -60,30 +52,26 @@ def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
         judged.exact.refuse(measure)
     measure.validate_params()
     with named_failures(measure):
-        values = measure.score_all(judged)
-    return numbers(measure, values, judged.qids)
+        values = np.asarray(measure.score_all(judged))
+    if values.shape != judged.qids.shape:
+        raise MeasureError(
+            f"{_where(measure)} gives values of the shape {values.shape} for "
+            f"{len(judged.qids)} queries"
+        )
+    if values.dtype.kind in "fiub" and not np.isinf(values).any():
+        return values.astype(np.float64, copy=False)
+    pairs = zip(values.tolist(), judged.qids, strict=True)
+    return np.array([number(measure, value, qid) for value, qid in pairs])
 
 
 def number(measure: FairMeasure, value: Any, qid: str) -> float:
     """Return the value of one query; raise a `MeasureError` unless it is a finite number or NaN."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
-        raise MeasureError(f"{_where(measure, qid)} gives {value!r}; {_REMEDY}")
-    return float(value)
-
-
-def numbers(measure: FairMeasure, values: Any, qids: Any) -> FloatArray:
-    """Return the values of all queries, checked; shape (n_queries,)."""
-    array = np.asarray(values)
-    if array.shape != (len(qids),):
         raise MeasureError(
-            f"{_where(measure)} gives values of the shape {array.shape} for {len(qids)} queries"
+            f"{_where(measure, qid)} gives {value!r}; a measure must give finite numbers, and NaN "
+            "where its definition leaves a value open"
         )
-    if array.dtype.kind not in "fiub":
-        return np.array([number(measure, v, q) for v, q in zip(array, qids, strict=True)])
-    infinite = np.flatnonzero(np.isinf(array))
-    if len(infinite):
-        number(measure, array[infinite[0]].item(), qids[infinite[0]])
-    return array.astype(np.float64, copy=False)
+    return float(value)
 
 
 def _where(measure: FairMeasure, qid: str = "") -> str:

@@ -419,26 +419,23 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
     """
     if isinstance(data, pd.DataFrame):
         return data
-    rows: list[Any] = []
-    fields: tuple[str, ...] | None = QID, DOCNO, value
+    fields: set[Any] = {(QID, DOCNO, value)}
     if isinstance(data, Mapping) and all(isinstance(docs, Mapping) for docs in data.values()):
         rows = [(qid, docno, v) for qid, docs in data.items() for docno, v in docs.items()]
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
-        rows = list(data)
-        kinds = {getattr(kind, "_fields", None) for kind in {*map(type, rows)}} or {fields}
-        fields = kinds.pop() if len(kinds) == 1 else None
     else:
-        fields = None
-    if fields is None:
-        first = next(iter(rows), data)
+        is_rows = isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping)
+        rows = list(data) if is_rows else [data]
+        fields = {getattr(kind, "_fields", None) for kind in {*map(type, rows)}} or fields
+    if len(fields) > 1 or None in fields:
         raise ColumnError(
             f"{where} must be a DataFrame, a mapping of queries to mappings of documents to "
-            f"values, or named tuples with the same fields; found {first!r:.80} "
-            f"({type(first).__name__})"
+            f"values, or named tuples with the same fields; found {rows[0]!r:.80} "
+            f"({type(rows[0]).__name__})"
         )
+    (names,) = fields
     columns = {}
     for name, values in zip(
-        fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True
+        names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True
     ):
         # pandas cannot hold all text, so that only numbers get a type
         numbers = values and {*map(type, values)} <= {int, float}
@@ -473,7 +470,6 @@ def values_by_ranking(
     NaN where an evaluator gives no value.
     """
     _require_columns(measures, judged)
-    own, others = _divided(measures)
     run = judged.run
     values = {measure: np.full(run.n_rankings, np.nan) for measure in measures}
     absent = {measure: np.full(len(judged.qids), np.nan) for measure in measures}
@@ -482,19 +478,13 @@ def values_by_ranking(
     ids = {QID: run.qids[run.query], DOCNO: run.docnos[run.doc]}
     frame = run.frame.drop(columns=SAMPLE, errors="ignore").iloc[run.order]
     frame = frame.assign(**ids, **{SCORE: score, RANK: run.position})
-    sample = run.ranking_sample[run.ranking]
-    order = np.argsort(sample, kind="stable")
-    numbers, start = np.unique(sample[order], return_index=True)
-    for number, rows in zip(numbers, np.split(order, start[1:]), strict=False):
-        rankings = np.flatnonzero(run.ranking_sample == number)
-        alone = LabeledRun(judged.qrels, Run(frame.iloc[rows], run.where), judged.where)
+    for sample, rows in frame.groupby(run.ranking_sample[run.ranking]):
+        rankings = run.ranking_sample == sample
+        alone = LabeledRun(judged.qrels, Run(rows, run.where), judged.where)
         alone.cache["sizes compared"] = True  # samples are no systems
-        table = {measure: scored(measure, alone) for measure in own}
-        if others:
-            table |= _values_of_others(others, judged, alone.run)
-        for measure in measures:
-            values[measure][rankings] = table[measure][judged.ranking_query[rankings]]
-            absent[measure] = table[measure]
+        for measure, of_query in values_of(measures, alone).items():
+            values[measure][rankings] = of_query[judged.ranking_query[rankings]]
+            absent[measure] = of_query
     return values, absent
 
 

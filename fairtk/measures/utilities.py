@@ -18,8 +18,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-import pandas as pd
-
 from fairtk.errors import InputError, MissingExtraError, ParameterError, PluginError
 from fairtk.frames import ByContent, digest
 from fairtk.plugins import registry
@@ -78,62 +76,33 @@ class Utility(ByContent, ABC):
             InputError: the two differ in length, a prediction is not a string, or a gold answer is
                 missing or not a string. The message names the position.
         """
-        predicted = self._listed(predictions, "predictions")
-        references = self._listed(golds, "golds")
-        if len(predicted) != len(references):
+        for role, given in (("predictions", predictions), ("golds", golds)):
+            if isinstance(given, str) or not isinstance(given, Iterable):
+                raise InputError(
+                    f"utility {self.name}: {role} must be a sequence of strings; found "
+                    f"{type(given).__name__}"
+                )
+        predictions, golds = list(predictions), list(golds)
+        if len(predictions) != len(golds):
             raise InputError(
-                f"utility {self.name}: {len(predicted)} predictions and {len(references)} gold "
+                f"utility {self.name}: {len(predictions)} predictions and {len(golds)} gold "
                 "answers; give one gold answer (or list of them) per prediction"
             )
-        scores: dict[tuple[str, Any], float] = {}
+        scores: dict[tuple[str, ...], float] = {}
         values = []
-        for i, (prediction, gold) in enumerate(zip(predicted, references, strict=True)):
-            key = (prediction, gold if isinstance(gold, str) else self._as_tuple(gold, i))
+        for position, (prediction, gold) in enumerate(zip(predictions, golds, strict=True)):
             try:
-                value = scores[key]
-            except (KeyError, TypeError):  # a TypeError is something that cannot be hashed
-                value = scores[key] = self._best(prediction, key[1], i)
-            values.append(value)
+                texts = _texts(prediction, gold)
+                if texts not in scores:
+                    scores[texts] = self._best(*map(answer_text, texts))
+            except InputError as error:
+                raise InputError(f"utility {self.name}, position {position}: {error}") from None
+            values.append(scores[texts])
         return values
 
-    def _best(self, prediction: Any, gold: str | tuple[Any, ...], position: int) -> float:
-        answer = answer_text(self._string(prediction, "prediction", position))
-        golds = (gold,) if isinstance(gold, str) else gold
-        texts = [answer_text(self._string(g, "gold answer", position)) for g in golds]
-        try:
-            values = [float(self.score(answer, text)) for text in texts]
-        except InputError as error:
-            raise type(error)(f"utility {self.name}, position {position}: {error}") from None
+    def _best(self, prediction: str, *golds: str) -> float:
+        values = [float(self.score(prediction, gold)) for gold in golds]
         return max(values) if self.higher_is_better else min(values)
-
-    def _string(self, value: Any, role: str, position: int) -> str:
-        if isinstance(value, str):
-            return value
-        missing = pd.api.types.is_scalar(value) and pd.isna(value)
-        what = "missing" if missing else f"{value!r} ({type(value).__name__})"
-        raise InputError(
-            f"utility {self.name}: the {role} at position {position} is {what}; a string is needed"
-        )
-
-    def _as_tuple(self, gold: Any, position: int) -> tuple[Any, ...]:
-        if isinstance(gold, Iterable) and not isinstance(gold, bytes | dict):
-            several = tuple(gold)
-            if several:
-                return several
-            raise InputError(
-                f"utility {self.name}: the list of gold answers at position {position} is empty; "
-                "give at least one, or leave the query out"
-            )
-        self._string(gold, "gold answer", position)
-        return (gold,)
-
-    def _listed(self, values: Any, role: str) -> list[Any]:
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise InputError(
-                f"utility {self.name}: {role} must be a sequence of strings; found "
-                f"{type(values).__name__}"
-            )
-        return list(values)
 
     def digest(self) -> str:
         """Return the content digest of name and settings."""
@@ -143,6 +112,21 @@ class Utility(ByContent, ABC):
     def __repr__(self) -> str:
         options = ", ".join(f"{s}={getattr(self, s)!r}" for s in self.SETTINGS)
         return f"{self.name}({options})" if options else self.name
+
+
+def _texts(prediction: Any, gold: Any) -> tuple[str, ...]:
+    """Return a prediction and its gold answers, each a string."""
+    is_list = isinstance(gold, Iterable) and not isinstance(gold, str | bytes | dict)
+    texts = (prediction, *gold) if is_list else (prediction, gold)
+    if len(texts) == 1:
+        raise InputError(
+            "the list of gold answers is empty; give at least one, or leave the query out"
+        )
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            role = "gold answer" if i else "prediction"
+            raise InputError(f"the {role} is {text!r} ({type(text).__name__}), not a string")
+    return texts
 
 
 class Accuracy(Utility):
@@ -164,20 +148,17 @@ class Accuracy(Utility):
     SETTINGS = ("labels",)
 
     def __init__(self, labels: Iterable[str] | None = None) -> None:
-        self.labels = None if labels is None else self._checked(labels)
+        if labels is not None:
+            is_list = isinstance(labels, Iterable) and not isinstance(labels, str)
+            texts = list(labels) if is_list else []
+            if not texts or not all(isinstance(text, str) for text in texts):
+                raise ParameterError(
+                    f"accuracy: labels must be a list of strings; found {labels!r}"
+                )
+            labels = texts
+        self.labels = labels
         # the first of equal labels counts, as list.index would find it
         self._index = {label: i for i, label in reversed(list(enumerate(self.labels or [])))}
-
-    @staticmethod
-    def _checked(labels: Iterable[str]) -> list[str]:
-        if isinstance(labels, str) or not isinstance(labels, Iterable):
-            raise ParameterError(f"accuracy: labels must be a list of strings; found {labels!r}")
-        texts = list(labels)
-        wrong = [label for label in texts if not isinstance(label, str)]
-        if wrong or not texts:
-            what = repr(wrong[0]) if wrong else "an empty list"
-            raise ParameterError(f"accuracy: labels must be a list of strings; found {what}")
-        return texts
 
     def score(self, prediction: str, gold: str) -> float:
         """Return 1.0 or 0.0."""
