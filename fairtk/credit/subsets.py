@@ -42,7 +42,7 @@ from fairtk.frames.columns import (
     refuse_subsets,
 )
 from fairtk.measures.eu import gold_answers
-from fairtk.measures.utilities import Utility, get
+from fairtk.utilities import Utility, get
 from fairtk.transformers import FairTransformer
 
 MOST_EXACT = 20

@@ -24,7 +24,7 @@ from fairtk.frames import (
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import ObjectParam, Param
-from fairtk.measures.utilities import Utility, get
+from fairtk.utilities import Utility, get
 from fairtk.plugins.registry import parse_call
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from fairtk import utilities
 from fairtk.errors import InputError, MissingExtraError, NotFoundError, ParameterError
-from fairtk.measures.utilities import common_words, normalized
+from fairtk.utilities import common_words, normalized
 
 NAMES = ["accuracy", "em", "f1", "mae", "rouge1", "rougeL"]
 PACKAGED = [

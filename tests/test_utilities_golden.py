@@ -9,7 +9,7 @@ import pytest
 from fairtk import utilities
 
 GOLDEN = json.loads(
-    (Path(__file__).parents[1] / "golden" / "lamp_metrics.json").read_text(encoding="utf-8")
+    (Path(__file__).parent / "golden" / "lamp_metrics.json").read_text(encoding="utf-8")
 )
 CASES = {
     metric: [c for c in GOLDEN["cases"] if c["metric"] == metric]
