@@ -165,11 +165,8 @@ class ExpectedExposure(FairMeasure):
 
     def attention(self, judged: LabeledRun) -> FloatArray:
         """Return the attention that each sorted row of the run gets; shape (n_rows,)."""
-        if judged.exact is not None:
-            return judged.exposure_of_rows(self.text, self["browsing"], self["cutoff"])
-        useful = (self.grades(judged.pair_label) > 0)[judged.pair_of_row]
-        deepest = int(judged.run.position.max(initial=-1)) + 1
-        return self.ranks(deepest).attention(judged.run, useful)
+        useful = self.grades(judged.pair_label) > 0
+        return judged.attention(self.text, self["browsing"], self["cutoff"], useful)
 
     def exposure(self, judged: LabeledRun) -> FloatArray:
         """Return the expected exposure of each pair; shape (n_pairs,)."""

@@ -24,8 +24,8 @@ from fairtk.frames import (
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import ObjectParam, Param
-from fairtk.utilities import Utility, get
 from fairtk.plugins.registry import parse_call
+from fairtk.utilities import Utility, get
 
 
 def read_utility(text: str) -> Any:

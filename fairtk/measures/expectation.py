@@ -12,7 +12,7 @@ from fairtk.exposure import DCG
 from fairtk.exposure.expected import average
 from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, value_bounds
-from fairtk.measures.kernels import KERNELS, exact_ndcg, kernel_of
+from fairtk.measures.kernels import exact_ndcg, kernel_of
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
 from fairtk.measures.parsing import MeasureParam, with_cutoff
@@ -75,17 +75,6 @@ class Expectation(FairMeasure):
         """Those of the measure."""
         return value_bounds(self.inner)
 
-    @property
-    def notes(self) -> str:
-        """Which measures are computed for all samples at once, and how others are handled."""
-        names = []
-        for name, (_, params) in sorted(KERNELS.items()):
-            names.append(f"{name} ({', '.join(params)})")
-        return (
-            f"For all samples at once: {'; '.join(names)}. Other measures, and these with other "
-            "parameters, go to their providers sample by sample."
-        )
-
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the expectation for each query; what the run lacks gets the measure's default."""
         together = judged.cache.setdefault("expectations", [self])
@@ -146,7 +135,7 @@ def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArr
 def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
     """Return the expectation of nDCG from a frame X; 0 for queries that it lacks."""
     cutoff = measure.params.get(measure.AT_PARAM)
-    exposure = judged.exposure_of_rows(f"E({measure!r})", DCG(), cutoff)
+    exposure = judged.attention(f"E({measure!r})", DCG(), cutoff)
     whole_labels([measure], judged.qrels.labels, judged.where)
     result = np.full(len(judged.qids), float(measure.DEFAULT))
     result[judged.ranking_query] = exact_ndcg(judged, cutoff, exposure)
