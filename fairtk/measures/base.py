@@ -205,7 +205,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     @property
     def parts(self) -> list[Any]:
         """The measures that this one is made of, whose columns it needs too."""
-        return []
+        return [m for name in self.params if isinstance(m := self[name], ir_measures.Measure)]
 
     @property
     def run_columns(self) -> tuple[str, ...]:
@@ -214,8 +214,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it takes frames X, which have exposure and no rankings."""
-        return False
+        """Whether it takes frames X, which have exposure and no rankings: if all parts do."""
+        parts = self.parts
+        return bool(parts) and all(getattr(part, "takes_exposure", False) for part in parts)
 
     @property
     def labels_for(self) -> str:
@@ -421,12 +422,11 @@ def _product(left: Any, right: Any) -> Any:
     return ir_measures.measures.registry["Product"](left=left, right=right)
 
 
-_FROM_0_TO_1 = (
-    *("AP", "AP_IA", "Accuracy", "Bpref", "Compat", "ERR", "ERR_IA", "IPrec", "Judged", "P"),
-    *("NERR8", "NERR9", "NERR10", "NERR11", "P_IA", "R", "RBP", "RR", "Rprec", "SetAP"),
-    *("SetF", "SetP", "SetR", "StRecall", "Success", "alpha_nDCG", "infAP", "nDCG", "nERR_IA"),
-)
-"""Measures of ir_measures, whose classes do not declare `BOUNDS`, with values in [0, 1]."""
+_WITHOUT_BOUNDS = {
+    *("BPM", "INSQ", "INST", "NRBP", "NumQ", "NumRel", "NumRelRet", "NumRet", "SDCG", "SetRelP"),
+    *("alpha_DCG", "nNRBP"),
+}
+"""Measures of ir_measures whose values may leave [0, 1]; its classes do not declare `BOUNDS`."""
 
 
 def value_bounds(measure: Any) -> tuple[float, float]:
@@ -437,5 +437,7 @@ def value_bounds(measure: Any) -> tuple[float, float]:
     """
     if isinstance(measure, FairMeasure):
         return measure.bounds
-    default = (0.0, 1.0) if measure.NAME in _FROM_0_TO_1 else (-math.inf, math.inf)
+    theirs = type(measure).__module__.startswith("ir_measures.measures")
+    bounded = theirs and measure.NAME not in _WITHOUT_BOUNDS
+    default = (0.0, 1.0) if bounded else (-math.inf, math.inf)
     return getattr(measure, "BOUNDS", default)

@@ -56,11 +56,6 @@ class Expectation(FairMeasure):
         return self.needed("measure", "a measure: write E(nDCG@5)")
 
     @property
-    def parts(self) -> list[Any]:
-        """The measures that this one is made of."""
-        return [self.inner]
-
-    @property
     def takes_exposure(self) -> bool:
         """Whether it takes frames X: nDCG alone is linear in the exposure of a browsing model."""
         return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
@@ -118,18 +113,24 @@ def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArr
         return {m: _of_exposure(m, judged) for m in distinct}
     if not judged.run.is_sampled:
         return values_of(distinct, judged)
-    kernels = {m: kernel for m in distinct if (kernel := kernel_of(m)) is not None}
-    others = [m for m in distinct if m not in kernels]
+    values, absent = _by_ranking(distinct, judged)
+    return {
+        m: np.where(judged.present, average(judged.ranking_query, v, len(judged.qids)), absent[m])
+        for m, v in values.items()
+    }
+
+
+def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Return values of each ranking, and of queries without, by kernels and by providers."""
+    kernels = {m: kernel for m in measures if (kernel := kernel_of(m)) is not None}
+    others = [m for m in measures if m not in kernels]
     values, absent = values_by_ranking(others, judged) if others else ({}, {})
     if kernels:
         # as strict as the providers
         whole_labels(list(kernels), judged.qrels.labels, judged.where)
     for measure, kernel in kernels.items():
         values[measure], absent[measure] = kernel(judged), measure.DEFAULT
-    return {
-        m: np.where(judged.present, average(judged.ranking_query, v, len(judged.qids)), absent[m])
-        for m, v in values.items()
-    }
+    return values, absent
 
 
 def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
@@ -144,11 +145,7 @@ def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
 
 def values_of_samples(measure: Any, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
     """Return the query and the value of each ranking of a sampled run."""
-    kernel = kernel_of(measure)
-    if kernel is None:
-        return judged.ranking_query, values_by_ranking([measure], judged)[0][measure]
-    whole_labels([measure], judged.qrels.labels, judged.where)
-    return judged.ranking_query, kernel(judged)
+    return judged.ranking_query, _by_ranking([measure], judged)[0][measure]
 
 
 E = Expectation()

@@ -15,7 +15,6 @@ from fairtk.exposure import BrowsingModel, attention
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
-    QID,
     RANK,
     SAMPLE,
     BoolArray,
@@ -255,16 +254,13 @@ class LabeledRun:
         Ranks from the cutoff on are left out, within each sample.
         """
         ranked = self.run
-        frame = ranked.frame.iloc[ranked.order].copy()
-        frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
-        frame[RANK] = ranked.position
-        for name, ids in ((QID, ranked.qids[ranked.query]), (DOCNO, ranked.docnos[ranked.doc])):
-            if isinstance(frame[name].dtype, pd.CategoricalDtype):  # not what authors expect
-                frame[name] = ids
+        ranks = {SAMPLE: ranked.ranking_sample[ranked.ranking], RANK: ranked.position}
+        frame = uncoded(ranked.frame).iloc[ranked.order].assign(**ranks)
         labels = uncoded(self.qrels.frame)
-        keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
-        query = self.query_of_run[ranked.query][keep]
-        frame = frame[keep].reset_index(drop=True)
+        query = self.query_of_run[ranked.query]
+        if cutoff is not None:
+            frame, query = frame[ranked.position < cutoff], query[ranked.position < cutoff]
+        frame = frame.reset_index(drop=True)
         order, start = rows_by_code(query, len(self.qids))
         for index, qid in enumerate(self.qids):
             rows = order[start[index] : start[index + 1]]

@@ -45,11 +45,6 @@ class MeasureProduct(FairMeasure):
         return [self.needed("left", remedy), self.needed("right", remedy)]
 
     @property
-    def parts(self) -> list[Any]:
-        """The measures that this one is made of."""
-        return self.factors
-
-    @property
     def better(self) -> str:
         """The direction that the factors share."""
         return _direction(self.factors)
@@ -74,11 +69,6 @@ class MeasureProduct(FairMeasure):
         left = left if has_cutoff(left) else with_cutoff(left, at_param)
         right = right if has_cutoff(right) else with_cutoff(right, at_param)
         return type(self)(left=left, right=right)
-
-    @property
-    def takes_exposure(self) -> bool:
-        """Whether it takes frames X: if both factors do."""
-        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the product for each query; NaN where a factor is."""

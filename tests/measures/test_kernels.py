@@ -9,6 +9,7 @@ from ir_measures import AP, ERR, RBP, RR, Compat, Judged, P, R, Rprec, Success, 
 from fairtk import EE_D, E
 from fairtk.measures import LabeledRun
 from fairtk.measures.kernels import KERNELS, kernel_of
+from fairtk.measures.pages import page_of
 
 QUERIES, SAMPLES = 500, 20
 MEASURES = [
@@ -137,4 +138,4 @@ def test_a_measure_of_the_same_name_that_someone_defined_is_not_ours():
 
 def test_which_are_which_is_said():
     for name in KERNELS:
-        assert f"{name} (" in E.notes
+        assert f"`{name}`" in page_of(E).sections["Published code"]
