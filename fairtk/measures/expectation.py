@@ -15,7 +15,7 @@ from fairtk.measures.base import FairMeasure, value_bounds
 from fairtk.measures.kernels import exact_ndcg, kernel_of
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
-from fairtk.measures.parsing import MeasureParam, with_cutoff
+from fairtk.measures.parsing import MeasureParam, check_params, with_cutoff
 from fairtk.measures.provider import values_by_ranking, values_of, whole_labels
 
 
@@ -145,6 +145,7 @@ def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
 
 def values_of_samples(measure: Any, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
     """Return the query and the value of each ranking of a sampled run."""
+    check_params(measure)  # ir_measures looks only when asked
     return judged.ranking_query, _by_ranking([measure], judged)[0][measure]
 
 

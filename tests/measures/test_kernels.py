@@ -109,8 +109,6 @@ def test_by_hand():
         nDCG(gains={1: 3}) @ 5,
         nDCG(dcg="exp-log2") @ 5,
         P,
-        P @ 0,
-        P(rel=0) @ 5,
         AP(judged_only=True),
         RBP,
         RBP(rel=1) @ 5,
