@@ -225,15 +225,14 @@ def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
     Values are NaN for groups that take no part; results, of shape (n_rows,), where too few have
     one.
     """
-    undefined = np.isnan(values)
-    low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
-    high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
+    known = ~np.isnan(values)
+    low = values.min(axis=1, where=known, initial=np.inf)
+    high = values.max(axis=1, where=known, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(high > 0, low / high, np.nan)  # -2 / -1 is no share
         results = {"difference": high - low, "ratio": ratio, "min": low, "max": high}
     needed = 2 if compare in ("difference", "ratio") else 1
-    enough = (~undefined).sum(axis=1) >= needed
-    return np.where(enough, results[compare], np.nan), needed
+    return np.where(known.sum(axis=1) >= needed, results[compare], np.nan), needed
 
 
 ByGroup = MeasureByGroup()

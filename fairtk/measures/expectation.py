@@ -72,13 +72,11 @@ class Expectation(FairMeasure):
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the expectation for each query; what the run lacks gets the measure's default."""
-        together = judged.cache.setdefault("expectations", [self])
-        if self not in together:
-            together = [self]
-        key = ("expectation", tuple(map(repr, together)))
-        if key not in judged.cache:
-            judged.cache[key] = _expectations([m.inner for m in together], judged)
-        result: FloatArray = judged.cache[key][self.inner]
+        values = judged.cache.setdefault("expectations", {})
+        if self.inner not in values:  # all E(...) of a call are computed together
+            wanted = [*judged.cache.get("inside E", ()), self.inner]
+            values |= _expectations([m for m in wanted if m not in values], judged)
+        result: FloatArray = values[self.inner]
         if not isinstance(self.inner, FairMeasure):
             why = f"{self.inner!r} gives it no value"
             self.warn_undefined(judged.qids[np.isnan(result)], len(result), why)

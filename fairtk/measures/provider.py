@@ -294,7 +294,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
             run.order  # noqa: B018 - sorted, so that duplicates are refused before a measure is asked
         judged = LabeledRun(self.qrels, run, self.where)
-        judged.cache["expectations"] = [m for m in self.own if m.NAME == "E"]
+        judged.cache["inside E"] = [m["measure"] for m in self.own if m.NAME == "E"]
         values = [(measure, scored(measure, judged)) for measure in self.own]
         if self.truncation.measures:
             self.truncation.add(judged, system)
