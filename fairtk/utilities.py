@@ -94,7 +94,8 @@ class Utility(ByContent, ABC):
         values = []
         for position, (prediction, gold) in enumerate(zip(predictions, golds, strict=True)):
             try:
-                texts = _texts(prediction, gold)
+                are_texts = isinstance(prediction, str) and isinstance(gold, str)
+                texts = (prediction, gold) if are_texts else _texts(prediction, gold)
                 if texts not in scores:
                     scores[texts] = self._best(*map(answer_text, texts))
             except InputError as error:

@@ -35,10 +35,6 @@ _SYMBOLS = {
     r"\cdot": "*",
     r"\qquad": "    ",
     r"\delta": "d",
-    r"\neq": "!=",
-    r"\leq": "<=",
-    r"\geq": ">=",
-    r"\Vert": "||",
     r"\,": " ",
     r"\_": "_",
 }

@@ -470,6 +470,7 @@ def values_by_ranking(
     NaN where an evaluator gives no value.
     """
     _require_columns(measures, judged)
+    own, others = _divided(measures)
     run = judged.run
     values = {measure: np.full(run.n_rankings, np.nan) for measure in measures}
     absent = {measure: np.full(len(judged.qids), np.nan) for measure in measures}
@@ -482,7 +483,10 @@ def values_by_ranking(
         rankings = run.ranking_sample == sample
         alone = LabeledRun(judged.qrels, Run(rows, run.where), judged.where)
         alone.cache["sizes compared"] = True  # samples are no systems
-        for measure, of_query in values_of(measures, alone).items():
+        table = {measure: scored(measure, alone) for measure in own}
+        if others:
+            table |= _values_of_others(others, judged, alone.run)
+        for measure, of_query in table.items():
             values[measure][rankings] = of_query[judged.ranking_query[rankings]]
             absent[measure] = of_query
     return values, absent
