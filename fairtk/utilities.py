@@ -94,8 +94,7 @@ class Utility(ByContent, ABC):
         values = []
         for position, (prediction, gold) in enumerate(zip(predictions, golds, strict=True)):
             try:
-                are_texts = isinstance(prediction, str) and isinstance(gold, str)
-                texts = (prediction, gold) if are_texts else _texts(prediction, gold)
+                texts = _texts(prediction, gold)
                 if texts not in scores:
                     scores[texts] = self._best(*map(answer_text, texts))
             except InputError as error:
@@ -119,6 +118,8 @@ class Utility(ByContent, ABC):
 
 def _texts(prediction: Any, gold: Any) -> tuple[str, ...]:
     """Return a prediction and its gold answers, each a string."""
+    if isinstance(prediction, str) and isinstance(gold, str):  # most are
+        return prediction, gold
     is_list = isinstance(gold, Iterable) and not isinstance(gold, str | bytes | dict)
     texts = (prediction, *gold) if is_list else (prediction, gold)
     if len(texts) == 1:
