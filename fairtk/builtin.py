@@ -97,16 +97,15 @@ def fairtk_divergences() -> Iterable[type]:
 def fairtk_utilities() -> Iterable[UtilitySpec]:
     """Return the built-in string utilities."""
     spec = UtilitySpec
-    package = "fairtk.measures.utilities"
     return [
-        spec("accuracy", "fairtk.measures.utilities:Accuracy", "exact label match (LaMP-1, -2)"),
-        spec("mae", "fairtk.measures.utilities:AbsoluteError", "absolute error (LaMP-3)", False),
-        spec("rouge1", "fairtk.measures.utilities:Rouge1", "ROUGE-1 as in LaMP (rouge 1.0.1)"),
-        spec("rougeL", "fairtk.measures.utilities:RougeL", "ROUGE-L as in LaMP (rouge 1.0.1)"),
-        spec("em", "fairtk.measures.utilities:ExactMatch", "exact match as in SQuAD"),
-        spec("f1", "fairtk.measures.utilities:TokenF1", "token F1 as in SQuAD"),
+        spec("accuracy", "fairtk.utilities:Accuracy", "exact label match (LaMP-1, -2)"),
+        spec("mae", "fairtk.utilities:AbsoluteError", "absolute error (LaMP-3)", False),
+        spec("rouge1", "fairtk.utilities:Rouge1", "ROUGE-1 as in LaMP (rouge 1.0.1)"),
+        spec("rougeL", "fairtk.utilities:RougeL", "ROUGE-L as in LaMP (rouge 1.0.1)"),
+        spec("em", "fairtk.utilities:ExactMatch", "exact match as in SQuAD"),
+        spec("f1", "fairtk.utilities:TokenF1", "token F1 as in SQuAD"),
         *(
-            spec(f"rouge_score_{v}", f"{package}:{v}", f"rouge_score's {v}", extra="rouge")
+            spec(f"rouge_score_{v}", f"fairtk.utilities:{v}", f"rouge_score's {v}", extra="rouge")
             for v in ("rouge1", "rouge2", "rougeL", "rougeLsum")
         ),
     ]

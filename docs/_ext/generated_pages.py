@@ -80,7 +80,7 @@ def _measure_page(page, entry, names):
             f"| `{name}` | {f'`{default}`' if default else ''} | {_escaped(meaning)} |"
             for name, default, meaning in page.parameters
         ]
-    lines += ["", page.notes, ""]
+    lines.append("")
     return "\n".join(lines)
 
 

@@ -106,8 +106,6 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
         return measure.NAME, _description(type(measure)), {}, parameters
     page = page_of(measure)  # the one that the site has, too
     sections = {heading: plain_text(text) for heading, text in page.sections.items()}
-    if page.notes:
-        sections["Notes"] = page.notes
     sections |= {**page.facts, "How to cite it": f"fairtk cite {page.name}"}
     description = page.description.replace("``", "`")
     return f"{page.name}: {page.title}", description, sections, page.parameters

@@ -154,8 +154,8 @@ def providers(
         got = np.zeros(judged.n_pairs)
         got[judged.pair_of_row] = judged.run.scores[judged.run.order]
     else:
-        got = measure.form.of_pairs(judged)[2]
-    merit = measure.form.targets(judged)
+        got = measure.exposure(judged)
+    merit = measure.targets(judged)
     memberships = owners.memberships(judged.docnos, "drop")
     levels, column = np.unique(memberships.level, return_inverse=True)
     if not len(levels):

@@ -33,7 +33,7 @@ from fairtk.groups import UNKNOWN
 from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures import EE_R, FairMeasure, LabeledRun
 from fairtk.measures.ee import PARAMETERS
-from fairtk.measures.ee_forms import counts, refuse_one_sample
+from fairtk.measures.ee_variants import counts, refuse_one_sample
 from fairtk.measures.params import BROWSING, GROUPS, Param, count
 
 if TYPE_CHECKING:
@@ -108,11 +108,12 @@ class AttributedExposure(FairMeasure):
                 "target depends on the ranking; use MU, RBP, DCG or TREC"
             )
         of_target = ("cutoff", "browsing", "graded", "rel")
-        self.form = EE_R(**{n: self.params[n] for n in of_target if n in self.params}).form
+        self.of_target = EE_R(**{n: self.params[n] for n in of_target if n in self.params})
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
-        if self.PART != "disparity" and self.form.lacking:
+        needs_cutoff = self["browsing"].needs_cutoff and self["cutoff"] is None
+        if self.PART != "disparity" and needs_cutoff:
             raise ParameterError(
                 f"{self.NAME}: browsing={str(self['browsing'])!r} needs a cutoff, the number of "
                 f"documents that the reader reads: write {self.NAME}@5"
@@ -154,7 +155,7 @@ class AttributedExposure(FairMeasure):
     def _values(self, judged: LabeledRun) -> tuple[ExposureValues, BoolArray]:
         """Return the values of all queries, and where nothing is useful."""
         n_queries, query = len(judged.qids), judged.pair_query
-        target = self.form.targets(judged)
+        target = self.of_target.targets(judged)
         target = target / total(query, target, n_queries)[query]
         credit = np.zeros(judged.n_pairs)
         credit[judged.pair_of_row] = judged.run.scores[judged.run.order]
@@ -176,7 +177,7 @@ class AttributedExposure(FairMeasure):
             Bounded(relevance, least, most, zero, 0.0),
             Bounded(loss, zero, farthest, of_disparity.worst * farthest, 1.0),
         )
-        useful = self.form.grades(judged.pair_label) > 0
+        useful = self.of_target.grades(judged.pair_label) > 0
         return values, counts(query, useful, n_queries) == 0
 
 

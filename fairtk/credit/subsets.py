@@ -42,8 +42,8 @@ from fairtk.frames.columns import (
     refuse_subsets,
 )
 from fairtk.measures.eu import gold_answers
-from fairtk.measures.utilities import Utility, get
 from fairtk.transformers import FairTransformer
+from fairtk.utilities import Utility, get
 
 MOST_EXACT = 20
 """Documents of which all 2^k sets are looked at; more take gigabytes."""

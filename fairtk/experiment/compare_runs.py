@@ -22,7 +22,6 @@ from fairtk.experiment.evaluate_runs import (
     completed,
     documents_per_query,
     parse_with,
-    parts_of,
     refuse_without_labels,
     run_names,
     unlabeled,
@@ -47,6 +46,7 @@ from fairtk.frames import QID, Run
 from fairtk.frames.columns import accepts_dataframes
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
+from fairtk.measures.base import parts_of
 from fairtk.measures.ee import ExpectedExposure
 from fairtk.measures.parsing import short_names
 from fairtk.measures.provider import FairEvaluator, truncation_texts

@@ -35,7 +35,7 @@ from fairtk.io.lines import STDIN, naming
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure
-from fairtk.measures.base import labels_for
+from fairtk.measures.base import labels_for, parts_of
 from fairtk.measures.provider import (
     qrel_columns,
     refuse_samples,
@@ -220,13 +220,6 @@ def _needing(measures: list[Any], attribute: str, column: str) -> Iterator[Any]:
     for measure in measures:
         if any(column in getattr(part, attribute, ()) for part in parts_of(measure)):
             yield measure
-
-
-def parts_of(measure: Any) -> Iterator[Any]:
-    """Yield a measure and the measures that it is made of."""
-    yield measure
-    for part in measure.parts if isinstance(measure, FairMeasure) else ():
-        yield from parts_of(part)
 
 
 @dataclass

@@ -188,8 +188,8 @@ def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
     """Return what each ranking says, and by how much a query's can differ (NaN: no bounds)."""
     reach = np.ones(len(judged.qids))
     if isinstance(measure, ExpectedExposure):
-        exposure, scale = measure.form.shown(judged), measure.scales(judged)
-        value = exposure.per_row(exposure.weight * measure.form.targets(judged)[exposure.level])
+        exposure, scale = measure.exposure_by_ranking(judged), measure.scales(judged)
+        value = exposure.per_row(exposure.weight * measure.targets(judged)[exposure.level])
         return value * scale[judged.ranking_query], measure.widths(judged) * scale
     if isinstance(measure, ExpectedUtility):
         query, value = measure.of_answers(judged)
@@ -206,10 +206,10 @@ def _values(measure: Any, judged: LabeledRun) -> tuple[FloatArray, FloatArray]:
 
 def _kernels(measure: Any, judged: LabeledRun) -> Callable[[IntArray], _Kernel]:
     """Return what gives the kernel over some samples of a query, in their order."""
-    exposure: SparseRows = measure.form.shown(judged)
+    exposure: SparseRows = measure.exposure_by_ranking(judged)
     towards = np.zeros(exposure.n_rows)
     if measure.PART == "loss":
-        targets = measure.form.targets(judged)
+        targets = measure.targets(judged)
         towards = exposure.per_row(exposure.weight * targets[exposure.level])
 
     def kernel(rows: IntArray) -> _Kernel:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk import checks
 from fairtk.errors import ParameterError, listed, warn
-from fairtk.exposure import TREC, BrowsingModel, attention
+from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import average
 from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray
 from fairtk.groups.distances import (
@@ -24,17 +23,6 @@ from fairtk.plugins import read_browsing, registry
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
-
-_POLICIES = ("drop", "unknown", "uniform", "best", "worst")
-
-
-def check_policy(name: str, value: str, where: str) -> None:
-    """Raise a `ParameterError` unless the value is a policy for documents without a group."""
-    if value == "bounds":
-        raise ParameterError(
-            f"{where}: {name} 'bounds' is two values: measure 'best' and 'worst', its two ends"
-        )
-    checks.choice(name, value, _POLICIES, where)
 
 
 class AttentionWeightedRankFairness(FairMeasure):
@@ -80,7 +68,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         "unlabeled": Param(
             str,
             default="drop",
-            check=check_policy,
+            choices=("drop", "unknown", "uniform", "best", "worst"),
             desc="documents without a group: drop (TREC), unknown, uniform; best and worst: over "
             "all ways to complete what is unknown",
         ),
@@ -205,15 +193,12 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     def attention_of(self, judged: LabeledRun) -> FloatArray:
         """Return the attention of each sorted row of the run; shape (n_rows,)."""
-        model, useful = self["browsing"], None
         if self["of"] == "credit":
             credit: FloatArray = judged.run.scores[judged.run.order]
             return credit
-        if judged.exact is not None:
-            return judged.exposure_of_rows(self.text, model, self["cutoff"])
-        if model.stop > 0:
-            useful = (judged.pair_label > 0)[judged.pair_of_row]
-        return attention(judged.run, model, self["cutoff"], useful)
+        model = self["browsing"]
+        useful = judged.pair_label > 0 if model.stop > 0 else None
+        return judged.attention(self.text, model, self["cutoff"], useful)
 
 
 def warn_unlabeled_ranks(

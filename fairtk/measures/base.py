@@ -34,23 +34,15 @@ from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.parsing import short_name
 from fairtk.plugins import registry
 
-_REMEDY = "a measure must give finite numbers, and NaN where its definition leaves a value open"
-
 
 @contextmanager
 def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
-    """Name the measure, its plugin and the query in errors; refuse ``sys.exit``."""
+    """Name the measure, its plugin and the query in errors."""
     try:
         yield
-    except SystemExit as error:
-        raise MeasureError(
-            f"{_where(measure, qid)} calls sys.exit({error.code!r}); a measure must not end the "
-            "program"
-        ) from error
-    except FairtkError:
-        raise
     except Exception as error:
-        error.add_note(f"(in {_where(measure, qid)})")
+        if not isinstance(error, FairtkError):
+            error.add_note(f"(in {_where(measure, qid)})")
         raise
 
 
@@ -60,30 +52,26 @@ def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
         judged.exact.refuse(measure)
     measure.validate_params()
     with named_failures(measure):
-        values = measure.score_all(judged)
-    return numbers(measure, values, judged.qids)
+        values = np.asarray(measure.score_all(judged))
+    if values.shape != judged.qids.shape:
+        raise MeasureError(
+            f"{_where(measure)} gives values of the shape {values.shape} for "
+            f"{len(judged.qids)} queries"
+        )
+    if values.dtype.kind in "fiub" and not np.isinf(values).any():
+        return values.astype(np.float64, copy=False)
+    pairs = zip(values.tolist(), judged.qids, strict=True)
+    return np.array([number(measure, value, qid) for value, qid in pairs])
 
 
 def number(measure: FairMeasure, value: Any, qid: str) -> float:
     """Return the value of one query; raise a `MeasureError` unless it is a finite number or NaN."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
-        raise MeasureError(f"{_where(measure, qid)} gives {value!r}; {_REMEDY}")
-    return float(value)
-
-
-def numbers(measure: FairMeasure, values: Any, qids: Any) -> FloatArray:
-    """Return the values of all queries, checked; shape (n_queries,)."""
-    array = np.asarray(values)
-    if array.shape != (len(qids),):
         raise MeasureError(
-            f"{_where(measure)} gives values of the shape {array.shape} for {len(qids)} queries"
+            f"{_where(measure, qid)} gives {value!r}; a measure must give finite numbers, and NaN "
+            "where its definition leaves a value open"
         )
-    if array.dtype.kind not in "fiub":
-        return np.array([number(measure, v, q) for v, q in zip(array, qids, strict=True)])
-    infinite = np.flatnonzero(np.isinf(array))
-    if len(infinite):
-        number(measure, array[infinite[0]].item(), qids[infinite[0]])
-    return array.astype(np.float64, copy=False)
+    return float(value)
 
 
 def _where(measure: FairMeasure, qid: str = "") -> str:
@@ -217,7 +205,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     @property
     def parts(self) -> list[Any]:
         """The measures that this one is made of, whose columns it needs too."""
-        return []
+        return [m for name in self.params if isinstance(m := self[name], ir_measures.Measure)]
 
     @property
     def run_columns(self) -> tuple[str, ...]:
@@ -226,8 +214,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it takes frames X, which have exposure and no rankings."""
-        return False
+        """Whether it takes frames X, which have exposure and no rankings: if all parts do."""
+        parts = self.parts
+        return bool(parts) and all(getattr(part, "takes_exposure", False) for part in parts)
 
     @property
     def labels_for(self) -> str:
@@ -372,10 +361,15 @@ def undefined_reasons() -> Iterator[Reasons]:
 
 def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
     """Return why a measure, or one that it is made of, is undefined for a query, if it was said."""
-    if (own := reasons.get((repr(measure), qid))) is not None:
-        return own
-    parts = getattr(measure, "parts", ())
-    return next((why for part in parts if (why := reason_for(part, qid, reasons))), None)
+    keys = [(repr(part), qid) for part in parts_of(measure)]
+    return next((reasons[key] for key in keys if key in reasons), None)
+
+
+def parts_of(measure: Any) -> Iterator[Any]:
+    """Yield a measure and the measures that it is made of."""
+    yield measure
+    for part in measure.parts if isinstance(measure, FairMeasure) else ():
+        yield from parts_of(part)
 
 
 def labels_for(measure: Any) -> str:
@@ -428,12 +422,11 @@ def _product(left: Any, right: Any) -> Any:
     return ir_measures.measures.registry["Product"](left=left, right=right)
 
 
-_FROM_0_TO_1 = (
-    *("AP", "AP_IA", "Accuracy", "Bpref", "Compat", "ERR", "ERR_IA", "IPrec", "Judged", "P"),
-    *("NERR8", "NERR9", "NERR10", "NERR11", "P_IA", "R", "RBP", "RR", "Rprec", "SetAP"),
-    *("SetF", "SetP", "SetR", "StRecall", "Success", "alpha_nDCG", "infAP", "nDCG", "nERR_IA"),
-)
-"""Measures of ir_measures, whose classes do not declare `BOUNDS`, with values in [0, 1]."""
+_WITHOUT_BOUNDS = {
+    *("BPM", "INSQ", "INST", "NRBP", "NumQ", "NumRel", "NumRelRet", "NumRet", "SDCG", "SetRelP"),
+    *("alpha_DCG", "nNRBP"),
+}
+"""Measures of ir_measures whose values may leave [0, 1]; its classes do not declare `BOUNDS`."""
 
 
 def value_bounds(measure: Any) -> tuple[float, float]:
@@ -444,5 +437,7 @@ def value_bounds(measure: Any) -> tuple[float, float]:
     """
     if isinstance(measure, FairMeasure):
         return measure.bounds
-    default = (0.0, 1.0) if measure.NAME in _FROM_0_TO_1 else (-math.inf, math.inf)
+    theirs = type(measure).__module__.startswith("ir_measures.measures")
+    bounded = theirs and measure.NAME not in _WITHOUT_BOUNDS
+    default = (0.0, 1.0) if bounded else (-math.inf, math.inf)
     return getattr(measure, "BOUNDS", default)

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import ParameterError, UndefinedWarning, warn
-from fairtk.frames import CREDIT, GROUP, QID, FloatArray, IntArray, ObjectArray
-from fairtk.measures.base import FairMeasure, value_bounds
+from fairtk.frames import CREDIT, DOCNO, GROUP, QID, FloatArray, IntArray, ObjectArray
+from fairtk.measures.base import FairMeasure, parts_of, value_bounds
 from fairtk.measures.expectation import Expectation
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import GROUPS, Param
 from fairtk.measures.parsing import MeasureParam, with_cutoff
-from fairtk.measures.provider import run_columns, values_for
+from fairtk.measures.provider import run_columns, values_of
 
 _NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 
@@ -81,7 +81,8 @@ class MeasureByGroup(FairMeasure):
         """Raise if the measure does not look at documents but groups of them are asked for."""
         if "measure" not in self.params or self["by"] != "document":
             return
-        if _is_about_answers(self.inner):
+        columns = [getattr(part, "RUN_COLUMNS", (DOCNO,)) for part in parts_of(self.inner)]
+        if not all(DOCNO in names for names in columns):
             raise ParameterError(
                 f"ByGroup: {self.inner!r} is about answers, which have no documents; use "
                 "by='query' with groups of queries"
@@ -101,16 +102,6 @@ class MeasureByGroup(FairMeasure):
     def inner(self) -> Any:
         """The measure that is taken for each group."""
         return self.needed("measure", _NEEDS)
-
-    @property
-    def parts(self) -> list[Any]:
-        """The measures that this one is made of."""
-        return [self.inner]
-
-    @property
-    def takes_exposure(self) -> bool:
-        """Whether it takes frames X: if its measure does."""
-        return bool(getattr(self.inner, "takes_exposure", False))
 
     @property
     def better(self) -> str:
@@ -208,12 +199,14 @@ class MeasureByGroup(FairMeasure):
         memberships = groups.memberships(judged.docnos)
         n_labels = len(judged.qrels.query)
         levels = self._levels
+        # others read ranks from the order of what is left
+        keeps_ranks = all(isinstance(part, FairMeasure) for part in parts_of(self.inner))
         table = np.full((len(judged.qids), len(levels)), np.nan)
         for column, level in enumerate(levels.tolist()):
             inside = np.zeros(len(judged.docnos), dtype=bool)
             inside[memberships.row[memberships.level == level]] = True
             members = inside[judged.pair_doc]
-            rows = members[judged.pair_of_row] if _keeps_ranks(self.inner) else None
+            rows = members[judged.pair_of_row] if keeps_ranks else None
             part = judged.restricted(members[:n_labels], rows)
             useful = np.bincount(part.qrels.query, part.qrels.labels > 0, minlength=len(table))
             table[:, column] = np.where(useful > 0, _values(self.inner, part), np.nan)
@@ -223,17 +216,7 @@ class MeasureByGroup(FairMeasure):
 def _values(measure: Any, judged: LabeledRun) -> FloatArray:
     # groups without useful documents take no part; all groups have one warning
     with warnings.catch_warnings(action="ignore", category=UndefinedWarning):
-        return values_for(measure, judged)
-
-
-def _keeps_ranks(measure: Any) -> bool:
-    """Return whether a measure reads ranks as they are, not from the order of what is left."""
-    return isinstance(measure, FairMeasure) and all(map(_keeps_ranks, measure.parts))
-
-
-def _is_about_answers(measure: Any) -> bool:
-    columns = getattr(measure, "RUN_COLUMNS", ("docno",))
-    return "docno" not in columns or any(map(_is_about_answers, getattr(measure, "parts", [])))
+        return values_of([measure], judged)[measure]
 
 
 def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
@@ -242,15 +225,14 @@ def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
     Values are NaN for groups that take no part; results, of shape (n_rows,), where too few have
     one.
     """
-    undefined = np.isnan(values)
-    low = np.where(undefined, np.inf, values).min(axis=1, initial=np.inf)
-    high = np.where(undefined, -np.inf, values).max(axis=1, initial=-np.inf)
+    known = ~np.isnan(values)
+    low = values.min(axis=1, where=known, initial=np.inf)
+    high = values.max(axis=1, where=known, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = np.where(high > 0, low / high, np.nan)  # -2 / -1 is no share
         results = {"difference": high - low, "ratio": ratio, "min": low, "max": high}
     needed = 2 if compare in ("difference", "ratio") else 1
-    enough = (~undefined).sum(axis=1) >= needed
-    return np.where(enough, results[compare], np.nan), needed
+    return np.where(known.sum(axis=1) >= needed, results[compare], np.nan), needed
 
 
 ByGroup = MeasureByGroup()

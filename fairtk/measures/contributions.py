@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import ParameterError
-from fairtk.exposure import attention, total
+from fairtk.exposure import total
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.groups import Groups
 from fairtk.groups.distances import (
@@ -33,6 +33,7 @@ from fairtk.groups.distances import (
 )
 from fairtk.measures.awrf import AttentionWeightedRankFairness
 from fairtk.measures.ee import ExpectedExposureLoss
+from fairtk.measures.ee_variants import target_scale
 from fairtk.measures.labeled_run import LabeledRun
 
 REST = -1
@@ -258,12 +259,9 @@ def loss_parts(
     the form by documents their costs are summed for `groups`, or by label: useful, not useful, not
     judged.
     """
-    form: Any = measure.form
     ranked, n_bands = judged.run, len(ends) + 1
-    grade = form.grades(judged.pair_label)
-    useful = (grade > 0)[judged.pair_of_row]
-    weight = attention(ranked, measure["browsing"], measure["cutoff"], useful)
-    weight = weight / ranked.n_samples[ranked.query]
+    grade = measure.grades(judged.pair_label)
+    weight = measure.attention(judged) / ranked.n_samples[ranked.query]
     seen = np.flatnonzero(weight)
     pair, weight = judged.pair_of_row[seen], weight[seen]
     band = band_of(ranked.position[seen], ends)
@@ -272,16 +270,17 @@ def loss_parts(
     if measure["groups"] is None:
         exposure = by_band(pair, band, weight, judged.n_pairs, n_bands)
         return _by_document(measure, judged, exposure, grade, per_band, groups)
-    if form.useful_only:
+    if measure["useful_only"]:
         counted = grade[pair] > 0
         pair, band, weight, query = pair[counted], band[counted], weight[counted], query[counted]
-    memberships = form.groups.memberships(judged.docnos, "drop")
-    target = form.target.for_qids(judged.qids)
+    memberships = measure["groups"].memberships(judged.docnos, "drop")
+    target = measure.target.for_qids(judged.qids)
     units = sides(query, band, judged.pair_doc[pair], weight, memberships, target, n_bands)
-    mass = form.scale * units.target
+    scale = target_scale(measure)
+    mass = scale * units.target
     over = units.exposure.sum(axis=1) - mass
     # groups that are not listed are not shown: each of them costs its squared target
-    owed = np.where(units.level == REST, form.scale**2 * units.rest_square, -over * mass)
+    owed = np.where(units.level == REST, scale**2 * units.rest_square, -over * mass)
     cost = units.exposure * over[:, None] + per_band[units.row] * owed[:, None]
     return Parts.of(units.row, units.level, units.exposure, cost, mass, per_band)
 
@@ -294,7 +293,7 @@ def _by_document(
     per_band: FloatArray,
     groups: Groups | None,
 ) -> Parts:
-    query, mass = judged.pair_query, measure.form.targets(judged)
+    query, mass = judged.pair_query, measure.targets(judged)
     over = exposure.sum(axis=1) - mass
     cost = exposure * over[:, None] + per_band[query] * (-over * mass)[:, None]
     level = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))

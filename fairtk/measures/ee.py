@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairtk import checks
 from fairtk.errors import ParameterError, warn
-from fairtk.exposure.expected import Bounded
+from fairtk.exposure import MU, RBP, expected_exposure
+from fairtk.exposure.expected import (
+    DEEPEST,
+    Bounded,
+    RankWeights,
+    make_grades,
+    sampling_excess,
+)
 from fairtk.frames import FloatArray, IntArray
+from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 from fairtk.measures.base import FairMeasure
-from fairtk.measures.ee_forms import FORMS, Form, FormValues
+from fairtk.measures.ee_variants import VARIANTS, VariantValues, n_documents, refuse_one_sample
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import BROWSING, CUTOFF, GROUPS, TARGET, Param, count
-
-RESTRICTED = {"complete": "expeval", "bounds": "paper", "estimator": "paper"}
-"""The one variant that has a parameter."""
 
 PARAMETERS: dict[str, Param] = {
     "cutoff": CUTOFF,
@@ -71,7 +77,7 @@ NO_WORST = "the run lacks it, and without a cutoff no value is the worst"
 
 
 class ExpectedExposure(FairMeasure):
-    """Base of the expected exposure measures; `form` has the definition."""
+    """Base of the expected exposure measures; `ee_variants` has their definitions."""
 
     CITATION = "diaz2020evaluating kim2024fairrag"
     BOUNDS = (0.0, 1.0)
@@ -81,7 +87,6 @@ class ExpectedExposure(FairMeasure):
     takes_exposure = True
     is_by_query = True
     depends_on_length = True
-    form: Form
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return, with groups, the defaults of TREC Fair Ranking 2022's Task 2."""
@@ -90,41 +95,134 @@ class ExpectedExposure(FairMeasure):
         return {}
 
     def check_params(self) -> None:
-        """Make the form; raise if it does not have the other parameters."""
-        if "groups" not in self.params:
-            for name in ("target", "useful_only"):
-                if name in self.params:
-                    raise ParameterError(f"{self.NAME}: {name} needs groups=...")
-        for name, variant in RESTRICTED.items():
-            if name in self.params and self["variant"] != variant:
-                value = "" if name == "complete" else f"={self[name]!r}"
-                raise ParameterError(f"{self.NAME}: {name}{value} needs variant={variant!r}")
-        self.form = FORMS[self["variant"], "groups" in self.params](self)
-        self.normalize: bool = self["normalize"]
-        # the three share what they compute
-        self._shared = ("exposure", tuple({**self.params, "normalize": None}.items()))
+        """Raise if the parameters do not go together."""
+        given, variant, model = self.params, self["variant"], self["browsing"]
+        has_groups, paper, expeval = "groups" in given, variant == "paper", variant == "expeval"
+        refusals = [
+            ("target" in given and not has_groups, "target needs groups=..."),
+            ("useful_only" in given and not has_groups, "useful_only needs groups=..."),
+            ("complete" in given and not expeval, "complete needs variant='expeval'"),
+            ("bounds" in given and not paper, "bounds='exact' needs variant='paper'"),
+            ("estimator" in given and not paper, "estimator='unbiased' needs variant='paper'"),
+            (
+                expeval and not (isinstance(model, RBP) and model.p < 1),
+                "variant='expeval' needs browsing='RBP(p=...)' or 'GERR(p=..., u=...)' with p "
+                f"below 1; found {model!r}",
+            ),
+            (
+                expeval and self["cutoff"] is not None,
+                "variant='expeval' has no cutoff; drop @k",
+            ),
+            (
+                expeval and "target" in given,
+                "variant='expeval' makes its own target of groups; drop target",
+            ),
+            (
+                variant == "fair-rag" and not has_groups and not isinstance(model, MU),
+                "variant='fair-rag' needs browsing='MU'",
+            ),
+            (
+                has_groups and not expeval and (not paper or "bounds" in given or "n" in given),
+                "groups need variant='paper' (TREC's form) or 'expeval', and have neither bounds "
+                "nor n",
+            ),
+            (
+                has_groups and not expeval and self["normalize"],
+                "normalize=True is not defined for groups: the official score is not normalized",
+            ),
+        ]
+        for is_refused, message in refusals:
+            if is_refused:
+                raise ParameterError(f"{self.NAME}: {message}")
+        _ = self.target  # which must fit the groups
+
+    @property
+    def target(self) -> Any:
+        """The target over the levels of the groups; `None` if it is not given."""
+        return None if self["target"] is None else self["target"].for_groups(self["groups"])
 
     @property
     def labels_for(self) -> str:
         """What it needs relevance labels for: the paper's EE-D counts all documents alike."""
         of_useful = "groups" in self.params and self["useful_only"]
         paper = self.PART == "disparity" and self["variant"] == "paper"
-        if not paper or of_useful or self.form.model.stop > 0:
+        if not paper or of_useful or self["browsing"].stop > 0:
             return super().labels_for
         n = self["n"]
         return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
 
-    def _of_form(self, judged: LabeledRun) -> FormValues:
-        if self._shared not in judged.cache:
-            values = self.form.find(judged)
-            if self.params.get("estimator") == "unbiased":
-                values = self.form.without_sampling(judged, values)
-            judged.cache[self._shared] = values
-        return judged.cache[self._shared]  # type: ignore[no-any-return]
+    def ranks(self, deepest: int) -> RankWeights:
+        """Return the attention of the first ranks, of `deepest` at most without a cutoff."""
+        cutoff = self["cutoff"]
+        is_few = cutoff is not None and cutoff <= DEEPEST
+        return RankWeights.of(self["browsing"], cutoff, cutoff if is_few else deepest)
+
+    def grades(self, label: FloatArray) -> FloatArray:
+        """Return the grade of each label: above 0 is useful, NaN is not judged."""
+        rel = self["rel"]
+        grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
+        return grade if self["graded"] else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
+
+    def attention(self, judged: LabeledRun) -> FloatArray:
+        """Return the attention that each sorted row of the run gets; shape (n_rows,)."""
+        useful = self.grades(judged.pair_label) > 0
+        return judged.attention(self.text, self["browsing"], self["cutoff"], useful)
+
+    def exposure(self, judged: LabeledRun) -> FloatArray:
+        """Return the expected exposure of each pair; shape (n_pairs,)."""
+        samples = judged.run.n_samples[judged.run.query]
+        return expected_exposure(
+            self.attention(judged), judged.pair_of_row, judged.n_pairs, samples
+        )
+
+    def exposure_by_ranking(self, judged: LabeledRun) -> SparseRows:
+        """Return the exposure in each ranking: a row per ranking, a column per pair or group."""
+        ranked = judged.run
+        shape = (ranked.n_rankings, judged.n_pairs)
+        weight = self.attention(judged)
+        rows = SparseRows(attention_matrix(ranked.ranking, judged.pair_of_row, weight, shape))
+        if "groups" not in self.params or self["variant"] != "paper":
+            return rows
+        if self["useful_only"]:
+            rows = rows.weighted(rows.weight * (self.grades(judged.pair_label) > 0)[rows.level])
+        memberships = self["groups"].memberships(judged.docnos, "drop")
+        return group_exposure(rows.matrix, memberships.take(judged.pair_doc))
+
+    def targets(self, judged: LabeledRun) -> FloatArray:
+        """Return the target exposure of each pair; shape (n_pairs,)."""
+        if "groups" in self.params or self["variant"] != "paper":
+            raise ParameterError(f"{self.text}: no target by document; use variant='paper'")
+        n = n_documents(self, judged)
+        grade = np.nan_to_num(self.grades(judged.pair_label))
+        grades = make_grades(judged.pair_query, grade, len(judged.qids), n)
+        target = self.ranks(int(n.max(initial=0))).target(grades)
+        return np.append(target, 0.0)[grades.of_pair]
+
+    def _by_variant(self, judged: LabeledRun) -> VariantValues:
+        """Return what the variant makes of all queries, computed once for the three measures."""
+        key = ("exposure", *{**self.params, "normalize": None}.items())
+        if key not in judged.cache:
+            values = VARIANTS[self["variant"], "groups" in self.params](self, judged)
+            if "estimator" in self.params and judged.run.sampled:
+                refuse_one_sample(self.text, judged.qids, judged.ranking_query)
+                values = replace(values, values=values.values.less(self._excess(judged, values)))
+            judged.cache[key] = values
+        return judged.cache[key]  # type: ignore[no-any-return]
+
+    def _excess(self, judged: LabeledRun, plain: VariantValues) -> FloatArray:
+        """Return what sampling adds to EE-D and EE-L; 0 for one ranking; shape (n_queries,).
+
+        The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
+        with D that of the policy and W the mean squared norm of its rankings: one number for all
+        rankings under models that look at ranks alone, the mean over the samples under a cascade. A
+        query whose run has no samples is left as it is: its ranking is the policy.
+        """
+        square = self.exposure_by_ranking(judged).square()
+        return sampling_excess(plain.values.disparity.value, square, judged.ranking_query)
 
     def scales(self, judged: LabeledRun) -> FloatArray:
         """Return what raw values are multiplied by in each query; NaN where that is undefined."""
-        if not self.normalize:
+        if not self["normalize"]:
             return np.ones(len(judged.qids))
         return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
 
@@ -134,48 +232,55 @@ class ExpectedExposure(FairMeasure):
         Returns:
             shape (n_queries,); NaN for one sample, 0 for a query that the run does not have.
         """
-        values = self._of_form(judged)
         n = np.bincount(judged.ranking_query, minlength=len(judged.qids))
-        bias = self.form.excess(judged, values) * self.scales(judged)
+        bias = self._excess(judged, self._by_variant(judged)) * self.scales(judged)
         return np.where(n == 1, np.nan, np.where(n == 0, 0.0, bias))
 
     def widths(self, judged: LabeledRun) -> FloatArray:
         """Return how far apart the bounds of raw values are; NaN where that is undefined."""
-        part: Bounded = getattr(self._of_form(judged).values, self.PART)
+        part: Bounded = getattr(self._by_variant(judged).values, self.PART)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query; see the class for what is undefined."""
-        if self.form.lacking:
-            raise ParameterError(self.form.lacking)
-        whole_values = self._of_form(judged)
-        part: Bounded = getattr(whole_values.values, self.PART)
-        present, whole = judged.present, self.PART == "disparity"
-        n_decides = whole_values.disparity_has_n or not whole
-        if whole_values.n is not None and n_decides and "sizes compared" not in judged.cache:
-            judged.cache["sizes compared"] = True
-            self._compare_sizes(judged, whole_values.n)
-        reasons = []
-        if not whole and whole_values.untargeted is not None:
-            reasons.append(("there is no target", whole_values.untargeted))
-        if not whole or self.form.disparity_needs_useful:
-            reasons.append(("no useful document in the labels", whole_values.useless))
-        reasons.extend(whole_values.undefined)
-        if self.normalize:
-            result = np.where(present, part.normalized(), part.worst_normalized)
-            reasons.extend(whole_values.unbounded)
-            reasons.append((part.why, present & np.isnan(result)))
+        if self["browsing"].needs_cutoff and self["cutoff"] is None:
+            raise ParameterError(
+                f"{self.text}: browsing={str(self['browsing'])!r} needs a cutoff, the number of "
+                f"documents that the user reads: write {self.text}@5"
+            )
+        is_disparity = self.PART == "disparity"
+        by_target = "groups" in self.params and self["variant"] == "paper" and not is_disparity
+        if by_target and self["target"] is None:
+            raise ParameterError(
+                f"{self.NAME} with groups needs a target: {self.NAME}(groups=..., target=...), "
+                "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
+            )
+        found = self._by_variant(judged)
+        part: Bounded = getattr(found.values, self.PART)
+        if found.n is not None:
+            self._compare_sizes(judged, found.n)
+        reasons = [*([] if is_disparity else found.without_target), *found.undefined]
+        if self["normalize"]:
+            result = np.where(judged.present, part.normalized(), part.worst_normalized)
+            reasons += [*found.unbounded, (part.why, judged.present & np.isnan(result))]
         else:
-            result = np.where(present, part.value, part.worst)
-            reasons.append((NO_WORST, ~present & np.isnan(part.worst)))
+            result = np.where(judged.present, part.value, part.worst)
+            reasons.append((NO_WORST, ~judged.present & np.isnan(part.worst)))
         return self.without_undefined(judged, result, reasons)
 
     def _compare_sizes(self, judged: LabeledRun, n: IntArray) -> None:
         """Warn if another system was measured on the same labels with other n, in the same call.
 
         That is right for re-rankings of the same candidates, and misleading otherwise. One call is
-        one evaluator, or one ``pt.Experiment``. Queries that a run lacks do not count.
+        one evaluator, or one ``pt.Experiment``. Queries that a run lacks do not count. With the
+        paper's bounds EE-D depends on n only where the cutoff exceeds it.
         """
+        cutoff = self["cutoff"]
+        full = cutoff is not None and not ((n >= 0) & (n < cutoff)).any()
+        if self.PART == "disparity" and self["bounds"] == "paper" and full:
+            return
+        if judged.cache.setdefault("sizes compared", self) is not self:
+            return  # once for all measures of the run
         systems, key = judged.qrels.cache.setdefault("systems", {}), tuple(judged.qids)
         now = np.where(judged.present, n, -1)
         before = systems.get(key, now)

@@ -24,8 +24,8 @@ from fairtk.frames import (
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import ObjectParam, Param
-from fairtk.measures.utilities import Utility, get
 from fairtk.plugins.registry import parse_call
+from fairtk.utilities import Utility, get
 
 
 def read_utility(text: str) -> Any:
@@ -96,18 +96,16 @@ class ExpectedUtility(FairMeasure):
         """Return the query and the utility of each answer, in the order of query and sample."""
         labels, where = judged.qrels.frame, repr(self)
         require(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
-        names = [str(qid) for qid in judged.qids]
-        of_row = [names[i] for i in judged.qrels.query.tolist()]
-        by_qid = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
-        gold = [by_qid.get(qid) for qid in names]
+        of_row = judged.qids[judged.qrels.query]
+        gold = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
         query, answers = _answers(judged, where)
-        missing = [i for i in np.unique(query) if gold[i] is None]
+        missing = [qid for qid in judged.qids[np.unique(query)] if qid not in gold]
         if missing:
             raise InputError(
-                f"{where}: the gold_answer of qid {judged.qids[missing[0]]!r} is missing "
+                f"{where}: the gold_answer of qid {missing[0]!r} is missing "
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
-        values = self.utility(answers, [gold[i] for i in query])
+        values = self.utility(answers, [gold[qid] for qid in judged.qids[query]])
         value = np.array(values, dtype=np.float64)
         bound = self["upper_bound"]
         return query, value if bound is None else bound - value

@@ -12,10 +12,10 @@ from fairtk.exposure import DCG
 from fairtk.exposure.expected import average
 from fairtk.frames import FloatArray, IntArray, ObjectArray
 from fairtk.measures.base import FairMeasure, value_bounds
-from fairtk.measures.kernels import KERNELS, exact_ndcg, kernel_of
+from fairtk.measures.kernels import exact_ndcg, kernel_of
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
-from fairtk.measures.parsing import MeasureParam, with_cutoff
+from fairtk.measures.parsing import MeasureParam, check_params, with_cutoff
 from fairtk.measures.provider import values_by_ranking, values_of, whole_labels
 
 
@@ -56,11 +56,6 @@ class Expectation(FairMeasure):
         return self.needed("measure", "a measure: write E(nDCG@5)")
 
     @property
-    def parts(self) -> list[Any]:
-        """The measures that this one is made of."""
-        return [self.inner]
-
-    @property
     def takes_exposure(self) -> bool:
         """Whether it takes frames X: nDCG alone is linear in the exposure of a browsing model."""
         return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
@@ -75,26 +70,13 @@ class Expectation(FairMeasure):
         """Those of the measure."""
         return value_bounds(self.inner)
 
-    @property
-    def notes(self) -> str:
-        """Which measures are computed for all samples at once, and how others are handled."""
-        names = []
-        for name, (_, params) in sorted(KERNELS.items()):
-            names.append(f"{name} ({', '.join(params)})")
-        return (
-            f"For all samples at once: {'; '.join(names)}. Other measures, and these with other "
-            "parameters, go to their providers sample by sample."
-        )
-
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the expectation for each query; what the run lacks gets the measure's default."""
-        together = judged.cache.setdefault("expectations", [self])
-        if self not in together:
-            together = [self]
-        key = ("expectation", tuple(map(repr, together)))
-        if key not in judged.cache:
-            judged.cache[key] = _expectations([m.inner for m in together], judged)
-        result: FloatArray = judged.cache[key][self.inner]
+        values = judged.cache.setdefault("expectations", {})
+        if self.inner not in values:  # all E(...) of a call are computed together
+            wanted = [*judged.cache.get("inside E", ()), self.inner]
+            values |= _expectations([m for m in wanted if m not in values], judged)
+        result: FloatArray = values[self.inner]
         if not isinstance(self.inner, FairMeasure):
             why = f"{self.inner!r} gives it no value"
             self.warn_undefined(judged.qids[np.isnan(result)], len(result), why)
@@ -129,24 +111,30 @@ def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArr
         return {m: _of_exposure(m, judged) for m in distinct}
     if not judged.run.is_sampled:
         return values_of(distinct, judged)
-    kernels = {m: kernel for m in distinct if (kernel := kernel_of(m)) is not None}
-    others = [m for m in distinct if m not in kernels]
-    values, absent = values_by_ranking(others, judged) if others else ({}, {})
-    if kernels:
-        # as strict as the providers
-        whole_labels(list(kernels), judged.qrels.labels, judged.where)
-    for measure, kernel in kernels.items():
-        values[measure], absent[measure] = kernel(judged), measure.DEFAULT
+    values, absent = _by_ranking(distinct, judged)
     return {
         m: np.where(judged.present, average(judged.ranking_query, v, len(judged.qids)), absent[m])
         for m, v in values.items()
     }
 
 
+def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any], dict[Any, Any]]:
+    """Return values of each ranking, and of queries without, by kernels and by providers."""
+    kernels = {m: kernel for m in measures if (kernel := kernel_of(m)) is not None}
+    others = [m for m in measures if m not in kernels]
+    values, absent = values_by_ranking(others, judged) if others else ({}, {})
+    if kernels:
+        # as strict as the providers
+        whole_labels(list(kernels), judged.qrels.labels, judged.where)
+    for measure, kernel in kernels.items():
+        values[measure], absent[measure] = kernel(judged), measure.DEFAULT
+    return values, absent
+
+
 def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
     """Return the expectation of nDCG from a frame X; 0 for queries that it lacks."""
     cutoff = measure.params.get(measure.AT_PARAM)
-    exposure = judged.exposure_of_rows(f"E({measure!r})", DCG(), cutoff)
+    exposure = judged.attention(f"E({measure!r})", DCG(), cutoff)
     whole_labels([measure], judged.qrels.labels, judged.where)
     result = np.full(len(judged.qids), float(measure.DEFAULT))
     result[judged.ranking_query] = exact_ndcg(judged, cutoff, exposure)
@@ -155,11 +143,8 @@ def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
 
 def values_of_samples(measure: Any, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
     """Return the query and the value of each ranking of a sampled run."""
-    kernel = kernel_of(measure)
-    if kernel is None:
-        return judged.ranking_query, values_by_ranking([measure], judged)[0][measure]
-    whole_labels([measure], judged.qrels.labels, judged.where)
-    return judged.ranking_query, kernel(judged)
+    check_params(measure)  # ir_measures looks only when asked
+    return judged.ranking_query, _by_ranking([measure], judged)[0][measure]
 
 
 E = Expectation()

@@ -134,14 +134,9 @@ def kernel_of(measure: Any) -> Callable[[LabeledRun], FloatArray] | None:
         return None
     kernel, names = KERNELS[measure.NAME]
     for name, param in measure.SUPPORTED_PARAMS.items():
-        value = measure[name]
-        if name not in names:
-            if value != param.default:
-                return None
-        elif value is NOT_PROVIDED:
-            if param.required or name != "cutoff":
-                return None
-        elif not param.validate(value) or (name != "p" and value < 1):
+        if name not in names and measure[name] != param.default:
+            return None
+        if name in names and measure[name] is NOT_PROVIDED and (param.required or name != "cutoff"):
             return None
     settings = {name: measure[name] for name in names}
     if settings.get("cutoff") is NOT_PROVIDED:

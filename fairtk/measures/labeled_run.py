@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import ColumnError, InputError
-from fairtk.exposure import BrowsingModel
+from fairtk.exposure import BrowsingModel, attention
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
-    QID,
     RANK,
     SAMPLE,
     BoolArray,
@@ -141,15 +140,26 @@ class LabeledRun:
         warn_of_unmatched(labels, checked.queries, of_query, where)
         return cls(labels, checked, where)
 
-    def exposure_of_rows(self, where: str, model: BrowsingModel, cutoff: int | None) -> FloatArray:
-        """Return the exposure of each sorted row of a frame X; not for rankings.
+    def attention(
+        self, where: str, model: BrowsingModel, cutoff: int | None, useful: BoolArray | None = None
+    ) -> FloatArray:
+        """Return the attention that each sorted row gets; of a frame X, its exposure.
 
-        Raises an `InputError` if the frame was made for another browsing model or cutoff.
+        Args:
+            where: the measure, for messages.
+            model: the browsing model.
+            cutoff: ranks from here on get none; `None` for all ranks.
+            useful: whether each pair is useful, which matters under a cascade; shape (n_pairs,).
+
+        Raises:
+            InputError: the frame X was made for another browsing model or cutoff.
         """
         if self.exact is not None:
             self.exact.check(where, model, cutoff)
-        exposure: FloatArray = self.run.scores[self.run.order]
-        return exposure
+            exposure: FloatArray = self.run.scores[self.run.order]
+            return exposure
+        of_row = useful[self.pair_of_row] if useful is not None and model.stop > 0 else None
+        return attention(self.run, model, cutoff, of_row)
 
     def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> LabeledRun:
         """Return some of the documents, with the ranks that they have among all.
@@ -233,8 +243,8 @@ class LabeledRun:
     def summed(self, memberships: SparseRows, weight: FloatArray, pair: IntArray) -> SparseRows:
         """Return weights of pairs, summed over each query's groups."""
         shape = (len(self.qids), memberships.n_rows)
-        attention = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)
-        return group_exposure(attention, memberships)
+        weights = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)
+        return group_exposure(weights, memberships)
 
     def by_query(
         self, cutoff: int | None
@@ -244,16 +254,13 @@ class LabeledRun:
         Ranks from the cutoff on are left out, within each sample.
         """
         ranked = self.run
-        frame = ranked.frame.iloc[ranked.order].copy()
-        frame[SAMPLE] = ranked.ranking_sample[ranked.ranking]
-        frame[RANK] = ranked.position
-        for name, ids in ((QID, ranked.qids[ranked.query]), (DOCNO, ranked.docnos[ranked.doc])):
-            if isinstance(frame[name].dtype, pd.CategoricalDtype):  # not what authors expect
-                frame[name] = ids
+        ranks = {SAMPLE: ranked.ranking_sample[ranked.ranking], RANK: ranked.position}
+        frame = uncoded(ranked.frame).iloc[ranked.order].assign(**ranks)
         labels = uncoded(self.qrels.frame)
-        keep = np.ones(len(frame), bool) if cutoff is None else ranked.position < cutoff
-        query = self.query_of_run[ranked.query][keep]
-        frame = frame[keep].reset_index(drop=True)
+        query = self.query_of_run[ranked.query]
+        if cutoff is not None:
+            frame, query = frame[ranked.position < cutoff], query[ranked.position < cutoff]
+        frame = frame.reset_index(drop=True)
         order, start = rows_by_code(query, len(self.qids))
         for index, qid in enumerate(self.qids):
             rows = order[start[index] : start[index + 1]]

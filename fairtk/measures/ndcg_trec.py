@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fairtk.errors import InputError
-from fairtk.exposure import TREC, attention
+from fairtk.exposure import TREC
 from fairtk.exposure.expected import normalized_gain
 from fairtk.frames import FloatArray
 from fairtk.measures.base import FairMeasure
@@ -60,10 +60,7 @@ class TRECnDCG(FairMeasure):
                 f"({ranked.describe(int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
             )
         n_useful = np.bincount(judged.pair_query[useful], minlength=n_queries)
-        if judged.exact is not None:
-            weight = judged.exposure_of_rows(self.text, TREC(), cutoff)
-        else:
-            weight = attention(ranked, TREC(), cutoff)
+        weight = judged.attention(self.text, TREC(), cutoff)
         hit = useful[judged.pair_of_row]
         value = normalized_gain(ranked, hit, judged.query_of_run, n_useful, TREC(), weight, length)
         empty = judged.qids[n_useful == 0]

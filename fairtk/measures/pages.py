@@ -35,10 +35,6 @@ _SYMBOLS = {
     r"\cdot": "*",
     r"\qquad": "    ",
     r"\delta": "d",
-    r"\neq": "!=",
-    r"\leq": "<=",
-    r"\geq": ">=",
-    r"\Vert": "||",
     r"\,": " ",
     r"\_": "_",
 }
@@ -55,7 +51,6 @@ class MeasurePage:
     facts: dict[str, str]  # the direction, and what a query that the run lacks gets
     sections: dict[str, str]  # Markdown by heading, of `SECTIONS`
     parameters: list[list[str]]  # name, default and meaning of each
-    notes: str  # what the measure adds, or ``""``
 
 
 def page_of(measure: FairMeasure) -> MeasurePage:
@@ -76,9 +71,7 @@ def page_of(measure: FairMeasure) -> MeasurePage:
     }
     rows = [[n, default_text(p), p.desc or ""] for n, p in kind.SUPPORTED_PARAMS.items()]
     sections = _sections(_file_of(kind), kind.NAME)
-    return MeasurePage(
-        kind.NAME, kind.PRETTY_NAME, text, facts, sections, rows, getattr(measure, "notes", "")
-    )
+    return MeasurePage(kind.NAME, kind.PRETTY_NAME, text, facts, sections, rows)
 
 
 def default_text(param: Any) -> str:

@@ -11,7 +11,7 @@ from fairtk.measures.base import FairMeasure, value_bounds
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
 from fairtk.measures.parsing import MeasureParam, has_cutoff, with_cutoff
-from fairtk.measures.provider import values_for
+from fairtk.measures.provider import values_of
 
 
 class MeasureProduct(FairMeasure):
@@ -45,11 +45,6 @@ class MeasureProduct(FairMeasure):
         return [self.needed("left", remedy), self.needed("right", remedy)]
 
     @property
-    def parts(self) -> list[Any]:
-        """The measures that this one is made of."""
-        return self.factors
-
-    @property
     def better(self) -> str:
         """The direction that the factors share."""
         return _direction(self.factors)
@@ -75,15 +70,11 @@ class MeasureProduct(FairMeasure):
         right = right if has_cutoff(right) else with_cutoff(right, at_param)
         return type(self)(left=left, right=right)
 
-    @property
-    def takes_exposure(self) -> bool:
-        """Whether it takes frames X: if both factors do."""
-        return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
-
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the product for each query; NaN where a factor is."""
-        left, right = (values_for(m, judged) for m in self.factors)
-        return left * right
+        left, right = self.factors
+        values = values_of([left, right], judged)
+        return values[left] * values[right]
 
 
 def _direction(factors: list[Any]) -> str:

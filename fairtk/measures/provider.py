@@ -57,7 +57,8 @@ from fairtk.frames.ids import Ids, are_ids
 from fairtk.frames.qrels import mostly_judged, warn_of_unmatched
 from fairtk.frames.runs import LOST_SAMPLES
 from fairtk.frames.schema import LIMIT
-from fairtk.measures.base import FairMeasure, scored
+from fairtk.measures.base import FairMeasure, parts_of, scored
+from fairtk.measures.ee_variants import given_n
 from fairtk.measures.labeled_run import ExactExposure, LabeledRun
 
 LARGEST_LABEL = 100_000
@@ -179,20 +180,16 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
 
 def run_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the run that measures and their parts read."""
-    own, others = _divided(measures)
-    names = dict.fromkeys(ours(_other_providers().run_inputs(others)))
-    for measure in own:
-        names |= dict.fromkeys([*run_columns(measure.parts), *measure.run_columns])
-    return list(names)
+    own, others = _divided(part for measure in measures for part in parts_of(measure))
+    names = [*ours(_other_providers().run_inputs(others)), *chain(*(m.run_columns for m in own))]
+    return list(dict.fromkeys(names))
 
 
 def qrel_columns(measures: Iterable[Any]) -> list[str]:
     """Return the columns of the qrels that measures and their parts read."""
-    own, others = _divided(measures)
-    names = dict.fromkeys(ours(_other_providers().qrel_inputs(others)))
-    for measure in own:
-        names |= dict.fromkeys([*qrel_columns(measure.parts), *measure.QREL_COLUMNS])
-    return list(names)
+    own, others = _divided(part for measure in measures for part in parts_of(measure))
+    names = [*ours(_other_providers().qrel_inputs(others)), *chain(*(m.QREL_COLUMNS for m in own))]
+    return list(dict.fromkeys(names))
 
 
 def _divided(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
@@ -223,17 +220,14 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         # those that are defined at run time may be given less than they declare
         strict = [m for m in self._others if not hasattr(m, "runtime_impl")]
         self._needs = run_columns(strict)
-        needs = dict.fromkeys(name for m in self.own for name in m.QREL_COLUMNS)
-        needs |= dict.fromkeys(qrel_columns(strict))
-        self._given, self._label_columns = qrels, needs
+        names = [*chain(*(m.QREL_COLUMNS for m in self.own)), *qrel_columns(strict)]
+        self._given, self._label_columns = qrels, dict.fromkeys(names)
         if self._others:
-            labels = self._given if _are_plain_labels(self._given) else None  # with all queries
-            if labels is None:
-                labels = labels_for_others(self._others, self.qrels)
-            self._labels = labels
-            self._by_others = _other_providers().evaluator(self._others, labels)
+            are_plain = _are_plain(qrels, are_labels=True)
+            self._labels = qrels if are_plain else labels_for_others(self._others, self.qrels)
+            self._by_others = _other_providers().evaluator(self._others, self._labels)
         qids = set(self.qrels.qids) if self.own else self._by_others.qrel_qids
-        self._reads_documents = DOCNO in needs or bool(self._others)
+        self._reads_documents = DOCNO in names or bool(self._others)
         super().__init__([*self.own, *self._others], qids)
 
     @cached_property
@@ -283,10 +277,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             metrics += theirs.per_query
         return CalcResults(aggregates, metrics)
 
-    def calc_aggregate(self, run: Any) -> dict[Any, float]:
+    def calc_aggregate(self, run: Any) -> Any:
         """Return the aggregate of each measure."""
-        aggregates: dict[Any, float] = self.calc(run).aggregated
-        return aggregates
+        return self.calc(run).aggregated
 
     def _metrics(self, measure: Any, values: FloatArray) -> list[Metric]:
         pairs = zip(self.qrels.qids, values.tolist(), strict=True)
@@ -301,7 +294,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
             run.order  # noqa: B018 - sorted, so that duplicates are refused before a measure is asked
         judged = LabeledRun(self.qrels, run, self.where)
-        judged.cache["expectations"] = [m for m in self.own if m.NAME == "E"]
+        judged.cache["inside E"] = [m["measure"] for m in self.own if m.NAME == "E"]
         values = [(measure, scored(measure, judged)) for measure in self.own]
         if self.truncation.measures:
             self.truncation.add(judged, system)
@@ -356,27 +349,22 @@ def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
             mapping.setdefault(qid, {})[docno] = score
         if sum(map(len, mapping.values())) < len(run):  # a document is repeated
             return None
-    if not isinstance(mapping, Mapping):
-        return None
+    return mapping if _are_plain(mapping) else None
+
+
+def _are_plain(data: Any, are_labels: bool = False) -> bool:
+    """Return whether data are mappings that any evaluator takes, with ids and values in order."""
+    if not isinstance(data, Mapping):
+        return False
     try:
-        total = sum(chain.from_iterable(docs.values() for docs in mapping.values()))
-        has_ids = are_ids([*mapping, *chain.from_iterable(mapping.values())])
+        values = [*chain.from_iterable(docs.values() for docs in data.values())]
+        in_order = are_ids([*data, *chain.from_iterable(data.values())])
+        in_order &= math.isfinite(sum(values))
     except (AttributeError, OverflowError, TypeError):
-        return None
-    return mapping if has_ids and math.isfinite(total) else None
-
-
-def _are_plain_labels(labels: Any) -> bool:
-    """Return whether labels are mappings that any evaluator takes, with ids and labels in order."""
-    if not isinstance(labels, Mapping):
         return False
-    try:
-        values = [*chain.from_iterable(docs.values() for docs in labels.values())]
-        has_ids = are_ids([*labels, *chain.from_iterable(labels.values())])
-    except (AttributeError, TypeError):
-        return False
-    whole = {*map(type, values)} <= {int} and all(-LIMIT < value < LIMIT for value in values)
-    return has_ids and whole
+    if are_labels:
+        in_order &= {*map(type, values)} <= {int} and all(-LIMIT < v < LIMIT for v in values)
+    return in_order
 
 
 def given_to_others(measures: Sequence[Any], run: Run) -> Any:
@@ -431,26 +419,23 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
     """
     if isinstance(data, pd.DataFrame):
         return data
-    rows: list[Any] = []
-    fields: tuple[str, ...] | None = QID, DOCNO, value
+    fields: set[Any] = {(QID, DOCNO, value)}
     if isinstance(data, Mapping) and all(isinstance(docs, Mapping) for docs in data.values()):
         rows = [(qid, docno, v) for qid, docs in data.items() for docno, v in docs.items()]
-    elif isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping):
-        rows = list(data)
-        kinds = {getattr(kind, "_fields", None) for kind in {*map(type, rows)}} or {fields}
-        fields = kinds.pop() if len(kinds) == 1 else None
     else:
-        fields = None
-    if fields is None:
-        first = next(iter(rows), data)
+        is_rows = isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping)
+        rows = list(data) if is_rows else [data]
+        fields = {getattr(kind, "_fields", None) for kind in {*map(type, rows)}} or fields
+    if len(fields) > 1 or None in fields:
         raise ColumnError(
             f"{where} must be a DataFrame, a mapping of queries to mappings of documents to "
-            f"values, or named tuples with the same fields; found {first!r:.80} "
-            f"({type(first).__name__})"
+            f"values, or named tuples with the same fields; found {rows[0]!r:.80} "
+            f"({type(rows[0]).__name__})"
         )
+    (names,) = fields
     columns = {}
     for name, values in zip(
-        fields, zip(*rows, strict=True) if rows else [()] * len(fields), strict=True
+        names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True
     ):
         # pandas cannot hold all text, so that only numbers get a type
         numbers = values and {*map(type, values)} <= {int, float}
@@ -459,11 +444,6 @@ def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
 
 
 # Measures that others are made of -----------------------------------------------------------------
-
-
-def values_for(measure: Any, judged: LabeledRun) -> FloatArray:
-    """Return the value of each query, whoever computes the measure; shape (n_queries,)."""
-    return values_of([measure], judged)[measure]
 
 
 def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArray]:
@@ -478,8 +458,7 @@ def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArr
         refuse_samples(others, judged.run)
         if DOCNO in judged.run.frame.columns:
             judged.run.checked()  # as strict as for a sampled run
-        run = given_to_others(others, judged.run)
-        result |= _tabled(_evaluator_for(others, judged).iter_calc(run), others, judged.qrels)
+        result |= _values_of_others(others, judged, judged.run)
     return result
 
 
@@ -500,20 +479,16 @@ def values_by_ranking(
     ids = {QID: run.qids[run.query], DOCNO: run.docnos[run.doc]}
     frame = run.frame.drop(columns=SAMPLE, errors="ignore").iloc[run.order]
     frame = frame.assign(**ids, **{SCORE: score, RANK: run.position})
-    sample = run.ranking_sample[run.ranking]
-    order = np.argsort(sample, kind="stable")
-    numbers, start = np.unique(sample[order], return_index=True)
-    for number, rows in zip(numbers, np.split(order, start[1:]), strict=False):
-        rankings = np.flatnonzero(run.ranking_sample == number)
-        alone = LabeledRun(judged.qrels, Run(frame.iloc[rows], run.where), judged.where)
+    for sample, rows in frame.groupby(run.ranking_sample[run.ranking]):
+        rankings = run.ranking_sample == sample
+        alone = LabeledRun(judged.qrels, Run(rows, run.where), judged.where)
         alone.cache["sizes compared"] = True  # samples are no systems
         table = {measure: scored(measure, alone) for measure in own}
         if others:
-            part = given_to_others(others, alone.run)
-            table |= _tabled(_evaluator_for(others, judged).iter_calc(part), others, judged.qrels)
-        for measure in measures:
-            values[measure][rankings] = table[measure][judged.ranking_query[rankings]]
-            absent[measure] = table[measure]
+            table |= _values_of_others(others, judged, alone.run)
+        for measure, of_query in table.items():
+            values[measure][rankings] = of_query[judged.ranking_query[rankings]]
+            absent[measure] = of_query
     return values, absent
 
 
@@ -528,15 +503,18 @@ def _tabled(
     return table
 
 
-def _evaluator_for(measures: Sequence[Any], judged: LabeledRun) -> Any:
-    """Return the evaluator of others' measures, made once for all runs: it copies the labels."""
+def _values_of_others(
+    measures: Sequence[Any], judged: LabeledRun, run: Run
+) -> dict[Any, FloatArray]:
+    """Return values by other evaluators, which are made once for all runs: they copy labels."""
     cache, key = judged.qrels.cache, ("evaluator", *measures)
     if key not in cache:
         if LABEL in judged.qrels.frame.columns:
             whole_labels(measures, judged.qrels.labels, judged.where)
         labels = labels_for_others(measures, judged.qrels)
         cache[key] = _other_providers().evaluator(measures, labels)
-    return cache[key]
+    metrics = cache[key].iter_calc(given_to_others(measures, run))
+    return _tabled(metrics, measures, judged.qrels)
 
 
 def _require_columns(measures: Sequence[Any], judged: LabeledRun) -> None:
@@ -565,7 +543,9 @@ class Truncation:
     """
 
     def __init__(self, measures: Iterable[Any], qrels: Qrels) -> None:
-        self.measures = list(dict.fromkeys(m for measure in measures for m in _parts(measure)))
+        parts = [part for measure in measures for part in parts_of(measure)]
+        cut = [m for m in parts if getattr(m, "depends_on_length", False) and m["cutoff"]]
+        self.measures = list(dict.fromkeys(cut))
         self.qrels = qrels
         self._shortest: dict[str, IntArray] = {}  # by system: of each query, -1 without a ranking
         self._most = np.zeros(len(qrels.qids), dtype=np.int64)  # documents of a query in a run
@@ -573,9 +553,9 @@ class Truncation:
 
     def add(self, judged: LabeledRun, system: str) -> None:
         """Take a run into account."""
-        run, cutoffs = judged.run, [measure["cutoff"] for measure in self.measures]
-        if not cutoffs or judged.exact is not None:
+        if not self.measures or judged.exact is not None:
             return
+        run, deepest = judged.run, max(measure["cutoff"] for measure in self.measures)
         query, length = judged.ranking_query, np.diff(run.ranking_start)
         shortest = np.full(len(self._most), np.iinfo(np.int64).max)
         np.minimum.at(shortest, query, length)
@@ -583,7 +563,7 @@ class Truncation:
         self._shortest[system] = shortest
         np.maximum.at(self._most, query, length)
         for i, q in enumerate(judged.query_of_run.tolist()):
-            if self._most[q] < max(cutoffs):
+            if self._most[q] < deepest:
                 self._documents.setdefault(q, set()).update(run.documents_of(i))
 
     def found(self) -> Truncated:
@@ -602,13 +582,8 @@ class Truncation:
 
     def _n(self, measure: FairMeasure) -> IntArray:
         """Return the number n of documents of each query, exact where it is below the cutoff."""
-        rule = measure["n"] if "n" in measure.SUPPORTED_PARAMS else None
-        if isinstance(rule, int):
-            return np.full(len(self._most), rule, dtype=np.int64)
-        if isinstance(rule, str) and rule in self.qrels.frame.columns:
-            n = np.zeros(len(self._most))
-            n[self.qrels.query] = self.qrels.frame[rule].to_numpy(dtype=np.float64, na_value=0.0)
-            return n.astype(np.int64)
+        if "n" in measure.SUPPORTED_PARAMS and (n := given_n(measure, self.qrels)) is not None:
+            return n
         labeled = np.bincount(self.qrels.query, minlength=len(self._most))
         documents_of = np.maximum(labeled, self._most).astype(np.int64)
         for query, documents in self._documents.items():
@@ -616,16 +591,6 @@ class Truncation:
                 labels = self.qrels.docnos[self.qrels.doc[self.qrels.rows_of(query)]]
                 documents_of[query] = len(documents.union(labels.tolist()))
         return documents_of
-
-
-def _parts(measure: Any) -> Iterable[FairMeasure]:
-    """Yield the parts of a measure that look different of truncated rankings."""
-    if not isinstance(measure, FairMeasure):
-        return
-    if measure.depends_on_length and measure.params.get("cutoff") is not None:
-        yield measure
-    for part in measure.parts:
-        yield from _parts(part)
 
 
 def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
@@ -639,7 +604,8 @@ def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
     for measure, systems in found.items():
         cutoff = measure.rpartition("@")[2]
         counts = ", ".join(
-            " of ".join(filter(None, [_queries(len(qids)), name])) for name, qids in systems.items()
+            f"{len(qids)} quer{'y' if len(qids) == 1 else 'ies'}{f' of {name}' if name else ''}"
+            for name, qids in systems.items()
         )
         text = (
             f"{measure}: rankings have fewer than min({cutoff}, n) documents for {counts}. "
@@ -651,10 +617,6 @@ def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
             text += ". The systems differ in this, so their values do not compare"
         texts.append(text)
     return texts
-
-
-def _queries(n: int) -> str:
-    return "1 query" if n == 1 else f"{n} queries"
 
 
 # Names and providers of ir_measures ---------------------------------------------------------------

@@ -170,7 +170,6 @@ class TestListings:
         assert "high       5.0" in fairtk("measures", "mae").stdout
         assert "p          0.5" in fairtk("measures", "RBP").stdout
         assert "did you mean 'EE_D'" in fairtk("measures", "EED").stderr
-        assert "For all samples at once: AP (rel, cutoff);" in fairtk("measures", "E").stdout
 
     @pytest.mark.parametrize(
         "words",

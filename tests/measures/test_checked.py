@@ -1,13 +1,11 @@
 """A measure that misbehaves is named, with its plugin and the query."""
 
-import sys
-
 import ir_measures
 import numpy as np
 import pytest
 
 from fairtk.errors import MeasureError
-from fairtk.measures import FairMeasure, nDCG_TREC
+from fairtk.measures import FairMeasure
 from fairtk.testing import toy_qrels, toy_run
 
 
@@ -50,24 +48,16 @@ def test_numbers_of_any_kind(given):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (lambda qids: np.array(["1"] * len(qids)), "qid 'q1' gives np.str_"),
+        (lambda qids: np.array(["1"] * len(qids)), "qid 'q1' gives '1'"),
         (lambda qids: [1.0] * (len(qids) - 1) + [None], "qid 'q4' gives None"),
         (lambda qids: np.where(qids == "q2", np.inf, 1.0), "qid 'q2' gives inf"),
         (lambda qids: 1.0, r"values of the shape \(\) for 4 queries"),
         (lambda qids: np.ones(2), r"values of the shape \(2,\) for 4 queries"),
-        (lambda qids: sys.exit(3), r"calls sys.exit\(3\)"),
     ],
 )
 def test_all_queries_at_once(given, message):
     with pytest.raises(MeasureError, match=message):
         calc(measure(given, whole=True))
-
-
-def test_the_end_of_the_program_is_not_the_measures_to_call():
-    with pytest.raises(MeasureError, match="qid 'q1'.*'bye'"):
-        calc(measure(lambda qid: sys.exit("bye")))
-    with pytest.raises(MeasureError, match=r"measure Odd .*calls sys.exit\(None\)"):
-        calc(measure(lambda qid: sys.exit()) * (nDCG_TREC @ 5))
 
 
 def test_other_failures_keep_their_kind_and_say_where():

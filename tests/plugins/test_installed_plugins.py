@@ -135,7 +135,10 @@ def test_a_plugin_for_this_version_of_fairtk(tmp_path, installed):
     code = (HELLO / "fairtk_hello.py").read_text()
     extra = 'fairtk>=7; extra == "next"'
     folder = write(tmp_path, "lab-gini", code, requires=["fairtk>=0.2,<0.3", extra])
-    later = "import fairtk_command; fairtk_command.is_running = True; from fairtk.plugins import entry_points, host"
+    later = (
+        "import fairtk_command; fairtk_command.is_running = True; "
+        "from fairtk.plugins import entry_points, host"
+    )
     change = f"entry_points.__version__ = {installed!r}"
     out, err = python(f"{later}; {change}; {NAMES}", folder, FAIRTK_PLUGINS="lab-gini")
     assert "ExposureGini" in out and err == ""

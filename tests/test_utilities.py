@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from fairtk import utilities
 from fairtk.errors import InputError, MissingExtraError, NotFoundError, ParameterError
-from fairtk.measures.utilities import EMPTY, answer_text, common_words, normalized
+from fairtk.utilities import common_words, normalized
 
 NAMES = ["accuracy", "em", "f1", "mae", "rouge1", "rougeL"]
 PACKAGED = [
@@ -173,7 +173,7 @@ def test_any_text_gives_a_value_in_range(name, prediction, gold):
     [value] = utility([prediction], [gold])
     low, high = utility.bounds
     assert math.isnan(value) if value != value else low <= value <= high
-    if name != "mae" and answer_text(gold) != EMPTY:
+    if name != "mae" and utilities.answer_text(gold) != utilities.EMPTY:
         assert utility([gold], [gold]) == [pytest.approx(1, abs=1e-8)]
 
 

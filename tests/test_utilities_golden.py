@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from fairtk import utilities
-from fairtk.measures.utilities import answer_text
+from fairtk.utilities import answer_text
 
 GOLDEN = json.loads(
-    (Path(__file__).parents[1] / "golden" / "lamp_metrics.json").read_text(encoding="utf-8")
+    (Path(__file__).parent / "golden" / "lamp_metrics.json").read_text(encoding="utf-8")
 )
 CASES = {
     metric: [c for c in GOLDEN["cases"] if c["metric"] == metric]
