@@ -7,15 +7,13 @@ only at its border.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
 from fairtk.errors import ColumnError
 
@@ -72,64 +70,12 @@ def ours(names: Iterable[str]) -> list[str]:
     return [_FROM_IR_MEASURES.get(name, name) for name in names]
 
 
-def frame_of(data: Any) -> Any:
-    """Return the pandas frame of a table of another library; anything else as it is.
-
-    Such are tables with Arrow's C stream (polars, DuckDB's relations, pyarrow), and ranx's ``Run``
-    and ``Qrels``, whose columns get PyTerrier's names.
-    """
-    if isinstance(data, pd.DataFrame | pd.Series | pd.Index):
-        return data
-    if type(data).__module__.partition(".")[0] == "ranx" and hasattr(data, "to_dataframe"):
-        value = LABEL if type(data).__name__ == "Qrels" else SCORE
-        return data.to_dataframe().rename(columns={"q_id": QID, "doc_id": DOCNO, "score": value})
-    if not hasattr(data, "__arrow_c_stream__"):
-        return data
-    try:
-        table = pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError):
-        return data  # a single column; who needs a frame says so
-    lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
-    if not lists:
-        return table.to_pandas()
-    # Python's, where pandas would have arrays in cells
-    plain = table.drop_columns(lists).to_pandas()
-    return plain.assign(**{c: table[c].to_pylist() for c in lists})[table.column_names]
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function take tables of other libraries, also in lists and mappings, as frames."""
-
-    @functools.wraps(function)
-    def taking(*args: P.args, **kwargs: P.kwargs) -> R:
-        positional: Any = map(_framed, args)
-        named: Any = {name: _framed(value) for name, value in kwargs.items()}
-        return function(*positional, **named)
-
-    return taking
-
-
-def _framed(value: Any) -> Any:
-    if type(value) in (list, tuple):
-        if all(issubclass(kind, str | tuple) for kind in {*map(type, value)}):
-            return value  # names, or rows, which may be many
-        return type(value)(map(frame_of, value))
-    if type(value) is dict:
-        return {key: frame_of(one) for key, one in value.items()}
-    return frame_of(value)
-
-
 def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the frame with PyTerrier's column names, whichever of the two it has; not changed.
 
     Raises:
         ColumnError: it has both names of a column, or columns that `require` refuses.
     """
-    frame = frame_of(frame)
     plain_columns(frame, where)
     for theirs, ours in _FROM_IR_MEASURES.items():
         if theirs in frame.columns and ours in frame.columns:
@@ -187,13 +133,6 @@ def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
             "of their answers with fairtk.credit.from_answers, or put Subsets last but the "
             "generator"
         )
-
-
-def given_frame(frame: Any, where: str, needs: Iterable[str], either: bool) -> pd.DataFrame:
-    """Return a table as a frame that has the columns; `either`: also with ir_measures' names."""
-    frame = from_ir_measures(frame, where) if either else frame_of(frame)
-    require(frame, needs, where)
-    return frame
 
 
 def as_numbers(column: pd.Series) -> FloatArray:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import UnmatchedWarning, warn
+from fairtk.frames.accepted import given_frame
 from fairtk.frames.columns import (
     DOCNO,
     LABEL,
@@ -22,7 +23,6 @@ from fairtk.frames.columns import (
     FloatArray,
     IntArray,
     ObjectArray,
-    given_frame,
     require,
     rows_by_code,
 )
@@ -61,7 +61,8 @@ class Qrels:
     ) -> None:
         self.where = where
         self._place = where if "qrels" in where else f"{where} (qrels)"
-        self.frame = given_frame(frame, self._place, dict.fromkeys((QID, *needs)), either)
+        needed = dict.fromkeys((QID, *needs))
+        self.frame = given_frame(frame, LABEL, self._place, needed, either)
         self.cache: dict[Any, Any] = {}
         self.query: IntArray
         self.query, self.queries = check_ids(self.frame[QID], QID, self._refuse)

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import DuplicateError
+from fairtk.frames.accepted import given_frame
 from fairtk.frames.columns import (
     DOCNO,
     QID,
@@ -26,7 +27,6 @@ from fairtk.frames.columns import (
     FloatArray,
     IntArray,
     ObjectArray,
-    given_frame,
     require,
     rows_by_code,
 )
@@ -89,7 +89,7 @@ class Run:
     _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `places`
 
     def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:
-        self.frame = given_frame(frame, where, [QID], either)
+        self.frame = given_frame(frame, SCORE, where, [QID], either)
         self.where = where
         self.frame_query: IntArray
         self.frame_query, self.queries = check_ids(self.frame[QID], QID, self.refuse)

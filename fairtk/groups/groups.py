@@ -47,7 +47,8 @@ from fairtk.frames import (
     Run,
     require,
 )
-from fairtk.frames.columns import accepts_dataframes, as_numbers
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import encode_ids, shown
 from fairtk.groups.distances import (

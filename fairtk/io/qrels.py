@@ -17,7 +17,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import uncoded
 from fairtk.frames.qrels import TWICE
 from fairtk.io.atomic import atomic_text
@@ -80,34 +80,34 @@ def labels_in(rows: Rows) -> pd.DataFrame:
 
 
 @accepts_dataframes
-def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write qrels in one step.
 
     ``.tsv``, ``.jsonl`` (each also ``.gz``) and ``.parquet`` keep all columns; any other suffix
     means TREC's four columns.
 
     Raises:
-        InputError: the frame has columns that TREC's format would lose, an id has spaces, or an id
+        InputError: there are columns that TREC's format would lose, an id has spaces, or an id
             or label is none (`fairtk.frames.Qrels`).
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
         DuplicateError: a document is labeled twice for a query.
     """
-    require(frame, [QID, DOCNO, LABEL], "write_qrels")
-    qrels = Qrels(frame, "write_qrels")
+    require(qrels, [QID, DOCNO, LABEL], "write_qrels")
+    labeled = Qrels(qrels, "write_qrels")
     if is_parquet_name(path) or str(path).endswith(_NAMED):
-        write_table(frame, path)
+        write_table(qrels, path)
         return
-    lost = frame.columns.drop([QID, DOCNO, LABEL])
+    lost = qrels.columns.drop([QID, DOCNO, LABEL])
     if len(lost):
         raise InputError(
             f"write_qrels: TREC's format has no place for the columns {listed(lost)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
-    for what, ids in ((QID, qrels.qids), (DOCNO, qrels.docnos)):
+    for what, ids in ((QID, labeled.qids), (DOCNO, labeled.docnos)):
         refuse_spaces(ids, what, "write_qrels", ": write .tsv or .parquet instead")
-    qids, docnos = qrels.qids[qrels.query].tolist(), qrels.docnos[qrels.doc].tolist()
+    qids, docnos = labeled.qids[labeled.query].tolist(), labeled.docnos[labeled.doc].tolist()
     with atomic_text(path) as stream:
-        for qid, docno, label in zip(qids, docnos, qrels.labels.tolist(), strict=True):
+        for qid, docno, label in zip(qids, docnos, labeled.labels.tolist(), strict=True):
             number = int(label) if label.is_integer() else label
             stream.write(f"{qid} 0 {docno} {number!r}\n")
 

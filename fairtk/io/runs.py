@@ -22,7 +22,8 @@ import pandas as pd
 
 from fairtk.errors import FormatError, ParameterError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
-from fairtk.frames.columns import accepts_dataframes, as_numbers, plain_columns
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import as_numbers, plain_columns
 from fairtk.frames.ids import uncoded
 from fairtk.frames.runs import CREDIT_TWICE, TWICE, order_by
 from fairtk.frames.schema import check_order, shown
@@ -94,20 +95,20 @@ def _refuse_ranks(rows: Rows) -> None:
 
 
 @accepts_dataframes
-def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+def write_task_run(run: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write a run in the form of TREC Fair Ranking 2022, in one step.
 
-    A frame with ``sample`` becomes a Task 2 file (``seq_no`` is ``sample`` plus 1), one without a
+    A run with ``sample`` becomes a Task 2 file (``seq_no`` is ``sample`` plus 1), one without a
     Task 1 file. Scores are not kept, only the order.
 
     Args:
-        frame: R or S; checked as `fairtk.frames.Run` does.
+        run: R or S; checked as `fairtk.frames.Run` does.
         path: the file; ``.gz`` packs it.
 
     Raises:
-        InputError: the frame is not a run, or a qid or docno is empty or has white space in it.
+        InputError: it is not a run, or a qid or docno is empty or has white space in it.
     """
-    coded = Run(frame, "write_task_run")
+    coded = Run(run, "write_task_run")
     for what, ids in ((QID, coded.qids), (DOCNO, coded.docnos)):
         refuse_spaces(ids, what, "write_task_run")
     columns = [coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()]
@@ -316,7 +317,7 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
 
 
 @accepts_dataframes
-def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
+def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
     """Write a run in one step: Parquet if the suffix says so, else TREC's six columns.
 
     The sample is the second column (``Q0`` if there is none) and the rank counts from 1, as
@@ -324,20 +325,20 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
     nothing else: answers go into a file of their own (`write_answers`), or all into Parquet.
 
     Args:
-        frame: R or S; checked as `fairtk.frames.Run` does.
+        run: R or S; checked as `fairtk.frames.Run` does.
         path: the file; ``.gz`` packs it, ``.parquet`` keeps all columns.
         tag: the last column.
 
     Raises:
-        InputError: the frame is not a run, or a qid, docno or the tag has a space in it.
+        InputError: it is not a run, or a qid, docno or the tag has a space in it.
     """
-    coded = Run(frame, "write_run")
+    coded = Run(run, "write_run")
     if is_parquet_name(path):
-        write_parquet(frame, path)
+        write_parquet(run, path)
         return
     for what, names in ((QID, coded.qids), (DOCNO, coded.docnos), ("tag", [tag])):
         refuse_spaces(names, what, "write_run", ": write Parquet instead")
-    scores = as_numbers(frame[SCORE])[coded.order].tolist()
+    scores = as_numbers(run[SCORE])[coded.order].tolist()
     samples = coded.ranking_sample[coded.ranking].tolist() if coded.sampled else None
     qids, docnos = coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()
     ranks = (coded.position + 1).tolist()

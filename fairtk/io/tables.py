@@ -13,7 +13,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError
 from fairtk.frames import DOCNO, GROUP, WEIGHT
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import uncoded
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import PIPED, is_parquet_name, parse_json

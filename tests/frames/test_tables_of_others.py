@@ -8,7 +8,7 @@ import fairtk
 from fairtk import EE_D, FairSampler, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError, UndefinedWarning
 from fairtk.frames import Qrels, Run
-from fairtk.frames.columns import accepts_dataframes, frame_of
+from fairtk.frames.accepted import accepts_dataframes, frame_of
 from fairtk.io import read_answers, read_qrels, read_run, write_answers, write_qrels, write_run
 
 RUN = pd.DataFrame(
