@@ -37,6 +37,10 @@ def as_ranx(kind, data):
     return getattr(pytest.importorskip("ranx"), kind)(data)
 
 
+def as_polars(frame):
+    return pytest.importorskip("polars").from_pandas(frame)
+
+
 def as_file(kind, data, folder):
     path = folder / f"{kind}.txt"
     (write_qrels if kind == "qrels" else write_run)(data, path)
@@ -46,6 +50,7 @@ def as_file(kind, data, folder):
 FORMS = {
     "dict": lambda folder: (QRELS, RUN),
     "frame": lambda folder: (LABELS, ROWS),
+    "polars": lambda folder: (as_polars(LABELS), as_polars(ROWS)),
     "ir_measures": lambda folder: (
         as_iterables(ir_measures.Qrel, QRELS),
         as_iterables(ir_measures.ScoredDoc, RUN),
@@ -53,10 +58,6 @@ FORMS = {
     "list": lambda folder: (
         [*as_iterables(ir_measures.Qrel, QRELS)],
         [*as_iterables(ir_measures.ScoredDoc, RUN)],
-    ),
-    "ir_measures' frames": lambda folder: (
-        LABELS.set_axis(["query_id", "doc_id", "relevance"], axis=1),
-        ROWS.set_axis(["query_id", "doc_id", "score"], axis=1),
     ),
     "Path": lambda folder: (as_file("qrels", QRELS, folder), as_file("run", RUN, folder)),
     "str": lambda folder: (str(as_file("qrels", QRELS, folder)), str(as_file("run", RUN, folder))),
@@ -85,7 +86,7 @@ def test_several_runs_in_each_form(given):
     qrels, run = given()
     listed = fairtk.evaluate(qrels, [run, OTHER], MEASURES)
     qrels, run = given()
-    named = fairtk.compare(qrels, {"bm25": run, "other": OTHER}, MEASURES)
+    named = fairtk.evaluate(qrels, {"bm25": run, "other": OTHER}, MEASURES)
     assert [*named.means.index] == ["bm25", "other"]
     np.testing.assert_array_equal(listed.means, named.means)
 
@@ -146,7 +147,7 @@ REFUSED = {
     "one level": (lambda: fairtk.doctor(run={"q1": 0.5, "q2": 1}, qrels=QRELS), "'q1' (2 in"),
     "lists": (lambda: fairtk.evaluate({"q1": ["a"]}, RUN, MEASURES), "list at 'q1' (1 in"),
     "words": (
-        lambda: fairtk.evaluate(QRELS, {"q1": {"a": "high", "b": "low"}}, MEASURES),
+        lambda: fairtk.evaluate(QRELS, {"q1": {"a": "high", "b": "low"}, "q2": {"a": 1}}, MEASURES),
         "'high' (qid 'q1', docno 'a'; 2 such rows)",
     ),
     "no label": (lambda: fairtk.evaluate({"q1": {"a": None}}, RUN, "nDCG@2"), "docno 'a'; 1 such"),

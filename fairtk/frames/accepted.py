@@ -79,7 +79,7 @@ def labels_or_scores(data: Any, value: str, where: str) -> Any:
         return frame_of(data)
     fields = ours(data[0]._fields) if data else (QID, DOCNO, value)
     columns = zip(*data, strict=True) if data else repeat(())
-    return pd.DataFrame(dict(zip(fields, map(_column, columns), strict=False)))
+    return pd.DataFrame(dict(zip(fields, map(column_of, columns), strict=False)))
 
 
 def _are_named_tuples(data: Any) -> bool:
@@ -103,15 +103,19 @@ def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.Dat
     if deep:
         first = f"{qids[deep[0]]!r}, {docnos[deep[0]]!r}"
         raise ColumnError(f"{form}; found a third level at {first} ({len(deep)} in all)")
-    columns = {QID: _column(qids), DOCNO: _column(docnos), value: _column(values)}
+    columns = {QID: column_of(qids), DOCNO: column_of(docnos), value: column_of(values)}
     return pd.DataFrame(columns)
 
 
-def _column(values: Iterable[Any]) -> pd.Series:
+def column_of(values: Iterable[Any]) -> pd.Series:
+    """Return Python values as a column, of text or numbers if all are and pandas can hold them."""
     values = list(values)
-    # pandas cannot hold all text, so that only numbers get a type
-    are_numbers = values and {*map(type, values)} <= {int, float}
-    return pd.Series(values, dtype=None if are_numbers else object)
+    kinds = {*map(type, values)}
+    dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
+    try:
+        return pd.Series(values, dtype=dtype)
+    except (UnicodeEncodeError, OverflowError):  # surrogates, integers of hundreds of digits
+        return pd.Series(values, dtype=object)  # the rules name the row
 
 
 def given_frame(

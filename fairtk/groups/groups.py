@@ -264,7 +264,7 @@ class Groups(ByContent):
     def of(cls, source: Any) -> Groups:
         """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
 
-        A frame is named by its ``attrs["name"]`` (`fairtk.io.read_groups`), or ``group``.
+        A frame is named by its ``attrs["name"]``, or ``group``.
         """
         if isinstance(source, cls):
             return source

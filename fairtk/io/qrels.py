@@ -22,11 +22,17 @@ from fairtk.frames.ids import uncoded
 from fairtk.frames.qrels import TWICE
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source
-from fairtk.io.rows import Rows, has_header, read_named, read_table, read_whitespace, refuse_spaces
+from fairtk.io.rows import (
+    QRELS_LAYOUTS,
+    Rows,
+    has_header,
+    read_named,
+    read_table,
+    read_whitespace,
+    refuse_spaces,
+)
 from fairtk.io.tables import strings_or_lists, write_table
 
-LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
-"""The columns of TREC's files of qrels."""
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
 
@@ -59,7 +65,7 @@ def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = Non
     with source(path, errors) as file:
         if file.kind != "text" or has_header(file):
             return read_named(file)
-        rows = read_whitespace(file, LAYOUTS, {LABEL: "float64"})
+        rows = read_whitespace(file, QRELS_LAYOUTS, {LABEL: "float64"})
         rows.frame = rows.frame[[QID, DOCNO, LABEL]]
         return rows
 

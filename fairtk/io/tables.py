@@ -12,13 +12,12 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames import DOCNO, GROUP, WEIGHT
+from fairtk.frames import WEIGHT
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.ids import uncoded
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import PIPED, is_parquet_name, parse_json
 from fairtk.io.parquet import write_parquet
-from fairtk.io.rows import NOTE, Rows, looks_like_a_row, numbers_in, read_table
+from fairtk.io.rows import NOTE, Rows, looks_like_a_row, numbers_in
 
 _JSONL = (".jsonl", ".ndjson")
 
@@ -98,27 +97,6 @@ def stem(path: str | PathLike[str]) -> str:
     if path == PIPED:
         return "stdin"
     return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
-
-
-def read_groups(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read the groups of documents, as `fairtk.Groups.read` does.
-
-    Args:
-        path: TSV, CSV, JSON lines or Parquet with named columns; may be gzipped.
-
-    Returns:
-        ``docno``, ``group`` (missing: unknown) and ``weight`` if the file has one. Its ``attrs``
-        have the attribute's ``name``, which is the file's, and what else its writer noted:
-        `fairtk.Groups.of` and all that takes groups read them.
-
-    Raises:
-        FormatError: a column is missing or a value is none; names file and line.
-    """
-    rows = read_table(path)
-    check_weights(rows, [DOCNO, GROUP], "a groups file")
-    frame = uncoded(rows.frame)
-    frame.attrs = {"name": stem(path), **rows.note}
-    return frame
 
 
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:
