@@ -130,7 +130,7 @@ def test_dicts_elsewhere(tmp_path):
     table = fairtk.analysis.sensitivity(QRELS, {"a": RUN, "b": OTHER}, "nDCG@2").table
     assert not table.empty
     curves = fairtk.analysis.frontier(QRELS, {"a": RUN}, x="EE_D@2", y="EE_R@2", resamples=2)
-    assert not curves.points.empty
+    assert not curves.curve.empty
 
 
 def test_an_empty_query_of_a_run_is_missing():
@@ -154,7 +154,7 @@ REFUSED = {
     "no queries": (lambda: fairtk.evaluate({}, RUN, MEASURES), "qrels must not be empty"),
     "no labels": (lambda: fairtk.evaluate({**QRELS, "q9": {}}, RUN, MEASURES), "'q9' (1 in"),
     "no results": (lambda: fairtk.evaluate(QRELS, {"q1": {}}, MEASURES), "'q1' (1 in"),
-    "no runs": (lambda: fairtk.evaluate(QRELS, {}, MEASURES), "no run"),
+    "no runs": (lambda: fairtk.evaluate(QRELS, {}, MEASURES), "runs must not be empty"),
 }
 
 

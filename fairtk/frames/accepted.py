@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import Any, ParamSpec, TypeVar
 
@@ -132,41 +132,50 @@ def given_frame(
 # Arguments -------------------------------------------------------------------------------------
 
 _ROLES = dict.fromkeys(("run", "runs", "systems", "baseline", "scores"), SCORE) | {"qrels": LABEL}
-"""The parameters that take qrels or runs, and what makes these what they are."""
-
-_SEVERAL = ("runs", "systems")
+"""The parameters that take qrels or runs, and the column that makes these what they are."""
 
 
 def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function take its arguments in other forms than frames.
 
-    Parameters with a name of `_ROLES` take qrels or runs in each form of `labels_or_scores`. Where
-    several runs are accepted, a mapping of two levels is one run, one of three has names of runs.
-    All parameters take tables of other libraries (`frame_of`), also in lists and mappings.
+    Parameters with a name of `_ROLES` take qrels or runs in each form of `labels_or_scores`, and
+    refuse one in place of the other. Of `runs` and `systems`, a mapping of two levels is one run,
+    one of three has names of runs. All parameters take tables of other libraries (`frame_of`), also
+    in lists and mappings.
     """
-    signature = inspect.signature(function)
+    names = list(inspect.signature(function).parameters)
 
     @functools.wraps(function)
     def taking(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            bound = signature.bind(*args, **kwargs)
-        except TypeError:
-            return function(*args, **kwargs)  # raises it with the name of the function
-        given = dict(bound.arguments)
-        for name, data in given.items():
-            bound.arguments[name] = _framed(name, data, f"{function.__name__}: {name}")
-        roles = [name for name in signature.parameters if name in given and name in _ROLES]
-        message = _swapped_arguments(roles, given, bound.arguments)
-        if message:
-            remedy = "; qrels come first" if roles[0] == "qrels" else ""
-            raise ColumnError(f"{function.__name__}: {message}{remedy}")
-        return function(*bound.args, **bound.kwargs)
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        where = function.__name__
+        framed = {name: _framed(name, data, f"{where}: {name}") for name, data in given.items()}
+        for name in ("run", "runs"):
+            if _is_nested(given.get("qrels")) and _is_nested(given.get(name)):
+                _refuse_swapped_dicts(framed["qrels"], framed[name], where)
+        positional: Any = [framed[name] for name in names[: len(args)]]
+        named: Any = {name: framed[name] for name in kwargs}
+        return function(*positional, *args[len(names) :], **named)
 
     return taking
 
 
+_REMEDY = "; where both are given, qrels come first"
+
+
+def swapped(columns: Iterable[Any], value: str) -> str:
+    """Return what is wrong with columns of a run in place of qrels, or the reverse; else ``""``."""
+    names = [*map(str, ours(columns))]
+    is_run = not {SCORE, RANK}.isdisjoint(names)
+    if value == LABEL and is_run and LABEL not in names:
+        return f"expected qrels, found a run (columns {', '.join(names)}){_REMEDY}"
+    if value == SCORE and LABEL in names and not is_run and EXPOSURE not in names:
+        return f"expected a run, found qrels (columns {', '.join(names)}){_REMEDY}"
+    return ""
+
+
 def _framed(name: str, data: Any, where: str) -> Any:
-    if name in _SEVERAL:
+    if name in ("runs", "systems"):
         if isinstance(data, Iterator):
             data = list(data)
         if isinstance(data, Mapping) and not _is_one_run(data):
@@ -175,19 +184,17 @@ def _framed(name: str, data: Any, where: str) -> Any:
             return [_given(one, SCORE, f"{where}[{place}]") for place, one in enumerate(data)]
     if name in _ROLES:
         return _given(data, _ROLES[name], where)
-    if type(data) in (list, tuple):
-        if all(issubclass(kind, str | tuple) for kind in {*map(type, data)}):
-            return data  # names, or rows, which may be many
-        return type(data)(map(frame_of, data))
     if type(data) is dict:
         return {key: frame_of(one) for key, one in data.items()}
+    if type(data) in (list, tuple) and not {*map(type, data)} <= {str, tuple}:  # rows may be many
+        return type(data)(map(frame_of, data))
     return frame_of(data)
 
 
 def _given(data: Any, value: str, where: str) -> Any:
-    """Return qrels or a run as a frame; a mapping without documents is refused.
+    """Return qrels or a run as a frame; refuse what is empty, or the other of the two.
 
-    A query without documents is one that a run has no results for; among qrels it is refused.
+    A query of a run that has no documents is a missing one.
     """
     frame = labels_or_scores(data, value, where)
     if isinstance(data, Mapping) and (frame.empty or value == LABEL):
@@ -195,65 +202,34 @@ def _given(data: Any, value: str, where: str) -> Any:
         if empty or not data:
             first = f": no document at {empty[0]!r} ({len(empty)} in all)" if empty else ""
             raise InputError(f"{where} must not be empty{first}")
+    if isinstance(frame, pd.DataFrame) and (message := swapped(frame.columns, value)):
+        raise ColumnError(f"{where}: {message}")
     return frame
+
+
+def _is_nested(data: Any) -> bool:
+    """Return whether this is a mapping of mappings."""
+    return isinstance(data, Mapping) and all(isinstance(one, Mapping) for one in data.values())
 
 
 def _is_one_run(data: Mapping[Any, Any]) -> bool:
     """Return whether a mapping has two levels: queries and documents."""
-    if not data or not all(isinstance(docs, Mapping) for docs in data.values()):
-        return False
-    inner = next((docs for docs in data.values() if docs), {})
-    return not any(isinstance(one, Mapping) for one in inner.values())
-
-
-def _each(data: Any) -> list[Any]:
-    if isinstance(data, Mapping):
-        return list(data.values())
-    return data if isinstance(data, list) else [data]
-
-
-# Qrels and runs in each other's place -----------------------------------------------------------
-
-
-def swapped(columns: Iterable[Any], value: str) -> str:
-    """Return what is wrong with columns of a run in place of qrels, or the reverse; else ``""``."""
-    names = [*map(str, ours(columns))]
-    is_run = not {SCORE, RANK}.isdisjoint(names)
-    if value == LABEL and is_run and LABEL not in names:
-        return f"expected qrels, found a run (columns {', '.join(names)})"
-    if value == SCORE and LABEL in names and not is_run and EXPOSURE not in names:
-        return f"expected a run, found qrels (columns {', '.join(names)})"
-    return ""
-
-
-def _swapped_arguments(
-    roles: Sequence[str], given: Mapping[str, Any], framed: Mapping[str, Any]
-) -> str:
-    for name in roles:
-        frames = [frame for frame in _each(framed[name]) if isinstance(frame, pd.DataFrame)]
-        message = next(filter(None, (swapped(f.columns, _ROLES[name]) for f in frames)), "")
-        if message:
-            return message
-    runs = next((name for name in roles if name in ("run", "runs")), "")
-    if "qrels" not in roles or not runs or not _are_dicts([given["qrels"], given[runs]]):
-        return ""
-    # labels mostly have no fractions, scores mostly have
-    qrels = framed["qrels"]
-    rows = np.flatnonzero(_has_fraction(qrels[LABEL]))
-    if not len(rows) or any(_has_fraction(run[SCORE]).any() for run in _each(framed[runs])):
-        return ""
-    row = qrels.iloc[rows[0]]
-    return (
-        f"the qrels have fractions ({row[LABEL]:g} for qid {row[QID]!r}, docno {row[DOCNO]!r}; "
-        f"{such_rows(len(rows))}) and the run has only integers, so they seem to be swapped"
+    return _is_nested(data) and not any(
+        isinstance(one, Mapping) for docs in data.values() for one in docs.values()
     )
 
 
-def _are_dicts(data: Any) -> bool:
-    """Return whether each of some values is a mapping of mappings, or a list of such."""
-    if isinstance(data, Mapping):
-        return all(isinstance(docs, Mapping) for docs in data.values())
-    return isinstance(data, list | tuple) and all(map(_are_dicts, data))
+def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
+    """Refuse dicts where the qrels have fractions, as scores mostly do, and the run has none."""
+    rows = np.flatnonzero(_has_fraction(qrels[LABEL]))
+    frames = [runs] if isinstance(runs, pd.DataFrame) else runs.values()
+    if len(rows) and not any(_has_fraction(run[SCORE]).any() for run in frames):
+        row = qrels.iloc[rows[0]]
+        raise ColumnError(
+            f"{where}: qrels have fractions ({row[LABEL]:g} for qid {row[QID]!r}, docno "
+            f"{row[DOCNO]!r}; {such_rows(len(rows))}) and the run has only integers: are they "
+            f"swapped?{_REMEDY}"
+        )
 
 
 def _has_fraction(column: pd.Series) -> BoolArray:

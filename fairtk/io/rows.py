@@ -97,8 +97,7 @@ class Rows:
                 f"found: {listed(self.frame.columns, 12) or 'none'}"
             )
             for value in {LABEL, SCORE}.intersection(missing):
-                if text := swapped(self.frame.columns, value):
-                    message = f"{text}; qrels come first"
+                message = swapped(self.frame.columns, value) or message
             raise FormatError(message, path=self.path, line=self.head)
         if self.head is not None:
             names = set(self.frame.columns)
@@ -279,7 +278,7 @@ def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: l
         if len(first) == len(columns):
             number = first[columns.index(SCORE if value == LABEL else LABEL)]
             if NUMBER.fullmatch(number):
-                raise FormatError(f"{swapped(columns, value)}; qrels come first", file.path, 1)
+                raise FormatError(swapped(columns, value), file.path, 1)
 
 
 def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:
