@@ -80,37 +80,26 @@ def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     for theirs, ours in _FROM_IR_MEASURES.items():
         if theirs in frame.columns and ours in frame.columns:
             raise ColumnError(
-                f"{where} {_verb(where, 'has')} the columns {ours!r} (PyTerrier's name) and "
-                f"{theirs!r} (ir_measures' name), which mean the same; drop one of them"
+                f"{where}: the columns {ours!r} (PyTerrier's name) and {theirs!r} (ir_measures' "
+                "name) mean the same; drop one of them"
             )
     return frame.rename(columns=_FROM_IR_MEASURES)
-
-
-def _verb(where: str, verb: str) -> str:
-    """Return the verb that goes with what is named: "these qrels need", "the run needs"."""
-    if not where.startswith("these "):
-        return verb
-    return {"has": "have", "needs": "need"}[verb]
 
 
 def plain_columns(frame: Any, where: str) -> None:
     """Raise a `ColumnError` unless it is a frame whose columns have one name each."""
     if not isinstance(frame, pd.DataFrame):
         lazy = "; .collect() it first" if hasattr(frame, "collect") else ""
-        needs = _verb(where, "needs")
-        raise ColumnError(f"{where} {needs} a DataFrame; found a {type(frame).__name__}{lazy}")
+        raise ColumnError(f"{where}: expected a DataFrame, found a {type(frame).__name__}{lazy}")
     if frame.columns.nlevels > 1:
         raise ColumnError(
-            f"{where} {_verb(where, 'needs')} a frame with one name for each column; found a "
-            f"MultiIndex of {frame.columns.nlevels} levels ({frame.columns[0]!r}, ...): flatten "
-            "it, e.g. frame.columns = frame.columns.get_level_values(0)"
+            f"{where}: expected one name for each column, found a MultiIndex of "
+            f"{frame.columns.nlevels} levels ({frame.columns[0]!r}, ...); flatten it, e.g. "
+            "frame.columns = frame.columns.get_level_values(0)"
         )
     if not frame.columns.is_unique:
         twice = list(dict.fromkeys(frame.columns[frame.columns.duplicated()]))
-        raise ColumnError(
-            f"{where} {_verb(where, 'needs')} a frame with each column once; twice there: {twice}; "
-            "drop or rename one"
-        )
+        raise ColumnError(f"{where}: duplicate columns {twice}; drop or rename one")
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
@@ -120,8 +109,8 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     missing = [c for c in needed if c not in frame.columns]
     if missing:
         raise ColumnError(
-            f"{where} {_verb(where, 'needs')} the columns {needed}; missing: {missing}, "
-            f"found: {list(frame.columns)}" + (_GOLD if GOLD_ANSWER in missing else "")
+            f"{where}: expected the columns {needed}; missing: {missing}, found: "
+            f"{list(frame.columns)}" + (_GOLD if GOLD_ANSWER in missing else "")
         )
 
 

@@ -81,8 +81,7 @@ def labels_in(rows: Rows) -> pd.DataFrame:
     labels = rows.frame[LABEL]
     if (labels == np.trunc(labels)).all():
         rows.frame[LABEL] = labels.astype(np.int64)
-    first = [QID, DOCNO, LABEL]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    return rows.ordered(QID, DOCNO, LABEL)
 
 
 @accepts_dataframes
@@ -109,8 +108,8 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
             f"write_qrels: TREC's format has no place for the columns {listed(lost)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
-    for what, ids in ((QID, labeled.qids), (DOCNO, labeled.docnos)):
-        refuse_spaces(ids, what, "write_qrels", ": write .tsv or .parquet instead")
+    remedy = ": write .tsv or .parquet instead"
+    refuse_spaces("write_qrels", remedy, qid=labeled.qids, docno=labeled.docnos)
     qids, docnos = labeled.qids[labeled.query].tolist(), labeled.docnos[labeled.doc].tolist()
     with atomic_text(path) as stream:
         for qid, docno, label in zip(qids, docnos, labeled.labels.tolist(), strict=True):
@@ -135,8 +134,7 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
         strings_or_lists(rows, GOLD_ANSWER)
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
     rows.unique(keys, "a ranking has two answers")
-    first = [*keys, QANSWER]
-    return uncoded(rows.frame[[*first, *rows.frame.columns.drop(first)]])
+    return uncoded(rows.ordered(QID, SAMPLE, QANSWER))
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -256,8 +254,8 @@ def frame_of_qrels(qrels: Any, where: str) -> Any:
     try:
         dataset = resolve_dataset(name, where)
     except NotFoundError as error:
-        near = str(error).partition(";")[2].partition("; known")[0]
-        tail = f";{near}" if "did you mean" in near else ""
+        near = str(error).rpartition("; did you mean")
+        tail = "".join(near[1:]) if near[1] else ""
         raise InputError(
             f"{name}: there is no such file, and no dataset has this id{tail}"
         ) from None

@@ -90,10 +90,8 @@ class Rows:
         """Raise a `FormatError` unless all the columns are there, and the header only once."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
-            verb = "need" if what.endswith("s") else "needs"  # qrels, answers
-            noun = "column" if len(columns) == 1 else "columns"
             message = (
-                f"{what} {verb} the {noun} {listed(columns, 9)}; missing: {listed(missing, 9)}, "
+                f"expected {what} (columns {listed(columns, 9)}); missing: {listed(missing, 9)}, "
                 f"found: {listed(self.frame.columns, 12) or 'none'}"
             )
             for value in {LABEL, SCORE}.intersection(missing):
@@ -105,6 +103,11 @@ class Rows:
             for row in np.flatnonzero(again):
                 again[row] = {ALIASES.get(v, v) for v in self.frame.iloc[row]} == names
             self.refuse_if(again, columns[0], "the header occurs again; were files joined?")
+
+    def ordered(self, *names: str) -> pd.DataFrame:
+        """Return the frame with some columns first, those of them that it has."""
+        first = [name for name in names if name in self.frame.columns]
+        return self.frame[[*first, *self.frame.columns.drop(first)]]
 
     def as_ids(self, *columns: str) -> None:
         """Make columns ids, in categories (`fairtk.frames.ids.uncoded` makes them text)."""
@@ -216,14 +219,15 @@ def fields_of(line: str) -> list[str]:
     return [field for field in _BLANKS.split(line.strip(" \t\r\n")) if field]
 
 
-def refuse_spaces(names: Any, what: str, where: str, remedy: str = "") -> None:
+def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
     """Raise an `InputError` for names that such a file cannot hold: empty ones, or with spaces."""
-    wrong = [name for name in pd.Series(names, dtype="str").tolist() if _UNFIT.search(str(name))]
-    if wrong:
-        raise InputError(
-            f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty or "
-            f"have spaces; found {listed(wrong, 3)}{remedy}"
-        )
+    for what, texts in names.items():
+        wrong = [text for text in map(str, texts) if _UNFIT.search(text)]
+        if wrong:
+            raise InputError(
+                f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty "
+                f"or have spaces; found {listed(wrong, 3)}{remedy}"
+            )
 
 
 def read_whitespace(

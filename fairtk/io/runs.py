@@ -106,8 +106,7 @@ def write_task_run(run: pd.DataFrame, path: str | PathLike[str]) -> None:
         InputError: it is not a run, or a qid or docno is empty or has white space in it.
     """
     coded = Run(run, "write_task_run")
-    for what, ids in ((QID, coded.qids), (DOCNO, coded.docnos)):
-        refuse_spaces(ids, what, "write_task_run")
+    refuse_spaces("write_task_run", qid=coded.qids, docno=coded.docnos)
     columns = [coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()]
     if coded.sampled:
         columns.insert(1, (coded.ranking_sample[coded.ranking] + 1).tolist())
@@ -205,9 +204,7 @@ def run_of(rows: Rows, order: Order) -> pd.DataFrame:
         _read_samples(rows)
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
     rows.unique([QID, *sampled, DOCNO], TWICE)
-    frame = _ranked(rows, order)
-    first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in frame.columns]
-    return frame[[*first, *frame.columns.drop(first)]]
+    return replace(rows, frame=_ranked(rows, order)).ordered(QID, DOCNO, SCORE, RANK, SAMPLE)
 
 
 def _credit_of(rows: Rows) -> pd.DataFrame:
@@ -219,8 +216,7 @@ def _credit_of(rows: Rows) -> pd.DataFrame:
         rows.frame[SAMPLE] = np.int64(0)
     rows.as_numbers(RANK, CREDIT, SAMPLE)
     rows.unique([QID, SAMPLE, DOCNO], CREDIT_TWICE)
-    first = [QID, SAMPLE, DOCNO, *([RANK] if RANK in rows.frame.columns else []), CREDIT]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    return rows.ordered(QID, SAMPLE, DOCNO, RANK, CREDIT)
 
 
 def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
@@ -287,8 +283,8 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
     if is_parquet_name(path):
         write_parquet(run, path)
         return
-    for what, names in ((QID, coded.qids), (DOCNO, coded.docnos), ("tag", [tag])):
-        refuse_spaces(names, what, "write_run", ": write Parquet instead")
+    remedy = ": write Parquet instead"
+    refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])
     scores = as_numbers(run[SCORE])[coded.order].tolist()
     samples = coded.ranking_sample[coded.ranking].tolist() if coded.sampled else None
     qids, docnos = coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()
