@@ -153,9 +153,10 @@ def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
         for name in ("run", "runs"):
             if _is_nested(given.get("qrels")) and _is_nested(given.get(name)):
                 _refuse_swapped_dicts(framed["qrels"], framed[name], where)
-        positional: Any = [framed[name] for name in names[: len(args)]]
+        # too many arguments are left to the function, which raises the TypeError
+        positional: Any = [framed[name] for name in names[: len(args)]] + [*args[len(names) :]]
         named: Any = {name: framed[name] for name in kwargs}
-        return function(*positional, *args[len(names) :], **named)
+        return function(*positional, **named)
 
     return taking
 
@@ -234,4 +235,5 @@ def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
 
 def _has_fraction(column: pd.Series) -> BoolArray:
     numbers = as_numbers(column)
-    return np.isfinite(numbers) & (numbers != np.floor(numbers))
+    fractions: BoolArray = np.isfinite(numbers) & (numbers != np.floor(numbers))
+    return fractions
