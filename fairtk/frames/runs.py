@@ -190,12 +190,7 @@ class Run(EncodedFrame):
         """
         frame = self.frame
         if SAMPLE in frame.columns:
-            sample = frame[SAMPLE].to_numpy()
-            if sample.dtype.kind in "iu":  # samples of a query mostly stand one below the other
-                change = sample[1:] != sample[:-1]
-                if (change & (self.frame_query[1:] == self.frame_query[:-1])).any():
-                    return True
-            return _varies(self.frame_query, pd.factorize(sample)[0])
+            return _varies(self.frame_query, pd.factorize(frame[SAMPLE].to_numpy())[0])
         if DOCNO in frame.columns and repeats(self.frame_query, self.frame_doc).any():
             return True
         if RANK not in frame.columns:

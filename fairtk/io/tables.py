@@ -108,11 +108,13 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
         values = rows.frame[column]
         if column == WEIGHT:
             continue
-        wrong = [not (is_text(v) or gone) for v, gone in zip(values, values.isna(), strict=True)]
-        rows.refuse_if(wrong, column, f"{column} must be a string; found {{}}")
-        rows.refuse_flaws(column)
         if isinstance(values.dtype, pd.StringDtype):
             rows.frame[column] = values.mask(values == "")
+        else:
+            pairs = zip(values, values.isna(), strict=True)
+            wrong = [not (is_missing or is_text(value)) for value, is_missing in pairs]
+            rows.refuse_if(wrong, column, f"{column} must be a string; found {{}}")
+        rows.refuse_flaws(column)
     if WEIGHT in rows.frame.columns:  # the caller says which weight is wrong, and of what
         rows.frame[WEIGHT] = numbers_in(rows.frame[WEIGHT])
 

@@ -110,7 +110,7 @@ def test_a_lazy_frame_is_no_file(files):
     polars = pytest.importorskip("polars")
     lazy = polars.from_pandas(read_run(files["fair"])).lazy()
     for runs, name in (([lazy], "run 1"), ({"mine": lazy}, "mine")):
-        with pytest.raises(InputError, match=f"{name} needs .*LazyFrame"):
+        with pytest.raises(InputError, match=f"{name}: .*LazyFrame"):
             fairtk.evaluate(files["qrels"], runs, [EE_D @ 1])
 
 
