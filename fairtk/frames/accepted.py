@@ -228,8 +228,8 @@ def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
         row = qrels.iloc[rows[0]]
         raise ColumnError(
             f"{where}: qrels have fractions ({row[LABEL]:g} for qid {row[QID]!r}, docno "
-            f"{row[DOCNO]!r}; {such_rows(len(rows))}) and the run has only integers, so they seem to "
-            f"be swapped{_REMEDY}"
+            f"{row[DOCNO]!r}; {such_rows(len(rows))}) and the run has only integers, so they "
+            f"seem to be swapped{_REMEDY}"
         )
 
 
