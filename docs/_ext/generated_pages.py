@@ -25,7 +25,7 @@ import fairtk
 from fairtk.measures import FairMeasure
 from fairtk.measures.pages import SECTIONS, page_of
 from fairtk.plugins import loaded, registry
-from fairtk.plugins.references import DOCUMENTED_PACKAGES, bibliography, entry_of
+from fairtk.plugins.references import SITE, bibliography, help_address
 
 DOCS = Path(__file__).parents[1]
 TUTORIALS = DOCS.parent / "tutorials"
@@ -100,6 +100,35 @@ def _linked(text, names, heading):
 
 def _link(name, names):
     return f"[{name}]({name}.md)" if name in names else f"`{name}`"
+
+
+DOCUMENTED_PACKAGES = {
+    "fairtk": "What most programs need: measures, transformers, experiments.",
+    "fairtk.measures": "Measures: objects and strings, your own, and where a cost comes from.",
+    "fairtk.transformers": "Samplers, scorers, generators and FAIR-QR for PyTerrier pipelines.",
+    "fairtk.groups": "Memberships of documents in groups, targets, and how far apart the two are.",
+    "fairtk.exposure": "Browsing models, expected exposure, Plackett-Luce, on arrays.",
+    "fairtk.credit": "Credit of documents in answers: how it is made, its measures, providers.",
+    "fairtk.statistics": "Paired tests, intervals, corrections, slopes and areas.",
+    "fairtk.experiment": "The durable experiment: store, executors, results.",
+    "fairtk.analysis": "Curves over alpha, precision, sensitivity, off-policy estimates.",
+    "fairtk.report": "Results as one page of HTML.",
+    "fairtk.llm": "Models of this machine and of servers, behind a ledger that never pays twice.",
+    "fairtk.prompts": "What a generator is asked.",
+    "fairtk.utilities": "String utilities of answers.",
+    "fairtk.datasets": "LaMP and TREC Fair Ranking 2022 as ir_datasets.",
+    "fairtk.io": "Run files, qrels and answers, read strictly.",
+    "fairtk.display": "Tables as text and figures in one style.",
+    "fairtk.testing": "Contracts for plugin authors' tests.",
+    "fairtk.plugins": "Hooks, what plugins give, and what to cite for it.",
+    "fairtk.errors": "All exceptions and warnings.",
+    "fairtk.demo": "The packaged collection and model.",
+    "fairtk_classic": "The plugin of classic group-fairness measures.",
+    "fairtk_baselines": "The plugin of FA*IR, DELTR, DLF, MMR and vector search.",
+    "fairtk_papers": "The plugin of the two papers' studies: Towards Fair RAG, FAIR-QR.",
+    "fairtk_vllm": "The plugin of models by vLLM.",
+}
+"""The packages with a page in the API reference; those of plugins if they are installed."""
 
 
 def api_pages():
@@ -181,7 +210,8 @@ def _top_page(summary):
         value = getattr(fairtk, name)
         kind = value if isinstance(value, type) or inspect.isfunction(value) else type(value)
         first = (inspect.getdoc(kind) or "").partition("\n")[0]
-        page = entry_of(kind.__module__, name)
+        package = ".".join(kind.__module__.split(".")[:2])
+        page = help_address(kind).removeprefix(SITE) if package in DOCUMENTED_PACKAGES else ""
         link = f"{{py:obj}}`{name} <{page.partition('#')[2]}>`" if page else f"`{name}`"
         if name in registry.measures:
             link = f"[{name}](../measures/{name}.md)"

@@ -29,7 +29,8 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import SAMPLE, BoolArray, FloatArray, Qrels
-from fairtk.frames.columns import ALPHA, accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
 from fairtk.report.curves import area_under

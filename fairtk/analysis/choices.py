@@ -31,7 +31,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.groups.target import FROM_QRELS, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 

@@ -40,7 +40,8 @@ from fairtk.frames import (
     Run,
     require,
 )
-from fairtk.frames.columns import accepts_dataframes, as_numbers
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import Ids
 from fairtk.frames.runs import order_by
 from fairtk.measures import EU, LabeledRun

@@ -17,7 +17,7 @@ from fairtk import checks
 from fairtk.experiment.evaluate_runs import asked_measures
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures import LabeledRun, format_measure, parse

@@ -273,8 +273,6 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return callback(*args, **options)
         except FairtkError as error:
-            if isinstance(error, InputError):
-                _refuse_mixed_files(context, error)
             error.args = (in_options(str(error), context.command),)
             raise
 
@@ -308,38 +306,6 @@ def _refuse_overwriting(context: click.Context) -> None:
                 f"{param.opts[-1]} {file} would overwrite {same}, which the command reads; write "
                 "to another file"
             )
-
-
-def _refuse_mixed_files(context: click.Context, error: InputError) -> None:
-    """Say that labels were given as a run, or a run as labels, if this caused the error."""
-    from fairtk.io import read_qrels, read_run
-
-    files = _given_files(context)
-    qrels = [file for param, file in files if param.name in ("qrels", "relevance")]
-    runs = [file for param, file in files if param.name in ("run", "runs")]
-    if context.params.get("no_qrels"):
-        for file in [*qrels, *runs]:
-            if not _is_read(read_run, file) and _is_read(read_qrels, file):
-                raise InputError(
-                    f"{file} holds labels, and with --no-qrels all files are RUNS: leave out one "
-                    "of the two"
-                ) from error
-    elif qrels and runs and _is_read(read_run, qrels[0]):
-        for file in runs:
-            if _is_read(read_qrels, file):
-                raise InputError(
-                    f"QRELS stands before RUN: {qrels[0]} is a run, {file} holds labels; give "
-                    "them in this order"
-                ) from error
-
-
-def _is_read(read: Callable[[str], Any], file: str) -> bool:
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            read(file)
-    except (FairtkError, OSError):
-        return False
-    return True
 
 
 def _begin() -> None:

@@ -24,7 +24,7 @@ from fairtk.display import despine, new_figure, write_figure
 from fairtk.errors import InputError, ParameterError, UndefinedWarning, warn
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import CREDIT, DOCNO, GROUP, LABEL, QID, FloatArray, ObjectArray, Qrels, Run
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.groups import Groups
 from fairtk.groups.distances import attention_matrix
 from fairtk.io import read_qrels, read_run

@@ -33,14 +33,8 @@ from fairtk.frames import (
     digest,
     require,
 )
-from fairtk.frames.columns import (
-    ERROR,
-    NO_DOCUMENT,
-    SOURCE_SAMPLE,
-    SUBSET,
-    accepts_dataframes,
-    refuse_subsets,
-)
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
 from fairtk.measures.eu import gold_answers
 from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get

@@ -16,7 +16,7 @@ from pyterrier.datasets._irds import IRDSDataset
 
 from fairtk.errors import ColumnError, InputError, NotFoundError, listed
 from fairtk.frames import GOLD_ANSWER, QID, require
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
 

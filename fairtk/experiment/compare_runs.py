@@ -43,7 +43,7 @@ from fairtk.experiment.values import (
     undefined_values,
 )
 from fairtk.frames import QID, Run
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import parts_of

@@ -18,7 +18,8 @@ from fairtk.experiment import findings
 from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
 from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, WEIGHT, Qrels, Run
-from fairtk.frames.columns import accepts_dataframes, from_ir_measures
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import from_ir_measures
 from fairtk.frames.ids import uncoded
 from fairtk.groups import Groups, Target
 from fairtk.groups.groups import groups_of_rows

@@ -41,7 +41,7 @@ from fairtk.experiment.work import (
     run_task,
 )
 from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require
-from fairtk.frames.digests import digest_each
+from fairtk.frames.digests import digest
 from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
 from fairtk.io import resolve_dataset
@@ -90,7 +90,7 @@ class Topics:
         values = [self.frame[column].tolist() for column in columns]
         for qid, *row in zip(self.frame[QID].tolist(), *values, strict=True):
             rows[qid].append(row)
-        return dict(zip(rows, digest_each(rows.values(), 16), strict=True))
+        return {qid: digest(row, 16) for qid, row in rows.items()}
 
     def batches(self, size: int) -> list[list[str]]:
         """Return the queries in batches of a size: the same whatever is done already."""
@@ -163,7 +163,7 @@ class PromptSet:
     @property
     def batches(self) -> list[list[str]]:
         """The prompts in batches, the longest first: what does not fit is seen at once."""
-        digests = digest_each(self.lengths, 16)
+        digests = [digest(prompt, 16) for prompt in self.lengths]
         ranked = sorted(zip(self.lengths.values(), digests, self.lengths, strict=True))
         return list(_cut([text for _, _, text in ranked], self.lengths, self.backend))[::-1]
 

@@ -43,8 +43,9 @@ from fairtk.experiment.values import (
     stored_rows,
 )
 from fairtk.frames import QID, require
-from fairtk.frames.columns import accepts_dataframes
-from fairtk.frames.ids import as_strings
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.ids import as_strings, uncoded
+from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
 from fairtk.llm.ledger import collecting
 from fairtk.measures import parse
@@ -125,7 +126,7 @@ def _prompts(engine: Engine) -> pd.DataFrame:
 def Experiment(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
-    qrels: pd.DataFrame | None = None,
+    qrels: pd.DataFrame | str | PathLike[str] | None = None,
     measures: Iterable[Any] = (),
     *,
     dataset: Any = None,
@@ -149,7 +150,7 @@ def Experiment(
     Args:
         systems: pipelines, or frames of results, as a list or by name.
         topics: the queries; None: those of `dataset`, or of the qrels where all systems are frames.
-        qrels: labels (and ``gold_answer``); None: those of `dataset`.
+        qrels: labels (and ``gold_answer``), or a file of them; None: those of `dataset`.
         measures: measures, or strings as ``"E(nDCG@5)"``.
         dataset: an id or dataset that gives topics and qrels where they are not given.
         names: names for a list of systems; None: how they print.
@@ -199,7 +200,7 @@ def Experiment(
 def plan(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None = None,
-    qrels: pd.DataFrame | None = None,
+    qrels: pd.DataFrame | str | PathLike[str] | None = None,
     measures: Iterable[Any] = (),
     **options: Any,
 ) -> Plan:
@@ -222,7 +223,7 @@ def plan(
 def _prepare(
     systems: Sequence[Any] | Mapping[str, Any],
     topics: pd.DataFrame | None,
-    qrels: pd.DataFrame | None,
+    qrels: pd.DataFrame | str | PathLike[str] | None,
     measures: Iterable[Any],
     *,
     dataset: Any = None,
@@ -251,6 +252,8 @@ def _prepare(
     for name, value in (("threads", threads), ("batch_size", batch_size)):
         if value is not None:
             checks.whole(name, value, "Experiment", rule=checks.FROM_1)
+    if isinstance(qrels, str | PathLike):
+        qrels = uncoded(frame_of_qrels(qrels, "Experiment"))
     if dataset is not None:
         topics, qrels = from_dataset(dataset, topics, qrels)
     if topics is None:
@@ -345,7 +348,8 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
         if names is not None:
             raise ParameterError("Experiment: names are given by the keys of systems; drop names")
         pairs = [(str(name), system) for name, system in systems.items()]
-    elif isinstance(systems, list | tuple):
+    elif isinstance(systems, list | tuple | pd.DataFrame):
+        systems = [systems] if isinstance(systems, pd.DataFrame) else systems
         if names is not None and len(names) != len(systems):
             raise ParameterError(
                 f"Experiment: {len(systems)} systems need as many names; found {len(names)}"

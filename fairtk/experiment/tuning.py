@@ -29,7 +29,7 @@ from fairtk.errors import (
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.work import said
 from fairtk.frames import QID, digest, require
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
 

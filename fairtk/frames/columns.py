@@ -7,15 +7,13 @@ only at its border.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from numbers import Real
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
 from fairtk.errors import ColumnError
 
@@ -72,99 +70,36 @@ def ours(names: Iterable[str]) -> list[str]:
     return [_FROM_IR_MEASURES.get(name, name) for name in names]
 
 
-def frame_of(data: Any) -> Any:
-    """Return the pandas frame of a table of another library; anything else as it is.
-
-    Such are tables with Arrow's C stream (polars, DuckDB's relations, pyarrow), and ranx's ``Run``
-    and ``Qrels``, whose columns get PyTerrier's names.
-    """
-    if isinstance(data, pd.DataFrame | pd.Series | pd.Index):
-        return data
-    if type(data).__module__.partition(".")[0] == "ranx" and hasattr(data, "to_dataframe"):
-        value = LABEL if type(data).__name__ == "Qrels" else SCORE
-        return data.to_dataframe().rename(columns={"q_id": QID, "doc_id": DOCNO, "score": value})
-    if not hasattr(data, "__arrow_c_stream__"):
-        return data
-    try:
-        table = pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError):
-        return data  # a single column; who needs a frame says so
-    lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
-    if not lists:
-        return table.to_pandas()
-    # Python's, where pandas would have arrays in cells
-    plain = table.drop_columns(lists).to_pandas()
-    return plain.assign(**{c: table[c].to_pylist() for c in lists})[table.column_names]
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function take tables of other libraries, also in lists and mappings, as frames."""
-
-    @functools.wraps(function)
-    def taking(*args: P.args, **kwargs: P.kwargs) -> R:
-        positional: Any = map(_framed, args)
-        named: Any = {name: _framed(value) for name, value in kwargs.items()}
-        return function(*positional, **named)
-
-    return taking
-
-
-def _framed(value: Any) -> Any:
-    if type(value) in (list, tuple):
-        if all(issubclass(kind, str | tuple) for kind in {*map(type, value)}):
-            return value  # names, or rows, which may be many
-        return type(value)(map(frame_of, value))
-    if type(value) is dict:
-        return {key: frame_of(one) for key, one in value.items()}
-    return frame_of(value)
-
-
 def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the frame with PyTerrier's column names, whichever of the two it has; not changed.
 
     Raises:
         ColumnError: it has both names of a column, or columns that `require` refuses.
     """
-    frame = frame_of(frame)
     plain_columns(frame, where)
     for theirs, ours in _FROM_IR_MEASURES.items():
         if theirs in frame.columns and ours in frame.columns:
             raise ColumnError(
-                f"{where} {_verb(where, 'has')} the columns {ours!r} (PyTerrier's name) and "
-                f"{theirs!r} (ir_measures' name), which mean the same; drop one of them"
+                f"{where}: the columns {ours!r} (PyTerrier's name) and {theirs!r} (ir_measures' "
+                "name) mean the same; drop one of them"
             )
     return frame.rename(columns=_FROM_IR_MEASURES)
-
-
-def _verb(where: str, verb: str) -> str:
-    """Return the verb that goes with what is named: "these qrels need", "the run needs"."""
-    if not where.startswith("these "):
-        return verb
-    return {"has": "have", "needs": "need"}[verb]
 
 
 def plain_columns(frame: Any, where: str) -> None:
     """Raise a `ColumnError` unless it is a frame whose columns have one name each."""
     if not isinstance(frame, pd.DataFrame):
         lazy = "; .collect() it first" if hasattr(frame, "collect") else ""
-        needs = _verb(where, "needs")
-        raise ColumnError(f"{where} {needs} a DataFrame; found a {type(frame).__name__}{lazy}")
+        raise ColumnError(f"{where}: expected a DataFrame, found a {type(frame).__name__}{lazy}")
     if frame.columns.nlevels > 1:
         raise ColumnError(
-            f"{where} {_verb(where, 'needs')} a frame with one name for each column; found a "
-            f"MultiIndex of {frame.columns.nlevels} levels ({frame.columns[0]!r}, ...): flatten "
-            "it, e.g. frame.columns = frame.columns.get_level_values(0)"
+            f"{where}: expected one name for each column, found a MultiIndex of "
+            f"{frame.columns.nlevels} levels ({frame.columns[0]!r}, ...); flatten it, e.g. "
+            "frame.columns = frame.columns.get_level_values(0)"
         )
     if not frame.columns.is_unique:
         twice = list(dict.fromkeys(frame.columns[frame.columns.duplicated()]))
-        raise ColumnError(
-            f"{where} {_verb(where, 'needs')} a frame with each column once; twice there: {twice}; "
-            "drop or rename one"
-        )
+        raise ColumnError(f"{where}: duplicate columns {twice}; drop or rename one")
 
 
 def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
@@ -174,8 +109,8 @@ def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     missing = [c for c in needed if c not in frame.columns]
     if missing:
         raise ColumnError(
-            f"{where} {_verb(where, 'needs')} the columns {needed}; missing: {missing}, "
-            f"found: {list(frame.columns)}" + (_GOLD if GOLD_ANSWER in missing else "")
+            f"{where}: expected the columns {needed}; missing: {missing}, found: "
+            f"{list(frame.columns)}" + (_GOLD if GOLD_ANSWER in missing else "")
         )
 
 
@@ -187,13 +122,6 @@ def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
             "of their answers with fairtk.credit.from_answers, or put Subsets last but the "
             "generator"
         )
-
-
-def given_frame(frame: Any, where: str, needs: Iterable[str], either: bool) -> pd.DataFrame:
-    """Return a table as a frame that has the columns; `either`: also with ir_measures' names."""
-    frame = from_ir_measures(frame, where) if either else frame_of(frame)
-    require(frame, needs, where)
-    return frame
 
 
 def as_numbers(column: pd.Series) -> FloatArray:

@@ -7,7 +7,7 @@ apart or recognized as the same: equality of transformers, names of measures, ke
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -56,11 +56,6 @@ def digest(value: Any, size: int = 8) -> str:
     state = hashlib.blake2b(digest_size=size)
     _feed(state, value)
     return state.hexdigest()
-
-
-def digest_each(values: Iterable[Any], size: int = 8) -> list[str]:
-    """Return the `digest` of each value."""
-    return [digest(value, size) for value in values]
 
 
 def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8) -> list[str]:

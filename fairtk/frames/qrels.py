@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,10 @@ from fairtk.frames.columns import (
     BoolArray,
     FloatArray,
     IntArray,
-    ObjectArray,
-    given_frame,
-    require,
-    rows_by_code,
 )
-from fairtk.frames.ids import Coded, Ids, with_text
-from fairtk.frames.schema import RowProblem, check_ids, check_numbers, check_unique, refuse_in
+from fairtk.frames.encoded import EncodedFrame
+from fairtk.frames.ids import Ids
+from fairtk.frames.schema import check_numbers, check_unique
 
 if TYPE_CHECKING:
     from fairtk.frames.runs import Run
@@ -36,7 +33,7 @@ if TYPE_CHECKING:
 TWICE = "a document is labeled twice"
 
 
-class Qrels:
+class Qrels(EncodedFrame):
     """The labels of all queries, checked and encoded.
 
     What columns the frame has is checked by the rules of `fairtk.frames.schema`; which columns it
@@ -45,9 +42,7 @@ class Qrels:
 
     Attributes:
         frame: the frame; not changed.
-        qids: the queries as text, in order of first appearance; shape (n_queries,).
-        queries: the same, for look-ups.
-        query: index into `qids` of each label; shape (n_labels,).
+        queries: the queries, in order of first appearance; as text they are `qids`.
         cache: for measures, what they have made of the labels for any run.
 
     Raises:
@@ -57,66 +52,40 @@ class Qrels:
     """
 
     def __init__(
-        self, frame: pd.DataFrame, where: str, needs: Iterable[str] = (), *, either: bool = False
+        self, frame: Any, where: str, needs: Iterable[str] = (), *, either: bool = False
     ) -> None:
-        self.where = where
-        self._place = where if "qrels" in where else f"{where} (qrels)"
-        self.frame = given_frame(frame, self._place, dict.fromkeys((QID, *needs)), either)
+        place = where if "qrels" in where else f"{where} (qrels)"
+        super().__init__(frame, LABEL, place, dict.fromkeys((QID, *needs)), either)
         self.cache: dict[Any, Any] = {}
-        self.query: IntArray
-        self.query, self.queries = check_ids(self.frame[QID], QID, self._refuse)
-        self.qids: ObjectArray = self.queries.text
         if DOCNO in self.frame.columns:
             remedy = "keep one label per document"
-            check_unique(self.query, self.doc, TWICE, self._refuse, remedy)
+            check_unique(self.query, self.doc, TWICE, self.refuse, remedy)
         if LABEL in self.frame.columns:
             _ = self.labels
 
     @classmethod
     def without_labels(cls, qids: Sequence[str], where: str) -> Qrels:
         """Return labels of no document for some queries, which are distinct texts."""
-        nothing = pd.DataFrame({QID: [], DOCNO: [], LABEL: []})
-        qrels = cls(nothing.astype({QID: str, DOCNO: str, LABEL: float}), where)
+        qrels = cls({}, where)
         qrels.queries = Ids(np.array(qids, dtype=object))
-        qrels.qids = qrels.queries.text
         return qrels
 
-    def __len__(self) -> int:
-        return len(self.query)
+    @property
+    def query(self) -> IntArray:
+        """Index into `qids` of each label; shape (n_labels,)."""
+        return self.frame_query
+
+    @property
+    def doc(self) -> IntArray:
+        """Index into `documents` of each label; shape (n_labels,)."""
+        return self.frame_doc
 
     @cached_property
     def labels(self) -> FloatArray:
         """The labels; shape (n_labels,)."""
         self._need(LABEL)
-        values: FloatArray = check_numbers(self.frame[LABEL], LABEL, self._refuse)
+        values: FloatArray = check_numbers(self.frame[LABEL], LABEL, self.refuse)
         return values
-
-    @cached_property
-    def _docs(self) -> Coded:
-        self._need(DOCNO)
-        return check_ids(self.frame[DOCNO], DOCNO, self._refuse)
-
-    def _refuse(self, problem: RowProblem) -> NoReturn:
-        refuse_in(self._place, problem, self.frame)
-
-    def _need(self, column: str) -> None:
-        if column not in self.frame.columns:
-            require(self.frame, [QID, DOCNO, LABEL], self._place)
-
-    @property
-    def documents(self) -> Ids:
-        """The documents, in order of first appearance."""
-        return self._docs[1]
-
-    @property
-    def doc(self) -> IntArray:
-        """Index into `documents` of each label; shape (n_labels,)."""
-        return self._docs[0]
-
-    @property
-    def docnos(self) -> ObjectArray:
-        """The documents as text, in order of first appearance; shape (n_documents,)."""
-        return self.documents.text
 
     @cached_property
     def pairs(self) -> pd.Index:
@@ -179,33 +148,16 @@ class Qrels:
                 return True
         return False
 
-    def rows_of(self, query: int) -> IntArray:
-        """Return the rows of a query's labels."""
-        order, start = self._rows_by_query
-        return order[start[query] : start[query + 1]]
-
-    @cached_property
-    def _rows_by_query(self) -> tuple[IntArray, list[int]]:
-        return rows_by_code(self.query, len(self.qids))
-
     def plain(self) -> pd.DataFrame:
         """Return the labels as a frame in one form: ids as text, sorted, no other columns."""
         columns = {QID: self.qids[self.query], DOCNO: self.docnos[self.doc], LABEL: self.labels}
         return pd.DataFrame(columns).sort_values([QID, DOCNO], ignore_index=True)
 
-    def with_text_ids(self) -> pd.DataFrame:
-        """Return the frame, its ids as text."""
-        ids = {QID: (self.query, self.queries)}
-        if DOCNO in self.frame.columns:
-            ids[DOCNO] = self.doc, self.documents
-        return with_text(self.frame, ids)
-
     def take(self, rows: BoolArray) -> Qrels:
         """Return some of the labels; all queries stay, with a label left or without."""
         part = Qrels.__new__(Qrels)
-        part.where, part._place, part.cache = self.where, self._place, {}
-        part.qids, part.queries = self.qids, self.queries
-        part.frame, part.query = self.frame[rows], self.query[rows]
+        part.where, part.cache, part.queries = self.where, {}, self.queries
+        part.frame, part.frame_query = self.frame[rows], self.query[rows]
         if DOCNO in self.frame.columns:
             part._docs = self.doc[rows], self.documents
         if LABEL in self.frame.columns:

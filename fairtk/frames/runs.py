@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,21 +25,16 @@ from fairtk.frames.columns import (
     BoolArray,
     FloatArray,
     IntArray,
-    ObjectArray,
-    given_frame,
-    require,
-    rows_by_code,
 )
-from fairtk.frames.ids import Coded, Ids, with_text
+from fairtk.frames.encoded import EncodedFrame
+from fairtk.frames.ids import Ids
 from fairtk.frames.schema import (
     RowProblem,
-    check_ids,
     check_ids_among,
     check_numbers,
     check_order,
     check_unique,
     combined,
-    refuse_in,
     repeats,
 )
 
@@ -68,7 +63,7 @@ class _Sorted(NamedTuple):
     n_samples: IntArray
 
 
-class Run:
+class Run(EncodedFrame):
     """A run as integer codes, each checked and made when it is first read.
 
     "Row" below means a row sorted by query, sample and rank; "frame row" one of the frame, in its
@@ -88,43 +83,8 @@ class Run:
 
     _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `places`
 
-    def __init__(self, frame: pd.DataFrame, where: str, *, either: bool = False) -> None:
-        self.frame = given_frame(frame, where, [QID], either)
-        self.where = where
-        self.frame_query: IntArray
-        self.frame_query, self.queries = check_ids(self.frame[QID], QID, self.refuse)
-        self.qids: ObjectArray = self.queries.text
-
-    def __len__(self) -> int:
-        return len(self.frame_query)
-
-    def _need(self, *columns: str) -> None:
-        if not {*columns} <= {*self.frame.columns}:
-            require(self.frame, [QID, DOCNO, *columns[1:]], self.where)
-
-    def refuse(self, problem: RowProblem) -> NoReturn:
-        """Raise a problem of frame rows, with qid, sample and docno of the first row."""
-        refuse_in(self.where, problem, self.frame)
-
-    @cached_property
-    def _docs(self) -> Coded:
-        self._need(DOCNO)
-        return check_ids(self.frame[DOCNO], DOCNO, self.refuse)
-
-    @property
-    def documents(self) -> Ids:
-        """The distinct documents."""
-        return self._docs[1]
-
-    @property
-    def frame_doc(self) -> IntArray:
-        """Index into `documents` of each frame row; shape (n_rows,)."""
-        return self._docs[0]
-
-    @property
-    def docnos(self) -> ObjectArray:
-        """The distinct documents as text; shape (n_documents,)."""
-        return self.documents.text
+    def __init__(self, frame: Any, where: str, *, either: bool = False) -> None:
+        super().__init__(frame, SCORE, where, [QID], either)
 
     @property
     def order(self) -> IntArray:
@@ -230,12 +190,7 @@ class Run:
         """
         frame = self.frame
         if SAMPLE in frame.columns:
-            sample = frame[SAMPLE].to_numpy()
-            if sample.dtype.kind in "iu":  # samples of a query mostly stand one below the other
-                change = sample[1:] != sample[:-1]
-                if (change & (self.frame_query[1:] == self.frame_query[:-1])).any():
-                    return True
-            return _varies(self.frame_query, pd.factorize(sample)[0])
+            return _varies(self.frame_query, pd.factorize(frame[SAMPLE].to_numpy())[0])
         if DOCNO in frame.columns and repeats(self.frame_query, self.frame_doc).any():
             return True
         if RANK not in frame.columns:
@@ -246,21 +201,7 @@ class Run:
 
     def documents_of(self, query: int) -> list[str]:
         """Return the documents of a query's rows, as text; their ids are not checked."""
-        order, start = self._rows_by_query
-        return self.documents.some(
-            pd.unique(self.frame_doc[order[start[query] : start[query + 1]]])
-        )
-
-    @cached_property
-    def _rows_by_query(self) -> tuple[IntArray, list[int]]:
-        return rows_by_code(self.frame_query, len(self.qids))
-
-    def with_text_ids(self) -> pd.DataFrame:
-        """Return the frame, its ids as text."""
-        ids = {QID: (self.frame_query, self.queries)}
-        if DOCNO in self.frame.columns:
-            ids[DOCNO] = self.frame_doc, self.documents
-        return with_text(self.frame, ids)
+        return self.documents.some(pd.unique(self.frame_doc[self.rows_of(query)]))
 
     def docno(self, row: int) -> str:
         """Return the document of a row."""
@@ -279,7 +220,6 @@ class Run:
         """Return some frame rows, to be sorted again; queries without rows are gone."""
         part = self._of_frame(self.frame[rows])
         part.frame_query, part.queries = _coded_again(self.frame_query[rows], self.queries)
-        part.qids = part.queries.text
         if "_docs" in vars(self):
             part._docs = _coded_again(self.frame_doc[rows], self.documents)
         return part
@@ -288,7 +228,7 @@ class Run:
         """Return the same rows with a column made their scores, and without ranks."""
         frame = self.frame.drop(columns=[RANK, column], errors="ignore")
         part = self._of_frame(frame.assign(**{SCORE: self.frame[column]}))
-        part.frame_query, part.queries, part.qids = self.frame_query, self.queries, self.qids
+        part.frame_query, part.queries = self.frame_query, self.queries
         if "_docs" in vars(self):
             part._docs = self._docs
         return part

@@ -47,7 +47,8 @@ from fairtk.frames import (
     Run,
     require,
 )
-from fairtk.frames.columns import accepts_dataframes, as_numbers
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import encode_ids, shown
 from fairtk.groups.distances import (
@@ -263,7 +264,7 @@ class Groups(ByContent):
     def of(cls, source: Any) -> Groups:
         """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
 
-        A frame is named by its ``attrs["name"]`` (`fairtk.io.read_groups`), or ``group``.
+        A frame is named by its ``attrs["name"]``, or ``group``.
         """
         if isinstance(source, cls):
             return source

@@ -41,7 +41,7 @@ from fairtk.frames import (
     Qrels,
     digest,
 )
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings
 from fairtk.frames.schema import encode_ids
 from fairtk.groups.distances import (

@@ -12,7 +12,5 @@ from .qrels import resolve_dataset as resolve_dataset
 from .qrels import write_answers as write_answers
 from .qrels import write_qrels as write_qrels
 from .runs import read_run as read_run
-from .runs import write_credit as write_credit
 from .runs import write_run as write_run
 from .runs import write_task_run as write_task_run
-from .tables import read_groups as read_groups

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import gzip
 import hashlib
 import io
 import os
-import platform
-import re
 import secrets
-import shutil
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -63,57 +59,9 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-_PART = re.compile(r"\.([0-9a-f]{8})-(\d+)-(\d*)-[0-9a-f]{8}\.part\.")
-_swept: set[Path] = set()  # folders that were looked at by this process
-
-
 def part_beside(target: Path) -> Path:
-    """Return a path for what is being written, beside the target, whose name says by whom.
-
-    What processes that were killed left in the folder is removed, once per process.
-    """
-    folder, pid = target.parent, os.getpid()
-    host = hashlib.blake2b(process_host().encode(), digest_size=4).hexdigest()
-    if folder not in _swept:
-        _swept.add(folder)
-        with contextlib.suppress(OSError):
-            for left in folder.iterdir():
-                owner = _PART.match(left.name)
-                # where starts are not to be known, nobody is known to be dead
-                if (
-                    owner
-                    and owner[1] == host
-                    and owner[3] not in ("", process_start(int(owner[2])))
-                ):
-                    shutil.rmtree(left, ignore_errors=True)
-                    left.unlink(missing_ok=True)
-    name = f".{host}-{pid}-{process_start(pid) or ''}-{secrets.token_hex(4)}.part."
-    return target.with_name(name + target.name[-100:])
-
-
-_PROC = Path("/proc")
-
-
-@functools.cache
-def process_host() -> str:
-    """Return the host, with what tells reboots and containers apart."""
-    boot = space = ""
-    with contextlib.suppress(OSError):
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-    with contextlib.suppress(OSError):
-        space = os.readlink(_PROC / "self/ns/pid")
-    return f"{platform.node()}/{boot}/{space}".replace("|", "")
-
-
-def process_start(pid: int) -> str | None:
-    """Return when a process began, in the kernel's ticks; None: it is dead, or not to be known."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    # the name in brackets may hold anything, brackets too
-    state, *rest = text[text.rindex(")") + 1 :].split()
-    return None if state in ("Z", "X") else rest[18]
+    """Return a new hidden path for what is being written, in the folder of the target."""
+    return target.with_name(f".{secrets.token_hex(4)}.part.{target.name[-100:]}")
 
 
 def put_in_place(temporary: Path, target: Path) -> None:

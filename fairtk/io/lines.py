@@ -329,18 +329,20 @@ def _kept_stdin() -> str:
     return str(_kept[1].name)
 
 
+_REASONS: Mapping[type, str] = {
+    FileNotFoundError: "there is no such file",
+    IsADirectoryError: "this is a folder; a file is needed",
+    PermissionError: "no permission to read this file",
+}
+
+
 @contextlib.contextmanager
 def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     try:
         raw = Path(path).open("rb")  # noqa: SIM115 - closed below; only opening is tried
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{path}: this is a folder; a file is needed") from None
-    except PermissionError:
-        raise InputError(f"{path}: no permission to read this file") from None
-    except (OSError, ValueError) as error:  # a name that no file can have
-        raise InputError(f"{path}: this file cannot be opened ({error})") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        reason = _REASONS.get(type(error), f"this file cannot be opened ({error})")
+        raise InputError(f"{path}: {reason}") from None
     with raw:
         if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
             raise InputError(
@@ -432,14 +434,8 @@ def described(value: Any) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {str(value)[:40]!r}"
 
 
-def json_objects(path: str | PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the 1-based line number and the object of each line; empty lines are passed over."""
-    with source(path) as file:
-        yield from objects_of(file)
-
-
 def objects_of(file: Source) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield lines and objects of a file that is open, as `json_objects` does."""
+    """Yield the 1-based line number and the object of each line; empty lines are passed over."""
     for number, text in file.lines(JSON_ENTRY):
         if text.isspace():
             continue

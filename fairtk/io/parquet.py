@@ -17,7 +17,7 @@ import pandas as pd
 from pandas.api.types import is_object_dtype
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io.atomic import atomic_write
 
 _NOTE = b"fairtk"

@@ -17,16 +17,22 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, NotFoundError, listed
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import uncoded
 from fairtk.frames.qrels import TWICE
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import STDIN, is_parquet_name, source
-from fairtk.io.rows import Rows, has_header, read_named, read_table, read_whitespace, refuse_spaces
+from fairtk.io.rows import (
+    QRELS_LAYOUTS,
+    Rows,
+    has_header,
+    read_named,
+    read_table,
+    read_whitespace,
+    refuse_spaces,
+)
 from fairtk.io.tables import strings_or_lists, write_table
 
-LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
-"""The columns of TREC's files of qrels."""
 _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 
 
@@ -59,7 +65,7 @@ def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = Non
     with source(path, errors) as file:
         if file.kind != "text" or has_header(file):
             return read_named(file)
-        rows = read_whitespace(file, LAYOUTS, {LABEL: "float64"})
+        rows = read_whitespace(file, QRELS_LAYOUTS, {LABEL: "float64"})
         rows.frame = rows.frame[[QID, DOCNO, LABEL]]
         return rows
 
@@ -75,39 +81,38 @@ def labels_in(rows: Rows) -> pd.DataFrame:
     labels = rows.frame[LABEL]
     if (labels == np.trunc(labels)).all():
         rows.frame[LABEL] = labels.astype(np.int64)
-    first = [QID, DOCNO, LABEL]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
+    return rows.ordered(QID, DOCNO, LABEL)
 
 
 @accepts_dataframes
-def write_qrels(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write qrels in one step.
 
     ``.tsv``, ``.jsonl`` (each also ``.gz``) and ``.parquet`` keep all columns; any other suffix
     means TREC's four columns.
 
     Raises:
-        InputError: the frame has columns that TREC's format would lose, an id has spaces, or an id
+        InputError: there are columns that TREC's format would lose, an id has spaces, or an id
             or label is none (`fairtk.frames.Qrels`).
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
         DuplicateError: a document is labeled twice for a query.
     """
-    require(frame, [QID, DOCNO, LABEL], "write_qrels")
-    qrels = Qrels(frame, "write_qrels")
+    require(qrels, [QID, DOCNO, LABEL], "write_qrels")
+    labeled = Qrels(qrels, "write_qrels")
     if is_parquet_name(path) or str(path).endswith(_NAMED):
-        write_table(frame, path)
+        write_table(qrels, path)
         return
-    lost = frame.columns.drop([QID, DOCNO, LABEL])
+    lost = qrels.columns.drop([QID, DOCNO, LABEL])
     if len(lost):
         raise InputError(
             f"write_qrels: TREC's format has no place for the columns {listed(lost)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
-    for what, ids in ((QID, qrels.qids), (DOCNO, qrels.docnos)):
-        refuse_spaces(ids, what, "write_qrels", ": write .tsv or .parquet instead")
-    qids, docnos = qrels.qids[qrels.query].tolist(), qrels.docnos[qrels.doc].tolist()
+    remedy = ": write .tsv or .parquet instead"
+    refuse_spaces("write_qrels", remedy, qid=labeled.qids, docno=labeled.docnos)
+    qids, docnos = labeled.qids[labeled.query].tolist(), labeled.docnos[labeled.doc].tolist()
     with atomic_text(path) as stream:
-        for qid, docno, label in zip(qids, docnos, qrels.labels.tolist(), strict=True):
+        for qid, docno, label in zip(qids, docnos, labeled.labels.tolist(), strict=True):
             number = int(label) if label.is_integer() else label
             stream.write(f"{qid} 0 {docno} {number!r}\n")
 
@@ -129,8 +134,7 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
         strings_or_lists(rows, GOLD_ANSWER)
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
     rows.unique(keys, "a ranking has two answers")
-    first = [*keys, QANSWER]
-    return uncoded(rows.frame[[*first, *rows.frame.columns.drop(first)]])
+    return uncoded(rows.ordered(QID, SAMPLE, QANSWER))
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
@@ -250,8 +254,8 @@ def frame_of_qrels(qrels: Any, where: str) -> Any:
     try:
         dataset = resolve_dataset(name, where)
     except NotFoundError as error:
-        near = str(error).partition(";")[2].partition("; known")[0]
-        tail = f";{near}" if "did you mean" in near else ""
+        near = str(error).rpartition("; did you mean")
+        tail = "".join(near[1:]) if near[1] else ""
         raise InputError(
             f"{name}: there is no such file, and no dataset has this id{tail}"
         ) from None

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
 from numbers import Number
 from os import PathLike
 from typing import Any, NoReturn
@@ -23,6 +22,7 @@ import pandas as pd
 
 from fairtk.errors import FormatError, InputError, listed
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
+from fairtk.frames.accepted import column_of, swapped
 from fairtk.frames.ids import are_ids, categories, flaw_of
 from fairtk.frames.schema import (
     NumberRule,
@@ -90,20 +90,24 @@ class Rows:
         """Raise a `FormatError` unless all the columns are there, and the header only once."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
-            verb = "need" if what.endswith("s") else "needs"  # qrels, answers
-            noun = "column" if len(columns) == 1 else "columns"
-            raise FormatError(
-                f"{what} {verb} the {noun} {listed(columns, 9)}; missing: {listed(missing, 9)}, "
-                f"found: {listed(self.frame.columns, 12) or 'none'}",
-                path=self.path,
-                line=self.head,
+            message = (
+                f"expected {what} (columns {listed(columns, 9)}); missing: {listed(missing, 9)}, "
+                f"found: {listed(self.frame.columns, 12) or 'none'}"
             )
+            for value in {LABEL, SCORE}.intersection(missing):
+                message = swapped(self.frame.columns, value) or message
+            raise FormatError(message, path=self.path, line=self.head)
         if self.head is not None:
             names = set(self.frame.columns)
             again = self.frame.iloc[:, 0].isin({*names, *ALIASES}).to_numpy(dtype=bool, copy=True)
             for row in np.flatnonzero(again):
                 again[row] = {ALIASES.get(v, v) for v in self.frame.iloc[row]} == names
             self.refuse_if(again, columns[0], "the header occurs again; were files joined?")
+
+    def ordered(self, *names: str) -> pd.DataFrame:
+        """Return the frame with some columns first, those of them that it has."""
+        first = [name for name in names if name in self.frame.columns]
+        return self.frame[[*first, *self.frame.columns.drop(first)]]
 
     def as_ids(self, *columns: str) -> None:
         """Make columns ids, in categories (`fairtk.frames.ids.uncoded` makes them text)."""
@@ -195,6 +199,10 @@ def number_of(value: Any) -> float | None:
 
 # Fields separated by white space ---------------------------------------------------------------
 
+QRELS_LAYOUTS = [(QID, "iteration", DOCNO, LABEL), (QID, DOCNO, LABEL)]
+RUN_LAYOUTS = [(QID, SAMPLE, DOCNO, RANK, SCORE, "tag"), (QID, SAMPLE, DOCNO, RANK, SCORE)]
+"""The columns of TREC's files."""
+
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
 _QUERY = ("qid", "query_id")  # no query has such a name
@@ -211,14 +219,15 @@ def fields_of(line: str) -> list[str]:
     return [field for field in _BLANKS.split(line.strip(" \t\r\n")) if field]
 
 
-def refuse_spaces(names: Any, what: str, where: str, remedy: str = "") -> None:
+def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
     """Raise an `InputError` for names that such a file cannot hold: empty ones, or with spaces."""
-    wrong = [name for name in pd.Series(names, dtype="str").tolist() if _UNFIT.search(str(name))]
-    if wrong:
-        raise InputError(
-            f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty or "
-            f"have spaces; found {listed(wrong, 3)}{remedy}"
-        )
+    for what, texts in names.items():
+        wrong = [text for text in map(str, texts) if _UNFIT.search(text)]
+        if wrong:
+            raise InputError(
+                f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty "
+                f"or have spaces; found {listed(wrong, 3)}{remedy}"
+            )
 
 
 def read_whitespace(
@@ -234,6 +243,31 @@ def read_whitespace(
             line.
     """
     first = fields_of(file.first_line)
+    _refuse_other_files(file, layouts, first)
+    by_width = {len(layout): list(layout) for layout in layouts}
+    columns = by_width.get(len(first)) if first else list(layouts[0])
+    frame = None if columns is None else file.parsed(columns, types)
+    if frame is not None:
+        return Rows(frame, file.path, file.line_of)
+    entries: Iterable[tuple[int, list[str]]] = _entries(file)
+    if file.errors is not None:
+        entries = list(entries)
+        widths = Counter(len(fields) for _, fields in entries if len(fields) in by_width)
+        columns = by_width[widths.most_common(1)[0][0]] if widths else None
+    kept = []
+    for number, fields in entries:
+        if columns is not None and len(fields) == len(columns):
+            kept.append((number, fields))
+        else:
+            file.refuse(wrong_width([columns] if columns else layouts, fields), number)
+    # a file of blank lines, or of a byte order mark alone, has the first layout
+    records = [fields for _, fields in kept]
+    frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
+    return Rows(frame, file.path, lambda row: kept[row][0])
+
+
+def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: list[str]) -> None:
+    """Refuse a file of runs in place of qrels, or the reverse, and one with a strange header."""
     if first and first[0] in _QUERY and file.errors is None:
         names = " ".join(first)[:60]
         raise FormatError(
@@ -242,41 +276,24 @@ def read_whitespace(
             file.path,
             1,
         )
-    width = len(first) or len(layouts[0])
-    columns = next((list(layout) for layout in layouts if len(layout) == width), None)
-    frame = None if columns is None else file.parsed(columns, types)
-    if frame is not None:
-        return Rows(frame, file.path, file.line_of)
-    entries: Iterable[tuple[int, str]] = _entries(file)
-    if file.errors is not None:
-        entries = list(entries)
-        widths = Counter(len(fields_of(line)) for _, line in entries)
-        width = max((n for n in map(len, layouts) if widths[n]), key=lambda n: widths[n], default=0)
-        columns = next((list(layout) for layout in layouts if len(layout) == width), None)
-    records: list[list[str]] = []
-    lines: list[int] = []
-    for number, line in entries:
-        fields = fields_of(line)
-        if columns is None or len(fields) != len(columns):
-            forms = [columns] if columns is not None else layouts
-            file.refuse(wrong_width(forms, fields), number)
-            continue
-        records.append(fields)
-        lines.append(number)
-    # a file of blank lines, or of a byte order mark alone, has the first layout
-    frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
-    return Rows(frame, file.path, lines.__getitem__)
+    others = {LABEL: RUN_LAYOUTS, SCORE: QRELS_LAYOUTS}
+    value = next((name for name in others if name in layouts[0]), "")
+    for columns in others.get(value, ()):
+        if len(first) == len(columns):
+            number = first[columns.index(SCORE if value == LABEL else LABEL)]
+            if NUMBER.fullmatch(number):
+                raise FormatError(swapped(columns, value), file.path, 1)
 
 
-def _entries(file: Source) -> Iterator[tuple[int, str]]:
+def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:
     for number, line in file.lines():
         if MARK in line:
             file.refuse("a byte order mark (U+FEFF) inside the file; were files joined?", number)
         elif "\r" in line.removesuffix("\r\n"):
             message = "a carriage return within a line; line ends must be \\n or \\r\\n"
             file.refuse(message, number)
-        elif line.strip(" \t\r\n"):
-            yield number, line
+        elif fields := fields_of(line):
+            yield number, fields
 
 
 # Named columns ---------------------------------------------------------------------------------
@@ -335,17 +352,13 @@ def read_named(file: Source) -> Rows:
 
 def _read_delimited(file: Source) -> Rows:
     """Return the rows of a TSV or CSV file, all columns as strings."""
-    plain = _plain_header(file)
-    frame = None
-    if plain is not None:
-        note, names, delimiter = plain
-        head = len(note) + 1
-        frame = file.parsed(names, {}, delimiter, head)
-        line_of: Callable[[int], int] = lambda row: row + head + 1  # noqa: E731
+    note, head, delimiter = _opening(file)
+    entries = delimited_records(file)
+    _, names = next(entries, (head, []))
+    frame = file.parsed(names, {}, delimiter, head) if names else None
+    line_of: Callable[[int], int] = lambda row: row + head + 1  # noqa: E731
     if frame is None:
-        note, lines, records = [], [], []
-        entries = delimited_records(file, note)
-        head, names = next(entries, (1, []))
+        lines, records = [], []
         for line, record in entries:
             if len(record) != len(names):
                 file.refuse(wrong_width([names], record), line)
@@ -354,53 +367,39 @@ def _read_delimited(file: Source) -> Rows:
             else:
                 records.append(record)
                 lines.append(line)
-        columns = list(zip(*records, strict=True)) or [()] * len(names)
-        frame = pd.DataFrame(dict(enumerate(pd.Series(list(c), dtype="str") for c in columns)))
+        frame = pd.DataFrame(records, columns=range(len(names)), dtype="str")
         frame.columns = pd.Index(names)
         line_of = lines.__getitem__
-    content = parse_json(note[0].removeprefix(NOTE), file.path, 1) if note else {}
-    if not isinstance(content, dict):
-        raise FormatError("what this line notes is no JSON object", file.path, 1)
     spaced = [name for name in names if name != name.strip()]
     if spaced:
         message = f"the name of the column {spaced[0]!r} has spaces around it"
         raise FormatError(message, file.path, head)
-    return Rows(frame, file.path, line_of, head, content)
+    return Rows(frame, file.path, line_of, head, note)
 
 
-def _plain_header(file: Source) -> tuple[list[str], list[str], str] | None:
-    """Return the note, the names of columns and the delimiter; None if the header is not plain."""
-    try:
-        first = [text for _, text in islice(file.strict_lines(), 2)]
-    except FormatError:
-        return None
-    note = [text for text in first[:1] if text.startswith(NOTE)]
-    header = "".join(first[len(note) : len(note) + 1]).rstrip("\r\n")
-    delimiter = _delimiter(header)
-    is_plain = header.strip() and '"' not in header
-    return (note, header.split(delimiter), delimiter) if is_plain else None
+def _opening(file: Source) -> tuple[dict[str, Any], int, str]:
+    """Return what fairtk's writer noted, the line of the header, and the delimiter."""
+    note = {}
+    for number, text in file.strict_lines():
+        if number == 1 and text.startswith(NOTE):
+            note = parse_json(text.removeprefix(NOTE), file.path, 1)
+            if not isinstance(note, dict):
+                raise FormatError("what this line notes is no JSON object", file.path, 1)
+        elif not text.isspace():
+            return note, number, "\t" if "\t" in text else ","
+    return note, 1, ","
 
 
-def delimited_records(
-    file: Source, note: list[str] | None = None
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the fields of each record, by csv's strict rules.
+def delimited_records(file: Source) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the fields of each record, the header first, by csv's strict rules.
 
-    The file is plain or gzipped; tabs separate, or commas if the first record has no tab. A line
-    that notes something, at the start of the file, is appended to `note`.
+    The file is plain or gzipped; tabs separate, or commas if the header has no tab.
     """
-    numbered = file.lines()
-    number, text = next(numbered, (1, ""))
-    if text.startswith(NOTE):
-        if note is not None:
-            note.append(text)
-        number, text = next(numbered, (1, ""))
-    while text.isspace():
-        number, text = next(numbered, (number, ""))
-    texts = chain([text], (text for _, text in numbered))
-    reader = csv.reader(texts, delimiter=_delimiter(text), strict=True)
+    _, head, delimiter = _opening(file)
+    texts = (text for number, text in file.lines() if number >= head)
+    reader = csv.reader(texts, delimiter=delimiter, strict=True)
     while True:
-        line = number + reader.line_num
+        line = head + reader.line_num
         try:
             record = next(reader, None)
         except csv.Error as error:
@@ -431,10 +430,6 @@ def _explained(error: csv.Error) -> str:
     return text + _QUOTES
 
 
-def _delimiter(header: str) -> str:
-    return "\t" if "\t" in header else ","
-
-
 def _read_jsonl(file: Source) -> Rows:
     entries: Iterable[tuple[int, dict[str, Any]]] = objects_of(file)
     names: list[str] | None = None
@@ -452,17 +447,5 @@ def _read_jsonl(file: Source) -> Rows:
         else:
             keys = sorted(record.keys() ^ set(names))
             file.refuse(f"the keys differ from the first line's in {keys}", number)
-    frame = pd.DataFrame({n: _column([r[n] for r in records]) for n in names or ()})
+    frame = pd.DataFrame({n: column_of([r[n] for r in records]) for n in names or ()})
     return Rows(frame, file.path, lines.__getitem__)
-
-
-def _column(values: list[Any]) -> pd.Series:
-    kinds = {type(v) for v in values}
-    dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
-    try:
-        return pd.Series(values, dtype=dtype)
-    except (
-        UnicodeEncodeError,
-        OverflowError,
-    ):  # surrogates, ints of hundreds of digits
-        return pd.Series(values, dtype=object)  # the rules name the row

@@ -15,51 +15,49 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, ParameterError, warn
+from fairtk import checks
+from fairtk.errors import FormatError, warn
 from fairtk.frames import CREDIT, DOCNO, QID, RANK, SAMPLE, SCORE, Run
-from fairtk.frames.columns import accepts_dataframes, as_numbers, plain_columns
+from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import uncoded
 from fairtk.frames.runs import CREDIT_TWICE, TWICE, order_by
 from fairtk.frames.schema import check_order, shown
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
 from fairtk.io.parquet import write_parquet
-from fairtk.io.rows import Rows, fields_of, has_header, read_named, read_whitespace, refuse_spaces
-from fairtk.io.tables import write_table
+from fairtk.io.rows import (
+    RUN_LAYOUTS,
+    Rows,
+    fields_of,
+    has_header,
+    read_named,
+    read_whitespace,
+    refuse_spaces,
+)
 
-Task = Literal["task1", "task2"]
+_TASKS = {2: ("id", "page_id"), 3: ("id", "seq_no", "page_id")}
+"""The columns of lists of TREC Fair Ranking 2022 for coordinators (Task 1) and editors (Task 2)."""
 
-COLUMNS: dict[Task, tuple[str, ...]] = {
-    "task1": ("id", "page_id"),
-    "task2": ("id", "seq_no", "page_id"),
-}
-"""The official columns of each task's files."""
-
-# the track's guidelines and its evaluation code call the number of a sequence by two names
-_HEADERS = {**{names: task for task, names in COLUMNS.items()},
-            ("id", "rep_number", "page_id"): "task2"}  # fmt: skip
 _NAMES = {"id": QID, "seq_no": SAMPLE, "page_id": DOCNO}
 
 
-def task_of(file: Source) -> Task | None:
-    """Return which task a file is of, judged by its first line; None: of neither.
+def _task_columns(file: Source) -> tuple[str, ...]:
+    """Return the columns of a list of TREC Fair Ranking 2022, judged by its first line, or none.
 
     That is its header, or two or three whole numbers (topics, sequences and pages are numbered).
     """
-    if file.kind != "text":
-        return None
-    fields = fields_of(file.first_line)
-    named = _header(fields)
-    if named is not None:
-        return named
-    if len(fields) in (2, 3) and all(f.isascii() and f.isdecimal() for f in fields):
-        return "task1" if len(fields) == 2 else "task2"
-    return None
+    fields = fields_of(file.first_line) if file.kind == "text" else []
+    columns = _TASKS.get(len(fields), ())
+    # the track's guidelines and its evaluation code call the number of a sequence by two names
+    names = ["seq_no" if f.lower() == "rep_number" else f.lower() for f in fields]
+    is_list = [*columns] == names or all(f.isascii() and f.isdecimal() for f in fields)
+    return columns if is_list else ()
 
 
 def _task_run(rows: Rows) -> pd.DataFrame:
@@ -94,65 +92,46 @@ def _refuse_ranks(rows: Rows) -> None:
 
 
 @accepts_dataframes
-def write_task_run(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+def write_task_run(run: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write a run in the form of TREC Fair Ranking 2022, in one step.
 
-    A frame with ``sample`` becomes a Task 2 file (``seq_no`` is ``sample`` plus 1), one without a
+    A run with ``sample`` becomes a Task 2 file (``seq_no`` is ``sample`` plus 1), one without a
     Task 1 file. Scores are not kept, only the order.
 
     Args:
-        frame: R or S; checked as `fairtk.frames.Run` does.
+        run: R or S; checked as `fairtk.frames.Run` does.
         path: the file; ``.gz`` packs it.
 
     Raises:
-        InputError: the frame is not a run, or a qid or docno is empty or has white space in it.
+        InputError: it is not a run, or a qid or docno is empty or has white space in it.
     """
-    coded = Run(frame, "write_task_run")
-    for what, ids in ((QID, coded.qids), (DOCNO, coded.docnos)):
-        refuse_spaces(ids, what, "write_task_run")
+    coded = Run(run, "write_task_run")
+    refuse_spaces("write_task_run", qid=coded.qids, docno=coded.docnos)
     columns = [coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()]
-    names = COLUMNS["task1"]
     if coded.sampled:
-        names = COLUMNS["task2"]
         columns.insert(1, (coded.ranking_sample[coded.ranking] + 1).tolist())
     with atomic_text(path) as stream:
-        stream.write("\t".join(names) + "\n")
+        stream.write("\t".join(_TASKS[len(columns)]) + "\n")
         stream.writelines("\t".join(map(str, row)) + "\n" for row in zip(*columns, strict=True))
 
 
-def _task_rows(file: Source, task: Task, is_guess: bool) -> Rows:
-    header = _header(fields_of(file.first_line))
-    if header is not None and header != task:
-        raise FormatError(
-            f"expected the columns {' '.join(COLUMNS[task])}; this file is of {header}",
-            path=file.path,
-            line=1,
-        )
-    rows = read_whitespace(file, [COLUMNS[task]], {})
-    if header is not None:
-        rows = replace(rows.without([0]), head=1)
-    elif task == "task2" and is_guess:
+def _task_rows(file: Source, columns: tuple[str, ...]) -> Rows:
+    rows = read_whitespace(file, [columns], {})
+    if not fields_of(file.first_line)[0].isdecimal():
+        return replace(rows.without([0]), head=1)
+    if SAMPLE in map(_NAMES.get, columns):
         _refuse_ranks(rows)
     return rows
 
 
-def _header(fields: list[str]) -> Task | None:
-    return _HEADERS.get(tuple(field.lower() for field in fields))
-
-
 Order = Literal["auto", "rank", "score"]
-Format = Literal["auto", "trec", "task1", "task2"]
 
-LAYOUTS = [(QID, SAMPLE, DOCNO, RANK, SCORE, "tag"), (QID, SAMPLE, DOCNO, RANK, SCORE)]
-"""The columns of TREC's files of runs."""
 _TYPES = {RANK: "int64", SCORE: "float64"}
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
 
 
-def read_run(
-    path: str | PathLike[str], order: Order = "auto", format: Format = "auto"
-) -> pd.DataFrame:
+def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     """Read a run.
 
     The column ``rank`` of a file may start anywhere and have gaps or ties. By default it decides
@@ -164,11 +143,9 @@ def read_run(
 
     Args:
         path: text (six or five columns), TSV with a header, JSON lines or Parquet with ``qid``,
-            ``docno``, ``score`` (and ``rank``, ``sample``), or a list of TREC Fair Ranking 2022.
+            ``docno``, ``score`` (and ``rank``, ``sample``), or a list of TREC Fair Ranking 2022,
+            which is known by its header, or by two or three whole numbers in the first line.
         order: ``"auto"``, ``"rank"`` or ``"score"``; lists of TREC Fair Ranking have but one order.
-        format: ``"task1"`` or ``"task2"`` for lists of TREC Fair Ranking 2022, ``"trec"`` for
-            anything else; ``"auto"``: lists are known by their header, or by two or three whole
-            numbers in the first line.
 
     Returns:
         Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
@@ -182,37 +159,27 @@ def read_run(
         FormatError: a line is broken, a score not finite, a document twice in a ranking, samples
             mixed with something else, or ranks and scores disagree; names the line.
     """
-    return uncoded(coded_run(path, order, format))
+    return uncoded(coded_run(path, order))
 
 
-def coded_run(
-    path: str | PathLike[str], order: Order = "auto", format: Format = "auto"
-) -> pd.DataFrame:
+def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     """Return what `read_run` does, its ids coded already (categorical)."""
-    if order not in ("auto", "rank", "score"):
-        raise ParameterError(f"order must be 'auto', 'rank' or 'score'; found {order!r}")
-    if format not in ("auto", "trec", "task1", "task2"):
-        raise ParameterError(f"format must be 'auto', 'trec', 'task1' or 'task2'; found {format!r}")
-    frame = run_of(run_rows(path, format), order)
+    checks.known("order", order, get_args(Order))
+    frame = run_of(run_rows(path), order)
     if frame.empty:
         warn(f"{path}: this run has no rows", stacklevel=2)
     return frame
 
 
-def run_rows(
-    path: str | PathLike[str],
-    format: Format = "auto",
-    errors: list[FormatError] | None = None,
-) -> Rows:
+def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
     """Return the rows of a run file, not checked; a list gets the errors of lines."""
     with source(path, errors) as file:
-        task = task_of(file) if format == "auto" else format
-        if task in ("task1", "task2"):
-            return _task_rows(file, task, format == "auto")
+        if columns := _task_columns(file):
+            return _task_rows(file, columns)
         if file.kind != "text" or has_header(file):
             return read_named(file)
-        rows = read_whitespace(file, LAYOUTS, _TYPES)
-        rows.frame = rows.frame[list(LAYOUTS[1])]
+        rows = read_whitespace(file, RUN_LAYOUTS, _TYPES)
+        rows.frame = rows.frame[list(RUN_LAYOUTS[1])]
         if rows.frame.empty:  # no row says that there are samples
             rows.frame = rows.frame.drop(columns=SAMPLE)
         return rows
@@ -237,9 +204,7 @@ def run_of(rows: Rows, order: Order) -> pd.DataFrame:
         _read_samples(rows)
     sampled = [SAMPLE] if SAMPLE in rows.frame.columns else []
     rows.unique([QID, *sampled, DOCNO], TWICE)
-    frame = _ranked(rows, order)
-    first = [name for name in (QID, DOCNO, SCORE, RANK, SAMPLE) if name in frame.columns]
-    return frame[[*first, *frame.columns.drop(first)]]
+    return replace(rows, frame=_ranked(rows, order)).ordered(QID, DOCNO, SCORE, RANK, SAMPLE)
 
 
 def _credit_of(rows: Rows) -> pd.DataFrame:
@@ -251,24 +216,7 @@ def _credit_of(rows: Rows) -> pd.DataFrame:
         rows.frame[SAMPLE] = np.int64(0)
     rows.as_numbers(RANK, CREDIT, SAMPLE)
     rows.unique([QID, SAMPLE, DOCNO], CREDIT_TWICE)
-    first = [QID, SAMPLE, DOCNO, *([RANK] if RANK in rows.frame.columns else []), CREDIT]
-    return rows.frame[[*first, *rows.frame.columns.drop(first)]]
-
-
-@accepts_dataframes
-def write_credit(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write a frame C in one step; `read_run` reads it back equal.
-
-    Args:
-        frame: ``qid``, ``docno``, ``credit`` and, of several rankings of a query, ``sample``.
-        path: ``.parquet``, ``.jsonl``, ``.csv`` or anything else for TSV; ``.gz`` packs text.
-
-    Raises:
-        FormatError: the frame is not a credit frame; names the row.
-    """
-    plain_columns(frame, "write_credit")
-    _credit_of(Rows(frame.reset_index(drop=True), "write_credit", line_of=lambda row: None))
-    write_table(frame, path)
+    return rows.ordered(QID, SAMPLE, DOCNO, RANK, CREDIT)
 
 
 def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
@@ -316,7 +264,7 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
 
 
 @accepts_dataframes
-def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
+def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
     """Write a run in one step: Parquet if the suffix says so, else TREC's six columns.
 
     The sample is the second column (``Q0`` if there is none) and the rank counts from 1, as
@@ -324,20 +272,20 @@ def write_run(frame: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk
     nothing else: answers go into a file of their own (`write_answers`), or all into Parquet.
 
     Args:
-        frame: R or S; checked as `fairtk.frames.Run` does.
+        run: R or S; checked as `fairtk.frames.Run` does.
         path: the file; ``.gz`` packs it, ``.parquet`` keeps all columns.
         tag: the last column.
 
     Raises:
-        InputError: the frame is not a run, or a qid, docno or the tag has a space in it.
+        InputError: it is not a run, or a qid, docno or the tag has a space in it.
     """
-    coded = Run(frame, "write_run")
+    coded = Run(run, "write_run")
     if is_parquet_name(path):
-        write_parquet(frame, path)
+        write_parquet(run, path)
         return
-    for what, names in ((QID, coded.qids), (DOCNO, coded.docnos), ("tag", [tag])):
-        refuse_spaces(names, what, "write_run", ": write Parquet instead")
-    scores = as_numbers(frame[SCORE])[coded.order].tolist()
+    remedy = ": write Parquet instead"
+    refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])
+    scores = as_numbers(run[SCORE])[coded.order].tolist()
     samples = coded.ranking_sample[coded.ranking].tolist() if coded.sampled else None
     qids, docnos = coded.qids[coded.query].tolist(), coded.docnos[coded.doc].tolist()
     ranks = (coded.position + 1).tolist()

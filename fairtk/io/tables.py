@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import FormatError, InputError
-from fairtk.frames import DOCNO, GROUP, WEIGHT
-from fairtk.frames.columns import accepts_dataframes
-from fairtk.frames.ids import uncoded
+from fairtk.frames import WEIGHT
+from fairtk.frames.accepted import accepts_dataframes, column_of
+from fairtk.frames.schema import is_text
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import PIPED, is_parquet_name, parse_json
 from fairtk.io.parquet import write_parquet
-from fairtk.io.rows import NOTE, Rows, looks_like_a_row, numbers_in, read_table
+from fairtk.io.rows import NOTE, Rows, looks_like_a_row, numbers_in
 
 _JSONL = (".jsonl", ".ndjson")
 
@@ -70,17 +70,13 @@ def strings_or_lists(rows: Rows, column: str) -> None:
     """
     values = [_plain(value) for value in rows.frame[column]]
     values = [(_json_strings(v) or v) if isinstance(v, str) else v for v in values]
-    right = [isinstance(v, str) or bool(v) and _is_strings(v) for v in values]
-    message = f"{column} must be a string or a list of strings; found {{}}"
-    rows.refuse_if(~np.array(right, dtype=bool), column, message)
-    one_type = all(isinstance(value, str) for value in values)
-    rows.frame[column] = pd.Series(
-        values, dtype="str" if one_type else object, index=rows.frame.index
-    )
+    wrong = [not (isinstance(v, str) or _is_strings(v)) for v in values]
+    rows.refuse_if(wrong, column, f"{column} must be a string or a list of strings; found {{}}")
+    rows.frame[column] = column_of(values).set_axis(rows.frame.index)
 
 
 def _is_strings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) for v in value)
+    return isinstance(value, list) and value != [] and {*map(type, value)} == {str}
 
 
 def _json_strings(text: str) -> list[str] | None:
@@ -90,7 +86,7 @@ def _json_strings(text: str) -> list[str] | None:
         value = parse_json(text)
     except FormatError:
         return None
-    return value if value and _is_strings(value) else None
+    return value if _is_strings(value) else None
 
 
 def stem(path: str | PathLike[str]) -> str:
@@ -98,27 +94,6 @@ def stem(path: str | PathLike[str]) -> str:
     if path == PIPED:
         return "stdin"
     return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
-
-
-def read_groups(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read the groups of documents, as `fairtk.Groups.read` does.
-
-    Args:
-        path: TSV, CSV, JSON lines or Parquet with named columns; may be gzipped.
-
-    Returns:
-        ``docno``, ``group`` (missing: unknown) and ``weight`` if the file has one. Its ``attrs``
-        have the attribute's ``name``, which is the file's, and what else its writer noted:
-        `fairtk.Groups.of` and all that takes groups read them.
-
-    Raises:
-        FormatError: a column is missing or a value is none; names file and line.
-    """
-    rows = read_table(path)
-    check_weights(rows, [DOCNO, GROUP], "a groups file")
-    frame = uncoded(rows.frame)
-    frame.attrs = {"name": stem(path), **rows.note}
-    return frame
 
 
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:
@@ -134,41 +109,27 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
         if column == WEIGHT:
             continue
         if isinstance(values.dtype, pd.StringDtype):
-            rows.refuse_flaws(column)
             rows.frame[column] = values.mask(values == "")
-        elif not _holds_names(values):
-            wrong = np.array([not _is_name(value) for value in values], dtype=bool)
+        else:
+            pairs = zip(values, values.isna(), strict=True)
+            wrong = [not (is_missing or is_text(value)) for value, is_missing in pairs]
             rows.refuse_if(wrong, column, f"{column} must be a string; found {{}}")
-            rows.refuse_flaws(column)
+        rows.refuse_flaws(column)
     if WEIGHT in rows.frame.columns:  # the caller says which weight is wrong, and of what
         rows.frame[WEIGHT] = numbers_in(rows.frame[WEIGHT])
 
 
 def _check_note(rows: Rows) -> None:
     """Raise unless what the writer of groups noted has the types that `fairtk.Groups` takes."""
-    note = {"name": "", "levels": [], "unknown": None, **rows.note}
-    if not (
-        isinstance(note["name"], str)
-        and _is_strings(note["levels"])
-        and isinstance(note["unknown"], str | None)
-    ):
+    levels, unknown = rows.note.get("levels", [""]), rows.note.get("unknown")
+    names = [rows.note.get("name", ""), *([unknown] if unknown is not None else [])]
+    if not (isinstance(levels, list) and {*map(type, [*names, *levels])} == {str}):
         raise FormatError(
             "the note must have a name, a list of levels and an unknown level (strings), found "
             f"{rows.note!r:.200}",
             rows.path,
             rows.head and 1,
         )
-
-
-def _holds_names(values: pd.Series) -> bool:
-    if isinstance(values.dtype, pd.CategoricalDtype):
-        return isinstance(values.dtype.categories.dtype, pd.StringDtype)
-    return bool(pd.api.types.is_integer_dtype(values.dtype))
-
-
-def _is_name(value: Any) -> bool:
-    missing = value is None or value is pd.NA or value != value
-    return missing is True or isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _listed_evenly(frame: pd.DataFrame) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from fairtk.errors import (
     suggestion,
 )
 from fairtk.frames import DOCNO, LABEL, QID, SCORE, BoolArray, FloatArray, ObjectArray, Qrels
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
 from fairtk.measures.parsing import short_name

@@ -15,7 +15,7 @@ import pandas as pd
 from fairtk.display.tables import frame_html
 from fairtk.errors import FairtkWarning, ParameterError
 from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.frames.accepted import accepts_dataframes
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels

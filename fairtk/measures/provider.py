@@ -31,13 +31,12 @@ from typing import Any
 
 import ir_measures
 import numpy as np
-import pandas as pd
 from ir_measures import CalcResults, Metric, providers
 from ir_measures.providers import FallbackProvider
 from ir_measures.providers.pytrec_eval_provider import PytrecEvalProvider
 from ir_measures.util import QrelsConverter
 
-from fairtk.errors import ColumnError, InputError, PluginError, TruncationWarning, warn
+from fairtk.errors import InputError, PluginError, TruncationWarning, warn
 from fairtk.frames import (
     DOCNO,
     EXPOSURE,
@@ -237,8 +236,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         if isinstance(self._given, Qrels):
             require(self._given.frame, self._label_columns, where)
             return self._given
-        frame = as_frame(self._given, LABEL, where)
-        return Qrels(frame, self.where, self._label_columns, either=True)
+        return Qrels(self._given, self.where, self._label_columns, either=True)
 
     @cached_property
     def truncation(self) -> Truncation:
@@ -323,7 +321,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     def checked(self, run: Any) -> Run:
         """Return a run in any form, checked; ids that match nothing are warned of."""
         where = f"{self.where} (run)"
-        checked = Run(as_frame(run, SCORE, where), where, either=True)
+        checked = Run(run, where, either=True)
         if self._needs:
             require(checked.frame, self._needs, where)
         if SCORE in self._needs:
@@ -403,44 +401,6 @@ def _other_providers() -> FallbackProvider:
 
 
 _TREC_EVAL = SafeTrecEval()
-
-
-def as_frame(data: Any, value: str, where: str) -> pd.DataFrame:
-    """Return qrels or a run as a frame; a frame as it is.
-
-    Args:
-        data: a frame in either names, a mapping of queries to mappings of documents to values, or
-            rows that are named tuples.
-        value: the column of a mapping's values, ``label`` or ``score``.
-        where: who asks, and what it is, for messages.
-
-    Raises:
-        ColumnError: it has none of these forms.
-    """
-    if isinstance(data, pd.DataFrame):
-        return data
-    fields: set[Any] = {(QID, DOCNO, value)}
-    if isinstance(data, Mapping) and all(isinstance(docs, Mapping) for docs in data.values()):
-        rows = [(qid, docno, v) for qid, docs in data.items() for docno, v in docs.items()]
-    else:
-        is_rows = isinstance(data, Iterable) and not isinstance(data, str | bytes | Mapping)
-        rows = list(data) if is_rows else [data]
-        fields = {getattr(kind, "_fields", None) for kind in {*map(type, rows)}} or fields
-    if len(fields) > 1 or None in fields:
-        raise ColumnError(
-            f"{where} must be a DataFrame, a mapping of queries to mappings of documents to "
-            f"values, or named tuples with the same fields; found {rows[0]!r:.80} "
-            f"({type(rows[0]).__name__})"
-        )
-    (names,) = fields
-    columns = {}
-    for name, values in zip(
-        names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True
-    ):
-        # pandas cannot hold all text, so that only numbers get a type
-        numbers = values and {*map(type, values)} <= {int, float}
-        columns[name] = pd.Series(list(values), dtype=None if numbers else object)
-    return pd.DataFrame(columns)
 
 
 # Measures that others are made of -----------------------------------------------------------------

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -384,8 +383,8 @@ def read_divergence(text: str, **settings: Any) -> Divergence:
 
 def as_position_model(browsing: str | BrowsingModel, where: str) -> BrowsingModel:
     """Return a browsing model whose reader looks at positions alone; others are refused."""
-    model: BrowsingModel = _as_object(browsing, read_browsing, f"{where}: browsing")
-    if not isinstance(model, browsing_models.base_class) or model.stop > 0:
+    model: BrowsingModel = _as_object(browsing, browsing_models, f"{where}: browsing")
+    if model.stop > 0:
         raise ParameterError(
             f"{where}: browsing must be a browsing model without a cascade, whose reader does not "
             f"stop at useful documents, such as TREC, DCG or RBP(p=0.8); found {browsing!r}"
@@ -395,22 +394,23 @@ def as_position_model(browsing: str | BrowsingModel, where: str) -> BrowsingMode
 
 def as_divergence(divergence: str | Divergence, where: str, **settings: Any) -> Divergence:
     """Return a divergence, given as such or as a string; settings as in `read_divergence`."""
-    value: Divergence = _as_object(
-        divergence, partial(read_divergence, **settings), f"{where}: divergence"
-    )
-    if not isinstance(value, divergences.base_class):
-        raise ParameterError(
-            f"{where}: divergence must be a fairtk.groups.Divergence or its string form, such "
-            f"as 'kl', 'reverse-kl' or 'js'; found {divergence!r}"
-        )
+    value: Divergence = _as_object(divergence, divergences, f"{where}: divergence", settings)
     return value
 
 
-def _as_object(value: Any, read: Callable[[str], Any], where: str) -> Any:
+def _as_object(
+    value: Any, registry: Registry[Any], where: str, settings: Mapping[str, Any] | None = None
+) -> Any:
     try:
-        return read(value) if isinstance(value, str) else value
+        made = _read(value, registry, settings) if isinstance(value, str) else value
     except NotFoundError as error:
         raise ParameterError(f"{where}: {error}") from None
+    if not isinstance(made, registry.base_class):
+        raise ParameterError(
+            f"{where}: expected a {registry.kind} or its string form, such as "
+            f"{registry.names()[0]!r}; found {value!r}"
+        )
+    return made
 
 
 def _read(text: str, registry: Registry[Any], settings: Mapping[str, Any] | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -10,7 +11,8 @@ from pyterrier.validate import InputValidationError
 
 from fairtk.errors import ColumnError
 from fairtk.frames import DOCNO, EXPOSURE, QID, SAMPLE, SCORE, ByContent, Run, digest, identity_name
-from fairtk.frames.columns import BROWSING, CUTOFF, frame_of, plain_columns
+from fairtk.frames.accepted import frame_of, labels_or_scores
+from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
 
 _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
@@ -52,7 +54,9 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
 
     def __call__(self, inp: Any) -> Any:
         """Apply the transformer to a frame, a table of another library, or dicts, as PyTerrier."""
-        return super().__call__(frame_of(inp))
+        run = isinstance(inp, Mapping)
+        frame = labels_or_scores(inp, SCORE, type(self).__name__) if run else frame_of(inp)
+        return super().__call__(frame)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings by name."""

@@ -28,7 +28,6 @@ from fairtk.frames.runs import order_by
 from fairtk.frames.texts import qids_of, words
 from fairtk.interpreters import cores
 from fairtk.io import file_lock, resolve_dataset
-from fairtk.io.atomic import part_beside
 from fairtk.transformers.base import FairTransformer
 
 _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
@@ -389,7 +388,8 @@ class CollectionBM25(FairTransformer):
 
         Of one for another k1 and b, all but the weights is shared: no document is read again.
         """
-        part = part_beside(folder)
+        part = folder.with_name(f".part.{folder.name}")
+        shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
         try:
             with _silence() as terminal:
                 if there := next(folder.parent.glob("k1-*-b-*"), None):

@@ -82,22 +82,21 @@ def test_standard_input_is_read(dense, fairtk):
     ],
 )
 def test_a_swapped_pair_is_said(folder, fairtk, words):
-    said = "QRELS stands before RUN: plain.run is a run, qrels.txt holds labels; give them in"
-    assert error(fairtk(words[0], "plain.run", "qrels.txt", *words[1:])).startswith(said)
-    if words[0] != "explain":
-        files = ["plain.run", "fair.run", "qrels.txt"]
-        assert error(fairtk(words[0], *files, *words[1:])).startswith(said)
+    more = ["fair.run"] if words[0] == "sensitivity" else []
+    said = error(fairtk(words[0], "plain.run", "qrels.txt", *more, *words[1:]))
+    assert said.startswith("plain.run:1: ") and said.endswith("qrels come first")
 
 
 def test_the_doctor_says_a_swapped_pair(folder, fairtk):
     result = fairtk("doctor", "plain.run", "qrels.txt")
-    assert result.exit_code == 2 and "QRELS stands before RUN: plain.run is a run" in result.stderr
+    assert result.exit_code != 0
+    assert (result.stdout + result.stderr).count("qrels come first") == 2
 
 
 def test_other_errors_say_nothing_of_the_order(folder, fairtk):
     (folder / "broken.run").write_text("q1 Q0 a\n")
-    for files in (["qrels.txt", "broken.run"], ["none", "plain.run"], ["plain.run", "fair.run"]):
-        assert "stands before" not in fairtk("evaluate", *files, "-m", "EE_D@1").stderr
+    for files in (["qrels.txt", "broken.run"], ["none", "plain.run"]):
+        assert "come first" not in fairtk("evaluate", *files, "-m", "EE_D@1").stderr
 
 
 def test_a_run_without_rows_is_not_taken_for_a_sampled_one(dense, fairtk):

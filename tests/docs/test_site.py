@@ -15,7 +15,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from fairtk.plugins import registry
-from fairtk.plugins.references import entry_of
+from fairtk.plugins.references import SITE as ADDRESS
+from fairtk.plugins.references import help_address
 
 DOCS = Path(__file__).parents[2] / "docs"
 SITE = Path(os.environ.get("FAIRTK_SITE", "docs/_build/html")).resolve()
@@ -82,8 +83,8 @@ def test_links_lead_somewhere(pages):
 
 def test_transformers_are_in_the_api_reference(pages):
     for entry in registry.transformers.entries():
-        module, _, name = entry.value.target.partition(":")
-        page, _, anchor = (entry_of(module, name) or "").partition("#")
+        address = help_address(registry.transformers.load(entry.name))
+        page, _, anchor = address.removeprefix(ADDRESS).partition("#")
         assert anchor in pages[SITE / page].anchors, entry.name
 
 

@@ -62,7 +62,7 @@ def test_columns_have_one_name_each():
     with pytest.raises(ColumnError, match="'qid'.*'query_id'"):
         from_ir_measures(both, "AP (run)")
     with pytest.raises(ColumnError, match="found a"):
-        Run({"q": {"a": 1.0}}, "here")
+        Run({"q", "a"}, "here")
 
 
 def test_a_rank_twice_is_refused_whenever_rows_are_read():

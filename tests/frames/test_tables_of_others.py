@@ -8,7 +8,7 @@ import fairtk
 from fairtk import EE_D, FairSampler, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError, UndefinedWarning
 from fairtk.frames import Qrels, Run
-from fairtk.frames.columns import accepts_dataframes, frame_of
+from fairtk.frames.accepted import accepts_dataframes, frame_of
 from fairtk.io import read_answers, read_qrels, read_run, write_answers, write_qrels, write_run
 
 RUN = pd.DataFrame(
@@ -108,15 +108,15 @@ def test_what_has_no_table_is_said(table):
     with pytest.raises(ColumnError, match=r"found a LazyFrame; .collect\(\) it first"):
         Run(polars.from_arrow(pa.table(RUN)).lazy(), "here")
     with pytest.raises(ColumnError, match="found a"):
-        fairtk.evaluate({"q": {"d": 1}}, RUN, "P@1")
+        fairtk.evaluate({("q", "d", 1)}, RUN, "P@1")
     with pytest.raises(ColumnError, match="found a"):
         Run(polars.Series(["1"]), "here")
 
 
 def test_tables_are_taken_from_lists_and_mappings():
     @accepts_dataframes
-    def kinds(one, *more, **named):
-        return [type(value) for value in (one, *more[0], *named["by"].values())]
+    def kinds(one, several, by):
+        return [type(value) for value in (one, *several, *by.values())]
 
     table = pa.table(RUN)
     assert kinds(table, [table, 1], by={"a": table, "b": "x"}) == [

@@ -84,7 +84,7 @@ def test_input_is_not_changed_and_may_be_empty():
 @pytest.mark.parametrize(
     ("frame", "options", "error", "message"),
     [
-        (GENDER[["docno"]], {}, ColumnError, r"'gender' needs the columns .*missing: \['group'\]"),
+        (GENDER[["docno"]], {}, ColumnError, r"'gender'.*missing: \['group'\]"),
         (pd.concat([GENDER, GENDER[2:3]]), {}, DuplicateError, "row 5: docno 'd2' and group 'm'"),
         (GENDER.assign(weight=-1), {}, InputError, "docno 'd1', group 'f': weight .* found -1"),
         (GENDER.assign(weight=np.nan), {}, InputError, "docno 'd1', group 'f': weight .* nan"),

@@ -1,7 +1,5 @@
 import os
 import stat
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -64,32 +62,6 @@ def test_missing_folder(tmp_path):
         atomic_write(tmp_path / "no" / "out.txt"),
     ):
         pytest.fail("nothing is worked out for a folder that is not there")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="tells the living from the dead by /proc")
-def test_what_killed_processes_left_is_removed_by_the_next_and_nothing_else(tmp_path):
-    code = (
-        "import sys; from pathlib import Path; from fairtk.io.atomic import part_beside\n"
-        "part = part_beside(Path(sys.argv[1]) / 'out.txt'); part.write_text('half')\n"
-        "part_beside(Path(sys.argv[1]) / 'index').mkdir(); print(flush=True); input()"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path)]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as dead,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as living,
-    ):
-        dead.stdout.readline()
-        living.stdout.readline()
-        dead.kill()
-        dead.wait()
-        (tmp_path / "a.part.b").write_text("a user's")
-        assert len(names(tmp_path)) == 5
-        with atomic_write(tmp_path / "other.txt") as temporary:
-            temporary.write_text("new")
-        left = names(tmp_path)
-        assert [name for name in left if not name.startswith(".")] == ["a.part.b", "other.txt"]
-        assert len(left) == 4 and all(f"-{living.pid}-" in name for name in left[:2])
-        living.kill()
 
 
 def test_links_in_a_circle_are_one_line_at_every_door(tmp_path):

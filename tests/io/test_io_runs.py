@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from pandas.testing import assert_frame_equal
 
-from fairtk.errors import DataWarning, DuplicateError, FormatError, InputError, ParameterError
+from fairtk.errors import DataWarning, DuplicateError, FormatError, InputError, NotFoundError
 from fairtk.io import read_qrels, read_run, write_run
 
 SAMPLED = """\
@@ -146,7 +146,7 @@ class TestOrder:
             read_run(file("qid\tdocno\tscore\n1\td1\t1\n"), order="rank")
 
     def test_unknown_order(self, file):
-        with pytest.raises(ParameterError, match="'auto'.*'rank'.*'score'.*'docno'"):
+        with pytest.raises(NotFoundError, match="'docno'"):
             read_run(file(SAMPLED), order="docno")
 
 

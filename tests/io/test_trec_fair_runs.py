@@ -9,18 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.errors import ColumnError, DataWarning, FormatError, InputError, ParameterError
+from fairtk.errors import ColumnError, DataWarning, FormatError, InputError
 from fairtk.io import read_run, write_task_run
-from fairtk.io.lines import source
-from fairtk.io.runs import task_of
 
 TASK1 = "id\tpage_id\n4\t30\n4\t7\n9\t12\n4\t55\n"
 TASK2 = "id\tseq_no\tpage_id\n4\t1\t30\n4\t1\t7\n4\t2\t7\n9\t2\t12\n4\t2\t30\n"
-
-
-def what_is(path):
-    with source(path) as file:
-        return task_of(file)
 
 
 @pytest.fixture
@@ -70,24 +63,19 @@ def test_sequences_counted_from_0_stay_as_they_are(write):
 
 def test_other_spellings(write):
     spaced = write("ID  Rep_Number page_id\r\n4 1 30\r\n\r\n4 1 31\r\n")
-    assert what_is(spaced) == "task2"
     assert read_run(spaced)["rank"].tolist() == [0, 1]
+    assert read_run(spaced)["sample"].tolist() == [0, 0]
     assert read_run(write("\ufeff" + TASK1))["qid"].tolist() == ["4", "4", "9", "4"]
 
 
 def test_what_a_file_is(write):
-    assert what_is(write("4\t30\n")) == "task1"
-    assert what_is(write("4\t1\t30\n")) == "task2"
-    assert what_is(write("4 Q0 30 1 0.5 x\n")) is None
-    assert what_is(write("q4\td30\n")) is None
-    assert what_is(write('{"id": 4, "page_id": 30}\n')) is None
+    assert "sample" not in read_run(write("4\t30\n"))
+    assert "sample" in read_run(write("4\t1\t30\n"))
+    assert read_run(write("4 Q0 30 1 0.5 x\n"))["score"].tolist() == [0.5]
+    assert read_run(write('{"id": 4, "page_id": 30}\n'))["docno"].tolist() == ["30"]
+    assert read_run(write("id\tpage_id\nq4\td30\n"))["docno"].tolist() == ["d30"]
     with pytest.raises(FormatError):
         read_run(write("q4\td30\n"))
-    with pytest.raises(FormatError):
-        read_run(write("4\t30\n"), format="trec")
-    assert read_run(write("q4\td30\n"), format="task1")["docno"].tolist() == ["d30"]
-    with pytest.raises(ParameterError, match="format"):
-        read_run(write(TASK1), format="task3")
 
 
 @pytest.mark.parametrize(
@@ -114,11 +102,6 @@ def test_errors_name_the_line(write, text, message):
     with pytest.raises(FormatError, match=message) as error:
         read_run(path)
     assert str(error.value).startswith(f"{path}:") and "\n" not in str(error.value)
-
-
-def test_a_file_of_the_other_task(write):
-    with pytest.raises(FormatError):
-        read_run(write(TASK2), format="task1")
 
 
 def test_empty_files(write):
@@ -175,9 +158,7 @@ def test_runs_of_ms_marco_are_not_taken_for_task_2(write):
     path = write(MARCO)
     with pytest.raises(FormatError, match="run.tsv"):
         read_run(path)
-    # what the reader says, or the file, is believed
-    assert list(read_run(path, format="task2")["docno"]) == ["1", "2", "1"]
-    assert list(read_run(path, format="task2")["sample"]) == [29, 6, 11]
+    # what the file says is believed
     assert len(read_run(write("id\tseq_no\tpage_id\n" + MARCO, "named.tsv"))) == 3
     assert len(read_run(write(MARCO + "9\t12\t2\n", "several.tsv"))) == 4  # one seq_no, two pages
     assert len(read_run(write("4\t1\t1\n9\t1\t1\n", "one.tsv"))) == 2  # one page a topic

@@ -14,7 +14,7 @@ from fairtk import EE_D, EE_R, E
 from fairtk.errors import DuplicateError, InputError
 from fairtk.frames import Run
 from fairtk.measures import ByGroup
-from fairtk.measures.provider import as_frame, refuse_samples
+from fairtk.measures.provider import refuse_samples
 
 QRELS = pd.DataFrame({"qid": ["q", "q", "r"], "docno": ["a", "b", "a"], "label": [1, 0, 1]})
 TOPICS = pd.DataFrame({"qid": ["q", "r"], "query": ["x", "y"]})
@@ -140,7 +140,7 @@ def test_measures_that_know_samples():
 
 def test_rows_with_samples_that_do_not_overlap():
     def refuse(measures, run):
-        refuse_samples(measures, Run(as_frame(run, "score", "run"), "run", either=True))
+        refuse_samples(measures, Run(run, "run", either=True))
 
     rows = list(theirs(CUT)[["query_id", "doc_id", "score", "sample"]].itertuples(index=False))
     with pytest.raises(InputError, match="column 'sample'"):

@@ -7,7 +7,7 @@ import pytest
 import fairtk
 from fairtk.errors import NotFoundError
 from fairtk.plugins import registry
-from fairtk.plugins.references import TOOLS, bibliography, citation_keys, entries, keys_of_results
+from fairtk.plugins.references import TOOLS, bibliography, citation_keys, cite_results, entries
 
 
 def keys(bibtex):
@@ -39,7 +39,7 @@ def test_an_unknown_name():
 
 
 def test_what_an_experiment_rests_on():
-    found = keys_of_results(["BM25Scorer >> FairSampler", "mine"], ["E(nDCG@5)", "AWRF@20"])
+    found = keys(cite_results(["BM25Scorer >> FairSampler", "mine"], ["E(nDCG@5)", "AWRF@20"]))
     assert found[0] == "fairtk" and len(found) == len(set(found))
     assert {"robertson2009probabilistic", "kim2024fairrag", "sapiezynski2019quantifying"} <= set(
         found

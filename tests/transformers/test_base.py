@@ -57,9 +57,9 @@ def test_what_is_no_frame_of_plain_columns_is_named(make):
     two_levels = run.set_axis(pd.MultiIndex.from_tuples([(c, "") for c in run.columns]), axis=1)
     twice = pd.concat([run, run[["qid"]]], axis=1)
     for frame, message in (
-        (run.to_numpy(), "needs a DataFrame; found a ndarray"),
+        (run.to_numpy(), "expected a DataFrame, found a ndarray"),
         (two_levels, "found a MultiIndex"),
-        (twice, "twice there: ..qid.."),
+        (twice, "duplicate columns ..qid.."),
     ):
         with pytest.raises(ColumnError, match=message):
             make().transform(frame)

@@ -38,7 +38,7 @@ from fairtk.datasets.registration import (
 from fairtk.datasets.trec_fair.topics import Topic, read_keywords, read_topics
 from fairtk.errors import FormatError, InputError, NotFoundError, listed, warn
 from fairtk.io import atomic_write, resolve_dataset
-from fairtk.io.lines import JSON_ENTRY, decoded, json_objects, opened, parse_json
+from fairtk.io.lines import JSON_ENTRY, decoded, objects_of, opened, parse_json, source
 
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 
@@ -182,13 +182,14 @@ def articles(path: Path) -> Iterator[TrecFairDoc]:
     Of a repeated id the first counts; a `DataWarning` at the end says how many others there are.
     """
     seen, repeated, place = _Seen(), 0, ""
-    for number, record in json_objects(path):
-        article = _article(record, path, number)
-        if seen.add(article.doc_id):
-            yield article
-        else:
-            repeated += 1
-            place = place or f"line {number}: page {article.doc_id}"
+    with source(path) as file:
+        for number, record in objects_of(file):
+            article = _article(record, path, number)
+            if seen.add(article.doc_id):
+                yield article
+            else:
+                repeated += 1
+                place = place or f"line {number}: page {article.doc_id}"
     if repeated:
         warn(f"{path}: {repeated} articles have the id of one before them, which counts ({place})")
 

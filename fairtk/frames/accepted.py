@@ -1,0 +1,239 @@
+"""The forms in which qrels and runs are accepted: frames, tables, dicts of dicts, named tuples.
+
+Files are accepted too, and are left to `fairtk.io`.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, repeat
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from fairtk.errors import ColumnError, InputError, such_rows
+from fairtk.frames.columns import (
+    DOCNO,
+    EXPOSURE,
+    LABEL,
+    QID,
+    RANK,
+    SCORE,
+    BoolArray,
+    as_numbers,
+    from_ir_measures,
+    ours,
+    require,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def frame_of(data: Any) -> Any:
+    """Return the pandas frame of a table of another library; anything else as it is.
+
+    Such are tables with Arrow's C stream (polars, DuckDB's relations, pyarrow), and ranx's ``Run``
+    and ``Qrels``, whose columns get PyTerrier's names.
+    """
+    if isinstance(data, pd.DataFrame | pd.Series | pd.Index):
+        return data
+    if type(data).__module__.partition(".")[0] == "ranx" and hasattr(data, "to_dataframe"):
+        value = LABEL if type(data).__name__ == "Qrels" else SCORE
+        return data.to_dataframe().rename(columns={"q_id": QID, "doc_id": DOCNO, "score": value})
+    if not hasattr(data, "__arrow_c_stream__"):
+        return data
+    try:
+        table = pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError):
+        return data  # a single column; who needs a frame says so
+    lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
+    if not lists:
+        return table.to_pandas()
+    # Python's, where pandas would have arrays in cells
+    plain = table.drop_columns(lists).to_pandas()
+    return plain.assign(**{c: table[c].to_pylist() for c in lists})[table.column_names]
+
+
+def labels_or_scores(data: Any, value: str, where: str) -> Any:
+    """Return qrels or one run as a frame; anything else, such as a file, as it is.
+
+    Args:
+        data: a frame or table, a mapping of queries to mappings of documents to values, or named
+            tuples such as those of ir_measures.
+        value: the column of a mapping's values: ``label`` for qrels, ``score`` for a run.
+        where: who asks, and what it is, for messages.
+
+    Raises:
+        ColumnError: a mapping has fewer levels than two, or more.
+    """
+    if isinstance(data, Mapping):
+        return _frame_of_mapping(data, value, where)
+    if isinstance(data, Iterator):
+        data = list(data)
+    if not _are_named_tuples(data):
+        return frame_of(data)
+    fields = ours(data[0]._fields) if data else (QID, DOCNO, value)
+    columns = zip(*data, strict=True) if data else repeat(())
+    return pd.DataFrame(dict(zip(fields, map(column_of, columns), strict=False)))
+
+
+def _are_named_tuples(data: Any) -> bool:
+    """Return whether this is a list of named tuples with the same fields, or an empty list."""
+    if not isinstance(data, list | tuple):
+        return False
+    fields = {getattr(kind, "_fields", None) for kind in {*map(type, data)}}
+    return not fields or len(fields) == 1 and None not in fields
+
+
+def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.DataFrame:
+    form = f"{where} must be {{qid: {{docno: {value}}}}}, a dict of dicts"
+    flat = [qid for qid, docs in data.items() if not isinstance(docs, Mapping)]
+    if flat:
+        kind = type(data[flat[0]]).__name__
+        raise ColumnError(f"{form}; found a {kind} at {flat[0]!r} ({len(flat)} in all)")
+    qids = [*chain.from_iterable(repeat(qid, len(docs)) for qid, docs in data.items())]
+    docnos = [*chain.from_iterable(data.values())]
+    values = [*chain.from_iterable(docs.values() for docs in data.values())]
+    deep = [row for row, one in enumerate(values) if isinstance(one, Mapping)]
+    if deep:
+        first = f"{qids[deep[0]]!r}, {docnos[deep[0]]!r}"
+        raise ColumnError(f"{form}; found a third level at {first} ({len(deep)} in all)")
+    columns = {QID: column_of(qids), DOCNO: column_of(docnos), value: column_of(values)}
+    return pd.DataFrame(columns)
+
+
+def column_of(values: Iterable[Any]) -> pd.Series:
+    """Return Python values as a column, of text or numbers if all are and pandas can hold them."""
+    values = list(values)
+    kinds = {*map(type, values)}
+    dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
+    try:
+        return pd.Series(values, dtype=dtype)
+    except (UnicodeEncodeError, OverflowError):  # surrogates, integers of hundreds of digits
+        return pd.Series(values, dtype=object)  # the rules name the row
+
+
+def given_frame(
+    data: Any, value: str, where: str, needs: Iterable[str], either: bool
+) -> pd.DataFrame:
+    """Return qrels or a run as a frame with the columns; `either`: also with ir_measures' names."""
+    frame = labels_or_scores(data, value, where)
+    if either:
+        frame = from_ir_measures(frame, where)
+    require(frame, needs, where)
+    return frame
+
+
+# Arguments -------------------------------------------------------------------------------------
+
+_ROLES = dict.fromkeys(("run", "runs", "systems", "baseline", "scores"), SCORE) | {"qrels": LABEL}
+"""The parameters that take qrels or runs, and the column that makes these what they are."""
+
+
+def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
+    """Make a function take its arguments in other forms than frames.
+
+    Parameters with a name of `_ROLES` take qrels or runs in each form of `labels_or_scores`, and
+    refuse one in place of the other. Of `runs` and `systems`, a mapping of two levels is one run,
+    one of three has names of runs. All parameters take tables of other libraries (`frame_of`), also
+    in lists and mappings.
+    """
+    names = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def taking(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        where = function.__name__
+        framed = {name: _framed(name, data, f"{where}: {name}") for name, data in given.items()}
+        for name in ("run", "runs"):
+            if _is_nested(given.get("qrels")) and _is_nested(given.get(name)):
+                _refuse_swapped_dicts(framed["qrels"], framed[name], where)
+        # too many arguments are left to the function, which raises the TypeError
+        positional: Any = [framed[name] for name in names[: len(args)]] + [*args[len(names) :]]
+        named: Any = {name: framed[name] for name in kwargs}
+        return function(*positional, **named)
+
+    return taking
+
+
+_REMEDY = "; where both are given, qrels come first"
+
+
+def swapped(columns: Iterable[Any], value: str) -> str:
+    """Return what is wrong with columns of a run in place of qrels, or the reverse; else ``""``."""
+    names = [*map(str, ours(columns))]
+    is_run = not {SCORE, RANK}.isdisjoint(names)
+    if value == LABEL and is_run and LABEL not in names:
+        return f"expected qrels, found a run (columns {', '.join(names)}){_REMEDY}"
+    if value == SCORE and LABEL in names and not is_run and EXPOSURE not in names:
+        return f"expected a run, found qrels (columns {', '.join(names)}){_REMEDY}"
+    return ""
+
+
+def _framed(name: str, data: Any, where: str) -> Any:
+    if name in ("runs", "systems"):
+        if isinstance(data, Iterator):
+            data = list(data)
+        if isinstance(data, Mapping) and not _is_one_run(data):
+            return {key: _given(one, SCORE, f"{where}[{key!r}]") for key, one in data.items()}
+        if isinstance(data, list | tuple) and not (data and _are_named_tuples(data)):
+            return [_given(one, SCORE, f"{where}[{place}]") for place, one in enumerate(data)]
+    if name in _ROLES:
+        return _given(data, _ROLES[name], where)
+    if type(data) is dict:
+        return {key: frame_of(one) for key, one in data.items()}
+    if type(data) in (list, tuple) and not {*map(type, data)} <= {str, tuple}:  # rows may be many
+        return type(data)(map(frame_of, data))
+    return frame_of(data)
+
+
+def _given(data: Any, value: str, where: str) -> Any:
+    """Return qrels or a run as a frame; refuse what is empty, or the other of the two.
+
+    A query of a run that has no documents is a missing one.
+    """
+    frame = labels_or_scores(data, value, where)
+    if isinstance(data, Mapping) and (frame.empty or value == LABEL):
+        empty = [qid for qid, docs in data.items() if not docs]
+        if empty or not data:
+            first = f": no document at {empty[0]!r} ({len(empty)} in all)" if empty else ""
+            raise InputError(f"{where} must not be empty{first}")
+    if isinstance(frame, pd.DataFrame) and (message := swapped(frame.columns, value)):
+        raise ColumnError(f"{where}: {message}")
+    return frame
+
+
+def _is_nested(data: Any) -> bool:
+    """Return whether this is a mapping of mappings."""
+    return isinstance(data, Mapping) and all(isinstance(one, Mapping) for one in data.values())
+
+
+def _is_one_run(data: Mapping[Any, Any]) -> bool:
+    """Return whether a mapping has two levels: queries and documents."""
+    return _is_nested(data) and not any(
+        isinstance(one, Mapping) for docs in data.values() for one in docs.values()
+    )
+
+
+def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
+    """Refuse dicts where the qrels have fractions, as scores mostly do, and the run has none."""
+    rows = np.flatnonzero(_has_fraction(qrels[LABEL]))
+    frames = [runs] if isinstance(runs, pd.DataFrame) else runs.values()
+    if len(rows) and not any(_has_fraction(run[SCORE]).any() for run in frames):
+        row = qrels.iloc[rows[0]]
+        raise ColumnError(
+            f"{where}: qrels have fractions ({row[LABEL]:g} for qid {row[QID]!r}, docno "
+            f"{row[DOCNO]!r}; {such_rows(len(rows))}) and the run has only integers, so they "
+            f"seem to be swapped{_REMEDY}"
+        )
+
+
+def _has_fraction(column: pd.Series) -> BoolArray:
+    numbers = as_numbers(column)
+    fractions: BoolArray = np.isfinite(numbers) & (numbers != np.floor(numbers))
+    return fractions
