@@ -386,9 +386,9 @@ class OffPolicyUtility:
 
 @accepts_dataframes
 def off_policy_utility(
+    qrels: pd.DataFrame,
     answers: Mapping[float, pd.DataFrame],
     scores: pd.DataFrame,
-    qrels: pd.DataFrame,
     alphas: Iterable[float],
     utility: Any,
     cutoff: int = 5,
@@ -403,10 +403,10 @@ def off_policy_utility(
     has a bias of the order of 1 / effective sample size and mostly a smaller error.
 
     Args:
-        answers: by alpha, what the generator gave: rankings S with ``qanswer``.
-        scores: the run that the samplers got.
         qrels: ``qid`` and ``gold_answer`` (`fairtk.join_answers`). A query without answers gets
             the worst value.
+        answers: by alpha, what the generator gave: rankings S with ``qanswer``.
+        scores: the run that the samplers got.
         alphas: the wanted exponents, used or not.
         utility: as in ``EU(utility=...)``, or such a measure.
         cutoff: how many documents the generator read.

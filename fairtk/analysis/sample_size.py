@@ -57,8 +57,8 @@ class Precision:
 
 @accepts_dataframes
 def precision(
-    run: Any,
     qrels: Any,
+    run: Any,
     measures: Iterable[Any] | Any,
     half_width: float = 0.01,
     *,
@@ -72,8 +72,8 @@ def precision(
     smaller than said here. Queries do not vary: see `Results.compare` for both.
 
     Args:
-        run: rankings S, with ``qanswer`` for EU, or a file of them.
         qrels: the labels, a file of them, or the id of a dataset.
+        run: rankings S, with ``qanswer`` for EU, or a file of them.
         measures: of EE_D, EE_R, EE_L, EU and E(...), or strings that are read as these.
         half_width: half of the width of the wished interval, in units of the measure.
         confidence: of the intervals, in (0, 1).

@@ -19,7 +19,7 @@ _PARTS = ("group", "attribute", "rank", "query")
     "Break AWRF or EE_L down by group, rank and query.",
     {
         "fairtk:explain": "qrels run measures baseline bands",
-        "fairtk:evaluate": "groups targets order",
+        "fairtk:evaluate": "groups target order",
     },
 )
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
@@ -72,9 +72,9 @@ def command(
         whole = completed(options, parsed)
         by_document = isinstance(whole, ExpectedExposureLoss) and whole["groups"] is None
         explanation = explain(
-            whole,
-            read_run(run, order),
             labels.frame,
+            read_run(run, order),
+            whole,
             baseline=None if baseline is None else read_run(baseline, order),
             groups=options.crossed if groups and by_document else None,
             bands=bands or None,

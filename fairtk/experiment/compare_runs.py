@@ -67,7 +67,7 @@ def evaluate(
     gold: Data | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
+    target: Any = (),
 ) -> Results:
     """Measure runs, as the command ``fairtk evaluate`` does.
 
@@ -81,7 +81,8 @@ def evaluate(
         gold: gold answers, if the qrels have none.
         order: what orders the runs of files; auto refuses runs whose ranks and scores disagree.
         groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
-        targets: `fairtk.Target`, frames, files, ``"uniform"`` or ``"qrels"``, likewise.
+        target: a `fairtk.Target`, frame or file, ``"uniform"`` or ``"qrels"``, likewise; one, or
+            one per attribute of the groups.
 
     Returns:
         The results: print them, or see `Results`; the runs are its systems.
@@ -92,7 +93,7 @@ def evaluate(
     files, data = run_names(runs)
     arguments = _evaluated(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
-        targets=targets,
+        target=target,
     )  # fmt: skip
     return Results(**arguments)
 
@@ -113,7 +114,7 @@ def _evaluated(
     gold: Data | None = None,
     order: str = "auto",
     groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
+    target: Any = (),
 ) -> dict[str, Any]:
     """Return the arguments of `Results`, and put the runs into `checked` by name.
 
@@ -126,12 +127,12 @@ def _evaluated(
             f"answers must be given once per run, in the order of the runs; found {len(answers)} "
             f"for {len(data)} runs"
         )
-    given_groups = GivenGroups.read(groups, targets)
+    given_groups = GivenGroups.read(groups, target)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
     if qrels is None:
         from fairtk.groups.target import FROM_QRELS
 
-        if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
+        if any(isinstance(one, str) and one == FROM_QRELS for one in given_groups.target):
             raise InputError("the target 'qrels' needs relevance labels: give `qrels`")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))

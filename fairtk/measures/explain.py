@@ -13,16 +13,23 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import FairtkWarning, ParameterError
-from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels
-from fairtk.frames.columns import accepts_dataframes
+from fairtk.errors import FairtkWarning, InputError, ParameterError
+from fairtk.frames import DOCNO, LABEL, QID, RANK, BoolArray, FloatArray, ObjectArray, Qrels
+from fairtk.frames.columns import accepts_dataframes, from_ir_measures, require
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import undefined_reasons
-from fairtk.measures.contributions import ABSENT, Parts, awrf_parts, loss_parts, rank_bands
+from fairtk.measures.contributions import (
+    ABSENT,
+    Parts,
+    awrf_parts,
+    exposure_of_rows,
+    loss_parts,
+    rank_bands,
+)
 from fairtk.measures.ee import EE_L
 from fairtk.measures.explain_figure import draw, group_pictures
 from fairtk.measures.group_names import LABELS, NOT_SHOWN, UNSEEN, GroupNames, band_names
@@ -32,12 +39,16 @@ from fairtk.measures.parsing import parse, short_name
 
 @dataclass(frozen=True)
 class System:
-    """One run's parts: values and costs of each query, NaN where undefined, and which it has."""
+    """One run's parts: values and costs of each query, NaN where undefined, and which it has.
+
+    `documents` is the table of one query's documents, if one alone is explained.
+    """
 
     parts: Parts
     value: FloatArray
     cost: FloatArray
     present: BoolArray
+    documents: Any
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -65,9 +76,10 @@ def sorted_by_cost(frame: pd.DataFrame) -> pd.DataFrame:
 class Explanation:
     """Where the cost of a measure comes from; made by `fairtk.explain`.
 
-    It is printed as its costliest rows, and has a plot. All frames have the column ``cost``; its
-    sum is `total` (in `by_query`, its mean). With a baseline they also have ``baseline_cost`` and
-    ``change`` (``cost`` minus it: negative is an improvement), and the same for what else differs.
+    It is printed as its costliest rows, and has a plot. All frames of parts have the column
+    ``cost``; its sum is `total` (in `by_query`, its mean). With a baseline they also have
+    ``baseline_cost`` and ``change`` (``cost`` minus it: negative is an improvement), and the same
+    for what else differs.
 
     Attributes:
         measure: the measure.
@@ -77,6 +89,7 @@ class Explanation:
         defined: for which queries the measure is defined, for both systems.
         system: the run's parts.
         before: the baseline's parts.
+        qid: the query, if one alone is explained.
     """
 
     measure: Any
@@ -86,6 +99,7 @@ class Explanation:
     defined: BoolArray
     system: System
     before: System | None = None
+    qid: str | None = None
 
     @property
     def total(self) -> float:
@@ -150,6 +164,27 @@ class Explanation:
             frame.insert(4, "change", cost - before)
         return sorted_by_cost(frame)
 
+    @property
+    def by_document(self) -> pd.DataFrame:
+        """The documents of the query that is explained, the most exposed first.
+
+        ``rank`` (counted from 1; of sampled rankings the best one), ``docno``, ``groups`` (if
+        any), ``exposure`` (or credit; the mean over the samples) and ``label`` (NaN if not judged); with
+        a baseline its ``baseline_rank`` and ``baseline_exposure``. Ranks that the measure does not
+        look at are left out.
+
+        Raises:
+            ParameterError: all queries are explained.
+        """
+        if self.qid is None:
+            raise ParameterError("the table of documents is about one query: name it in `qid`")
+        frame = self.system.documents
+        if self.before is not None:
+            names = {name: f"baseline_{name}" for name in (RANK, "exposure")}
+            before = self.before.documents.rename(columns=names)
+            frame = frame.merge(before, "outer", list(frame.columns.drop([*names])))
+        return frame.sort_values(["exposure", RANK], ascending=[False, True], ignore_index=True)
+
     def to_frame(self) -> pd.DataFrame:
         """Return all parts: one row per query, group and band of ranks that has any.
 
@@ -194,40 +229,34 @@ class Explanation:
         Costs are over all queries, exposure over those with rankings. Groups are the levels of one
         crossed attribute, if it is given.
         """
-        shares, targets, names = system.parts.shares, system.parts.targets, self.names
+        parts, names = system.parts.sums(), self.names
         if attribute is not None:
-            shares, targets = (
-                f.assign(level=names.levels_of_part(f["level"].to_numpy(), attribute))
-                for f in (shares, targets)
-            )
-            names = names.part(attribute)
+            level = names.levels_of_part(parts["level"].to_numpy(), attribute)
+            parts, names = parts.assign(level=level), names.part(attribute)
+        sums = parts.groupby("level")[["exposure", "target", "cost"]].sum()
+        shown = parts[parts["exposure"] > 0].groupby("level")["query"].nunique()
         rankings = max(int((system.present & self.defined).sum()), 1)
-        target = targets.groupby("level")["target"].sum() / rankings
-        sums = shares.groupby("level")[["exposure", "cost"]].sum()
-        sums = sums.reindex(target.index, fill_value=0.0)
-        queries = shares[shares["exposure"] > 0].groupby("level")["query"].nunique()
-        frame = names.frame(target.index.to_numpy())
+        frame = names.frame(sums.index.to_numpy())
         frame["exposure"] = sums["exposure"].to_numpy() / rankings
-        frame["target"] = target.to_numpy()
+        frame["target"] = sums["target"].to_numpy() / rankings
         frame["difference"] = frame["exposure"] - frame["target"]
-        frame["queries"] = queries.reindex(target.index, fill_value=0).to_numpy()
+        frame["queries"] = shown.reindex(sums.index, fill_value=0).to_numpy()
         frame["cost"] = sums["cost"].to_numpy() / max(self._n, 1)
         return frame
 
     def _ranks(self, system: System) -> pd.DataFrame:
         """Return attention and cost of each band of ranks, in the mean."""
-        shares, bands = system.parts.shares, self.bands
         # a mean over no query is unknown, not 0
-        cost = np.bincount(shares["band"], shares["cost"], len(bands)) / (self._n or np.nan)
+        cost = system.parts.cost.sum(axis=0) / (self._n or np.nan)
         n_present = int((system.present & self.defined).sum())
         attention = system.parts.attention.sum(axis=0) / (n_present or np.nan)
-        ranks = pd.Series(bands, dtype="str")
+        ranks = pd.Series(self.bands, dtype="str")
         frame = pd.DataFrame({"ranks": ranks, "attention": attention, "cost": cost})
         return frame if np.nan_to_num(cost[-1]) != 0 else frame[:-1]
 
     def _costliest(self) -> tuple[list[str], FloatArray]:
         """Return the name of each query's costliest group, and its share of the query's cost."""
-        sums = self.system.parts.shares.groupby(["query", "level"], as_index=False)["cost"].sum()
+        sums = self.system.parts.sums().groupby(["query", "level"], as_index=False)["cost"].sum()
         order = ["query", "cost", "level"]
         sums = sums.sort_values(order, ascending=[True, False, True]).drop_duplicates("query")
         sums = sums[self.system.cost[sums["query"]] > 0]
@@ -239,11 +268,22 @@ class Explanation:
         return texts.tolist(), share
 
     def _long(self, system: System) -> pd.DataFrame:
-        shares = system.parts.shares.reset_index(drop=True)
-        frame = self.names.frame(shares["level"].to_numpy())
-        frame.insert(0, QID, pd.Series(self.qids[shares["query"]], dtype="str"))
-        frame["ranks"] = pd.Series(np.array(self.bands, dtype=object)[shares["band"]], dtype="str")
-        return frame.assign(exposure=shares["exposure"], cost=shares["cost"])
+        parts = system.parts
+        unit, band = np.nonzero((parts.cost != 0) | (parts.exposure != 0))
+        rows = pd.DataFrame(
+            {
+                "query": parts.query[unit],
+                "level": parts.level[unit],
+                "band": band,
+                "exposure": parts.exposure[unit, band],
+                "cost": parts.cost[unit, band],
+            }
+        )
+        rows = rows.groupby(["query", "level", "band"], as_index=False).sum()
+        frame = self.names.frame(rows["level"].to_numpy())
+        frame.insert(0, QID, pd.Series(self.qids[rows["query"]], dtype="str"))
+        frame["ranks"] = pd.Series(np.array(self.bands, dtype=object)[rows["band"]], dtype="str")
+        return frame.assign(exposure=rows["exposure"], cost=rows["cost"])
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw exposure beside target, and cost by group, rank band and query.
@@ -261,59 +301,72 @@ class Explanation:
         """
         return draw(self, path)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return _written(self)
 
-    def __repr__(self) -> str:
-        than = "" if self.before is None else f", {self.baseline_total:.4f} before"
-        cost = f"cost {self.total:.4f}{than} over {self._n} queries"
-        return f"<Explanation of {self.measure!r}: {cost}>"
-
     def _repr_html_(self) -> str:
-        about = f"{self!r}: by group (drawn: exposure, and the target as a line); .by_rank and "
-        pictures = group_pictures(self)
-        return frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
+        about = " ".join(_summary(self))
+        about = f"{about}; by group (drawn: exposure, and the target as a line)"
+        html = frame_html(self.by_group, about, pictures=group_pictures(self))
+        return html if self.qid is None else html + frame_html(self.by_document, "By document")
 
 
 _SHOWN = 12
 
 
-def _written(explanation: Explanation) -> str:
-    """Return the tables of an explanation, each cut to its costliest rows."""
+def _summary(explanation: Explanation) -> list[str]:
+    """Return what is explained, its value, and what it is a mean of, each in one line."""
     n, every = int(explanation.defined.sum()), len(explanation.qids)
-    lines = [
-        short_name(repr(explanation.measure)),
-        f"cost ({explanation.cost_name}): {explanation.total:.4f}, mean of {n} of {every} queries",
-    ]
+    text = f"cost ({explanation.cost_name}): {explanation.total:.4f}"
+    lines = [short_name(repr(explanation.measure)), f"{text}, mean of {n} of {every} queries"]
+    if explanation.qid is not None:
+        lines[0] += f" of query {explanation.qid}"
+        lines[1] = f"value: {explanation.system.value[0]:.4f}, {text}"
     if explanation.before is not None:
         change = explanation.total - explanation.baseline_total
         lines.append(f"baseline: {explanation.baseline_total:.4f}, change {change:+.4f}")
+    missing = int((~explanation.system.present).sum())
+    if missing:
+        text = f"{missing} of {every} queries missing from the run, with the worst value"
+        one = "" if explanation.qid else "; `qid` (--qid) explains one query alone"
+        lines.append(text + one)
+    return lines
+
+
+def _written(explanation: Explanation) -> str:
+    """Return the tables of an explanation, each cut to its costliest rows."""
     tables = [("By group", explanation.by_group)]
     if explanation.names.space.crossed:
         of = explanation.by_attribute.groupby("attribute", sort=False)
         tables += [(f"By {name}", part.drop(columns="attribute")) for name, part in of]
-    tables += [("By ranks", explanation.by_rank), ("By query", explanation.by_query)]
+    tables.append(("By ranks", explanation.by_rank))
+    if explanation.qid is None:
+        tables.append(("By query", explanation.by_query))
+    lines = _summary(explanation)
     for title, frame in tables:
         lines += ["", *_table(title, frame)]
+    if explanation.qid is not None:
+        lines += ["", *_table("By document", explanation.by_document, "first")]
     return "\n".join(lines)
 
 
-def _table(title: str, frame: pd.DataFrame) -> list[str]:
+def _table(title: str, frame: pd.DataFrame, order: str = "costliest") -> list[str]:
     # the frames have all columns; a terminal has not
     hidden = ["baseline_exposure", "baseline_queries", "baseline_attention"]
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
-    cut = f", the {_SHOWN} costliest of {len(frame)}" if rest > 0 else ""
+    cut = f", the {_SHOWN} {order} of {len(frame)}" if rest > 0 else ""
     body = frame.head(_SHOWN).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
     return [f"{title}{cut}:", body]
 
 
 @accepts_dataframes
 def explain(
-    measure: Any,
-    run: Any,
     qrels: Any,
+    run: Any,
+    measure: Any,
     *,
+    qid: str | None = None,
     baseline: pd.DataFrame | str | PathLike[str] | None = None,
     groups: Any = None,
     target: Any = None,
@@ -328,11 +381,13 @@ def explain(
     page on `explain` has the formulas, and how to read the tables.
 
     Args:
+        qrels: the labels, in PyTerrier's or ir_measures' column names, a file, or the id of a
+            dataset; their queries are the ones that count.
+        run: R or S, in either's column names, or a file.
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
             (by documents); or the string of one.
-        run: R or S, in PyTerrier's or ir_measures' column names, or a file.
-        qrels: the labels, in either's, a file, or the id of a dataset; their queries are the ones
-            that count.
+        qid: the one query that is explained, with its documents; others are not read. None: all
+            queries of the qrels, those missing from the run with the worst value.
         baseline: another run, to which the change of each part is shown; means are then over the
             queries that are defined for both.
         groups: an object, a frame or a file. For AWRF, those that it lacks; for EE_L by documents,
@@ -348,14 +403,17 @@ def explain(
     """
     measure = parse(measure)
     where = f"explain({measure!r})"
-    labels = Qrels(frame_of_qrels(qrels, where), where, either=True)
+    frame = frame_of_qrels(qrels, where)
+    runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
+    if qid is not None:
+        frame, *runs = _of_query(str(qid), frame, runs, where)
+    labels = Qrels(frame, where, either=True)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
     named = groups if measure["groups"] is None else measure["groups"]
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
     names = GroupNames(space, UNSEEN if measure["groups"] is None else NOT_SHOWN)
     is_awrf = isinstance(measure, type(AWRF))
-    runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
     judged_runs = [LabeledRun.of(labels, one, where, documents=not is_awrf) for one in runs]
     with undefined_reasons():  # the means here are over the defined queries
         values = [measure.score_all(judged) for judged in judged_runs]
@@ -375,9 +433,47 @@ def explain(
         outside = np.zeros((len(lost), len(ends) + 1))
         outside[:, -1] = cost[lost]
         parts = parts.only(defined & judged.present).with_unshown(lost, ABSENT, outside)
-        systems.append(System(parts, value, cost, judged.present))
+        documents = None if qid is None else _documents(measure, judged, named, names)
+        systems.append(System(parts, value, cost, judged.present, documents))
     before = systems[1] if baseline is not None else None
-    return Explanation(measure, labels.qids, names, band_names(ends), defined, systems[0], before)
+    bands = band_names(ends)
+    return Explanation(measure, labels.qids, names, bands, defined, systems[0], before, qid)
+
+
+def _of_query(
+    qid: str, qrels: pd.DataFrame, runs: list[pd.DataFrame], where: str
+) -> list[pd.DataFrame]:
+    """Return the rows of one query of the labels and of the runs; an error if it has no labels."""
+    places = [f"{where} (qrels)", *[f"{where} (run)"] * len(runs)]
+    parts = []
+    for frame, place in zip([qrels, *runs], places, strict=True):
+        renamed = from_ir_measures(frame, place)
+        require(renamed, [QID], place)
+        parts.append(renamed[renamed[QID].astype(str) == qid])
+    if parts[0].empty:
+        qids = from_ir_measures(qrels, places[0])[QID].astype(str).unique()
+        nor = "" if len(parts[1]) else ", nor in the run"
+        first = f", the first is {qids[0]!r}" if len(qids) else ""
+        text = f"qid {qid!r} is not in the qrels{nor}; the qrels have {len(qids)} queries{first}"
+        raise InputError(f"{where}: {text}")
+    return parts
+
+
+def _documents(
+    measure: Any, judged: LabeledRun, groups: Groups | None, names: GroupNames
+) -> pd.DataFrame:
+    """Return rank, docno, groups, exposure and label of the documents that a measure looks at."""
+    ranked = judged.run
+    frame = pd.DataFrame({RANK: ranked.position + 1, DOCNO: ranked.docnos[ranked.doc]})
+    if groups is not None:
+        own = groups.memberships(ranked.docnos, "drop")
+        texts = pd.Series(names.joined(names.frame(own.level)), dtype="str").groupby(own.row)
+        frame["groups"] = texts.agg(", ".join).reindex(ranked.doc, fill_value="").to_numpy()
+    frame["exposure"] = exposure_of_rows(measure, judged)
+    frame[LABEL] = judged.pair_label[judged.pair_of_row]
+    frame = frame[ranked.position < _depth(measure, judged)]
+    how = dict.fromkeys(frame.columns.drop(DOCNO), "first") | {RANK: "min", "exposure": "sum"}
+    return frame.groupby(DOCNO, as_index=False, sort=False).agg(how)
 
 
 def _completed(
