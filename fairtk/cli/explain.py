@@ -12,31 +12,32 @@ from fairtk.cli.output import echo_frame, show
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
 
-_PARTS = ("group", "attribute", "rank", "query")
+_PARTS = ("group", "attribute", "rank", "query", "document")
 
 
 @signature_command(
     "Break AWRF or EE_L down by group, rank and query.",
     {
-        "fairtk:explain": "qrels run measures baseline bands",
+        "fairtk:explain": "qrels run measures qid baseline bands",
         "fairtk:evaluate": "groups target order",
     },
 )
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
               help="AWRF or EE_L, with its cutoff.")  # fmt: skip
 @click.option("--by", type=click.Choice(_PARTS),
-              help="This table alone, all its rows and columns.  [default: all tables, cut; in "
-              "csv and json one row per query, group and band]")  # fmt: skip
+              help="This table alone, all its rows and columns; document needs --qid.  [default: "
+              "all tables, cut; in csv and json one row per query, group and band]")  # fmt: skip
 @plot_option("The same as a figure")
 @printing_options
 def command(
     qrels: str,
     run: str,
     measures: tuple[str, ...],
+    qid: str | None,
     baseline: str | None,
     bands: tuple[int, ...],
     groups: tuple[str, ...],
-    targets: tuple[str, ...],
+    target: tuple[str, ...],
     order: Any,
     by: str | None,
     plot: str | None,
@@ -55,6 +56,7 @@ def command(
       fairtk explain qrels.txt fair.run -m AWRF@20 --groups gender.tsv --target uniform \\
         --baseline bm25.run --plot explain.svg
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
+      fairtk explain qrels.txt bm25.run -m EE_L@5 --qid 12
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
     from fairtk.io import read_run
@@ -66,7 +68,7 @@ def command(
         text = f"one measure is explained at a time; -m was given {len(measures)} times"
         raise click.UsageError(text, click.get_current_context())
     with to_stderr():
-        options = GivenGroups.read(groups, targets)
+        options = GivenGroups.read(groups, target)
         parsed = parse_with(options, measure)
         labels = options.labels = as_labels(qrels, None, [parsed])
         whole = completed(options, parsed)
@@ -75,6 +77,7 @@ def command(
             labels.frame,
             read_run(run, order),
             whole,
+            qid=qid,
             baseline=None if baseline is None else read_run(baseline, order),
             groups=options.crossed if groups and by_document else None,
             bands=bands or None,

@@ -14,7 +14,6 @@ distances g_c = s_c - t_c and T_c = -(s_c - t_c) t_c.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import pandas as pd
 
 from fairtk.errors import ParameterError
 from fairtk.exposure import attention, total
-from fairtk.frames import BoolArray, FloatArray, IntArray
+from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import Groups
 from fairtk.groups.distances import (
     Distributions,
@@ -41,55 +40,40 @@ ABSENT = -2
 """Level of the cost of queries that the run lacks."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Exposure, target and cost of the groups of queries; a unit is a group of a query.
+Parts = tuple[pd.DataFrame, FloatArray]
+"""Exposure, target and cost of the groups of queries, and the share of each query's attention by
+band, of shape (n_queries, n_bands).
 
-    Attributes:
-        query: query of each unit; shape (n_units,).
-        level: group of each unit, or `REST` or `ABSENT`; shape (n_units,).
-        exposure: exposure by band; shape (n_units, n_bands).
-        target: the exposure that the group should have; shape (n_units,).
-        cost: cost by band; shape (n_units, n_bands).
-        attention: share of each query's attention by band; shape (n_queries, n_bands).
+Rows are the groups of a query in a band: ``query``, ``level``, ``band``, ``exposure``, ``target``
+(shared out over the bands in proportion to their attention) and ``cost``.
+"""
+
+
+def parts_of(
+    query: IntArray,
+    level: IntArray,
+    exposure: FloatArray,
+    target: FloatArray,
+    cost: FloatArray,
+    attention: FloatArray,
+) -> Parts:
+    """Return the parts of units, of which several may have the same query and level.
+
+    Arrays have the shape (n_units,); `exposure` and `cost` (n_units, n_bands).
     """
-
-    query: IntArray
-    level: IntArray
-    exposure: FloatArray
-    target: FloatArray
-    cost: FloatArray
-    attention: FloatArray
-
-    def only(self, queries: BoolArray) -> Parts:
-        """Return the parts of some queries; shape of `queries`: (n_queries,)."""
-        unit = queries[self.query]
-        arrays = (self.query, self.level, self.exposure, self.target, self.cost)
-        return Parts(*(array[unit] for array in arrays), self.attention * queries[:, None])
-
-    def with_unshown(self, queries: IntArray, level: int, cost: FloatArray) -> Parts:
-        """Return the parts and the costs of what no ranking shows; shape (n, n_bands)."""
-        n = len(queries)
-        return Parts(
-            np.append(self.query, queries),
-            np.append(self.level, np.full(n, level)),
-            np.vstack([self.exposure, np.zeros_like(cost)]),
-            np.append(self.target, np.zeros(n)),
-            np.vstack([self.cost, cost]),
-            self.attention,
-        )
-
-    def sums(self) -> pd.DataFrame:
-        """Return ``query``, ``level``, ``exposure``, ``target`` and ``cost`` of each unit."""
-        return pd.DataFrame(
-            {
-                "query": self.query,
-                "level": self.level,
-                "exposure": self.exposure.sum(axis=1),
-                "target": self.target,
-                "cost": self.cost.sum(axis=1),
-            }
-        )
+    in_bands = target[:, None] * attention[query]
+    kept = (exposure != 0) | (cost != 0) | (in_bands != 0)
+    kept[:, 0] = True  # a group of which nothing is shown or wanted has a row
+    unit, band = np.nonzero(kept)
+    columns = {
+        "query": query[unit],
+        "level": level[unit],
+        "band": band,
+        "exposure": exposure[kept],
+        "target": in_bands[kept],
+        "cost": cost[kept],
+    }
+    return pd.DataFrame(columns), attention
 
 
 def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
@@ -234,14 +218,8 @@ def awrf_parts(
     by_query = np.zeros((len(judged.qids), n_bands))
     np.add.at(by_query, row_query, attention * part[:, None])
     part = part[row]
-    return Parts(
-        row_query[row],
-        level,
-        exposure * part[:, None],
-        mass * part,
-        cost * part[:, None],
-        by_query,
-    )
+    exposure, cost = exposure * part[:, None], cost * part[:, None]
+    return parts_of(row_query[row], level, exposure, mass * part, cost, by_query)
 
 
 def loss_parts(
@@ -287,7 +265,7 @@ def loss_parts(
     over = exposure.sum(axis=1) - mass
     owed = np.where(listed, -over * mass, square)
     cost = exposure * over[:, None] + per_band[query] * owed[:, None]
-    return Parts(query, level, exposure, mass, cost, per_band)
+    return parts_of(query, level, exposure, mass, cost, per_band)
 
 
 def _by_document(
@@ -315,10 +293,12 @@ def _by_document(
     explained = total(query, cost.sum(axis=1), len(judged.qids))
     rest = np.where(judged.present & (raw > explained * (1 + 1e-9) + 1e-12), raw - explained, 0.0)
     more = np.flatnonzero(rest > 0)
-    parts = Parts(query, level, exposure, mass, cost, per_band)
-    parts = parts.with_unshown(more, REST, rest[more, None] * per_band[more])
+    query, level = np.append(query, more), np.append(level, np.full(len(more), REST))
+    exposure = np.vstack([exposure, np.zeros((len(more), exposure.shape[1]))])
+    cost = np.vstack([cost, rest[more, None] * per_band[more]])
+    mass = np.append(mass, np.zeros(len(more)))
     if measure["normalize"]:  # the parts of each query add up to its normalized value
         value = measure.score_all(judged)
         factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)
-        parts = replace(parts, cost=parts.cost * factor[parts.query, None])
-    return parts
+        cost = cost * factor[query, None]
+    return parts_of(query, level, exposure, mass, cost, per_band)

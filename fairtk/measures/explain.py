@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import FairtkWarning, InputError, ParameterError
-from fairtk.frames import DOCNO, LABEL, QID, RANK, BoolArray, FloatArray, ObjectArray, Qrels
+from fairtk.errors import FairtkWarning, InputError, ParameterError, listed
+from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels
 from fairtk.frames.columns import accepts_dataframes, from_ir_measures, require
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
@@ -24,7 +24,6 @@ from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import undefined_reasons
 from fairtk.measures.contributions import (
     ABSENT,
-    Parts,
     awrf_parts,
     exposure_of_rows,
     loss_parts,
@@ -32,36 +31,23 @@ from fairtk.measures.contributions import (
 )
 from fairtk.measures.ee import EE_L
 from fairtk.measures.explain_figure import draw, group_pictures
-from fairtk.measures.group_names import LABELS, NOT_SHOWN, UNSEEN, GroupNames, band_names
+from fairtk.measures.group_names import (
+    LABELS,
+    NOT_SHOWN,
+    UNSEEN,
+    band_names,
+    group_columns,
+    joined,
+)
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import parse, short_name
 
 
-@dataclass(frozen=True)
-class System:
-    """One run's parts: values and costs of each query, NaN where undefined, and which it has.
-
-    `documents` is the table of one query's documents, if one alone is explained.
-    """
-
-    parts: Parts
-    value: FloatArray
-    cost: FloatArray
-    present: BoolArray
-    documents: Any
-
-
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return the frame with the baseline's columns and the change of cost; absent parts are 0."""
-    now, before = frame.set_index(keys), before.set_index(keys)
-    index = now.index.append(before.index).unique()
-    now, before = now.reindex(index), before.reindex(index)
-    if "target" in now:  # a group that one of the two does not show has the target all the same
-        now["target"] = now["target"].fillna(before["target"])
-        now, before = now.fillna(0), before.drop(columns=["target", "difference"])
-        now["difference"] = now["exposure"] - now["target"]
-    both = now.join(before.add_prefix("baseline_")).fillna(0)
-    counts = [c for c in ("queries", "baseline_queries") if c in both]
+    before = before.drop(columns=["target", "difference"], errors="ignore").set_index(keys)
+    both = pd.concat([frame.set_index(keys), before.add_prefix("baseline_")], axis=1).fillna(0)
+    counts = both.filter(like="queries").columns
     both[counts] = both[counts].astype(np.int64)
     both["change"] = both["cost"] - both["baseline_cost"]
     return both.reset_index()
@@ -83,33 +69,49 @@ class Explanation:
 
     Attributes:
         measure: the measure.
-        qids: the queries of the labels.
-        names: the groups' names.
-        bands: the names of the rank bands.
-        defined: for which queries the measure is defined, for both systems.
-        system: the run's parts.
-        before: the baseline's parts.
-        qid: the query, if one alone is explained.
+        space: the groups.
+        queries: ``qid``, ``value`` and ``cost``, which is NaN where a system is undefined.
+        parts: ``qid``, the group's columns, ``ranks``, ``exposure``, ``target`` and ``cost``.
+        attention: share of each query's attention by band; shape (n_queries, n_bands).
+        present: which queries the run has; shape (n_queries,).
+        documents: those of the query, if one alone is explained.
+        before: the baseline's.
     """
 
     measure: Any
-    qids: ObjectArray
-    names: GroupNames
-    bands: list[str]
-    defined: BoolArray
-    system: System
-    before: System | None = None
-    qid: str | None = None
+    space: LevelSpace
+    queries: pd.DataFrame
+    parts: pd.DataFrame
+    attention: FloatArray
+    present: BoolArray
+    documents: pd.DataFrame | None
+    before: Explanation | None
 
     @property
     def total(self) -> float:
         """The mean cost over the queries where it is defined: 1 - AWRF, or EE_L; NaN if none."""
-        return self._mean(self.system.cost)
+        return float(self.queries["cost"].mean())
 
     @property
     def baseline_total(self) -> float:
         """The same for the baseline; NaN without one."""
-        return float("nan") if self.before is None else self._mean(self.before.cost)
+        return float("nan") if self.before is None else self.before.total
+
+    @property
+    def n_defined(self) -> int:
+        """The number of queries for which the measure is defined, for both systems."""
+        return int(self.queries["cost"].count())
+
+    @property
+    def explained(self) -> BoolArray:
+        """Which queries the run has and are defined; shape (n_queries,)."""
+        explained: BoolArray = self.present & self.queries["cost"].notna().to_numpy()
+        return explained
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that name a group: ``group``, or one for each crossed attribute."""
+        return list(self.space.names) if self.space.crossed else [GROUP]
 
     @cached_property
     def by_group(self) -> pd.DataFrame:
@@ -120,7 +122,7 @@ class Explanation:
         ``difference``: the first minus the second, above 0 for a group that is shown too much;
         ``queries``: in how many queries the group is shown; ``cost``; ``share`` of the total.
         """
-        return self._compared(self._groups, self.names.columns)
+        return self._compared(Explanation._groups, self.columns)
 
     @cached_property
     def by_attribute(self) -> pd.DataFrame:
@@ -130,8 +132,8 @@ class Explanation:
         add up to the total; groups that are not listed one by one are a level.
         """
         frames = []
-        for attribute, name in enumerate(self.names.space.names):
-            frame = self._compared(partial(self._groups, attribute=attribute), ["group"])
+        for name, column in zip(self.space.names, self.columns, strict=True):
+            frame = self._compared(Explanation._groups, [column]).rename(columns={column: GROUP})
             frame.insert(0, "attribute", name)
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
@@ -143,7 +145,7 @@ class Explanation:
         ``ranks`` (counted from 1), ``attention``: the band's mean share of attention, ``cost``
         (below 0 for ranks that show what is missing), ``share`` of the total.
         """
-        return self._compared(self._ranks, ["ranks"], sort=False)
+        return self._compared(Explanation._ranks, ["ranks"], sort=False)
 
     @cached_property
     def by_query(self) -> pd.DataFrame:
@@ -152,34 +154,35 @@ class Explanation:
         ``qid``, ``value`` of the measure, ``cost``, and ``costliest``: the group that costs most,
         with how much of the query's cost in ``costliest_share``.
         """
-        system = self.system
-        cost = np.where(self.defined, system.cost, np.nan)
-        frame = pd.DataFrame(
-            {QID: pd.Series(self.qids, dtype="str"), "value": system.value, "cost": cost}
-        )
-        frame["costliest"], frame["costliest_share"] = self._costliest()
+        frame = self.queries.copy()
         if self.before is not None:
-            before = np.where(self.defined, self.before.cost, np.nan)
-            frame.insert(3, "baseline_cost", before)
-            frame.insert(4, "change", cost - before)
+            frame["baseline_cost"] = self.before.queries["cost"]
+            frame["change"] = frame["cost"] - frame["baseline_cost"]
+        costs = self.parts.groupby([QID, *self.columns], observed=True)["cost"].sum()
+        top = sorted_by_cost(costs.reset_index()).drop_duplicates(QID)
+        top.index = top.pop(QID).astype("str")
+        has_cost, qids = frame["cost"] > 0, frame[QID]
+        names = pd.Series(joined(top[self.columns]), top.index, dtype="str")
+        frame["costliest"] = qids.map(names).where(has_cost, "")
+        frame["costliest_share"] = (qids.map(top["cost"]) / frame["cost"]).where(has_cost)
         return sorted_by_cost(frame)
 
     @property
     def by_document(self) -> pd.DataFrame:
         """The documents of the query that is explained, the most exposed first.
 
-        ``rank`` (counted from 1; of sampled rankings the best one), ``docno``, ``groups`` (if
-        any), ``exposure`` (or credit; the mean over the samples) and ``label`` (NaN if not judged); with
-        a baseline its ``baseline_rank`` and ``baseline_exposure``. Ranks that the measure does not
-        look at are left out.
+        ``docno``, ``rank`` (counted from 1; of sampled rankings the best one), ``groups`` (if the
+        measure has any), ``exposure`` (or credit; the mean over the samples) and ``label`` (NaN if
+        not judged); with a baseline also ``baseline_rank`` and ``baseline_exposure``. Ranks below
+        the cutoff are left out.
 
         Raises:
             ParameterError: all queries are explained.
         """
-        if self.qid is None:
-            raise ParameterError("the table of documents is about one query: name it in `qid`")
-        frame = self.system.documents
-        if self.before is not None:
+        if self.documents is None:
+            raise ParameterError("the table of documents is about one query: give its `qid`")
+        frame = self.documents
+        if self.before is not None and self.before.documents is not None:
             names = {name: f"baseline_{name}" for name in (RANK, "exposure")}
             before = self.before.documents.rename(columns=names)
             frame = frame.merge(before, "outer", list(frame.columns.drop([*names])))
@@ -191,8 +194,8 @@ class Explanation:
         ``qid``, the group's columns, ``ranks``, ``exposure`` and ``cost`` (and the baseline's).
         Not divided by the number of queries: the sum over a query is that query's cost.
         """
-        keys = [QID, *self.names.columns, "ranks"]
-        return self._compared(self._long, keys, sort=False, shares=False)
+        keys = [QID, *self.columns, "ranks"]
+        return self._compared(Explanation._long, keys, sort=False, shares=False)
 
     @property
     def cost_name(self) -> str:
@@ -200,90 +203,48 @@ class Explanation:
         name: str = self.measure.NAME
         return "1 - AWRF" if name == "AWRF" else name
 
-    @property
-    def _n(self) -> int:
-        return int(self.defined.sum())
-
-    def _mean(self, values: FloatArray) -> float:
-        return float(values[self.defined].mean()) if self._n else float("nan")
-
     def _compared(
         self,
-        make: Callable[[System], pd.DataFrame],
+        make: Callable[[Explanation, list[str]], pd.DataFrame],
         keys: list[str],
         sort: bool = True,
         shares: bool = True,
     ) -> pd.DataFrame:
         """Return a frame of the run, with that of the baseline and shares of the total."""
-        frame = make(self.system)
+        frame = make(self, keys).astype(dict.fromkeys(keys, "str"))
         if self.before is not None:
-            frame = with_baseline(frame, make(self.before), keys)
+            before = make(self.before, keys).astype(dict.fromkeys(keys, "str"))
+            frame = with_baseline(frame, before, keys)
         if shares:
             column = frame.columns.get_loc("cost") + 1
             frame.insert(column, "share", frame["cost"] / self.total if self.total else np.nan)
         return sorted_by_cost(frame) if sort else frame
 
-    def _groups(self, system: System, attribute: int | None = None) -> pd.DataFrame:
+    def _groups(self, keys: list[str]) -> pd.DataFrame:
         """Return mean exposure, target, difference and cost of each group, and its queries.
 
-        Costs are over all queries, exposure over those with rankings. Groups are the levels of one
-        crossed attribute, if it is given.
+        Costs are over all queries, exposure over those with rankings.
         """
-        parts, names = system.parts.sums(), self.names
-        if attribute is not None:
-            level = names.levels_of_part(parts["level"].to_numpy(), attribute)
-            parts, names = parts.assign(level=level), names.part(attribute)
-        sums = parts.groupby("level")[["exposure", "target", "cost"]].sum()
-        shown = parts[parts["exposure"] > 0].groupby("level")["query"].nunique()
-        rankings = max(int((system.present & self.defined).sum()), 1)
-        frame = names.frame(sums.index.to_numpy())
-        frame["exposure"] = sums["exposure"].to_numpy() / rankings
-        frame["target"] = sums["target"].to_numpy() / rankings
+        parts = self.parts
+        sums = parts.groupby(keys, observed=True)[["exposure", "target", "cost"]].sum()
+        shown = parts[parts["exposure"] > 0].groupby(keys, observed=True)[QID].nunique()
+        frame = sums[["exposure", "target"]] / max(self.explained.sum(), 1)
         frame["difference"] = frame["exposure"] - frame["target"]
-        frame["queries"] = shown.reindex(sums.index, fill_value=0).to_numpy()
-        frame["cost"] = sums["cost"].to_numpy() / max(self._n, 1)
-        return frame
+        frame["queries"] = shown.reindex(frame.index, fill_value=0)
+        frame["cost"] = sums["cost"] / max(self.n_defined, 1)
+        return frame.reset_index()
 
-    def _ranks(self, system: System) -> pd.DataFrame:
+    def _ranks(self, keys: list[str]) -> pd.DataFrame:
         """Return attention and cost of each band of ranks, in the mean."""
         # a mean over no query is unknown, not 0
-        cost = system.parts.cost.sum(axis=0) / (self._n or np.nan)
-        n_present = int((system.present & self.defined).sum())
-        attention = system.parts.attention.sum(axis=0) / (n_present or np.nan)
-        ranks = pd.Series(self.bands, dtype="str")
-        frame = pd.DataFrame({"ranks": ranks, "attention": attention, "cost": cost})
-        return frame if np.nan_to_num(cost[-1]) != 0 else frame[:-1]
+        cost = self.parts.groupby(keys, observed=False)["cost"].sum() / (self.n_defined or np.nan)
+        attention = self.attention[self.explained].sum(axis=0) / (self.explained.sum() or np.nan)
+        frame = pd.DataFrame({"attention": attention, "cost": cost}).reset_index()
+        return frame if np.nan_to_num(cost.iloc[-1]) != 0 else frame[:-1]
 
-    def _costliest(self) -> tuple[list[str], FloatArray]:
-        """Return the name of each query's costliest group, and its share of the query's cost."""
-        sums = self.system.parts.sums().groupby(["query", "level"], as_index=False)["cost"].sum()
-        order = ["query", "cost", "level"]
-        sums = sums.sort_values(order, ascending=[True, False, True]).drop_duplicates("query")
-        sums = sums[self.system.cost[sums["query"]] > 0]
-        query = sums["query"].to_numpy()
-        texts = np.full(len(self.qids), "", dtype=object)
-        texts[query] = self.names.joined(self.names.frame(sums["level"].to_numpy()))
-        share = np.full(len(self.qids), np.nan)
-        share[query] = sums["cost"].to_numpy() / self.system.cost[query]
-        return texts.tolist(), share
-
-    def _long(self, system: System) -> pd.DataFrame:
-        parts = system.parts
-        unit, band = np.nonzero((parts.cost != 0) | (parts.exposure != 0))
-        rows = pd.DataFrame(
-            {
-                "query": parts.query[unit],
-                "level": parts.level[unit],
-                "band": band,
-                "exposure": parts.exposure[unit, band],
-                "cost": parts.cost[unit, band],
-            }
-        )
-        rows = rows.groupby(["query", "level", "band"], as_index=False).sum()
-        frame = self.names.frame(rows["level"].to_numpy())
-        frame.insert(0, QID, pd.Series(self.qids[rows["query"]], dtype="str"))
-        frame["ranks"] = pd.Series(np.array(self.bands, dtype=object)[rows["band"]], dtype="str")
-        return frame.assign(exposure=rows["exposure"], cost=rows["cost"])
+    def _long(self, keys: list[str]) -> pd.DataFrame:
+        sums = self.parts.groupby(keys, observed=True)[["exposure", "cost"]].sum()
+        return sums[(sums != 0).any(axis=1)].reset_index()
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw exposure beside target, and cost by group, rank band and query.
@@ -302,62 +263,55 @@ class Explanation:
         return draw(self, path)
 
     def __repr__(self) -> str:
-        return _written(self)
+        tables = [("group", self.by_group)]
+        if self.space.crossed:
+            of = self.by_attribute.groupby("attribute", sort=False)
+            tables += [(str(name), part.drop(columns="attribute")) for name, part in of]
+        tables.append(("ranks", self.by_rank))
+        tables.append(
+            ("query", self.by_query) if self.documents is None else ("document", self.by_document)
+        )
+        return "\n\n".join(["\n".join(self.summary), *(_written(*table) for table in tables)])
 
     def _repr_html_(self) -> str:
-        about = " ".join(_summary(self))
-        about = f"{about}; by group (drawn: exposure, and the target as a line)"
-        html = frame_html(self.by_group, about, pictures=group_pictures(self))
-        return html if self.qid is None else html + frame_html(self.by_document, "By document")
+        about = "; ".join(self.summary)
+        about = f"{about}: by group (drawn: exposure, and the target as a line); .by_rank and "
+        pictures = group_pictures(self)
+        html = frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
+        return (
+            html if self.documents is None else html + frame_html(self.by_document, "By document")
+        )
+
+    @property
+    def summary(self) -> list[str]:
+        """What is explained, its cost, and what it is a mean of, in lines."""
+        n, missing = len(self.queries), int((~self.present).sum())
+        text = f"cost ({self.cost_name}): {self.total:.4f}"
+        lines = [short_name(repr(self.measure)), f"{text}, mean of {self.n_defined} of {n} queries"]
+        if self.documents is not None:
+            qid, value, _ = self.queries.iloc[0]
+            lines = [f"{lines[0]} of query {qid}", f"value: {value:.4f}, {text}"]
+        if self.before is not None:
+            change = self.total - self.baseline_total
+            lines.append(f"baseline: {self.baseline_total:.4f}, change {change:+.4f}")
+        if missing:
+            one = "; `qid` (--qid) explains one query" if self.documents is None else ""
+            lines.append(f"missing from the run: {missing} of {n} queries{one}")
+        return lines
 
 
 _SHOWN = 12
 
 
-def _summary(explanation: Explanation) -> list[str]:
-    """Return what is explained, its value, and what it is a mean of, each in one line."""
-    n, every = int(explanation.defined.sum()), len(explanation.qids)
-    text = f"cost ({explanation.cost_name}): {explanation.total:.4f}"
-    lines = [short_name(repr(explanation.measure)), f"{text}, mean of {n} of {every} queries"]
-    if explanation.qid is not None:
-        lines[0] += f" of query {explanation.qid}"
-        lines[1] = f"value: {explanation.system.value[0]:.4f}, {text}"
-    if explanation.before is not None:
-        change = explanation.total - explanation.baseline_total
-        lines.append(f"baseline: {explanation.baseline_total:.4f}, change {change:+.4f}")
-    missing = int((~explanation.system.present).sum())
-    if missing:
-        text = f"{missing} of {every} queries missing from the run, with the worst value"
-        one = "" if explanation.qid else "; `qid` (--qid) explains one query alone"
-        lines.append(text + one)
-    return lines
-
-
-def _written(explanation: Explanation) -> str:
-    """Return the tables of an explanation, each cut to its costliest rows."""
-    tables = [("By group", explanation.by_group)]
-    if explanation.names.space.crossed:
-        of = explanation.by_attribute.groupby("attribute", sort=False)
-        tables += [(f"By {name}", part.drop(columns="attribute")) for name, part in of]
-    tables.append(("By ranks", explanation.by_rank))
-    if explanation.qid is None:
-        tables.append(("By query", explanation.by_query))
-    lines = _summary(explanation)
-    for title, frame in tables:
-        lines += ["", *_table(title, frame)]
-    if explanation.qid is not None:
-        lines += ["", *_table("By document", explanation.by_document, "first")]
-    return "\n".join(lines)
-
-
-def _table(title: str, frame: pd.DataFrame, order: str = "costliest") -> list[str]:
+def _written(part: str, frame: pd.DataFrame) -> str:
+    """Return a table of an explanation, cut to its first rows."""
     # the frames have all columns; a terminal has not
     hidden = ["baseline_exposure", "baseline_queries", "baseline_attention"]
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
-    cut = f", the {_SHOWN} {order} of {len(frame)}" if rest > 0 else ""
+    cut = f", the first {_SHOWN} of {len(frame)}" if rest > 0 else ""
     body = frame.head(_SHOWN).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
-    return [f"{title}{cut}:", body]
+    return f"By {part}{cut}:\n{body if len(frame) else 'nothing'}"
 
 
 @accepts_dataframes
@@ -412,7 +366,6 @@ def explain(
     _check(measure, groups)
     named = groups if measure["groups"] is None else measure["groups"]
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
-    names = GroupNames(space, UNSEEN if measure["groups"] is None else NOT_SHOWN)
     is_awrf = isinstance(measure, type(AWRF))
     judged_runs = [LabeledRun.of(labels, one, where, documents=not is_awrf) for one in runs]
     with undefined_reasons():  # the means here are over the defined queries
@@ -421,54 +374,68 @@ def explain(
         judged_runs = [measure.shared_out(judged)[0] for judged in judged_runs]
     ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
     defined = ~np.isnan(np.stack(values)).any(axis=0)
-    systems = []
-    for judged, value in zip(judged_runs, values, strict=True):
+    rest = UNSEEN if measure["groups"] is None else NOT_SHOWN
+
+    def explained(
+        judged: LabeledRun, value: FloatArray, before: Explanation | None = None
+    ) -> Explanation:
+        cost = np.where(defined, 1.0 - value if is_awrf else value, np.nan)
         # score_all has warned already
         with warnings.catch_warnings(action="ignore", category=FairtkWarning):
             if is_awrf:
-                parts, cost = awrf_parts(measure, judged, ends), 1.0 - value
+                frame, attention = awrf_parts(measure, judged, ends)
             else:
-                parts, cost = loss_parts(measure, judged, ends, groups), value
+                frame, attention = loss_parts(measure, judged, ends, groups)
         lost = np.flatnonzero(defined & ~judged.present)
-        outside = np.zeros((len(lost), len(ends) + 1))
-        outside[:, -1] = cost[lost]
-        parts = parts.only(defined & judged.present).with_unshown(lost, ABSENT, outside)
-        documents = None if qid is None else _documents(measure, judged, named, names)
-        systems.append(System(parts, value, cost, judged.present, documents))
-    before = systems[1] if baseline is not None else None
-    bands = band_names(ends)
-    return Explanation(measure, labels.qids, names, bands, defined, systems[0], before, qid)
+        absent = {"query": lost, "level": ABSENT, "band": len(ends), "cost": cost[lost]}
+        frame = frame[(defined & judged.present)[frame["query"]]]
+        frame = pd.concat([frame, pd.DataFrame(absent)], ignore_index=True).fillna(0.0)
+        parts = group_columns(space, rest, frame["level"].to_numpy())
+        parts.insert(0, QID, pd.Categorical.from_codes(frame["query"], labels.qids))
+        parts["ranks"] = pd.Categorical.from_codes(frame["band"], band_names(ends))
+        parts = parts.join(frame[["exposure", "target", "cost"]])
+        queries = {QID: pd.Series(labels.qids, dtype="str"), "value": value, "cost": cost}
+        return Explanation(
+            measure,
+            space,
+            pd.DataFrame(queries),
+            parts,
+            attention,
+            judged.present,
+            None if qid is None else _documents(measure, judged, named),
+            before,
+        )
+
+    systems = [*zip(judged_runs, values, strict=True)]
+    return explained(*systems[0], *(explained(*system) for system in systems[1:]))
 
 
 def _of_query(
     qid: str, qrels: pd.DataFrame, runs: list[pd.DataFrame], where: str
 ) -> list[pd.DataFrame]:
     """Return the rows of one query of the labels and of the runs; an error if it has no labels."""
-    places = [f"{where} (qrels)", *[f"{where} (run)"] * len(runs)]
+    frames = [from_ir_measures(frame, where) for frame in (qrels, *runs)]
     parts = []
-    for frame, place in zip([qrels, *runs], places, strict=True):
-        renamed = from_ir_measures(frame, place)
-        require(renamed, [QID], place)
-        parts.append(renamed[renamed[QID].astype(str) == qid])
+    for frame in frames:
+        require(frame, [QID], where)
+        parts.append(frame[frame[QID].astype(str) == qid])
     if parts[0].empty:
-        qids = from_ir_measures(qrels, places[0])[QID].astype(str).unique()
-        nor = "" if len(parts[1]) else ", nor in the run"
-        first = f", the first is {qids[0]!r}" if len(qids) else ""
-        text = f"qid {qid!r} is not in the qrels{nor}; the qrels have {len(qids)} queries{first}"
-        raise InputError(f"{where}: {text}")
+        qids = frames[0][QID].unique()
+        missing = "qrels" if len(parts[1]) else "qrels, nor in the run"
+        known = f"{len(qids)} queries, e.g. {listed(map(str, qids), 3)}"
+        raise InputError(f"{where}: qid {qid!r} is not in the {missing}; the qrels have {known}")
     return parts
 
 
-def _documents(
-    measure: Any, judged: LabeledRun, groups: Groups | None, names: GroupNames
-) -> pd.DataFrame:
-    """Return rank, docno, groups, exposure and label of the documents that a measure looks at."""
+def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.DataFrame:
+    """Return docno, rank, groups, exposure and label of the documents that a measure looks at."""
     ranked = judged.run
-    frame = pd.DataFrame({RANK: ranked.position + 1, DOCNO: ranked.docnos[ranked.doc]})
+    frame = pd.DataFrame({DOCNO: ranked.docnos[ranked.doc], RANK: ranked.position + 1})
     if groups is not None:
         own = groups.memberships(ranked.docnos, "drop")
-        texts = pd.Series(names.joined(names.frame(own.level)), dtype="str").groupby(own.row)
-        frame["groups"] = texts.agg(", ".join).reindex(ranked.doc, fill_value="").to_numpy()
+        names = pd.Series(joined(group_columns(groups.space, "", own.level)), dtype="str")
+        names = names.groupby(own.row).agg(", ".join)
+        frame["groups"] = names.reindex(ranked.doc, fill_value="").to_numpy()
     frame["exposure"] = exposure_of_rows(measure, judged)
     frame[LABEL] = judged.pair_label[judged.pair_of_row]
     frame = frame[ranked.position < _depth(measure, judged)]
@@ -494,39 +461,37 @@ def _completed(
 
 
 def _check(measure: Any, groups: Groups | None) -> None:
-    if isinstance(measure, type(AWRF)):
-        if groups is not None:
-            raise ParameterError("explain: AWRF has groups of its own; drop groups=")
+    """Raise a `ParameterError` for a measure that has no parts, or has groups already."""
+    is_awrf = isinstance(measure, type(AWRF))
+    if not (is_awrf or isinstance(measure, type(EE_L))):
+        factors = getattr(measure, "factors", [])
+        hint = f"; explain its factor {factors[-1]!r}" if factors else ""
+        raise ParameterError(
+            f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
+        )
+    problem = ""
+    if groups is not None and (is_awrf or measure["groups"] is not None):
+        problem = "has groups of its own; drop groups="
+    elif is_awrf:
         measure.target_for(measure.groups)
         if measure["unlabeled"] in ("best", "worst"):
-            raise ParameterError(
-                f"explain: {measure!r} is a bound over all completions of what is unknown, which "
-                "has no parts; use unlabeled='drop', 'unknown' or 'uniform'"
+            problem = (
+                "is a bound over all completions of what is unknown, which has no parts; use "
+                "unlabeled='drop', 'unknown' or 'uniform'"
             )
-        return
-    if isinstance(measure, type(EE_L)):
-        if measure["variant"] != "paper":
-            raise ParameterError(
-                f"explain: {measure!r} follows a published code, whose departures from the paper "
-                "have no parts; use variant='paper'"
-            )
-        if measure["estimator"] != "plain":
-            raise ParameterError(
-                f"explain: {measure!r} is no sum over groups; use estimator='plain', the value of "
-                "the samples as they are"
-            )
-        if measure["groups"] is None:
-            return
-        if groups is not None:
-            raise ParameterError("explain: this EE_L has groups of its own; drop groups=")
-        if measure["target"] is None:
-            raise ParameterError("explain: EE_L with groups needs a target: EE_L(..., target=...)")
-        return
-    factors = getattr(measure, "factors", [])
-    hint = f"; explain its factor {factors[-1]!r}" if factors else ""
-    raise ParameterError(
-        f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
-    )
+    elif measure["variant"] != "paper":
+        problem = (
+            "follows a published code, whose departures from the paper have no parts; use "
+            "variant='paper'"
+        )
+    elif measure["estimator"] != "plain":
+        problem = (
+            "is no sum over groups; use estimator='plain', the value of the samples as they are"
+        )
+    elif measure["groups"] is not None and measure["target"] is None:
+        problem = "needs a target: EE_L(..., target=...)"
+    if problem:
+        raise ParameterError(f"explain: {measure!r} {problem}")
 
 
 def _depth(measure: Any, judged: LabeledRun) -> int:

@@ -14,6 +14,7 @@ import fairtk
 from fairtk import AWRF, EE_D, EE_L, Target
 from fairtk.errors import (
     DataWarning,
+    InputError,
     ParameterError,
     UndefinedWarning,
     UnmatchedWarning,
@@ -176,7 +177,7 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
         found = fairtk.explain(qrels, run, measure)
         mean = mean_of(measure, run, qrels)
         check_sums(found)
-        if found.defined.all():
+        if found.n_defined == len(labels):
             value = 1 - found.total if measure.NAME == "AWRF" else found.total
             assert value == pytest.approx(mean, abs=1e-12)
         shuffled = fairtk.explain(qrels, run.sample(frac=1, random_state=1), measure)
@@ -250,7 +251,7 @@ class TestBaseline:
             assert (frame["change"] == frame["cost"] - frame["baseline_cost"]).all()
         assert found.by_query.set_index("qid").loc["q", "cost"] == pytest.approx(0)
         assert f"change {found.total - alone.total:+.4f}" in str(found)
-        assert f"{alone.total:.4f} before" in repr(found)
+        assert f"baseline: {alone.total:.4f}" in repr(found)
 
     def test_a_group_that_only_the_baseline_shows(self):
         target = Target.population({"m": 1}, GENDER)
@@ -268,8 +269,78 @@ class TestBaseline:
         before = run_of({"q": ["a", "b"], "r": ["z"]})
         with pytest.warns(UndefinedWarning), pytest.warns(DataWarning):
             found = fairtk.explain(self.qrels, self.after, self.measure, baseline=before)
-        assert found.defined.tolist() == [True, False]
+        assert found.by_query["cost"].notna().tolist() == [True, False]
         check_sums(found)
+
+
+class TestOneQuery:
+    qrels = qrels_of({"q": {"a": 1, "e": 0}, "r": {"b": 1}, "s": {"c": 1}})
+    run = run_of({"q": ["a", "c", "z"], "r": ["b"]})
+    measure = AWRF(groups=GENDER * GEO, target=Target.uniform(GENDER * GEO)) @ 2
+
+    def test_only_its_rows_are_read(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
+        all_queries = fairtk.explain(self.qrels, self.run, self.measure).by_query
+        assert found.by_query["qid"].tolist() == ["q"]
+        assert found.total == all_queries.set_index("qid").loc["q", "cost"]
+        check_sums(found)
+        # what is wrong with other queries is not seen
+        wrong = pd.concat([self.qrels, qrels_of({"r": {"b": 0}})])
+        assert fairtk.explain(wrong, self.run, self.measure, qid="q").total == found.total
+
+    def test_documents(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
+        expected = {
+            "docno": ["a", "c"],
+            "rank": [1, 2],
+            "groups": ["f x x", "m x x"],
+            "exposure": [1.0, 1.0],
+            "label": [1.0, math.nan],
+        }
+        pd.testing.assert_frame_equal(found.by_document, pd.DataFrame(expected), check_dtype=False)
+        assert "f x x" in str(found) and "f x x" in found._repr_html_()
+        no_groups = fairtk.explain(self.qrels, self.run, EE_L @ 1, qid="q").by_document
+        assert no_groups.columns.tolist() == ["docno", "rank", "exposure", "label"]
+        assert no_groups["docno"].tolist() == ["a"]
+
+    def test_documents_of_samples_and_of_a_baseline(self):
+        sampled = run_of({"q": [["a", "b"], ["c", "a"]]})
+        found = fairtk.explain(
+            self.qrels, sampled, self.measure @ 1, qid="q", baseline=run_of({"q": ["a", "d"]})
+        ).by_document.set_index("docno")
+        assert found["exposure"].to_dict() == {"a": 0.5, "c": 0.5}
+        assert found["baseline_exposure"].dropna().to_dict() == {"a": 1}
+        assert found["baseline_rank"].dropna().to_dict() == {"a": 1}
+
+    def test_ids_that_are_numbers(self):
+        run, qrels = (
+            frame.replace({"qid": {"q": 7, "r": 8, "s": 9}}) for frame in (self.run, self.qrels)
+        )
+        assert len(fairtk.explain(qrels, run, self.measure, qid=7).by_document) == 2
+
+    def test_a_query_that_is_missing(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure, qid="s")
+        assert found.total == 1 and found.by_document.empty
+        assert "missing from the run: 1 of 1" in str(found)
+        with pytest.raises(InputError, match="'x' is not in the qrels, nor in the run.*3 queries"):
+            fairtk.explain(self.qrels, self.run, self.measure, qid="x")
+        with pytest.raises(InputError, match="'r' is not in the qrels;"):
+            fairtk.explain(self.qrels[:2], self.run, self.measure, qid="r")
+
+    def test_all_queries_have_no_table_of_documents(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure)
+        assert "missing from the run: 1 of 3 queries; `qid`" in str(found)
+        with pytest.raises(ParameterError, match="qid"):
+            _ = found.by_document
+
+
+def test_exact_exposure():
+    run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1, "c": 1, "d": 0}})
+    exact = fairtk.PlackettLuceExposure(alpha=1, cutoff=2)(run)
+    for measure in (EE_L @ 2, EE_L(groups=GENDER, target=HALF, browsing="MU") @ 2):
+        found = fairtk.explain(qrels, exact, measure)
+        check_sums(found)
+        assert found.total == pytest.approx(mean_of(measure, exact, qrels))
 
 
 class TestCrossed:
@@ -328,7 +399,7 @@ class TestWrongUse:
             (nDCG_AWRF(groups=GENDER, target=HALF) @ 2, "explain its factor AWRF"),
             (AWRF @ 5, "AWRF needs groups"),
             (AWRF(groups=GENDER), "AWRF needs a target"),
-            (EE_L(groups=GENDER), "EE_L with groups needs a target"),
+            (EE_L(groups=GENDER), "needs a target: EE_L"),
             (AWRF(groups=GENDER, target=HALF, unlabeled="best"), "unlabeled='drop'"),
             (EE_L(variant="fair-rag") @ 5, "variant='paper'"),
             (EE_L(estimator="unbiased") @ 5, "estimator='plain'"),
@@ -355,7 +426,7 @@ class TestPlot:
         found = fairtk.explain(self.qrels, self.run, measure, baseline=run_of({"q": ["c"]}))
         figure = found.plot(tmp_path / "explain.png")
         assert (tmp_path / "explain.png").read_bytes()[:4] == b"\x89PNG"
-        assert "1 - AWRF@3 by gender x geo" in figure.get_suptitle()
+        assert figure.get_suptitle().startswith("AWRF gender*geo@3; cost (1 - AWRF)")
         bars = {bar.get_y() + bar.get_height() / 2 for bar in figure.axes[1].containers[0]}
         words = [text for text in figure.axes[1].texts if text.get_text()]
         assert words and {text.get_position()[1] for text in words} <= bars

@@ -309,8 +309,8 @@ def from_trec_fair(
     qrels = labels_of(dataset)
     of_track = _of_2021 if trec_fair.is_2021(dataset) else _of_2022
     topics, made, names, collection = of_track(dataset, attributes, query)
-    for attribute, (name, *further) in further_targets(target, made, names, qrels).items():
-        made[attribute], names[attribute] = tuple(further), name
+    for attribute, (name, groups, more) in further_targets(target, made, names, qrels).items():
+        made[attribute], names[attribute] = (groups, more), name
     return QrData(
         pd.DataFrame(topics, columns=[QID, QUERY]),
         qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if of_track is _of_2021 else qrels,
