@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display.tables import frame_html
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -382,6 +383,9 @@ class OffPolicyUtility:
 
     def __repr__(self) -> str:
         return f"{WHERE} ({self.estimator}):\n{self.means.to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.means, f"{WHERE} ({self.estimator})")
 
 
 @accepts_dataframes

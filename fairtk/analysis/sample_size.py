@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display.tables import frame_html
 from fairtk.experiment.evaluate_runs import asked_measures
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
@@ -53,6 +54,9 @@ class Precision:
     def __repr__(self) -> str:
         wish = f"{WHERE}: samples for +-{self.half_width:g} at {self.confidence:.0%}"
         return f"{wish}\n{self.means.to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        return frame_html(self.means, repr(self).partition("\n")[0])
 
 
 @accepts_dataframes

@@ -26,7 +26,6 @@ from fairtk.experiment.evaluate_runs import (
     refuse_without_labels,
     run_names,
     unlabeled,
-    warn_of_item_forms,
 )
 from fairtk.experiment.evaluation_tables import comparison_table, table_text
 from fairtk.experiment.identity import environment
@@ -144,7 +143,6 @@ def _evaluated(
     if given_groups.attributes and not given_groups.used:
         example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
         raise InputError(f'no measure uses `groups`: name an attribute, e.g. "{example}"')
-    warn_of_item_forms(given_groups, whole)
     if qrels is None:
         refuse_without_labels(unique_measures)
     try:
@@ -177,6 +175,14 @@ def _evaluated(
         )
     headings = short_names(list(by_label))
     if given_groups.attributes:  # as they were written, where options completed them
+        by_document = [
+            text
+            for text, measure in whole.items()
+            if isinstance(measure, ExpectedExposure) and measure["groups"] is None
+        ]
+        if by_document:
+            example = f"EE_D(groups='{next(iter(given_groups.attributes))}')"
+            notes.append(f"By documents: {', '.join(by_document)}; by groups: {example}.")
         written = {format_measure(measure): text for text, measure in reversed(whole.items())}
         headings |= {label: text for label, text in written.items() if "groups=" in label}
 
@@ -253,6 +259,7 @@ class Comparison(Results):
             self._variances if settings["levels"] else None,
         )
         self.table = self._by_run(table.drop(columns="undefined"))
+        self.sampling_bias()  # printing needs it at once
 
     def __repr__(self) -> str:
         return table_text(comparison_table(self, 4))

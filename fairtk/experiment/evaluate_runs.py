@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
-    DataWarning,
     InputError,
     MissingWarning,
     ParameterError,
@@ -275,7 +274,7 @@ class GivenGroups:
     def target_for(self, groups: Groups, where: str) -> Target:
         """Return the target over the levels of groups, for a measure or command that asks."""
         if not self.target:
-            raise InputError(f"{where} needs a target: give `target`: files, 'uniform' or 'qrels'")
+            raise InputError(f"{where} needs a target: give `target`: a file, 'uniform' or 'qrels'")
         chosen = self.target[0] if len(self.target) == 1 else self._fitting(groups, where)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
@@ -399,17 +398,3 @@ def _wants_target(measure: Any, params: dict[str, Any]) -> bool:
 
 def _is_ours(measure: Any) -> bool:
     return type(measure).__module__.partition(".")[0] == "fairtk"
-
-
-def warn_of_item_forms(given_groups: GivenGroups, measures: Mapping[str, Any]) -> None:
-    """Warn of measures that have a form by groups and were requested without."""
-    for text, measure in measures.items():
-        by_document = getattr(measure, "NAME", "") in ("EE_D", "EE_R", "EE_L")
-        if given_groups.attributes and by_document and measure["groups"] is None:
-            name = next(iter(given_groups.attributes))
-            warnings.warn(
-                f"{text.strip()} is measured by documents; for its form by groups write "
-                f"{measure.NAME}(groups='{name}')",
-                DataWarning,
-                stacklevel=2,
-            )

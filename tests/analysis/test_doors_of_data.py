@@ -131,5 +131,5 @@ def test_what_is_no_data_is_said(files):
         fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, target="uniform")
     with pytest.raises(InputError, match="found 3"):
         fairtk.coverage(3, files["fair"])
-    with pytest.raises(InputError, match="AWRF@2 needs a target: give `targets`"):
+    with pytest.raises(InputError, match="AWRF@2 needs a target: give `target`"):
         fairtk.evaluate(files["qrels"], files["fair"], [MEASURE], groups=[files["toy"]])
