@@ -9,7 +9,7 @@ import click
 
 from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import echo_frame, show
-from fairtk.cli.signature import signature_command
+from fairtk.cli.signature import in_options, signature_command
 from fairtk.plugins.streams import to_stderr
 
 _PARTS = ("group", "attribute", "rank", "query", "document")
@@ -87,4 +87,5 @@ def command(
     if by is not None:
         echo_frame(form, getattr(explanation, f"by_{by}"), output)
     else:
-        show(str(explanation), explanation.to_frame(), form, output)
+        text = in_options(str(explanation), click.get_current_context().command)
+        show(text, explanation.to_frame(), form, output)

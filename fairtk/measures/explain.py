@@ -295,7 +295,7 @@ class Explanation:
             change = self.total - self.baseline_total
             lines.append(f"baseline: {self.baseline_total:.4f}, change {change:+.4f}")
         if missing:
-            one = "; `qid` (--qid) explains one query" if self.documents is None else ""
+            one = "; give `qid` to explain one query" if self.documents is None else ""
             lines.append(f"missing from the run: {missing} of {n} queries{one}")
         return lines
 

@@ -329,7 +329,7 @@ class TestOneQuery:
 
     def test_all_queries_have_no_table_of_documents(self):
         found = fairtk.explain(self.qrels, self.run, self.measure)
-        assert "missing from the run: 1 of 3 queries; `qid`" in str(found)
+        assert "missing from the run: 1 of 3 queries; give `qid`" in str(found)
         with pytest.raises(ParameterError, match="qid"):
             _ = found.by_document
 
