@@ -93,11 +93,6 @@ class Explanation:
         return float(self.queries["cost"].mean())
 
     @property
-    def baseline_total(self) -> float:
-        """The same for the baseline; NaN without one."""
-        return float("nan") if self.before is None else self.before.total
-
-    @property
     def n_defined(self) -> int:
         """The number of queries for which the measure is defined, for both systems."""
         return int(self.queries["cost"].count())
@@ -197,12 +192,6 @@ class Explanation:
         keys = [QID, *self.columns, "ranks"]
         return self._compared(Explanation._long, keys, sort=False, shares=False)
 
-    @property
-    def cost_name(self) -> str:
-        """What the cost is: ``"1 - AWRF"`` or ``"EE_L"``."""
-        name: str = self.measure.NAME
-        return "1 - AWRF" if name == "AWRF" else name
-
     def _compared(
         self,
         make: Callable[[Explanation, list[str]], pd.DataFrame],
@@ -268,9 +257,8 @@ class Explanation:
             of = self.by_attribute.groupby("attribute", sort=False)
             tables += [(str(name), part.drop(columns="attribute")) for name, part in of]
         tables.append(("ranks", self.by_rank))
-        tables.append(
-            ("query", self.by_query) if self.documents is None else ("document", self.by_document)
-        )
+        is_one = self.documents is not None
+        tables.append(("document", self.by_document) if is_one else ("query", self.by_query))
         return "\n\n".join(["\n".join(self.summary), *(_written(*table) for table in tables)])
 
     def _repr_html_(self) -> str:
@@ -278,22 +266,23 @@ class Explanation:
         about = f"{about}: by group (drawn: exposure, and the target as a line); .by_rank and "
         pictures = group_pictures(self)
         html = frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
-        return (
-            html if self.documents is None else html + frame_html(self.by_document, "By document")
-        )
+        if self.documents is not None:
+            html += frame_html(self.by_document, "By document")
+        return html
 
     @property
     def summary(self) -> list[str]:
         """What is explained, its cost, and what it is a mean of, in lines."""
         n, missing = len(self.queries), int((~self.present).sum())
-        text = f"cost ({self.cost_name}): {self.total:.4f}"
+        cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
+        text = f"cost ({cost}): {self.total:.4f}"
         lines = [short_name(repr(self.measure)), f"{text}, mean of {self.n_defined} of {n} queries"]
         if self.documents is not None:
             qid, value, _ = self.queries.iloc[0]
             lines = [f"{lines[0]} of query {qid}", f"value: {value:.4f}, {text}"]
         if self.before is not None:
-            change = self.total - self.baseline_total
-            lines.append(f"baseline: {self.baseline_total:.4f}, change {change:+.4f}")
+            before = self.before.total
+            lines.append(f"baseline: {before:.4f}, change {self.total - before:+.4f}")
         if missing:
             one = "; give `qid` to explain one query" if self.documents is None else ""
             lines.append(f"missing from the run: {missing} of {n} queries{one}")

@@ -241,7 +241,7 @@ class TestBaseline:
     def test_both_and_the_change(self):
         found = fairtk.explain(self.qrels, self.after, self.measure, baseline=self.before)
         alone = fairtk.explain(self.qrels, self.before, self.measure)
-        assert found.baseline_total == alone.total
+        assert found.before.total == alone.total
         rows = found.by_group.set_index("group")
         assert (
             rows["baseline_cost"].to_dict() == alone.by_group.set_index("group")["cost"].to_dict()
