@@ -39,15 +39,15 @@ class TestQrelsComeFirst:
         assert fairtk.precision(QRELS, FAIR, [EE_R @ 2]).means["n"].tolist() == [2]
 
     def test_explain(self):
-        found = fairtk.explain(QRELS, RUN, "EE_L@2")
+        result = fairtk.explain(QRELS, RUN, "EE_L@2")
         expected = fairtk.evaluate(QRELS, RUN, "EE_L@2").means["EE_L@2"].iloc[0]
-        assert found.total == pytest.approx(expected)
+        assert result.total == pytest.approx(expected)
 
     def test_off_policy_utility(self):
         gold = QRELS.assign(gold_answer="yes")
         answers = FairSampler(alpha=1, n_samples=50, cutoff=2)(RUN).assign(qanswer="yes")
-        found = fairtk.off_policy_utility(gold, {1: answers}, RUN, [1], "em", 2)
-        assert found.means["value"].tolist() == [1]
+        result = fairtk.off_policy_utility(gold, {1: answers}, RUN, [1], "em", 2)
+        assert result.means["value"].tolist() == [1]
 
     def test_every_public_function(self):
         like_pyterrier = {"Experiment", "plan"}  # systems, topics, qrels
@@ -80,34 +80,34 @@ class TestOneWordForTargets:
 
 class TestPrinting:
     def test_a_comparison(self):
-        found = fairtk.compare(QRELS, {"bm25": RUN, "fair": FAIR}, [EE_D @ 2])
-        for text in (str(found), found._repr_html_()):
+        result = fairtk.compare(QRELS, {"bm25": RUN, "fair": FAIR}, [EE_D @ 2])
+        for text in (str(result), result._repr_html_()):
             assert all(word in text for word in ("bm25", "fair", "difference", "p"))
 
     def test_a_diagnosis(self):
-        found = fairtk.doctor(QRELS, RUN)
-        for text in (str(found), repr(found), found._repr_html_()):
-            assert found.verdict in text
+        result = fairtk.doctor(QRELS, RUN)
+        for text in (str(result), repr(result), result._repr_html_()):
+            assert result.verdict in text
 
     def test_precision(self):
-        found = fairtk.precision(QRELS, FAIR, [EE_R @ 2])
-        assert "EE_R@2" in str(found)
-        assert found._repr_html_().count("<tr>") == 2
+        result = fairtk.precision(QRELS, FAIR, [EE_R @ 2])
+        assert "EE_R@2" in str(result)
+        assert result._repr_html_().count("<tr>") == 2
 
     def test_a_plan(self, tmp_path):
-        found = fairtk.plan([FairSampler()], RUN, save_dir=tmp_path / "store")
-        assert "queries" in str(found) and "<table>" in found._repr_html_()
+        result = fairtk.plan([FairSampler()], RUN, save_dir=tmp_path / "store")
+        assert "queries" in str(result) and "<table>" in result._repr_html_()
 
     def test_an_explanation(self):
-        found = fairtk.explain(QRELS, RUN, "EE_L@2")
-        for text in (str(found), repr(found), found._repr_html_()):
-            assert f"{found.total:.4f}" in text
+        result = fairtk.explain(QRELS, RUN, "EE_L@2")
+        for text in (str(result), repr(result), result._repr_html_()):
+            assert f"{result.total:.4f}" in text
 
     @pytest.mark.parametrize("measure", [EE_D @ 5, EE_L(browsing="RBP(p=0.8)"), AWRF(base=2) @ 3])
     def test_a_measure(self, measure):
         assert fairtk.measures.parse(repr(measure)) == measure
-        shown = measure._repr_html_()
-        assert measure.SHORT_DESC.split("'")[0] in shown and "<th>parameter</th>" in shown
+        html = measure._repr_html_()
+        assert measure.SHORT_DESC.split("'")[0] in html and "<th>parameter</th>" in shown
 
 
 class TestNoWarning:
@@ -118,17 +118,17 @@ class TestNoWarning:
         assert "EE_D(groups='gender')" in result.stdout
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            asked = {"groups": "gender.tsv", "target": "uniform"}
-            found = fairtk.evaluate("qrels.txt", "bm25.run", ["AWRF@2", "EE_D@2"], **asked)
-        assert found.note.count("EE_D@2") == 1
+            options = {"groups": "gender.tsv", "target": "uniform"}
+            result = fairtk.evaluate("qrels.txt", "bm25.run", ["AWRF@2", "EE_D@2"], **options)
+        assert result.note.count("EE_D@2") == 1
 
 
 class TestOneQuery:
     def test_explain(self):
-        found = fairtk.explain(QRELS, RUN, "AWRF@2", groups=GENDER, target="uniform", qid="2")
-        assert found.by_document["docno"].tolist() == ["c", "b"]
-        assert found.by_document["groups"].tolist() == ["m", "m"]
-        assert found.by_query["qid"].tolist() == ["2"]
+        result = fairtk.explain(QRELS, RUN, "AWRF@2", groups=GENDER, target="uniform", qid="2")
+        assert result.by_document["docno"].tolist() == ["c", "b"]
+        assert result.by_document["groups"].tolist() == ["m", "m"]
+        assert result.by_query["qid"].tolist() == ["2"]
 
     def test_on_the_command_line(self, files):
         words = ["explain", "qrels.txt", "bm25.run", "-m", "EE_L@2", "--qid"]
