@@ -107,7 +107,7 @@ class TestPrinting:
     def test_a_measure(self, measure):
         assert fairtk.measures.parse(repr(measure)) == measure
         html = measure._repr_html_()
-        assert measure.SHORT_DESC.split("'")[0] in html and "<th>parameter</th>" in shown
+        assert measure.SHORT_DESC.split("'")[0] in html and "<th>parameter</th>" in html
 
 
 class TestNoWarning:

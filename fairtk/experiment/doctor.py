@@ -153,7 +153,7 @@ def doctor(
         run: a run (R or S), likewise.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
         target: a `fairtk.Target`, a file, ``"uniform"`` or ``"qrels"``, one or one per attribute.
-            Without one, groups are examined, but AWRF is not among the measures.
+            Without a target, groups are examined, but AWRF is not among the measures.
         measures: what ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, and
             AWRF if there are groups and a target.
         cutoff: ranks that are examined, above 0.

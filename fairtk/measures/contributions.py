@@ -62,16 +62,16 @@ def parts_of(
     Arrays have the shape (n_units,); `exposure` and `cost` (n_units, n_bands).
     """
     in_bands = target[:, None] * attention[query]
-    kept = (exposure != 0) | (cost != 0) | (in_bands != 0)
-    kept[:, 0] = True  # a group of which nothing is shown or wanted has a row
-    unit, band = np.nonzero(kept)
+    has_parts = (exposure != 0) | (cost != 0) | (in_bands != 0)
+    has_parts[:, 0] = True  # a group of which nothing is shown or wanted has a row
+    unit, band = np.nonzero(has_parts)
     columns = {
         "query": query[unit],
         "level": level[unit],
         "band": band,
-        "exposure": exposure[kept],
-        "target": in_bands[kept],
-        "cost": cost[kept],
+        "exposure": exposure[has_parts],
+        "target": in_bands[has_parts],
+        "cost": cost[has_parts],
     }
     return pd.DataFrame(columns), attention
 
@@ -199,11 +199,12 @@ def awrf_parts(
         target,
         n_bands,
     )
-    shown = total(row, exposure.sum(axis=1), len(row_query))
-    wanted = target.total()
-    defined = ((shown > 0) & (wanted > 0))[row]
+    exposure_total = total(row, exposure.sum(axis=1), len(row_query))
+    target_total = target.total()
+    defined = ((exposure_total > 0) & (target_total > 0))[row]
     row, level = row[defined], level[defined]
-    exposure, mass = exposure[defined] / shown[row, None], mass[defined] / wanted[row]
+    exposure = exposure[defined] / exposure_total[row, None]
+    mass = mass[defined] / target_total[row]
     attention = np.zeros((len(row_query), n_bands))
     np.add.at(attention, row, exposure)
 
@@ -244,8 +245,8 @@ def loss_parts(
     band = band_of(ranked.position[seen], ends)
     query = judged.pair_query[pair]
     per_band = by_band(query, band, weight, len(judged.qids), n_bands)
-    whole = per_band.sum(axis=1, keepdims=True)
-    per_band = np.divide(per_band, whole, out=np.zeros_like(per_band), where=whole > 0)
+    sums = per_band.sum(axis=1, keepdims=True)
+    per_band = np.divide(per_band, sums, out=np.zeros_like(per_band), where=sums > 0)
     if measure["groups"] is None:
         exposure = by_band(pair, band, weight, judged.n_pairs, n_bands)
         return _by_document(measure, judged, exposure, grade, per_band, groups)

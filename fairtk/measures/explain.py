@@ -216,10 +216,10 @@ class Explanation:
         """
         parts = self.parts
         sums = parts.groupby(keys, observed=True)[["exposure", "target", "cost"]].sum()
-        shown = parts[parts["exposure"] > 0].groupby(keys, observed=True)[QID].nunique()
+        n_queries = parts[parts["exposure"] > 0].groupby(keys, observed=True)[QID].nunique()
         frame = sums[["exposure", "target"]] / max(self.explained.sum(), 1)
         frame["difference"] = frame["exposure"] - frame["target"]
-        frame["queries"] = shown.reindex(frame.index, fill_value=0)
+        frame["queries"] = n_queries.reindex(frame.index, fill_value=0)
         frame["cost"] = sums["cost"] / max(self.n_defined, 1)
         return frame.reset_index()
 
