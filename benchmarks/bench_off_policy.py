@@ -55,7 +55,7 @@ def against_fresh(
             warnings.simplefilter("ignore", fairtk.errors.DataWarning)
             found, truth = (
                 off_policy_utility(
-                    frames, run, qrels, [TARGET], utility, CUTOFF, estimator, seed=seed
+                    qrels, frames, run, [TARGET], utility, CUTOFF, estimator, seed=seed
                 )
                 for frames, seed in ((answers, 42), (fresh, 7))
             )
@@ -89,7 +89,7 @@ def speed(n_queries: int, n_candidates: int) -> None:
     start, used = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fairtk.errors.DataWarning)
-        off_policy_utility(answers, run, qrels, alphas, "em")
+        off_policy_utility(qrels, answers, run, alphas, "em")
     print(
         f"{n_queries} queries x {n_candidates} candidates x 400 answers, 50 alphas: "
         f"{time.perf_counter() - start:.1f} s ({time.process_time() - used:.1f} s of processor)"

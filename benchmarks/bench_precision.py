@@ -62,7 +62,7 @@ def drawn(
     """Yield what each repetition, a seed, gives."""
     for seed in range(repetitions):
         rankings = FairSampler(alpha, n_samples, CUTOFF, seed, method)(run)
-        yield precision(rankings, qrels, list(MEASURES.values()))
+        yield precision(qrels, rankings, list(MEASURES.values()))
 
 
 def repeated(places: IntArray, worth: FloatArray, n_samples: int) -> dict[str, FloatArray]:

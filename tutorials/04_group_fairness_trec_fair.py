@@ -272,7 +272,7 @@ print(means.rename(columns={"count": "queries"}).to_string(float_format="{:.4f}"
 # means that these ranks show what is missing. It is one reasoned way to split, among others.
 
 # %%
-explanation = fairtk.explain(awrf[both.name], run, qrels)
+explanation = fairtk.explain(qrels, run, awrf[both.name])
 show(explanation)
 assert np.isclose(explanation.total, 1 - crossed["bm25"])
 explanation.plot()
@@ -281,7 +281,7 @@ explanation.plot()
 # Before and after: the same for two systems, as `cost`, `baseline_cost` and `change`.
 
 # %%
-change = fairtk.explain(awrf[gender.name], sampled, qrels, baseline=run)
+change = fairtk.explain(qrels, sampled, awrf[gender.name], baseline=run)
 columns = ["group", "exposure", "target", "cost", "baseline_cost", "change"]
 print(change.by_group[columns].to_string(index=False, float_format="{:.4f}".format))
 change.plot()

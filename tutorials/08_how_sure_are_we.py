@@ -61,7 +61,7 @@ groups = fairtk.Groups.from_frame(production, name="production")
 broken = bm25.copy()
 broken["qid"] = broken["qid"].replace({q: f"{q}.0" for q in ("1001", "1002", "1003")})
 broken = pd.concat([broken, broken.iloc[100:110]])
-found = fairtk.doctor(broken, demo.qrels)
+found = fairtk.doctor(demo.qrels, broken)
 print(found)
 assert found.number("error") == 1 and found.findings[0].count == 10  # the copied rows
 
@@ -71,7 +71,7 @@ assert found.number("error") == 1 and found.findings[0].count == 10  # the copie
 # no retrieved document belongs to the groups that it asks for.
 
 # %%
-found = fairtk.doctor(bm25, demo.qrels, groups, target="uniform")
+found = fairtk.doctor(demo.qrels, bm25, groups, target="uniform")
 print(found)
 assert found.number("error") == 0
 qrels = fairtk.drop_undefined(demo.qrels)
@@ -116,7 +116,7 @@ assert (abs(table["EE_D unbiased"][1:] - exact_value) < 0.06).all()
 
 # %%
 pilot = FairSampler(alpha=2, n_samples=20, cutoff=5)(bm25)
-print(fairtk.precision(pilot, qrels, [unbiased, EE_R @ 5], half_width=0.005))
+print(fairtk.precision(qrels, pilot, [unbiased, EE_R @ 5], half_width=0.005))
 
 # %% [markdown]
 # An alpha means something else for each query: the exponent works on its scores. What is wanted
@@ -153,7 +153,7 @@ answers = {
     alpha: reader(FairSampler(alpha=alpha, n_samples=N_SAMPLES, cutoff=5)(bm25)) for alpha in (1, 4)
 }
 curve = fairtk.off_policy_utility(
-    answers, bm25, qrels, [0.5, 1, 2, 3, 4, 6], "accuracy", cutoff=5, least_effective=5
+    qrels, answers, bm25, [0.5, 1, 2, 3, 4, 6], "accuracy", cutoff=5, least_effective=5
 )
 print(curve)
 

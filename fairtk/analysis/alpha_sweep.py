@@ -256,7 +256,7 @@ def frontier(
     answers: Mapping[str, Mapping[float, pd.DataFrame]] | None = None,
     cutoff: int = 5,
     groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
+    target: Any = (),
     gold: Data | None = None,
     order: str = "auto",
     levels: Sequence[float] | None = None,
@@ -279,7 +279,7 @@ def frontier(
         answers: for EU: for each retriever, by alpha, rankings S with ``qanswer``.
         cutoff: for EU, how many documents the generator read.
         groups: for measures that need some.
-        targets: for measures that need one.
+        target: for measures that need one.
         gold: gold answers for EU, if the qrels have none.
         order: what orders the runs of files.
         levels: heights of y at which retrievers are compared in x. None: three that all reach.
@@ -293,7 +293,7 @@ def frontier(
     checks.inside("confidence", confidence, "frontier")
     checks.whole("resamples", resamples, "frontier")
     files, data = run_names(runs)
-    given_groups = GivenGroups.read(groups, targets)
+    given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
     given_groups.labels = judged = as_labels(qrels, gold, parsed)
     labels = judged.with_text_ids()
@@ -392,7 +392,7 @@ def _utilities(
             f"frontier: {format_measure(measure)} needs the answers of {name!r}: a dict of alpha "
             "to rankings with qanswer"
         )
-    estimates = off_policy_utility(answers[name], run, labels, grid, measure, cutoff)
+    estimates = off_policy_utility(labels, answers[name], run, grid, measure, cutoff)
     table = estimates.per_query.pivot(index="alpha", columns="qid", values="value")
     return np.asarray(table.loc[list(grid), Qrels(labels, "frontier").qids], dtype=np.float64)
 

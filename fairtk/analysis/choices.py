@@ -245,7 +245,7 @@ def variants(
             for k in cutoffs:
                 yield from _made(choice, f"@{k}", measure, partial(cut, k))
         elif choice == "target" and "target" in getattr(measure, "params", {}):
-            for target in dict.fromkeys((UNIFORM, FROM_QRELS, *given_groups.targets)):
+            for target in dict.fromkeys((UNIFORM, FROM_QRELS, *given_groups.target)):
                 make: Callable[[], Any] = partial(_aimed, measure, target, given_groups)
                 yield from _made(choice, str(getattr(target, "key", target)), measure, make)
         elif choice == "bounds" and getattr(measure, "params", {}).get("groups") is not None:
@@ -279,7 +279,7 @@ def _cut(measure: Any) -> Any:
 
 def _aimed(measure: Any, target: Any, given_groups: GivenGroups) -> Any:
     other = GivenGroups(given_groups.attributes, (target,), given_groups.labels)
-    return _changed(measure, {"target": other.target(measure["groups"], repr(measure))})
+    return _changed(measure, {"target": other.target_for(measure["groups"], repr(measure))})
 
 
 def _changed(measure: Any, params: dict[str, Any]) -> Any:
@@ -350,7 +350,7 @@ def sensitivity(
     vary: Sequence[Choice] = CHOICES,
     cutoffs: Sequence[int] = CUTOFFS,
     groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
+    target: Any = (),
     answers: Sequence[Data] = (),
     gold: Data | None = None,
     order: str = "auto",
@@ -369,7 +369,7 @@ def sensitivity(
         vary: the choices that are varied.
         cutoffs: the settings of the choice ``"cutoff"``.
         groups: for measures that need some.
-        targets: for measures that need one; the first that fits is as asked.
+        target: for measures that need one; the first that fits is as asked.
         answers: generated answers, none or one per run.
         gold: gold answers.
         order: what orders the runs of files.
@@ -390,7 +390,7 @@ def sensitivity(
         raise InputError(
             f"answers must be given once per run; found {len(answers)} for {len(data)} runs"
         )
-    given_groups = GivenGroups.read(groups, targets)
+    given_groups = GivenGroups.read(groups, target)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
     given_groups.labels = judged = as_labels(qrels, gold, list(parsed.values()))
     labels = judged.with_text_ids()

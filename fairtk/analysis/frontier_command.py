@@ -18,7 +18,7 @@ from fairtk.plugins.streams import to_stderr
     "Sweep alpha over runs: exact curves, areas, equal utility.",
     {
         "fairtk:frontier": "qrels runs x y alphas answers cutoff levels resamples seed",
-        "fairtk:evaluate": "gold groups targets",
+        "fairtk:evaluate": "gold groups target",
     },
 )
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display.tables import frame_html
 from fairtk.errors import (
     ColumnError,
     DataWarning,
@@ -384,12 +385,15 @@ class OffPolicyUtility:
     def __repr__(self) -> str:
         return f"{WHERE} ({self.estimator}):\n{self.means.to_string(index=False)}"
 
+    def _repr_html_(self) -> str:
+        return frame_html(self.means, f"{WHERE} ({self.estimator})")
+
 
 @accepts_dataframes
 def off_policy_utility(
+    qrels: pd.DataFrame,
     answers: Mapping[float, pd.DataFrame],
     scores: pd.DataFrame,
-    qrels: pd.DataFrame,
     alphas: Iterable[float],
     utility: Any,
     cutoff: int = 5,
@@ -404,10 +408,10 @@ def off_policy_utility(
     has a bias of the order of 1 / effective sample size and mostly a smaller error.
 
     Args:
-        answers: by alpha, what the generator gave: rankings S with ``qanswer``.
-        scores: the run that the samplers got.
         qrels: ``qid`` and ``gold_answer`` (`fairtk.join_answers`). A query without answers gets
             the worst value.
+        answers: by alpha, what the generator gave: rankings S with ``qanswer``.
+        scores: the run that the samplers got.
         alphas: the wanted exponents, used or not.
         utility: as in ``EU(utility=...)``, or such a measure.
         cutoff: how many documents the generator read.

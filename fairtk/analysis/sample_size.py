@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
+from fairtk.display.tables import frame_html
 from fairtk.experiment.evaluate_runs import asked_measures
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
@@ -54,11 +55,14 @@ class Precision:
         wish = f"{WHERE}: samples for +-{self.half_width:g} at {self.confidence:.0%}"
         return f"{wish}\n{self.means.to_string(index=False)}"
 
+    def _repr_html_(self) -> str:
+        return frame_html(self.means, repr(self).partition("\n")[0])
+
 
 @accepts_dataframes
 def precision(
-    run: Any,
     qrels: Any,
+    run: Any,
     measures: Iterable[Any] | Any,
     half_width: float = 0.01,
     *,
@@ -72,8 +76,8 @@ def precision(
     smaller than said here. Queries do not vary: see `Results.compare` for both.
 
     Args:
-        run: rankings S, with ``qanswer`` for EU, or a file of them.
         qrels: the labels, a file of them, or the id of a dataset.
+        run: rankings S, with ``qanswer`` for EU, or a file of them.
         measures: of EE_D, EE_R, EE_L, EU and E(...), or strings that are read as these.
         half_width: half of the width of the wished interval, in units of the measure.
         confidence: of the intervals, in (0, 1).

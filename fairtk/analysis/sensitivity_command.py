@@ -14,7 +14,7 @@ from fairtk.plugins.streams import to_stderr
 @signature_command(
     "Check whether other choices change the order of runs.",
     {
-        "fairtk:evaluate": "qrels runs measures answers gold groups targets order",
+        "fairtk:evaluate": "qrels runs measures answers gold groups target order",
         "fairtk:sensitivity": "vary cutoffs",
     },
 )

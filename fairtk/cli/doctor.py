@@ -25,7 +25,7 @@ _WIDTH = 98
               help="A measure that ties may move. Repeatable.  [default: EE_D, EE_R, EE_L and "
               "E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
 @printing_options
-def command(run: str, qrels: str, form: str, output: str | None, **options: Any) -> None:
+def command(qrels: str, run: str, form: str, output: str | None, **options: Any) -> None:
     """Examine RUN beside QRELS and groups: a verdict, what is wrong, and what to do.
 
     Everything is said at once: broken rows are counted and left out, and all checks see the rest.
@@ -45,7 +45,7 @@ def command(run: str, qrels: str, form: str, output: str | None, **options: Any)
     from fairtk.experiment.doctor import doctor
 
     with to_stderr():
-        diagnosis = doctor(run, qrels, **options)
+        diagnosis = doctor(qrels, run, **options)
     if form == "json":
         echo(diagnosis.to_json(), output)
     else:

@@ -14,7 +14,7 @@ from fairtk.plugins.streams import to_stderr
 
 @signature_command(
     "Measure run files against qrels.",
-    {"fairtk:evaluate": "qrels runs measures answers gold groups targets order"},
+    {"fairtk:evaluate": "qrels runs measures answers gold groups target order"},
 )
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUNS...")
 @click.option(

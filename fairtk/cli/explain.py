@@ -9,34 +9,35 @@ import click
 
 from fairtk.cli.options import plot_option, printing_options
 from fairtk.cli.output import echo_frame, show
-from fairtk.cli.signature import signature_command
+from fairtk.cli.signature import in_options, signature_command
 from fairtk.plugins.streams import to_stderr
 
-_PARTS = ("group", "attribute", "rank", "query")
+_PARTS = ("group", "attribute", "rank", "query", "document")
 
 
 @signature_command(
     "Break AWRF or EE_L down by group, rank and query.",
     {
-        "fairtk:explain": "qrels run measures baseline bands",
-        "fairtk:evaluate": "groups targets order",
+        "fairtk:explain": "qrels run measures qid baseline bands",
+        "fairtk:evaluate": "groups target order",
     },
 )
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
               help="AWRF or EE_L, with its cutoff.")  # fmt: skip
 @click.option("--by", type=click.Choice(_PARTS),
-              help="This table alone, all its rows and columns.  [default: all tables, cut; in "
-              "csv and json one row per query, group and band]")  # fmt: skip
+              help="This table alone, all its rows and columns; document needs --qid.  [default: "
+              "all tables, cut; in csv and json one row per query, group and band]")  # fmt: skip
 @plot_option("The same as a figure")
 @printing_options
 def command(
     qrels: str,
     run: str,
     measures: tuple[str, ...],
+    qid: str | None,
     baseline: str | None,
     bands: tuple[int, ...],
     groups: tuple[str, ...],
-    targets: tuple[str, ...],
+    target: tuple[str, ...],
     order: Any,
     by: str | None,
     plot: str | None,
@@ -55,6 +56,7 @@ def command(
       fairtk explain qrels.txt fair.run -m AWRF@20 --groups gender.tsv --target uniform \\
         --baseline bm25.run --plot explain.svg
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv
+      fairtk explain qrels.txt bm25.run -m EE_L@5 --qid 12
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
     from fairtk.io import read_run
@@ -66,15 +68,16 @@ def command(
         text = f"one measure is explained at a time; -m was given {len(measures)} times"
         raise click.UsageError(text, click.get_current_context())
     with to_stderr():
-        options = GivenGroups.read(groups, targets)
+        options = GivenGroups.read(groups, target)
         parsed = parse_with(options, measure)
         labels = options.labels = as_labels(qrels, None, [parsed])
         whole = completed(options, parsed)
         by_document = isinstance(whole, ExpectedExposureLoss) and whole["groups"] is None
         explanation = explain(
-            whole,
-            read_run(run, order),
             labels.frame,
+            read_run(run, order),
+            whole,
+            qid=qid,
             baseline=None if baseline is None else read_run(baseline, order),
             groups=options.crossed if groups and by_document else None,
             bands=bands or None,
@@ -84,4 +87,5 @@ def command(
     if by is not None:
         echo_frame(form, getattr(explanation, f"by_{by}"), output)
     else:
-        show(str(explanation), explanation.to_frame(), form, output)
+        text = in_options(str(explanation), click.get_current_context().command)
+        show(text, explanation.to_frame(), form, output)

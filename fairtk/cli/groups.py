@@ -30,7 +30,7 @@ def command(
     cross: bool,
     run: str | None,
     cutoff: int | None,
-    target: str | None,
+    target: tuple[str, ...],
     qrels: str | None,
     form: str,
     output: str | None,
@@ -59,7 +59,7 @@ def command(
     from fairtk.io import read_qrels, read_run
 
     _refuse_unused(run, cutoff, target, qrels)
-    evidence = GivenGroups.read(files, () if target is None else (target,))
+    evidence = GivenGroups.read(files, target)
     if qrels is not None:
         evidence.labels = read_qrels(qrels)
     attributes = [evidence.crossed] if cross else list(evidence.attributes.values())
@@ -84,15 +84,15 @@ def command(
 
 
 def _refuse_unused(
-    run: str | None, cutoff: int | None, target: str | None, qrels: str | None
+    run: str | None, cutoff: int | None, target: tuple[str, ...], qrels: str | None
 ) -> None:
     """Raise if an option would do nothing."""
     text = ""
     if run is None and cutoff is not None:
         text = "-k/--cutoff is about --coverage RUN, which was not given"
-    elif run is not None and target is not None:
+    elif run is not None and target:
         text = "--coverage says nothing of a --target: ask for one of them"
-    elif target is None and qrels is not None:
+    elif not target and qrels is not None:
         text = "--qrels is read for --target qrels, which was not given"
     if text:
         raise click.UsageError(text, click.get_current_context())

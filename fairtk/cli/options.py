@@ -40,14 +40,6 @@ FILE = InputFile()
 FILE_OR_NAME = InputFile(exists=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
-_TARGET: dict[str, Any] = {
-    "type": FILE_OR_NAME,
-    "metavar": "FILE|uniform|qrels",
-    "help": "What exposure is compared with: a target file (columns weight and group, or a column "
-    "per crossed attribute; qid if it differs by query), `uniform` (equal shares of all levels), "
-    "or `qrels` (the groups of each query's relevant documents).",
-}
-_SEVERAL_TARGETS = " With several, each measure takes the first over its attributes."
 SHARED: dict[str, dict[str, Any]] = {
     "answers": {
         "type": FILE,
@@ -74,8 +66,14 @@ SHARED: dict[str, dict[str, Any]] = {
     "qrels": {"type": FILE_OR_NAME, "metavar": "FILE|DATASET"},
     "run": {"type": FILE},
     "runs": {"type": FILE},
-    "target": _TARGET,
-    "targets": _TARGET | {"help": _TARGET["help"] + _SEVERAL_TARGETS},
+    "target": {
+        "type": FILE_OR_NAME,
+        "metavar": "FILE|uniform|qrels",
+        "help": "What exposure is compared with: a target file (columns weight and group, or a "
+        "column per crossed attribute; qid if it differs by query), `uniform` (equal shares of all "
+        "levels), or `qrels` (the groups of each query's relevant documents). With several, each "
+        "measure takes the first over its attributes.",
+    },
 }
 """Settings of the arguments and options for some parameters, in all commands."""
 

@@ -25,7 +25,6 @@ from fairtk.experiment.evaluate_runs import (
     refuse_without_labels,
     run_names,
     unlabeled,
-    warn_of_item_forms,
 )
 from fairtk.experiment.evaluation_tables import comparison_table, table_text
 from fairtk.experiment.identity import environment
@@ -67,7 +66,7 @@ def evaluate(
     gold: Data | None = None,
     order: Order = "auto",
     groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
+    target: Any = (),
 ) -> Results:
     """Measure runs, as the command ``fairtk evaluate`` does.
 
@@ -81,7 +80,8 @@ def evaluate(
         gold: gold answers, if the qrels have none.
         order: what orders the runs of files; auto refuses runs whose ranks and scores disagree.
         groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
-        targets: `fairtk.Target`, frames, files, ``"uniform"`` or ``"qrels"``, likewise.
+        target: a `fairtk.Target`, frame or file, ``"uniform"`` or ``"qrels"``, likewise; one, or
+            one per attribute of the groups.
 
     Returns:
         The results: print them, or see `Results`; the runs are its systems.
@@ -92,7 +92,7 @@ def evaluate(
     files, data = run_names(runs)
     arguments = _evaluated(
         qrels, files, data, measures, {}, answers=answers, gold=gold, order=order, groups=groups,
-        targets=targets,
+        target=target,
     )  # fmt: skip
     return Results(**arguments)
 
@@ -113,7 +113,7 @@ def _evaluated(
     gold: Data | None = None,
     order: str = "auto",
     groups: Sequence[Any] = (),
-    targets: Sequence[Any] = (),
+    target: Any = (),
 ) -> dict[str, Any]:
     """Return the arguments of `Results`, and put the runs into `checked` by name.
 
@@ -126,12 +126,12 @@ def _evaluated(
             f"answers must be given once per run, in the order of the runs; found {len(answers)} "
             f"for {len(data)} runs"
         )
-    given_groups = GivenGroups.read(groups, targets)
+    given_groups = GivenGroups.read(groups, target)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
     if qrels is None:
         from fairtk.groups.target import FROM_QRELS
 
-        if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
+        if any(isinstance(one, str) and one == FROM_QRELS for one in given_groups.target):
             raise InputError("the target 'qrels' needs relevance labels: give `qrels`")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))
@@ -143,7 +143,6 @@ def _evaluated(
     if given_groups.attributes and not given_groups.used:
         example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
         raise InputError(f'no measure uses `groups`: name an attribute, e.g. "{example}"')
-    warn_of_item_forms(given_groups, whole)
     if qrels is None:
         refuse_without_labels(unique_measures)
     try:
@@ -176,6 +175,14 @@ def _evaluated(
         )
     headings = short_names(list(by_label))
     if given_groups.attributes:  # as they were written, where options completed them
+        by_document = [
+            text
+            for text, measure in whole.items()
+            if isinstance(measure, ExpectedExposure) and measure["groups"] is None
+        ]
+        if by_document:
+            example = f"EE_D(groups='{next(iter(given_groups.attributes))}')"
+            notes.append(f"By documents: {', '.join(by_document)}; by groups: {example}.")
         written = {format_measure(measure): text for text, measure in reversed(whole.items())}
         headings |= {label: text for label, text in written.items() if "groups=" in label}
 
@@ -252,6 +259,7 @@ class Comparison(Results):
             self._variances if settings["levels"] else None,
         )
         self.table = self._by_run(table.drop(columns="undefined"))
+        self.sampling_bias()  # printing needs it at once
 
     def __repr__(self) -> str:
         return table_text(comparison_table(self, 4))

@@ -132,11 +132,11 @@ MEASURES = ("EE_D", "EE_R", "EE_L", "E(nDCG{})")
 
 @accepts_dataframes
 def doctor(
-    run: Data,
     qrels: Data,
+    run: Data,
     groups: Any = (),
     *,
-    target: Any = None,
+    target: Any = (),
     measures: Sequence[Any] = (),
     cutoff: int = 5,
     support: int = 10,
@@ -150,11 +150,11 @@ def doctor(
     or labels, targets that no ranking reaches.
 
     Args:
-        run: a file or frame (R or S).
-        qrels: labels, likewise.
+        qrels: labels: a file or frame.
+        run: a run (R or S), likewise.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
-        target: a `fairtk.Target`, a file, ``"uniform"`` or ``"qrels"``; None: groups are looked at
-            without one, and AWRF is not among the measures.
+        target: a `fairtk.Target`, a file, ``"uniform"`` or ``"qrels"``, one or one per attribute.
+            Without a target, groups are examined, but AWRF is not among the measures.
         measures: what ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, and
             AWRF if there are groups and a target.
         cutoff: ranks that are examined, above 0.
@@ -169,7 +169,7 @@ def doctor(
     labels, wrong = read_noting(qrels, "qrels", qrels_rows, _labels)
     attributes, wrong_groups = _read_groups(groups)
     results += wrong + wrong_groups
-    given_groups = GivenGroups.read(attributes, () if target is None else (target,))
+    given_groups = GivenGroups.read(attributes, target)
     given_groups.labels = labels
     empty = pd.DataFrame(columns=findings.COLUMNS)
     for what, frame in (("run", ranking), ("qrels", labels)):
@@ -266,14 +266,14 @@ def _targets(given_groups: GivenGroups) -> dict[str, Target]:
     Raises:
         InputError: it fits none.
     """
-    if not given_groups.targets or not given_groups.attributes:
+    if not given_groups.target or not given_groups.attributes:
         return {}
     targets: dict[str, Target] = {}
     every = [*given_groups.attributes.values(), given_groups.crossed]
     for groups in every:
         if groups.name not in targets and (groups is not given_groups.crossed or not targets):
             try:
-                targets[groups.name] = given_groups.target(groups, "doctor").for_groups(groups)
+                targets[groups.name] = given_groups.target_for(groups, "doctor").for_groups(groups)
             except InputError:
                 if groups is every[-1] and not targets:
                     raise

@@ -19,7 +19,6 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
-    DataWarning,
     InputError,
     MissingWarning,
     ParameterError,
@@ -227,18 +226,18 @@ class GivenGroups:
     """What ``--groups`` and ``--target`` gave."""
 
     attributes: dict[str, Groups]  # by name
-    targets: tuple[Any, ...] = ()  # objects, ``uniform``, ``qrels`` or files
+    target: tuple[Any, ...] = ()  # objects, ``uniform``, ``qrels`` or files
     labels: Qrels | None = None  # for the target ``qrels``
     used: bool = False
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, files: Any, targets: Any = ()) -> GivenGroups:
+    def read(cls, files: Any, target: Any = ()) -> GivenGroups:
         """Read group files; groups and targets may be objects already, and one stands alone."""
         from fairtk.groups import Groups, Target
 
         single = (str, PathLike, pd.DataFrame, Groups, Target)
-        files, targets = ((x,) if isinstance(x, single) else tuple(x) for x in (files, targets))
+        files, target = ((x,) if isinstance(x, single) else tuple(x or ()) for x in (files, target))
         attributes: dict[str, Groups] = {}
         for source in files:
             groups = Groups.of(source)
@@ -249,7 +248,7 @@ class GivenGroups:
                     "after their files"
                 )
             attributes[groups.name] = groups
-        return cls(attributes, targets)
+        return cls(attributes, target)
 
     @cached_property
     def crossed(self) -> Groups:
@@ -265,11 +264,11 @@ class GivenGroups:
             return reduce(mul, (self.attributes[name] for name in names))
         return None
 
-    def target(self, groups: Groups, where: str) -> Target:
+    def target_for(self, groups: Groups, where: str) -> Target:
         """Return the target over the levels of groups, for a measure or command that asks."""
-        if not self.targets:
-            raise InputError(f"{where} needs a target: give `targets`: files, 'uniform' or 'qrels'")
-        chosen = self.targets[0] if len(self.targets) == 1 else self._fitting(groups, where)
+        if not self.target:
+            raise InputError(f"{where} needs a target: give `target`: a file, 'uniform' or 'qrels'")
+        chosen = self.target[0] if len(self.target) == 1 else self._fitting(groups, where)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
             from fairtk.groups import Target
@@ -280,7 +279,7 @@ class GivenGroups:
     def _fitting(self, groups: Groups, where: str) -> Any:
         from fairtk.groups.target import FROM_QRELS, UNIFORM, Target
 
-        for text in self.targets:
+        for text in self.target:
             if isinstance(text, str) and text in (UNIFORM, FROM_QRELS):
                 return text
             if isinstance(text, pd.DataFrame):
@@ -290,7 +289,7 @@ class GivenGroups:
             with contextlib.suppress(InputError):
                 target.for_groups(groups)
                 return text
-        raise InputError(f"{where}: no target fits {groups.name!r}; found {listed(self.targets)}")
+        raise InputError(f"{where}: no target fits {groups.name!r}; found {listed(self.target)}")
 
 
 def asked_measures(measures: Any) -> list[Any]:
@@ -375,8 +374,8 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
             groups = params["groups"]
             if isinstance(groups, str):
                 groups = measure["groups"]
-            if given_groups.targets or _is_ours(measure):
-                params["target"] = given_groups.target(groups, repr(measure))
+            if given_groups.target or _is_ours(measure):
+                params["target"] = given_groups.target_for(groups, repr(measure))
     return measure if params == measure.params else type(measure)(**params)
 
 
@@ -392,17 +391,3 @@ def _wants_target(measure: Any, params: dict[str, Any]) -> bool:
 
 def _is_ours(measure: Any) -> bool:
     return type(measure).__module__.partition(".")[0] == "fairtk"
-
-
-def warn_of_item_forms(given_groups: GivenGroups, measures: Mapping[str, Any]) -> None:
-    """Warn of measures that have a form by groups and were requested without."""
-    for text, measure in measures.items():
-        by_document = getattr(measure, "NAME", "") in ("EE_D", "EE_R", "EE_L")
-        if given_groups.attributes and by_document and measure["groups"] is None:
-            name = next(iter(given_groups.attributes))
-            warnings.warn(
-                f"{text.strip()} is measured by documents; for its form by groups write "
-                f"{measure.NAME}(groups='{name}')",
-                DataWarning,
-                stacklevel=2,
-            )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fairtk.display.tables import frame_html
 from fairtk.errors import listed
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
@@ -105,8 +106,11 @@ class Diagnosis:
         }
         return json.dumps(content, indent=2, ensure_ascii=False)
 
-    def __str__(self) -> str:
-        lines = [f"{self.summary}"]
+    def _repr_html_(self) -> str:
+        return frame_html(self.table, self.summary)
+
+    def __repr__(self) -> str:
+        lines = [self.summary]
         for finding in self.findings:
             lines += [f"{finding.level}: {finding.text}", f"  -> {finding.remedy}"]
         return "\n".join(lines)

@@ -38,7 +38,7 @@ def level_table(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
         "share": weight / max(float(weight.sum()), 1e-300),
     }
     table = pd.DataFrame(columns, levels)
-    if evidence.targets:
+    if evidence.target:
         table = table.join(_target_shares(groups, evidence), how="outer")
     if not groups.space.crossed:  # levels without documents, too
         table = table.reindex(range(groups.space.size))
@@ -49,7 +49,7 @@ def level_table(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
 
 
 def _target_shares(groups: Groups, evidence: GivenGroups) -> pd.Series[float]:
-    rows = evidence.target(groups, "fairtk groups").for_groups(groups).distributions.expanded()
+    rows = evidence.target_for(groups, "fairtk groups").for_groups(groups).distributions.expanded()
     total = rows.total()
     shares = rows.weight / np.where(total > 0, total, 1.0)[rows.row]
     levels, row_level = np.unique(rows.level, return_inverse=True)

@@ -348,6 +348,10 @@ class Results:
             One row per sampled system and such measure: ``system``, ``measure``, ``bias`` (NaN for
             one sample per query, of which it cannot be estimated). Without them, no rows.
         """
+        return self._bias.copy()
+
+    @cached_property
+    def _bias(self) -> pd.DataFrame:
         measures: dict[str, Any] = {}
         for label in self.measures:
             if label.startswith(("EE_D", "EE_L")) and " * " not in label:
@@ -361,7 +365,7 @@ class Results:
                 continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FairtkWarning)
-                judged = LabeledRun.of(self.qrels, frame, "sampling_bias")
+                judged = LabeledRun.of(self._qrels, frame, "sampling_bias", documents=False)
                 for label, measure in measures.items():
                     bias = measure.sampling_bias(judged)[judged.present]
                     known = bias[~np.isnan(bias)]

@@ -19,6 +19,7 @@ import ir_measures
 import numpy as np
 import pandas as pd
 
+from fairtk.display.tables import frame_html
 from fairtk.errors import (
     FairtkError,
     MeasureError,
@@ -196,6 +197,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return self.text
+
+    def _repr_html_(self) -> str:
+        params = {p: self.params[p] if p in self.params else self[p] for p in self.SUPPORTED_PARAMS}
+        frame = pd.DataFrame({"parameter": params.keys(), "value": map(str, params.values())})
+        return frame_html(frame, f"{self}: {self.SHORT_DESC}")
 
     @property
     def SHORT_DESC(self) -> str:  # noqa: N802 - ir_measures' name

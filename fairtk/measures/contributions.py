@@ -14,7 +14,6 @@ distances g_c = s_c - t_c and T_c = -(s_c - t_c) t_c.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import pandas as pd
 
 from fairtk.errors import ParameterError
 from fairtk.exposure import total
-from fairtk.frames import BoolArray, FloatArray, IntArray
+from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import Groups
 from fairtk.groups.distances import (
     Distributions,
@@ -42,62 +41,40 @@ ABSENT = -2
 """Level of the cost of queries that the run lacks."""
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Exposure, target and cost of the groups of queries."""
+Parts = tuple[pd.DataFrame, FloatArray]
+"""Exposure, target and cost of the groups of queries, and the share of each query's attention by
+band, of shape (n_queries, n_bands).
 
-    shares: pd.DataFrame  # query, level, band, exposure, cost; none where both are 0
-    targets: pd.DataFrame  # query, level, target: the exposure that the group should have
-    attention: FloatArray  # share of each query's attention by band; shape (n_queries, n_bands)
+Rows are the groups of a query in a band: ``query``, ``level``, ``band``, ``exposure``, ``target``
+(shared out over the bands in proportion to their attention) and ``cost``.
+"""
 
-    @classmethod
-    def of(
-        cls,
-        query: IntArray,
-        level: IntArray,
-        exposure: FloatArray,
-        cost: FloatArray,
-        target: FloatArray,
-        attention: FloatArray,
-    ) -> Parts:
-        """Return the sums of units that have the same query and level.
 
-        Arrays have the shape (n_units,); `exposure` and `cost` (n_units, n_bands).
-        """
-        unit, band = np.nonzero((cost != 0) | (exposure != 0))
-        shares = pd.DataFrame(
-            {
-                "query": query[unit],
-                "level": level[unit],
-                "band": band,
-                "exposure": exposure[unit, band],
-                "cost": cost[unit, band],
-            }
-        )
-        targets = pd.DataFrame({"query": query, "level": level, "target": target})
-        return cls(
-            shares.groupby(["query", "level", "band"], as_index=False).sum(),
-            targets.groupby(["query", "level"], as_index=False).sum(),
-            attention,
-        )
+def parts_of(
+    query: IntArray,
+    level: IntArray,
+    exposure: FloatArray,
+    target: FloatArray,
+    cost: FloatArray,
+    attention: FloatArray,
+) -> Parts:
+    """Return the parts of units, of which several may have the same query and level.
 
-    def only(self, queries: BoolArray) -> Parts:
-        """Return the parts of some queries; shape of `queries`: (n_queries,)."""
-        return Parts(
-            self.shares[queries[self.shares["query"]]],
-            self.targets[queries[self.targets["query"]]],
-            np.where(queries[:, None], self.attention, 0.0),
-        )
-
-    def with_unshown(self, queries: IntArray, level: int, cost: FloatArray) -> Parts:
-        """Return the parts and the costs of what no ranking shows; shape (n, n_bands)."""
-        levels, zero = np.full(len(queries), level), np.zeros(len(queries))
-        more = Parts.of(queries, levels, np.zeros_like(cost), cost, zero, self.attention)
-        return Parts(
-            pd.concat([self.shares, more.shares]),
-            pd.concat([self.targets, more.targets]),
-            self.attention,
-        )
+    Arrays have the shape (n_units,); `exposure` and `cost` (n_units, n_bands).
+    """
+    in_bands = target[:, None] * attention[query]
+    has_parts = (exposure != 0) | (cost != 0) | (in_bands != 0)
+    has_parts[:, 0] = True  # a group of which nothing is shown or wanted has a row
+    unit, band = np.nonzero(has_parts)
+    columns = {
+        "query": query[unit],
+        "level": level[unit],
+        "band": band,
+        "exposure": exposure[has_parts],
+        "target": in_bands[has_parts],
+        "cost": cost[has_parts],
+    }
+    return pd.DataFrame(columns), attention
 
 
 def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
@@ -133,25 +110,18 @@ def by_band(row: IntArray, band: IntArray, weight: FloatArray, n_rows: int, n: i
     return total(row * n + band, weight, n_rows * n).reshape(n_rows, n)
 
 
-def shares(values: FloatArray) -> FloatArray:
-    """Return each row divided by its sum; rows of 0 stay so."""
-    whole = values.sum(axis=1, keepdims=True)
-    return np.asarray(np.divide(values, whole, out=np.zeros_like(values), where=whole > 0))
+def exposure_of_rows(measure: Any, judged: LabeledRun) -> FloatArray:
+    """Return the exposure (or the credit) that each sorted row adds to its query's mean.
+
+    Rankings of a query have equal parts of it; shape (n_rows,).
+    """
+    is_awrf = isinstance(measure, AttentionWeightedRankFairness)
+    weight: FloatArray = (measure.attention_of if is_awrf else measure.attention)(judged)
+    return weight / judged.run.n_samples[judged.run.query]
 
 
 MOST_LISTED = 5000
 """Spaces of more groups have those that are not shown in one row."""
-
-
-@dataclass(frozen=True)
-class Sides:
-    """Exposure and target of each row's groups."""
-
-    row: IntArray  # row of each unit, a query or a ranking; shape (n_units,)
-    level: IntArray  # group of each unit, or `REST`; shape (n_units,)
-    exposure: FloatArray  # exposure in each rank band; shape (n_units, n_bands)
-    target: FloatArray  # weight of the target, as it is stored; shape (n_units,)
-    rest_square: FloatArray  # summed squared targets of the levels that `REST` stands for
 
 
 def sides(
@@ -162,37 +132,39 @@ def sides(
     memberships: SparseRows,
     target: Distributions,
     n_bands: int,
-) -> Sides:
-    """Return the groups of rows with their exposure and target.
+) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+    """Return the groups of rows (queries or rankings) with their exposure and target.
 
     Items are what is shown to the user: each has a row, a rank band, a document (an index into the
     memberships) and its attention, above 0. The target has one distribution for each row.
+
+    Returns:
+        For each unit its row, its group (or `REST`), its exposure by band, and its weight in the
+        target, as it is stored; shape (n_units,), exposure (n_units, n_bands).
     """
     in_bands = attention_matrix(
         row * n_bands + band, doc, weight, (target.n_rows * n_bands, memberships.n_rows)
     )
     shown = group_exposure(in_bands, memberships)
     row, band = np.divmod(shown.row, n_bands)
-    units = SparseRows.collect(row, shown.level, shown.weight, target.n_rows, memberships.n_levels)
-    listed = memberships.n_levels <= MOST_LISTED
+    entries = pd.Series(shown.weight, [row, shown.level, band], dtype=np.float64)
+    by_band = entries.unstack(fill_value=0.0)
+    units, listed = by_band.index, memberships.n_levels <= MOST_LISTED
     if listed:
-        units = SparseRows(units.matrix + target.expanded().matrix)
-    unit = units.weighted(np.arange(1.0, len(units.weight) + 1)).lookup(row, shown.level)
-    exposure = np.zeros((len(units.weight), n_bands))
-    exposure[unit.astype(np.int64) - 1, band] = shown.weight
-    mass = target.lookup(units.row, units.level)
+        weights = target.expanded()
+        units = units.union(pd.MultiIndex.from_arrays([weights.row, weights.level]))
+    exposure = by_band.reindex(index=units, columns=range(n_bands), fill_value=0.0).to_numpy()
+    row, level = (units.get_level_values(i).to_numpy() for i in (0, 1))
+    mass = target.lookup(row, level)
     if listed:
-        return Sides(units.row, units.level, exposure, mass, np.zeros(len(mass)))
-    seen = units.weighted(mass)
-    rest = np.maximum(target.total() - seen.total(), 0.0)
-    rest_square = np.maximum(target.square() - seen.square(), 0.0)
+        return row, level, exposure, mass
+    rest = np.maximum(target.total() - total(row, mass, target.n_rows), 0.0)
     more = np.flatnonzero(rest > 0)
-    return Sides(
-        np.concatenate([units.row, more]),
-        np.concatenate([units.level, np.full(len(more), REST)]),
-        np.concatenate([exposure, np.zeros((len(more), n_bands))]),
-        np.concatenate([mass, rest[more]]),
-        np.concatenate([np.zeros(len(mass)), rest_square[more]]),
+    return (
+        np.append(row, more),
+        np.append(level, np.full(len(more), REST)),
+        np.vstack([exposure, np.zeros((len(more), n_bands))]),
+        np.append(mass, rest[more]),
     )
 
 
@@ -207,43 +179,43 @@ def awrf_parts(
     proportion to their attention.
     """
     groups, ranked, n_bands = measure.groups, judged.run, len(ends) + 1
-    weight = measure.attention_of(judged)
     row, row_query = ranked.ranking, judged.ranking_query
     if measure["amortize"]:
         row, row_query = ranked.query, judged.query_of_run
-        weight = weight / ranked.n_samples[row]
-    n_rows = len(row_query)
+    weight = exposure_of_rows(measure, judged)
     seen = np.flatnonzero(weight)
-    row, doc, weight = row[seen], ranked.doc[seen], weight[seen]
-    band = band_of(ranked.position[seen], ends)
-    memberships = groups.memberships(ranked.docnos, measure["unlabeled"])
     target = measure.target_for(groups).for_qids(judged.qids[row_query])
-    units = sides(row, band, doc, weight, memberships, target, n_bands)
-
-    whole = memberships.total()[doc]
-    attention = shares(by_band(row, band, weight * whole, n_rows, n_bands))
-    system_total = total(units.row, units.exposure.sum(axis=1), n_rows)
+    row, level, exposure, mass = sides(
+        row[seen],
+        band_of(ranked.position[seen], ends),
+        ranked.doc[seen],
+        weight[seen],
+        groups.memberships(ranked.docnos, measure["unlabeled"]),
+        target,
+        n_bands,
+    )
+    exposure_total = total(row, exposure.sum(axis=1), len(row_query))
     target_total = target.total()
-    defined = ((system_total > 0) & (target_total > 0))[units.row]
-    unit_row, level = units.row[defined], units.level[defined]
-    exposure = units.exposure[defined] / system_total[unit_row, None]
-    mass = units.target[defined] / target_total[unit_row]
+    defined = ((exposure_total > 0) & (target_total > 0))[row]
+    row, level = row[defined], level[defined]
+    exposure = exposure[defined] / exposure_total[row, None]
+    mass = mass[defined] / target_total[row]
+    attention = np.zeros((len(row_query), n_bands))
+    np.add.at(attention, row, exposure)
 
     p = exposure.sum(axis=1)
     off = (p - mass) / (p + mass)
     unit = 0.5 / log_base(measure["base"])
     rate = unit * np.log1p(off, out=np.zeros_like(off), where=off > -1)
     owed = unit * mass * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
-    cost = exposure * rate[:, None] + attention[unit_row] * owed[:, None]
+    cost = exposure * rate[:, None] + attention[row] * owed[:, None]
 
     part = 1.0 / np.bincount(row_query, minlength=len(judged.qids))[row_query]  # of a query's mean
     by_query = np.zeros((len(judged.qids), n_bands))
     np.add.at(by_query, row_query, attention * part[:, None])
-    part = part[unit_row]
-    query = row_query[unit_row]
-    return Parts.of(
-        query, level, exposure * part[:, None], cost * part[:, None], mass * part, by_query
-    )
+    part = part[row]
+    exposure, cost = exposure * part[:, None], cost * part[:, None]
+    return parts_of(row_query[row], level, exposure, mass * part, cost, by_query)
 
 
 def loss_parts(
@@ -261,12 +233,14 @@ def loss_parts(
     """
     ranked, n_bands = judged.run, len(ends) + 1
     grade = measure.grades(judged.pair_label)
-    weight = measure.attention(judged) / ranked.n_samples[ranked.query]
+    weight = exposure_of_rows(measure, judged)
     seen = np.flatnonzero(weight)
     pair, weight = judged.pair_of_row[seen], weight[seen]
     band = band_of(ranked.position[seen], ends)
     query = judged.pair_query[pair]
-    per_band = shares(by_band(query, band, weight, len(judged.qids), n_bands))
+    per_band = by_band(query, band, weight, len(judged.qids), n_bands)
+    sums = per_band.sum(axis=1, keepdims=True)
+    per_band = np.divide(per_band, sums, out=np.zeros_like(per_band), where=sums > 0)
     if measure["groups"] is None:
         exposure = by_band(pair, band, weight, judged.n_pairs, n_bands)
         return _by_document(measure, judged, exposure, grade, per_band, groups)
@@ -275,14 +249,19 @@ def loss_parts(
         pair, band, weight, query = pair[counted], band[counted], weight[counted], query[counted]
     memberships = measure["groups"].memberships(judged.docnos, "drop")
     target = measure.target.for_qids(judged.qids)
-    units = sides(query, band, judged.pair_doc[pair], weight, memberships, target, n_bands)
-    scale = target_scale(measure)
-    mass = scale * units.target
-    over = units.exposure.sum(axis=1) - mass
+    query, level, exposure, mass = sides(
+        query, band, judged.pair_doc[pair], weight, memberships, target, n_bands
+    )
     # groups that are not listed are not shown: each of them costs its squared target
-    owed = np.where(units.level == REST, scale**2 * units.rest_square, -over * mass)
-    cost = units.exposure * over[:, None] + per_band[units.row] * owed[:, None]
-    return Parts.of(units.row, units.level, units.exposure, cost, mass, per_band)
+    listed = level != REST
+    square = target.square() - total(query[listed], mass[listed] ** 2, len(judged.qids))
+    scale = target_scale(measure)
+    square = scale**2 * np.maximum(square, 0.0)[query]
+    mass = scale * mass
+    over = exposure.sum(axis=1) - mass
+    owed = np.where(listed, -over * mass, square)
+    cost = exposure * over[:, None] + per_band[query] * owed[:, None]
+    return parts_of(query, level, exposure, mass, cost, per_band)
 
 
 def _by_document(
@@ -300,23 +279,22 @@ def _by_document(
     if groups is not None:  # a document is shared out among its groups
         own = groups.memberships(judged.docnos, "drop").take(judged.pair_doc).normalized()
         without = np.flatnonzero(own.size == 0)
-        level = np.concatenate([own.level, np.full(len(without), groups.space.size)])
-        pair = np.concatenate([own.row, without])
-        part = np.concatenate([own.weight, np.ones(len(without))])
+        level = np.append(own.level, np.full(len(without), groups.space.size))
+        pair = np.append(own.row, without)
+        part = np.append(own.weight, np.ones(len(without)))
         query, mass = query[pair], mass[pair] * part
         exposure, cost = exposure[pair] * part[:, None], cost[pair] * part[:, None]
-    parts = Parts.of(query, level, exposure, cost, mass, per_band)
     # documents that are neither judged nor retrieved: only their number is known
-    n_queries = len(judged.qids)
     raw: FloatArray = measure(normalize=False).score_all(judged)
-    explained = total(query, cost.sum(axis=1), n_queries)
+    explained = total(query, cost.sum(axis=1), len(judged.qids))
     rest = np.where(judged.present & (raw > explained * (1 + 1e-9) + 1e-12), raw - explained, 0.0)
     more = np.flatnonzero(rest > 0)
-    parts = parts.with_unshown(more, REST, rest[more, None] * per_band[more])
-    if not measure["normalize"]:
-        return parts
-    # the parts of each query add up to its normalized value
-    value = measure.score_all(judged)
-    factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)
-    scaled = parts.shares["cost"] * factor[parts.shares["query"]]
-    return replace(parts, shares=parts.shares.assign(cost=scaled))
+    query, level = np.append(query, more), np.append(level, np.full(len(more), REST))
+    exposure = np.vstack([exposure, np.zeros((len(more), exposure.shape[1]))])
+    cost = np.vstack([cost, rest[more, None] * per_band[more]])
+    mass = np.append(mass, np.zeros(len(more)))
+    if measure["normalize"]:  # the parts of each query add up to its normalized value
+        value = measure.score_all(judged)
+        factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)
+        cost = cost * factor[query, None]
+    return parts_of(query, level, exposure, mass, cost, per_band)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -13,44 +13,42 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import FairtkWarning, ParameterError
-from fairtk.frames import QID, BoolArray, FloatArray, ObjectArray, Qrels
+from fairtk.errors import FairtkWarning, InputError, ParameterError, listed
+from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import accepts_dataframes
+from fairtk.frames.columns import from_ir_measures, require
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
 from fairtk.measures.awrf import AWRF
 from fairtk.measures.base import undefined_reasons
-from fairtk.measures.contributions import ABSENT, Parts, awrf_parts, loss_parts, rank_bands
+from fairtk.measures.contributions import (
+    ABSENT,
+    awrf_parts,
+    exposure_of_rows,
+    loss_parts,
+    rank_bands,
+)
 from fairtk.measures.ee import EE_L
 from fairtk.measures.explain_figure import draw, group_pictures
-from fairtk.measures.group_names import LABELS, NOT_SHOWN, UNSEEN, GroupNames, band_names
+from fairtk.measures.group_names import (
+    LABELS,
+    NOT_SHOWN,
+    UNSEEN,
+    band_names,
+    group_columns,
+    joined,
+)
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.parsing import parse, short_name
 
 
-@dataclass(frozen=True)
-class System:
-    """One run's parts: values and costs of each query, NaN where undefined, and which it has."""
-
-    parts: Parts
-    value: FloatArray
-    cost: FloatArray
-    present: BoolArray
-
-
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     """Return the frame with the baseline's columns and the change of cost; absent parts are 0."""
-    now, before = frame.set_index(keys), before.set_index(keys)
-    index = now.index.append(before.index).unique()
-    now, before = now.reindex(index), before.reindex(index)
-    if "target" in now:  # a group that one of the two does not show has the target all the same
-        now["target"] = now["target"].fillna(before["target"])
-        now, before = now.fillna(0), before.drop(columns=["target", "difference"])
-        now["difference"] = now["exposure"] - now["target"]
-    both = now.join(before.add_prefix("baseline_")).fillna(0)
-    counts = [c for c in ("queries", "baseline_queries") if c in both]
+    before = before.drop(columns=["target", "difference"], errors="ignore").set_index(keys)
+    both = pd.concat([frame.set_index(keys), before.add_prefix("baseline_")], axis=1).fillna(0)
+    counts = both.filter(like="queries").columns
     both[counts] = both[counts].astype(np.int64)
     both["change"] = both["cost"] - both["baseline_cost"]
     return both.reset_index()
@@ -65,37 +63,51 @@ def sorted_by_cost(frame: pd.DataFrame) -> pd.DataFrame:
 class Explanation:
     """Where the cost of a measure comes from; made by `fairtk.explain`.
 
-    It is printed as its costliest rows, and has a plot. All frames have the column ``cost``; its
-    sum is `total` (in `by_query`, its mean). With a baseline they also have ``baseline_cost`` and
-    ``change`` (``cost`` minus it: negative is an improvement), and the same for what else differs.
+    It is printed as its costliest rows, and has a plot. All frames of parts have the column
+    ``cost``; its sum is `total` (in `by_query`, its mean). With a baseline they also have
+    ``baseline_cost`` and ``change`` (``cost`` minus it: negative is an improvement), and the same
+    for what else differs.
 
     Attributes:
         measure: the measure.
-        qids: the queries of the labels.
-        names: the groups' names.
-        bands: the names of the rank bands.
-        defined: for which queries the measure is defined, for both systems.
-        system: the run's parts.
-        before: the baseline's parts.
+        space: the groups.
+        queries: ``qid``, ``value`` and ``cost``, which is NaN where a system is undefined.
+        parts: ``qid``, the group's columns, ``ranks``, ``exposure``, ``target`` and ``cost``.
+        attention: share of each query's attention by band; shape (n_queries, n_bands).
+        present: which queries the run has; shape (n_queries,).
+        documents: those of the query, if one alone is explained.
+        before: the baseline's.
     """
 
     measure: Any
-    qids: ObjectArray
-    names: GroupNames
-    bands: list[str]
-    defined: BoolArray
-    system: System
-    before: System | None = None
+    space: LevelSpace
+    queries: pd.DataFrame
+    parts: pd.DataFrame
+    attention: FloatArray
+    present: BoolArray
+    documents: pd.DataFrame | None
+    before: Explanation | None
 
     @property
     def total(self) -> float:
         """The mean cost over the queries where it is defined: 1 - AWRF, or EE_L; NaN if none."""
-        return self._mean(self.system.cost)
+        return float(self.queries["cost"].mean())
 
     @property
-    def baseline_total(self) -> float:
-        """The same for the baseline; NaN without one."""
-        return float("nan") if self.before is None else self._mean(self.before.cost)
+    def n_defined(self) -> int:
+        """The number of queries for which the measure is defined, for both systems."""
+        return int(self.queries["cost"].count())
+
+    @property
+    def explained(self) -> BoolArray:
+        """Which queries the run has and are defined; shape (n_queries,)."""
+        explained: BoolArray = self.present & self.queries["cost"].notna().to_numpy()
+        return explained
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that name a group: ``group``, or one for each crossed attribute."""
+        return list(self.space.names) if self.space.crossed else [GROUP]
 
     @cached_property
     def by_group(self) -> pd.DataFrame:
@@ -106,7 +118,7 @@ class Explanation:
         ``difference``: the first minus the second, above 0 for a group that is shown too much;
         ``queries``: in how many queries the group is shown; ``cost``; ``share`` of the total.
         """
-        return self._compared(self._groups, self.names.columns)
+        return self._compared(Explanation._groups, self.columns)
 
     @cached_property
     def by_attribute(self) -> pd.DataFrame:
@@ -116,8 +128,8 @@ class Explanation:
         add up to the total; groups that are not listed one by one are a level.
         """
         frames = []
-        for attribute, name in enumerate(self.names.space.names):
-            frame = self._compared(partial(self._groups, attribute=attribute), ["group"])
+        for name, column in zip(self.space.names, self.columns, strict=True):
+            frame = self._compared(Explanation._groups, [column]).rename(columns={column: GROUP})
             frame.insert(0, "attribute", name)
             frames.append(frame)
         return pd.concat(frames, ignore_index=True)
@@ -129,7 +141,7 @@ class Explanation:
         ``ranks`` (counted from 1), ``attention``: the band's mean share of attention, ``cost``
         (below 0 for ranks that show what is missing), ``share`` of the total.
         """
-        return self._compared(self._ranks, ["ranks"], sort=False)
+        return self._compared(Explanation._ranks, ["ranks"], sort=False)
 
     @cached_property
     def by_query(self) -> pd.DataFrame:
@@ -138,17 +150,39 @@ class Explanation:
         ``qid``, ``value`` of the measure, ``cost``, and ``costliest``: the group that costs most,
         with how much of the query's cost in ``costliest_share``.
         """
-        system = self.system
-        cost = np.where(self.defined, system.cost, np.nan)
-        frame = pd.DataFrame(
-            {QID: pd.Series(self.qids, dtype="str"), "value": system.value, "cost": cost}
-        )
-        frame["costliest"], frame["costliest_share"] = self._costliest()
+        frame = self.queries.copy()
         if self.before is not None:
-            before = np.where(self.defined, self.before.cost, np.nan)
-            frame.insert(3, "baseline_cost", before)
-            frame.insert(4, "change", cost - before)
+            frame["baseline_cost"] = self.before.queries["cost"]
+            frame["change"] = frame["cost"] - frame["baseline_cost"]
+        costs = self.parts.groupby([QID, *self.columns], observed=True)["cost"].sum()
+        top = sorted_by_cost(costs.reset_index()).drop_duplicates(QID)
+        top.index = top.pop(QID).astype("str")
+        has_cost, qids = frame["cost"] > 0, frame[QID]
+        names = pd.Series(joined(top[self.columns]), top.index, dtype="str")
+        frame["costliest"] = qids.map(names).where(has_cost, "")
+        frame["costliest_share"] = (qids.map(top["cost"]) / frame["cost"]).where(has_cost)
         return sorted_by_cost(frame)
+
+    @property
+    def by_document(self) -> pd.DataFrame:
+        """The documents of the query that is explained, the most exposed first.
+
+        ``docno``, ``rank`` (counted from 1; of sampled rankings the best one), ``groups`` (if the
+        measure has any), ``exposure`` (or credit; the mean over the samples) and ``label`` (NaN if
+        not judged); with a baseline also ``baseline_rank`` and ``baseline_exposure``. Ranks below
+        the cutoff are left out.
+
+        Raises:
+            ParameterError: all queries are explained.
+        """
+        if self.documents is None:
+            raise ParameterError("the table of documents is about one query: give its `qid`")
+        frame = self.documents
+        if self.before is not None and self.before.documents is not None:
+            names = {name: f"baseline_{name}" for name in (RANK, "exposure")}
+            before = self.before.documents.rename(columns=names)
+            frame = frame.merge(before, "outer", list(frame.columns.drop([*names])))
+        return frame.sort_values(["exposure", RANK], ascending=[False, True], ignore_index=True)
 
     def to_frame(self) -> pd.DataFrame:
         """Return all parts: one row per query, group and band of ranks that has any.
@@ -156,94 +190,51 @@ class Explanation:
         ``qid``, the group's columns, ``ranks``, ``exposure`` and ``cost`` (and the baseline's).
         Not divided by the number of queries: the sum over a query is that query's cost.
         """
-        keys = [QID, *self.names.columns, "ranks"]
-        return self._compared(self._long, keys, sort=False, shares=False)
-
-    @property
-    def cost_name(self) -> str:
-        """What the cost is: ``"1 - AWRF"`` or ``"EE_L"``."""
-        name: str = self.measure.NAME
-        return "1 - AWRF" if name == "AWRF" else name
-
-    @property
-    def _n(self) -> int:
-        return int(self.defined.sum())
-
-    def _mean(self, values: FloatArray) -> float:
-        return float(values[self.defined].mean()) if self._n else float("nan")
+        keys = [QID, *self.columns, "ranks"]
+        return self._compared(Explanation._long, keys, sort=False, shares=False)
 
     def _compared(
         self,
-        make: Callable[[System], pd.DataFrame],
+        make: Callable[[Explanation, list[str]], pd.DataFrame],
         keys: list[str],
         sort: bool = True,
         shares: bool = True,
     ) -> pd.DataFrame:
         """Return a frame of the run, with that of the baseline and shares of the total."""
-        frame = make(self.system)
+        frame = make(self, keys).astype(dict.fromkeys(keys, "str"))
         if self.before is not None:
-            frame = with_baseline(frame, make(self.before), keys)
+            before = make(self.before, keys).astype(dict.fromkeys(keys, "str"))
+            frame = with_baseline(frame, before, keys)
         if shares:
             column = frame.columns.get_loc("cost") + 1
             frame.insert(column, "share", frame["cost"] / self.total if self.total else np.nan)
         return sorted_by_cost(frame) if sort else frame
 
-    def _groups(self, system: System, attribute: int | None = None) -> pd.DataFrame:
+    def _groups(self, keys: list[str]) -> pd.DataFrame:
         """Return mean exposure, target, difference and cost of each group, and its queries.
 
-        Costs are over all queries, exposure over those with rankings. Groups are the levels of one
-        crossed attribute, if it is given.
+        Costs are over all queries, exposure over those with rankings.
         """
-        shares, targets, names = system.parts.shares, system.parts.targets, self.names
-        if attribute is not None:
-            shares, targets = (
-                f.assign(level=names.levels_of_part(f["level"].to_numpy(), attribute))
-                for f in (shares, targets)
-            )
-            names = names.part(attribute)
-        rankings = max(int((system.present & self.defined).sum()), 1)
-        target = targets.groupby("level")["target"].sum() / rankings
-        sums = shares.groupby("level")[["exposure", "cost"]].sum()
-        sums = sums.reindex(target.index, fill_value=0.0)
-        queries = shares[shares["exposure"] > 0].groupby("level")["query"].nunique()
-        frame = names.frame(target.index.to_numpy())
-        frame["exposure"] = sums["exposure"].to_numpy() / rankings
-        frame["target"] = target.to_numpy()
+        parts = self.parts
+        sums = parts.groupby(keys, observed=True)[["exposure", "target", "cost"]].sum()
+        n_queries = parts[parts["exposure"] > 0].groupby(keys, observed=True)[QID].nunique()
+        frame = sums[["exposure", "target"]] / max(self.explained.sum(), 1)
         frame["difference"] = frame["exposure"] - frame["target"]
-        frame["queries"] = queries.reindex(target.index, fill_value=0).to_numpy()
-        frame["cost"] = sums["cost"].to_numpy() / max(self._n, 1)
-        return frame
+        frame["queries"] = n_queries.reindex(frame.index, fill_value=0)
+        frame["cost"] = sums["cost"] / max(self.n_defined, 1)
+        return frame.reset_index()
 
-    def _ranks(self, system: System) -> pd.DataFrame:
+    def _ranks(self, keys: list[str]) -> pd.DataFrame:
         """Return attention and cost of each band of ranks, in the mean."""
-        shares, bands = system.parts.shares, self.bands
         # a mean over no query is unknown, not 0
-        cost = np.bincount(shares["band"], shares["cost"], len(bands)) / (self._n or np.nan)
-        n_present = int((system.present & self.defined).sum())
-        attention = system.parts.attention.sum(axis=0) / (n_present or np.nan)
-        ranks = pd.Series(bands, dtype="str")
-        frame = pd.DataFrame({"ranks": ranks, "attention": attention, "cost": cost})
-        return frame if np.nan_to_num(cost[-1]) != 0 else frame[:-1]
+        cost = self.parts.groupby(keys, observed=False)["cost"].sum() / (self.n_defined or np.nan)
+        attention = self.attention[self.explained].sum(axis=0) / (self.explained.sum() or np.nan)
+        frame = pd.DataFrame({"attention": attention, "cost": cost}).reset_index()
+        return frame if np.nan_to_num(cost.iloc[-1]) != 0 else frame[:-1]
 
-    def _costliest(self) -> tuple[list[str], FloatArray]:
-        """Return the name of each query's costliest group, and its share of the query's cost."""
-        sums = self.system.parts.shares.groupby(["query", "level"], as_index=False)["cost"].sum()
-        order = ["query", "cost", "level"]
-        sums = sums.sort_values(order, ascending=[True, False, True]).drop_duplicates("query")
-        sums = sums[self.system.cost[sums["query"]] > 0]
-        query = sums["query"].to_numpy()
-        texts = np.full(len(self.qids), "", dtype=object)
-        texts[query] = self.names.joined(self.names.frame(sums["level"].to_numpy()))
-        share = np.full(len(self.qids), np.nan)
-        share[query] = sums["cost"].to_numpy() / self.system.cost[query]
-        return texts.tolist(), share
-
-    def _long(self, system: System) -> pd.DataFrame:
-        shares = system.parts.shares.reset_index(drop=True)
-        frame = self.names.frame(shares["level"].to_numpy())
-        frame.insert(0, QID, pd.Series(self.qids[shares["query"]], dtype="str"))
-        frame["ranks"] = pd.Series(np.array(self.bands, dtype=object)[shares["band"]], dtype="str")
-        return frame.assign(exposure=shares["exposure"], cost=shares["cost"])
+    def _long(self, keys: list[str]) -> pd.DataFrame:
+        sums = self.parts.groupby(keys, observed=True)[["exposure", "cost"]].sum()
+        return sums[(sums != 0).any(axis=1)].reset_index()
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
         """Draw exposure beside target, and cost by group, rank band and query.
@@ -261,59 +252,65 @@ class Explanation:
         """
         return draw(self, path)
 
-    def __str__(self) -> str:
-        return _written(self)
-
     def __repr__(self) -> str:
-        than = "" if self.before is None else f", {self.baseline_total:.4f} before"
-        cost = f"cost {self.total:.4f}{than} over {self._n} queries"
-        return f"<Explanation of {self.measure!r}: {cost}>"
+        tables = [("group", self.by_group)]
+        if self.space.crossed:
+            of = self.by_attribute.groupby("attribute", sort=False)
+            tables += [(str(name), part.drop(columns="attribute")) for name, part in of]
+        tables.append(("ranks", self.by_rank))
+        is_one = self.documents is not None
+        tables.append(("document", self.by_document) if is_one else ("query", self.by_query))
+        return "\n\n".join(["\n".join(self.summary), *(_written(*table) for table in tables)])
 
     def _repr_html_(self) -> str:
-        about = f"{self!r}: by group (drawn: exposure, and the target as a line); .by_rank and "
+        about = "; ".join(self.summary)
+        about = f"{about}: by group (drawn: exposure, and the target as a line); .by_rank and "
         pictures = group_pictures(self)
-        return frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
+        html = frame_html(self.by_group, about + ".by_query are others", pictures=pictures)
+        if self.documents is not None:
+            html += frame_html(self.by_document, "By document")
+        return html
+
+    @property
+    def summary(self) -> list[str]:
+        """What is explained, its cost, and what it is a mean of, in lines."""
+        n, missing = len(self.queries), int((~self.present).sum())
+        cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
+        text = f"cost ({cost}): {self.total:.4f}"
+        lines = [short_name(repr(self.measure)), f"{text}, mean of {self.n_defined} of {n} queries"]
+        if self.documents is not None:
+            qid, value, _ = self.queries.iloc[0]
+            lines = [f"{lines[0]} of query {qid}", f"value: {value:.4f}, {text}"]
+        if self.before is not None:
+            before = self.before.total
+            lines.append(f"baseline: {before:.4f}, change {self.total - before:+.4f}")
+        if missing:
+            one = "; give `qid` to explain one query" if self.documents is None else ""
+            lines.append(f"missing from the run: {missing} of {n} queries{one}")
+        return lines
 
 
 _SHOWN = 12
 
 
-def _written(explanation: Explanation) -> str:
-    """Return the tables of an explanation, each cut to its costliest rows."""
-    n, every = int(explanation.defined.sum()), len(explanation.qids)
-    lines = [
-        short_name(repr(explanation.measure)),
-        f"cost ({explanation.cost_name}): {explanation.total:.4f}, mean of {n} of {every} queries",
-    ]
-    if explanation.before is not None:
-        change = explanation.total - explanation.baseline_total
-        lines.append(f"baseline: {explanation.baseline_total:.4f}, change {change:+.4f}")
-    tables = [("By group", explanation.by_group)]
-    if explanation.names.space.crossed:
-        of = explanation.by_attribute.groupby("attribute", sort=False)
-        tables += [(f"By {name}", part.drop(columns="attribute")) for name, part in of]
-    tables += [("By ranks", explanation.by_rank), ("By query", explanation.by_query)]
-    for title, frame in tables:
-        lines += ["", *_table(title, frame)]
-    return "\n".join(lines)
-
-
-def _table(title: str, frame: pd.DataFrame) -> list[str]:
+def _written(part: str, frame: pd.DataFrame) -> str:
+    """Return a table of an explanation, cut to its first rows."""
     # the frames have all columns; a terminal has not
     hidden = ["baseline_exposure", "baseline_queries", "baseline_attention"]
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
-    cut = f", the {_SHOWN} costliest of {len(frame)}" if rest > 0 else ""
+    cut = f", the first {_SHOWN} of {len(frame)}" if rest > 0 else ""
     body = frame.head(_SHOWN).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
-    return [f"{title}{cut}:", body]
+    return f"By {part}{cut}:\n{body if len(frame) else 'nothing'}"
 
 
 @accepts_dataframes
 def explain(
-    measure: Any,
-    run: Any,
     qrels: Any,
+    run: Any,
+    measure: Any,
     *,
+    qid: str | None = None,
     baseline: pd.DataFrame | str | PathLike[str] | None = None,
     groups: Any = None,
     target: Any = None,
@@ -328,11 +325,13 @@ def explain(
     page on `explain` has the formulas, and how to read the tables.
 
     Args:
+        qrels: the labels, in PyTerrier's or ir_measures' column names, a file, or the id of a
+            dataset; their queries are the ones that count.
+        run: R or S, in either's column names, or a file.
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
             (by documents); or the string of one.
-        run: R or S, in PyTerrier's or ir_measures' column names, or a file.
-        qrels: the labels, in either's, a file, or the id of a dataset; their queries are the ones
-            that count.
+        qid: the one query that is explained, with its documents; others are not read. None: all
+            queries of the qrels, those missing from the run with the worst value.
         baseline: another run, to which the change of each part is shown; means are then over the
             queries that are defined for both.
         groups: an object, a frame or a file. For AWRF, those that it lacks; for EE_L by documents,
@@ -348,14 +347,16 @@ def explain(
     """
     measure = parse(measure)
     where = f"explain({measure!r})"
-    labels = Qrels(frame_of_qrels(qrels, where), where, either=True)
+    frame = frame_of_qrels(qrels, where)
+    runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
+    if qid is not None:
+        frame, *runs = _of_query(str(qid), frame, runs, where)
+    labels = Qrels(frame, where, either=True)
     measure, groups = _completed(measure, groups, target, labels, where)
     _check(measure, groups)
     named = groups if measure["groups"] is None else measure["groups"]
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
-    names = GroupNames(space, UNSEEN if measure["groups"] is None else NOT_SHOWN)
     is_awrf = isinstance(measure, type(AWRF))
-    runs = [frame_of_run(one) for one in ([run] if baseline is None else [run, baseline])]
     judged_runs = [LabeledRun.of(labels, one, where, documents=not is_awrf) for one in runs]
     with undefined_reasons():  # the means here are over the defined queries
         values = [measure.score_all(judged) for judged in judged_runs]
@@ -363,21 +364,73 @@ def explain(
         judged_runs = [measure.shared_out(judged)[0] for judged in judged_runs]
     ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
     defined = ~np.isnan(np.stack(values)).any(axis=0)
-    systems = []
-    for judged, value in zip(judged_runs, values, strict=True):
+    rest = UNSEEN if measure["groups"] is None else NOT_SHOWN
+
+    def explained(
+        judged: LabeledRun, value: FloatArray, before: Explanation | None = None
+    ) -> Explanation:
+        cost = np.where(defined, 1.0 - value if is_awrf else value, np.nan)
         # score_all has warned already
         with warnings.catch_warnings(action="ignore", category=FairtkWarning):
             if is_awrf:
-                parts, cost = awrf_parts(measure, judged, ends), 1.0 - value
+                frame, attention = awrf_parts(measure, judged, ends)
             else:
-                parts, cost = loss_parts(measure, judged, ends, groups), value
+                frame, attention = loss_parts(measure, judged, ends, groups)
         lost = np.flatnonzero(defined & ~judged.present)
-        outside = np.zeros((len(lost), len(ends) + 1))
-        outside[:, -1] = cost[lost]
-        parts = parts.only(defined & judged.present).with_unshown(lost, ABSENT, outside)
-        systems.append(System(parts, value, cost, judged.present))
-    before = systems[1] if baseline is not None else None
-    return Explanation(measure, labels.qids, names, band_names(ends), defined, systems[0], before)
+        absent = {"query": lost, "level": ABSENT, "band": len(ends), "cost": cost[lost]}
+        frame = frame[(defined & judged.present)[frame["query"]]]
+        frame = pd.concat([frame, pd.DataFrame(absent)], ignore_index=True).fillna(0.0)
+        parts = group_columns(space, rest, frame["level"].to_numpy())
+        parts.insert(0, QID, pd.Categorical.from_codes(frame["query"], labels.qids))
+        parts["ranks"] = pd.Categorical.from_codes(frame["band"], band_names(ends))
+        parts = parts.join(frame[["exposure", "target", "cost"]])
+        queries = {QID: pd.Series(labels.qids, dtype="str"), "value": value, "cost": cost}
+        return Explanation(
+            measure,
+            space,
+            pd.DataFrame(queries),
+            parts,
+            attention,
+            judged.present,
+            None if qid is None else _documents(measure, judged, named),
+            before,
+        )
+
+    systems = [*zip(judged_runs, values, strict=True)]
+    return explained(*systems[0], *(explained(*system) for system in systems[1:]))
+
+
+def _of_query(
+    qid: str, qrels: pd.DataFrame, runs: list[pd.DataFrame], where: str
+) -> list[pd.DataFrame]:
+    """Return the rows of one query of the labels and of the runs; an error if it has no labels."""
+    frames = [from_ir_measures(frame, where) for frame in (qrels, *runs)]
+    parts = []
+    for frame in frames:
+        require(frame, [QID], where)
+        parts.append(frame[frame[QID].astype(str) == qid])
+    if parts[0].empty:
+        qids = frames[0][QID].unique()
+        missing = "qrels" if len(parts[1]) else "qrels, nor in the run"
+        known = f"{len(qids)} queries, e.g. {listed(map(str, qids), 3)}"
+        raise InputError(f"{where}: qid {qid!r} is not in the {missing}; the qrels have {known}")
+    return parts
+
+
+def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.DataFrame:
+    """Return docno, rank, groups, exposure and label of the documents that a measure looks at."""
+    ranked = judged.run
+    frame = pd.DataFrame({DOCNO: ranked.docnos[ranked.doc], RANK: ranked.position + 1})
+    if groups is not None:
+        own = groups.memberships(ranked.docnos, "drop")
+        names = pd.Series(joined(group_columns(groups.space, "", own.level)), dtype="str")
+        names = names.groupby(own.row).agg(", ".join)
+        frame["groups"] = names.reindex(ranked.doc, fill_value="").to_numpy()
+    frame["exposure"] = exposure_of_rows(measure, judged)
+    frame[LABEL] = judged.pair_label[judged.pair_of_row]
+    frame = frame[ranked.position < _depth(measure, judged)]
+    how = dict.fromkeys(frame.columns.drop(DOCNO), "first") | {RANK: "min", "exposure": "sum"}
+    return frame.groupby(DOCNO, as_index=False, sort=False).agg(how)
 
 
 def _completed(
@@ -398,39 +451,37 @@ def _completed(
 
 
 def _check(measure: Any, groups: Groups | None) -> None:
-    if isinstance(measure, type(AWRF)):
-        if groups is not None:
-            raise ParameterError("explain: AWRF has groups of its own; drop groups=")
+    """Raise a `ParameterError` for a measure that has no parts, or has groups already."""
+    is_awrf = isinstance(measure, type(AWRF))
+    if not (is_awrf or isinstance(measure, type(EE_L))):
+        factors = getattr(measure, "factors", [])
+        hint = f"; explain its factor {factors[-1]!r}" if factors else ""
+        raise ParameterError(
+            f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
+        )
+    problem = ""
+    if groups is not None and (is_awrf or measure["groups"] is not None):
+        problem = "has groups of its own; drop groups="
+    elif is_awrf:
         measure.target_for(measure.groups)
         if measure["unlabeled"] in ("best", "worst"):
-            raise ParameterError(
-                f"explain: {measure!r} is a bound over all completions of what is unknown, which "
-                "has no parts; use unlabeled='drop', 'unknown' or 'uniform'"
+            problem = (
+                "is a bound over all completions of what is unknown, which has no parts; use "
+                "unlabeled='drop', 'unknown' or 'uniform'"
             )
-        return
-    if isinstance(measure, type(EE_L)):
-        if measure["variant"] != "paper":
-            raise ParameterError(
-                f"explain: {measure!r} follows a published code, whose departures from the paper "
-                "have no parts; use variant='paper'"
-            )
-        if measure["estimator"] != "plain":
-            raise ParameterError(
-                f"explain: {measure!r} is no sum over groups; use estimator='plain', the value of "
-                "the samples as they are"
-            )
-        if measure["groups"] is None:
-            return
-        if groups is not None:
-            raise ParameterError("explain: this EE_L has groups of its own; drop groups=")
-        if measure["target"] is None:
-            raise ParameterError("explain: EE_L with groups needs a target: EE_L(..., target=...)")
-        return
-    factors = getattr(measure, "factors", [])
-    hint = f"; explain its factor {factors[-1]!r}" if factors else ""
-    raise ParameterError(
-        f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
-    )
+    elif measure["variant"] != "paper":
+        problem = (
+            "follows a published code, whose departures from the paper have no parts; use "
+            "variant='paper'"
+        )
+    elif measure["estimator"] != "plain":
+        problem = (
+            "is no sum over groups; use estimator='plain', the value of the samples as they are"
+        )
+    elif measure["groups"] is not None and measure["target"] is None:
+        problem = "needs a target: EE_L(..., target=...)"
+    if problem:
+        raise ParameterError(f"explain: {measure!r} {problem}")
 
 
 def _depth(measure: Any, judged: LabeledRun) -> int:

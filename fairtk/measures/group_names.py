@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
@@ -28,40 +26,25 @@ def band_names(ends: tuple[int, ...]) -> list[str]:
     return [*(f"{a}-{b}" if a < b else str(a) for a, b in spans), OUTSIDE]
 
 
-@dataclass(frozen=True)
-class GroupNames:
-    """The names of levels: attributes and levels, and the name of what is not listed one by one."""
+def group_columns(space: LevelSpace, rest: str, level: IntArray) -> pd.DataFrame:
+    """Return the names of levels in ``group``, or in one column for each crossed attribute.
 
-    space: LevelSpace
-    rest: str
+    They are categories in the order of the levels; `rest` is the name of the level `REST`.
+    """
+    special = [level == ABSENT, level == REST, level == space.size]
+    columns = {}
+    for attribute, name in enumerate(space.names):
+        names = [NOT_IN_RUN, rest, *space.levels[attribute], NO_GROUP]
+        plain = space.codes(np.where(np.any(special, axis=0), 0, level), attribute) + 2
+        place = np.select(special, [0, 1, len(names) - 1], plain)
+        codes, categories = pd.factorize(np.array(names, dtype=object))
+        column = pd.Categorical.from_codes(codes[place], categories, ordered=True)
+        columns[name if space.crossed else GROUP] = column
+    return pd.DataFrame(columns)
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns that name a group: ``group``, or one for each crossed attribute."""
-        return list(self.space.names) if self.space.crossed else [GROUP]
 
-    def frame(self, level: IntArray) -> pd.DataFrame:
-        """Return the names of levels, in `columns`."""
-        special = {REST: self.rest, ABSENT: NOT_IN_RUN, self.space.size: NO_GROUP}
-        plain = (level >= 0) & (level < self.space.size)
-        frame = pd.DataFrame(self.space.columns(np.where(plain, level, 0)))
-        for number, text in special.items():
-            frame[level == number] = text
-        return frame
-
-    def joined(self, frame: pd.DataFrame) -> list[str]:
-        """Return the names in a frame as one string each: ``female x Eastern Asia``."""
-        rows = frame[self.columns].to_numpy(dtype=object).tolist()
-        # what is no group has the same text in each column
-        return [" x ".join(dict.fromkeys(row) if row[0].startswith("(") else row) for row in rows]
-
-    def part(self, attribute: int) -> GroupNames:
-        """Return the names of one of the crossed attributes."""
-        return GroupNames(self.space.part((attribute,)), self.rest)
-
-    def levels_of_part(self, level: IntArray, attribute: int) -> IntArray:
-        """Return the level of one attribute of levels; special ones stay as they are."""
-        plain = (level >= 0) & (level < self.space.size)
-        codes = self.space.codes(np.where(plain, level, 0), attribute)
-        special = np.where(level == self.space.size, self.space.shape[attribute], level)
-        return np.where(plain, codes, special)
+def joined(names: pd.DataFrame) -> list[str]:
+    """Return the names of each row as one text: ``female x Eastern Asia``."""
+    rows = names.to_numpy(dtype=object).tolist()
+    # what is no group has the same text in each column
+    return [" x ".join(dict.fromkeys(row) if row[0].startswith("(") else row) for row in rows]

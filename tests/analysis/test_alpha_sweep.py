@@ -146,7 +146,7 @@ def test_awrf_and_ndcg_have_their_own_exposure():
     groups = small_groups(DOCS, ["m", "n"] * 4, "g")
     found = fairtk.frontier(
         QRELS, [run(1)], "AWRF@5", "E(nDCG@5)", alphas=[0, 3], groups=[groups],
-        targets=["uniform"], resamples=10,
+        target="uniform", resamples=10,
     )  # fmt: skip
     assert found.measures == ["AWRF@5", "E(nDCG@5)"]
     assert found.curve["x"].iloc[0] == pytest.approx(1.0)  # even exposure of four and four
@@ -169,7 +169,7 @@ def test_utility_from_answers_that_are_there():
     )  # fmt: skip
     assert found.curve["alpha"].tolist() == [1, 2, 3]  # answers say nothing of the fixed ranking
     expected = fairtk.off_policy_utility(
-        {1: answers(1), 3: answers(3)}, run(1), gold, [2], "accuracy", 2
+        gold, {1: answers(1), 3: answers(3)}, run(1), [2], "accuracy", 2
     )
     assert found.curve["y"].iloc[1] == pytest.approx(expected.means["value"].iloc[0])
     assert found.curve["y"].is_monotonic_increasing

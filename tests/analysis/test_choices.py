@@ -107,7 +107,7 @@ def test_samples_and_gold_answers_keep_their_columns():
 def test_groups_targets_and_policies():
     groups = small_groups("abcy", "mmnn", "g")
     found = fairtk.sensitivity(
-        QRELS, RUNS, "AWRF@2", groups=[groups], targets=["uniform"], cutoffs=[1]
+        QRELS, RUNS, "AWRF@2", groups=[groups], target="uniform", cutoffs=[1]
     )
     assert set(found.table["choice"]) == {
         "as asked", "browsing", "patience", "cutoff", "target", "unlabeled", "base", "judgments",

@@ -63,27 +63,27 @@ def test_every_form_is_the_same(files, form):
     measure = AWRF(groups=attribute, target=Target.read(files["target"], attribute)) @ 2
     expected = fairtk.evaluate(files["qrels"], files["fair"], [measure]).per_query["value"].tolist()
 
-    result = fairtk.evaluate(qrels, run, [MEASURE], groups=[groups], targets=[target])
+    result = fairtk.evaluate(qrels, run, [MEASURE], groups=[groups], target=target)
     assert result.per_query["value"].tolist() == expected
-    explanation = fairtk.explain(MEASURE, run, qrels, groups=groups, target=target)
+    explanation = fairtk.explain(qrels, run, MEASURE, groups=groups, target=target)
     assert explanation.by_query.sort_values("qid")["value"].tolist() == expected
-    both = fairtk.explain(measure, run, qrels, baseline=run)
+    both = fairtk.explain(qrels, run, measure, baseline=run)
     assert both.by_query.sort_values("qid")["value"].tolist() == expected
     named = AWRF(groups=groups, target=target) @ 2
     assert fairtk.evaluate(qrels, run, [named]).per_query["value"].tolist() == expected
-    sure = fairtk.precision(run, qrels, [EE_D @ 1])
+    sure = fairtk.precision(qrels, run, [EE_D @ 1])
     assert sure.means["value"].tolist() == [0.75]  # (0.5^2 + 0.5^2 + 1) / 2
     assert fairtk.coverage(groups, run)["with_label"].tolist() == [4, 2]  # over the two samples
 
 
 def test_targets_with_a_name(files):
-    uniform = fairtk.explain(MEASURE, files["fair"], files["qrels"], groups=files["toy"],
+    uniform = fairtk.explain(files["qrels"], files["fair"], MEASURE, groups=files["toy"],
                              target="uniform")  # fmt: skip
-    of_labels = fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], groups=files["toy"],
+    of_labels = fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, groups=files["toy"],
                                target="qrels")  # fmt: skip
     assert uniform.measure["target"] == Target.uniform(Groups.read(files["toy"]))
     assert of_labels.measure["groups"] == Groups.read(files["toy"])
-    aside = fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], groups=files["toy"])
+    aside = fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, groups=files["toy"])
     assert aside.measure == EE_L @ 2
 
 
@@ -100,7 +100,7 @@ def test_one_attribute_and_one_target_stand_alone(files, function, made):
     several = [files["fair"], again]
     asked = {"y": MEASURE, "resamples": 5} if function == "frontier" else {"measures": [MEASURE]}
     alone, listed = (
-        getattr(fairtk, function)(files["qrels"], several, groups=g, targets=t, **asked)
+        getattr(fairtk, function)(files["qrels"], several, groups=g, target=t, **asked)
         for g, t in ((groups, target), ([groups], [target]))
     )
     assert str(alone) == str(listed)
@@ -116,14 +116,14 @@ def test_a_lazy_frame_is_no_file(files):
 
 def test_what_is_no_data_is_said(files):
     with pytest.raises(InputError, match="DataFrame"):
-        fairtk.explain(EE_L @ 2, 3, files["qrels"])
+        fairtk.explain(files["qrels"], 3, EE_L @ 2)
     with pytest.raises(InputError, match="DataFrame"):
-        fairtk.precision(files["fair"], 3, [EE_D @ 1])
+        fairtk.precision(3, files["fair"], [EE_D @ 1])
     with pytest.raises(InputError):
-        fairtk.explain(EE_L @ 2, files["fair"], "nowhere")
+        fairtk.explain("nowhere", files["fair"], EE_L @ 2)
     with pytest.raises(ParameterError):
-        fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], target="uniform")
+        fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, target="uniform")
     with pytest.raises(InputError, match="found 3"):
         fairtk.coverage(3, files["fair"])
-    with pytest.raises(InputError, match="AWRF@2 needs a target: give `targets`"):
+    with pytest.raises(InputError, match="AWRF@2 needs a target: give `target`"):
         fairtk.evaluate(files["qrels"], files["fair"], [MEASURE], groups=[files["toy"]])

@@ -111,7 +111,7 @@ def test_plain_is_unbiased_by_enumeration():
 def test_unused_alphas_against_enumeration(estimator):
     run = make_run(40)
     answers = {a: answered(run, a, 100) for a in (1, 4)}
-    found = off_policy_utility(answers, run, make_qrels(run), [0.5, 1, 2, 3, 4], "em", K, estimator)
+    found = off_policy_utility(make_qrels(run), answers, run, [0.5, 1, 2, 3, 4], "em", K, estimator)
     for row in found.means.itertuples():
         assert row.value == pytest.approx(exact_utility(run, row.alpha), abs=3.5 * row.error)
         assert 0 < row.error < 0.02
@@ -127,7 +127,7 @@ def test_standard_errors_say_how_far_off_values_are(estimator):
     truth = exact_utility(run.head(6), 2)
     for seeds in ((42, 42), (42, 7)):
         answers = {a: answered(run, a, 40, seed=s) for a, s in zip((1, 3), seeds, strict=True)}
-        found = off_policy_utility(answers, run, make_qrels(run), [2], "em", K, estimator)
+        found = off_policy_utility(make_qrels(run), answers, run, [2], "em", K, estimator)
         z = (found.per_query["value"] - truth) / found.per_query["error"]
         assert 0.8 < z.std() < 1.2
         # the pooled error is that of these queries: they are alike, so it is that of queries, too
@@ -138,7 +138,7 @@ def test_standard_errors_say_how_far_off_values_are(estimator):
 def test_an_alpha_that_was_used_alone_is_the_plain_mean():
     run = make_run(3)
     answers = {2: answered(run, 2)}
-    found = off_policy_utility(answers, run, make_qrels(run), [2], "em", K)
+    found = off_policy_utility(make_qrels(run), answers, run, [2], "em", K)
     wanted = fairtk.EU(utility="em").calc_aggregate(make_qrels(run), answers[2])
     assert found.means["value"].iloc[0] == pytest.approx(wanted, abs=1e-12)
     assert found.per_query["effective"].tolist() == pytest.approx([50.0] * 3)
@@ -150,7 +150,7 @@ def test_order_of_rows_and_what_is_below_the_cutoff_change_nothing():
     shuffled = {a: frame.sample(frac=1, random_state=1) for a, frame in deep.items()}
     cut = {a: frame[frame["rank"] < K] for a, frame in deep.items()}
     tables = [
-        off_policy_utility(frames, scores, make_qrels(run), [2], "em", K).per_query
+        off_policy_utility(make_qrels(run), frames, scores, [2], "em", K).per_query
         for frames, scores in ((cut, run), (deep, run), (shuffled, run.sample(frac=1)))
     ]
     pd.testing.assert_frame_equal(tables[0], tables[1])
@@ -163,7 +163,7 @@ def test_a_measure_may_be_given_and_short_profiles_are_read_whole():
     one = run.tail(1).assign(rank=0, sample=0, qanswer="yes")
     answers[1] = pd.concat([answers[1], one], ignore_index=True)
     with pytest.warns(DataWarning, match="30"):
-        found = off_policy_utility(answers, run, make_qrels(run), [1], fairtk.EU(utility="em"), K)
+        found = off_policy_utility(make_qrels(run), answers, run, [1], fairtk.EU(utility="em"), K)
     assert found.per_query["value"].iloc[1] == 1.0
     assert np.isnan(found.per_query["error"].iloc[1])  # one draw says nothing of its spread
 
@@ -173,7 +173,7 @@ def test_what_no_answer_was_generated_for_is_doubtful():
     run = make_run(1, [2.0, 1.9, 1.0] + [1.0 + i / 1000 for i in range(100, 0, -1)])
     answers = {0: answered(run, 0)}
     with pytest.warns(DataWarning, match="doubtful"):
-        found = off_policy_utility(answers, run, make_qrels(run), [64], "em", K)
+        found = off_policy_utility(make_qrels(run), answers, run, [64], "em", K)
     assert found.per_query["effective"].iloc[0] < 1
 
 
@@ -187,7 +187,7 @@ def test_a_query_without_answers_gets_the_worst_value():
         pytest.warns(MissingWarning, match="1 of 2"),
         pytest.warns(DataWarning, match="doubtful"),
     ):
-        found = off_policy_utility(answers, run, make_qrels(run), [1], "em", K)
+        found = off_policy_utility(make_qrels(run), answers, run, [1], "em", K)
     assert found.per_query["value"].tolist()[1] == 0.0
     assert found.means[["n", "low"]].iloc[0].tolist() == [2, 1]
 
@@ -196,9 +196,9 @@ def test_answers_of_another_run_are_refused():
     run = make_run(20)
     other = run.assign(score=run["score"].to_numpy()[::-1])
     with pytest.raises(InputError):
-        off_policy_utility({2: answered(run, 2)}, other, make_qrels(run), [3], "em", K)
+        off_policy_utility(make_qrels(run), {2: answered(run, 2)}, other, [3], "em", K)
     stratified = FairSampler(1, 50, K, method="stratified")(run).assign(qanswer="yes")
-    found = off_policy_utility({1: stratified}, run, make_qrels(run), [1], "em", K)
+    found = off_policy_utility(make_qrels(run), {1: stratified}, run, [1], "em", K)
     assert found.means["value"].tolist() == [1]
 
 
@@ -207,7 +207,7 @@ def test_answers_of_another_alpha_are_refused(alpha, said):
     run = make_run(20)
     answers = {1: answered(run, 1, seed=5), alpha: answered(run, 2, seed=7)}
     with pytest.raises(InputError, match=rf"answers\[{alpha}.*{said} than draws .*another alpha"):
-        off_policy_utility(answers, run, make_qrels(run), [3], "em", K)
+        off_policy_utility(make_qrels(run), answers, run, [3], "em", K)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0, 0.5, 1, 2, 8]), st.sampled_from([1, 2, 30]))
@@ -217,7 +217,7 @@ def test_answers_of_any_seed_are_taken(seed, alpha, n_samples):
     answers = {alpha: answered(run, alpha, n_samples, seed=seed)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        found = off_policy_utility(answers, run, make_qrels(run), [alpha], "em", K)
+        found = off_policy_utility(make_qrels(run), answers, run, [alpha], "em", K)
     rankings = answers[alpha].drop_duplicates(["qid", "sample"])
     assert found.means["value"][0] == pytest.approx((rankings["qanswer"] == "yes").mean())
 
@@ -228,11 +228,11 @@ def test_rankings_that_the_policy_cannot_draw_are_refused():
     answers = answered(run, 1)
     strange = answers.assign(docno=answers["docno"].str.replace("q1/d0", "q1/d9"))
     with pytest.raises(InputError, match="docno 'q1/d9'.*qid 'q1'"):
-        off_policy_utility({1: strange}, run, qrels, [1], "em", K)
+        off_policy_utility(qrels, {1: strange}, run, [1], "em", K)
     with pytest.raises(InputError, match=r"alpha 64 cannot draw .* \(probability 0"):
-        off_policy_utility({64: answers}, run, qrels, [1], "em", K)
+        off_policy_utility(qrels, {64: answers}, run, [1], "em", K)
     with pytest.raises(InputError, match="cutoff=5"):
-        off_policy_utility({1: answers}, run, qrels, [1], "em")
+        off_policy_utility(qrels, {1: answers}, run, [1], "em")
 
 
 @pytest.mark.parametrize(
@@ -273,9 +273,9 @@ def test_frames_that_are_no_answers():
         (answers, run.assign(score=np.nan), InputError, "score"),
     ):
         with pytest.raises(error, match=words):
-            off_policy_utility({1: frames}, scores, qrels, [1], "em", K)
+            off_policy_utility(qrels, {1: frames}, scores, [1], "em", K)
     with pytest.raises(ColumnError, match="gold_answer"):
-        off_policy_utility({1: answers}, run, qrels.drop(columns="gold_answer"), [1], "em", K)
+        off_policy_utility(qrels.drop(columns="gold_answer"), {1: answers}, run, [1], "em", K)
 
 
 def test_answers_that_are_all_right_do_not_say_that_none_is_wrong():

@@ -41,7 +41,7 @@ def test_means_over_samples_by_hand():
     run = pd.DataFrame(
         {"qid": "q", "docno": "d0", "score": 1.0, "rank": 0, "sample": range(4)}
     ).assign(qanswer=["yes", "yes", "no", "yes"])
-    found = precision(run, QRELS.assign(gold_answer="yes"), EU(utility="em"), 0.1)
+    found = precision(QRELS.assign(gold_answer="yes"), run, EU(utility="em"), 0.1)
     row = found.per_query.iloc[0]
     assert row["value"] == 0.75 and row["n_samples"] == 4 and row["bias"] == 0
     assert row["error"] == pytest.approx(np.sqrt(1 / 4 / 4))
@@ -135,7 +135,7 @@ def test_a_run_varies_with_itself_as_it_varies(measure):
 def test_errors_are_the_spread_over_seeds():
     measures = [EE_D(estimator="unbiased") @ 3, EE_L(estimator="unbiased") @ 3, EE_R @ 3,
                 E(nDCG @ 3)]  # fmt: skip
-    tables = [precision(sampled(seed=seed), QRELS, measures).per_query for seed in range(60)]
+    tables = [precision(QRELS, sampled(seed=seed), measures).per_query for seed in range(60)]
     values = np.stack([table["value"] for table in tables])
     variances = np.stack([table["error"] for table in tables]) ** 2
     assert variances.mean(axis=0) == pytest.approx(values.var(axis=0, ddof=1), rel=0.5)
@@ -144,7 +144,7 @@ def test_errors_are_the_spread_over_seeds():
 def test_bias_of_the_plain_estimate():
     run = sampled()
     plain, unbiased = (
-        precision(run, QRELS, [EE_D(estimator=e) @ 3, EE_L(estimator=e) @ 3]).per_query
+        precision(QRELS, run, [EE_D(estimator=e) @ 3, EE_L(estimator=e) @ 3]).per_query
         for e in ("plain", "unbiased")
     )
     removed = plain["value"] - unbiased["value"]
@@ -169,7 +169,7 @@ def test_other_evaluators_samples_and_missing_queries():
     run = sampled(6)
     qrels = pd.concat([QRELS, QRELS.assign(qid="r")])
     # P@3 has a fast form here, its form with judged documents alone has none
-    found = precision(run, qrels, [E(P @ 3), E(P(judged_only=True) @ 3)])
+    found = precision(qrels, run, [E(P @ 3), E(P(judged_only=True) @ 3)])
     table = found.per_query.set_index(["measure", "qid"])
     one, other = (table.xs(m, level="measure") for m in found.means["measure"])
     assert one["error"].tolist() == other["error"].tolist()
@@ -184,30 +184,30 @@ def test_samples_that_do_not_differ_are_no_proof():
     one = sampled(1).assign(qanswer="yes")
     run = pd.concat([one.assign(sample=number) for number in range(19)])
     measures = [EE_R @ 3, E(nDCG @ 3), EU(utility="em"), EE_D(estimator="unbiased") @ 3]
-    found = precision(run, QRELS.assign(gold_answer="yes"), measures)
+    found = precision(QRELS.assign(gold_answer="yes"), run, measures)
     assert found.per_query["error"].tolist() == pytest.approx([1 / 20, 1 / 20, 1 / 20, 2 / 20])
     assert found.means["error"].tolist() == found.per_query["error"].tolist()
 
 
 def test_few_samples_say_nothing():
-    table = precision(sampled(3, alpha=0, seed=1), QRELS, [EE_D @ 3, EE_R @ 3]).per_query
+    table = precision(QRELS, sampled(3, alpha=0, seed=1), [EE_D @ 3, EE_R @ 3]).per_query
     assert np.isnan(table["error"][0]) and np.isnan(table["needed"][0])
     assert table["error"][1] > 0
-    assert np.isnan(precision(sampled(1), QRELS, EE_R @ 3).per_query["error"][0])
+    assert np.isnan(precision(QRELS, sampled(1), EE_R @ 3).per_query["error"][0])
 
 
 def test_what_is_refused():
     with pytest.raises(InputError):
-        precision(sampled(1), QRELS, EE_D(estimator="unbiased") @ 3)
+        precision(QRELS, sampled(1), EE_D(estimator="unbiased") @ 3)
     with pytest.raises(InputError, match="column 'sample'"):
-        precision(RUN, QRELS, EE_D @ 3)
+        precision(QRELS, RUN, EE_D @ 3)
     exact = fairtk.PlackettLuceExposure(alpha=2, cutoff=3)(RUN)
     with pytest.raises(InputError):
-        precision(exact, QRELS, EE_D @ 3)
+        precision(QRELS, exact, EE_D @ 3)
     with pytest.raises(ParameterError, match="EE_D.*EE_R.*EE_L"):
-        precision(sampled(), QRELS, fairtk.nDCG_TREC @ 3)
+        precision(QRELS, sampled(), fairtk.nDCG_TREC @ 3)
     with pytest.raises(ParameterError, match="'paper'"):
-        precision(sampled(), QRELS, EE_R(variant="fair-rag") @ 3)
+        precision(QRELS, sampled(), EE_R(variant="fair-rag") @ 3)
     for options, words in (
         ({"half_width": 0}, "half_width"),
         ({"half_width": "x"}, "half_width"),
@@ -215,4 +215,4 @@ def test_what_is_refused():
         ({"confidence": 1}, "confidence"),
     ):
         with pytest.raises(ParameterError, match=words):
-            precision(sampled(), QRELS, EE_D @ 3, **options)
+            precision(QRELS, sampled(), EE_D @ 3, **options)

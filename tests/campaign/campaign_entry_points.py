@@ -232,7 +232,7 @@ def _coverage(frames: Frames, k: int) -> Values:
 
 def _explain(frames: Frames, k: int) -> Values:
     measure = MEASURES_OF_GROUPS["AWRF"](groups_of(frames), k)
-    return {"total": float(explain(measure, frames["run"], frames["qrels"]).total)}
+    return {"total": float(explain(frames["qrels"], frames["run"], measure).total)}
 
 
 def _drop_undefined(frames: Frames, k: int) -> Values:

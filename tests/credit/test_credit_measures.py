@@ -226,7 +226,7 @@ def test_groups_of_documents_have_no_credit_measure_of_their_own():
 
 def test_explain_shows_credit():
     measure = AWRF(groups=XYY, target=Target.uniform(XYY, unknown=False), of="credit")
-    told = fairtk.explain(measure, TWO, ONE)
+    told = fairtk.explain(ONE, TWO, measure)
     table = told.by_group.set_index("group")
     assert table["exposure"].to_dict() == pytest.approx({"x": 3 / 8, "y": 5 / 8})
     assert table["cost"].sum() == pytest.approx(1 - value(measure, TWO))

@@ -30,7 +30,7 @@ def test_explanations_and_the_demo():
     measure = fairtk.AWRF(groups=groups, target=Target.uniform(groups, unknown=False)) @ 2
     run = pd.DataFrame({"qid": "1", "docno": ["a"], "score": [1.0]})
     qrels = pd.DataFrame({"qid": "1", "docno": ["b"], "label": [1]})
-    shown = fairtk.explain(measure, run, qrels)._repr_html_()
+    shown = fairtk.explain(qrels, run, measure)._repr_html_()
     assert "<th>cost</th>" in shown and ".by_rank" in shown
     # group x: shown alone; y: not at all; half of the target each
     assert 'aria-label="1, target 0.5"' in shown and 'aria-label="0, target 0.5"' in shown

@@ -114,10 +114,10 @@ def test_a_label_that_is_none_is_no_fraction():
 def test_groups_and_targets_as_objects():
     groups = Groups.from_frame(toy_groups(), name="color")
     target = Target.uniform(groups)
-    given = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], targets=[target])
+    given = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], target=target)
     named = fairtk.evaluate(toy_qrels(), toy_run(), fairtk.AWRF(groups=groups, target=target) @ 3)
     pd.testing.assert_frame_equal(given.means, named.means)
-    word = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], targets=["uniform"])
+    word = fairtk.evaluate(toy_qrels(), toy_run(), "AWRF@3", groups=[groups], target="uniform")
     assert word.means.iloc[0, 0] == given.means.iloc[0, 0]
 
 

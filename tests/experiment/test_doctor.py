@@ -46,7 +46,7 @@ def finding(found, check):
 
 
 def test_good_data_are_sound(tmp_path, qrels):
-    found = fairtk.doctor(written(tmp_path, "a.run", run_lines()), qrels)
+    found = fairtk.doctor(qrels, written(tmp_path, "a.run", run_lines()))
     assert (found.findings, found.verdict) == ([], "sound")
     assert found.counts == {"queries": 3, "rankings": 3, "rows": 18, "labeled": 3, "labels": 18}
 
@@ -55,7 +55,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path, qrels):
     lines = run_lines()
     lines[3:3] = ["q1 Q0", "q1 Q0 d0 9 0.5 t", "q1 Q0 d8 9 nan t", "q1 Q0 d9 x 0.1 t"]
     lines += ["q3 Q0 d"]
-    found = fairtk.doctor(written(tmp_path, "a.run", lines, end=""), qrels)
+    found = fairtk.doctor(qrels, written(tmp_path, "a.run", lines, end=""))
     assert checks(found, "error") == {"truncated", "duplicates", "bad-values"}
     assert found.verdict == "not usable as it is"
     cut = finding(found, "truncated")
@@ -69,7 +69,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path, qrels):
 
 def test_many_rows_of_one_kind_are_one_finding(tmp_path, qrels):
     lines = run_lines() * 3
-    found = fairtk.doctor(written(tmp_path, "a.run", lines), qrels)
+    found = fairtk.doctor(qrels, written(tmp_path, "a.run", lines))
     twice = finding(found, "duplicates")
     assert twice.count == 36 and "sample" in twice.remedy
 
@@ -85,7 +85,7 @@ def test_broken_files_with_named_columns(tmp_path, qrels, form):
         lines = [comma.join(["qid", "docno", "score"])]
         lines += [comma.join([r[0], r[2], r[4]]) for r in rows]
         lines[5:5] = [comma.join(["q1", "d7"]), comma.join(["q1", "d7", "1", "2"])]
-    found = fairtk.doctor(written(tmp_path, f"a.{form}", lines), qrels)
+    found = fairtk.doctor(qrels, written(tmp_path, f"a.{form}", lines))
     assert checks(found, "error") == {"broken-lines"}
     assert finding(found, "broken-lines").count == 2
     assert found.counts["rows"] == 18
@@ -95,14 +95,14 @@ def test_a_packed_file_that_was_cut_off(tmp_path, qrels):
     path = tmp_path / "a.run.gz"
     whole = gzip.compress("\n".join(run_lines(400)).encode())
     path.write_bytes(whole[: len(whole) // 2])
-    found = fairtk.doctor(path, qrels)
+    found = fairtk.doctor(qrels, path)
     assert "truncated" in checks(found, "error") or "unreadable" in checks(found, "error")
 
 
 def test_the_last_query_of_a_run_that_was_cut_at_a_line(tmp_path, qrels):
-    found = fairtk.doctor(written(tmp_path, "a.run", run_lines()[:-2]), qrels)
+    found = fairtk.doctor(qrels, written(tmp_path, "a.run", run_lines()[:-2]))
     assert "4 documents, all others have 6" in finding(found, "truncated").text
-    one = fairtk.doctor(written(tmp_path, "b.run", run_lines()[:-5]), qrels)
+    one = fairtk.doctor(qrels, written(tmp_path, "b.run", run_lines()[:-5]))
     assert "1 document, all others have 6" in finding(one, "truncated").text
     assert found.verdict == "usable with care"
 
@@ -119,7 +119,7 @@ def test_the_last_query_of_a_run_that_was_cut_at_a_line(tmp_path, qrels):
 )
 def test_ids_written_in_two_ways(tmp_path, qrels, change, words):
     run = written(tmp_path, "a.run", run_lines(qids=[change(q) for q in QIDS]))
-    found = fairtk.doctor(run, qrels)
+    found = fairtk.doctor(qrels, run)
     ids = finding(found, "ids")
     assert (ids.level, ids.count) == ("error", 3)
     assert "3 of them agree if" in ids.text and words in ids.text
@@ -127,7 +127,7 @@ def test_ids_written_in_two_ways(tmp_path, qrels, change, words):
 
 def test_documents_written_in_two_ways(tmp_path, qrels):
     lines = [line.replace(" d", " doc-00") for line in run_lines()]
-    found = fairtk.doctor(written(tmp_path, "a.run", lines), qrels)
+    found = fairtk.doctor(qrels, written(tmp_path, "a.run", lines))
     ids = finding(found, "ids")
     assert ids.level == "error" and "docno 'doc-000'" in ids.text and "docno 'd0'" in ids.text
     assert "6 of them agree if only the number at the end counts" in ids.text
@@ -135,7 +135,7 @@ def test_documents_written_in_two_ways(tmp_path, qrels):
 
 def test_queries_missing_on_either_side(tmp_path, qrels):
     run = written(tmp_path, "a.run", run_lines(qids=["q1", "q2", "x9"]))
-    found = fairtk.doctor(run, qrels)
+    found = fairtk.doctor(qrels, run)
     assert finding(found, "queries-missing").text.endswith("missing in the run: 'q3'")
     extra = finding(found, "queries-extra")
     assert (extra.level, extra.count) == ("note", 1) and "'x9'" in extra.text
@@ -144,7 +144,7 @@ def test_queries_missing_on_either_side(tmp_path, qrels):
 def test_labels_of_few_documents_and_of_none_useful(tmp_path):
     lines = [f"{q} 0 d0 {int(q != 'q3')}" for q in QIDS]
     qrels = written(tmp_path, "qrels.txt", lines)
-    found = fairtk.doctor(written(tmp_path, "a.run", run_lines()), qrels)
+    found = fairtk.doctor(qrels, written(tmp_path, "a.run", run_lines()))
     assert (
         "3 of 15 documents in the first 5 ranks are judged (20%)" in finding(found, "judged").text
     )
@@ -155,7 +155,7 @@ def test_ties_move_measures_between_their_ends():
     # d0 (useful) and d1 share the first place: nDCG@1 is 1 with d0 first, 0 with d1 first
     run = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "score": [2.0, 2.0, 1.0]})
     qrels = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "label": [1, 0, 0]})
-    found = fairtk.doctor(run, qrels, measures=["E(nDCG@1)", "EE_D@1"], cutoff=1)
+    found = fairtk.doctor(qrels, run, measures=["E(nDCG@1)", "EE_D@1"], cutoff=1)
     ndcg, disparity = found.ties.to_dict("records")
     # now: ties by docno, descending, so d1 is first
     assert ndcg == {"measure": "E(nDCG@1)", "now": 0.0, "lowest": 0.0, "highest": 1.0}
@@ -168,7 +168,7 @@ def test_ties_move_measures_between_their_ends():
 def test_ties_below_the_cutoff_are_a_note():
     run = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "score": [2.0, 1.0, 1.0]})
     qrels = pd.DataFrame({"qid": "q", "docno": ["d0", "d1", "d2"], "label": [1, 0, 0]})
-    found = fairtk.doctor(run, qrels, cutoff=1)
+    found = fairtk.doctor(qrels, run, cutoff=1)
     assert finding(found, "ties").level == "note"
     assert found.verdict == "sound"
 
@@ -190,7 +190,7 @@ def test_samples_of_unequal_number_and_length():
         columns=["qid", "sample", "docno", "score", "rank"],
     )
     qrels = pd.DataFrame({"qid": list(samples), "docno": "a", "label": 1})
-    found = fairtk.doctor(run, qrels, cutoff=3)
+    found = fairtk.doctor(qrels, run, cutoff=3)
     numbers, fixed = [f for f in found.findings if f.check == "samples"]
     assert "1 to 2: 1 of 4 have fewer than 2: 'q2'" in numbers.text
     assert "in all their samples: 'q3', 'q4'" in fixed.text or "'q4'" in fixed.text
@@ -205,7 +205,7 @@ def groups_frame(names):
 def test_groups_with_few_documents_and_labels(tmp_path, qrels):
     run = written(tmp_path, "a.run", run_lines())
     groups = fairtk.Groups.from_frame(groups_frame("ab"), name="g")
-    found = fairtk.doctor(run, qrels, groups, support=3)
+    found = fairtk.doctor(qrels, run, groups, support=3)
     assert "2 of 5" not in finding(found, "coverage").text  # of all queries: 6 of 15
     assert "6 of 15 documents" in finding(found, "coverage").text
     assert finding(found, "coverage").level == "warning"
@@ -219,7 +219,7 @@ def test_a_target_out_of_reach(tmp_path, qrels):
         name="g",
         levels=["a", "b", "c", "d"],
     )
-    found = fairtk.doctor(run, qrels, groups, target="uniform", support=1)
+    found = fairtk.doctor(qrels, run, groups, target="uniform", support=1)
     of_none, of_run = [f for f in found.findings if f.check == "target"]
     assert "lies on groups that no document has: 'd'" in of_none.text
     # half of a uniform target over a, b, c, d cannot be filled by documents of a and b
@@ -241,7 +241,7 @@ def test_broken_groups_are_said_beside_the_rest(tmp_path, qrels):
     run = written(tmp_path, "a.run", [*run_lines(), "q3 Q0"])
     lines = ["docno\tgroup\tweight", "d0\ta\t1", "d1\tb\t-1", "d0\ta\t1", "d2\tb\tx", "d3\tb"]
     groups = written(tmp_path, "g.tsv", lines)
-    found = fairtk.doctor(run, qrels, groups)
+    found = fairtk.doctor(qrels, run, groups)
     about = [(f.about, f.check) for f in found.findings if f.level == "error"]
     assert about.count(("groups", "bad-values")) == 1
     assert {("run", "broken-lines"), ("groups", "duplicates"), ("groups", "broken-lines")} < {
@@ -252,9 +252,9 @@ def test_broken_groups_are_said_beside_the_rest(tmp_path, qrels):
 def test_nothing_is_left():
     nothing = pd.DataFrame({"qid": [], "docno": [], "score": []})
     qrels = pd.DataFrame({"qid": ["q"], "docno": ["a"], "label": [1]})
-    found = fairtk.doctor(nothing, qrels)
+    found = fairtk.doctor(qrels, nothing)
     assert finding(found, "empty").about == "run"
-    found = fairtk.doctor(nothing.drop(columns="score"), qrels)
+    found = fairtk.doctor(qrels, nothing.drop(columns="score"))
     assert "columns" in finding(found, "unreadable").text
 
 
@@ -262,10 +262,10 @@ def test_wrong_arguments_are_refused(tmp_path, qrels):
     with pytest.raises(ParameterError, match="found 0"):
         fairtk.doctor(qrels, qrels, cutoff=0)
     with pytest.raises(InputError):
-        fairtk.doctor(tmp_path / "none", qrels)
+        fairtk.doctor(qrels, tmp_path / "none")
     run = written(tmp_path, "a.run", run_lines())
     with pytest.raises(InputError, match="EE_X"):
-        fairtk.doctor(run, qrels, measures=["EE_X@5"])
+        fairtk.doctor(qrels, run, measures=["EE_X@5"])
 
 
 def test_strict_lets_sound_data_pass(tmp_path, qrels):
@@ -277,13 +277,13 @@ def test_strict_lets_sound_data_pass(tmp_path, qrels):
 def test_labels_that_a_measure_does_not_take_are_said(tmp_path):
     lines = [line.replace(" 1", " 0.5") for line in qrel_lines()]
     found = fairtk.doctor(
-        written(tmp_path, "a.run", run_lines()), written(tmp_path, "q.txt", lines)
+        written(tmp_path, "q.txt", lines), written(tmp_path, "a.run", run_lines())
     )
     measure = finding(found, "measure")
     assert measure.level == "error" and measure.text.startswith("E(nDCG@5) cannot be measured")
     lines[3] = "q1 0 d3 1e22"
     found = fairtk.doctor(
-        written(tmp_path, "a.run", run_lines()), written(tmp_path, "q.txt", lines)
+        written(tmp_path, "q.txt", lines), written(tmp_path, "a.run", run_lines())
     )
     assert "q.txt:4: label must be a finite number below 2^53" in finding(found, "bad-values").text
 
@@ -319,7 +319,7 @@ def test_what_a_strict_reader_refuses_is_an_error_here(tmp_path, seed):
             data = data[: generator.integers(len(data))]
         path = tmp_path / "a.run"
         path.write_bytes(data)
-        found = fairtk.doctor(path, qrels)
+        found = fairtk.doctor(qrels, path)
         try:
             fairtk.io.read_run(path)
         except InputError:

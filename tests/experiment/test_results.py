@@ -78,7 +78,7 @@ def test_levels_tell_samples_from_queries(results, data):
     labels = qrels.assign(label=qrels["label"].where(qrels["qid"] != "q2", 0))
     run = results.rankings("fair")
     with pytest.warns(fairtk.errors.UndefinedWarning):
-        found = fairtk.precision(run, labels, EE_R @ 3)
+        found = fairtk.precision(labels, run, EE_R @ 3)
     row = table.loc["EE_R@3", "fair"]
     assert row["error_samples"] == pytest.approx(found.means["error"][0])
     half = (row["high_samples"] - row["low_samples"]) / 2

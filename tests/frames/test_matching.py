@@ -108,7 +108,7 @@ def test_functions_say_it_once_per_run():
     topics = pd.DataFrame({"qid": QUERIES, "query": "x"})
     system = pt.Transformer.from_df(run)
     assert len(warnings_of(lambda: Experiment([system], topics, qrels, [nDCG @ 5]))) == 1
-    assert len(warnings_of(lambda: explain("EE_L@1", run, qrels))) == 1
+    assert len(warnings_of(lambda: explain(qrels, run, "EE_L@1"))) == 1
 
 
 def test_measures_of_answers_do_not_ask_for_documents():

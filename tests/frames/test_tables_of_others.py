@@ -65,8 +65,8 @@ def test_measuring(table):
     with pytest.warns(UndefinedWarning):
         assert fairtk.compare(table(QRELS), both, "nDCG@2").table["difference"].iloc[1] == 0
     groups, target = table(GROUPS), Target.uniform(Groups.from_frame(table(GROUPS), name="kind"))
-    by_group = fairtk.evaluate(QRELS, {"r": RUN}, "AWRF@2", groups=[groups], targets=[target])
-    plain = fairtk.evaluate(QRELS, {"r": RUN}, "AWRF@2", groups=[GROUPS], targets=[target])
+    by_group = fairtk.evaluate(QRELS, {"r": RUN}, "AWRF@2", groups=[groups], target=target)
+    plain = fairtk.evaluate(QRELS, {"r": RUN}, "AWRF@2", groups=[GROUPS], target=target)
     assert by_group.means.iloc[0, 0] == plain.means.iloc[0, 0]
 
 

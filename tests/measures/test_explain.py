@@ -14,6 +14,7 @@ import fairtk
 from fairtk import AWRF, EE_D, EE_L, Target
 from fairtk.errors import (
     DataWarning,
+    InputError,
     ParameterError,
     UndefinedWarning,
     UnmatchedWarning,
@@ -70,7 +71,7 @@ def check_sums(explanation):
 class TestByHand:
     def test_awrf(self):
         run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1}})
-        found = fairtk.explain(AWRF(groups=GENDER, target=HALF) @ 2, run, qrels)
+        found = fairtk.explain(qrels, run, AWRF(groups=GENDER, target=HALF) @ 2)
         # exposure (f, m) = (1, 0), target (1/2, 1/2), mean (3/4, 1/4)
         f = 0.5 * (math.log(1 / 0.75) + 0.5 * math.log(0.5 / 0.75))
         m = 0.5 * 0.5 * math.log(0.5 / 0.25)
@@ -91,7 +92,7 @@ class TestByHand:
 
     def test_awrf_by_rank(self):
         run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1}})
-        found = fairtk.explain(AWRF(groups=GENDER, target=HALF), run, qrels)
+        found = fairtk.explain(qrels, run, AWRF(groups=GENDER, target=HALF))
         # attention 1, 1, 1/log2(3); W = their sum; f = 2 / W, m the rest
         w = [1, 1, 1 / math.log2(3)]
         f = 2 / sum(w)
@@ -105,7 +106,7 @@ class TestByHand:
 
     def test_loss_by_group(self):
         run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1, "b": 1, "c": 1}})
-        found = fairtk.explain(EE_L(groups=GENDER, target=HALF) @ 2, run, qrels)
+        found = fairtk.explain(qrels, run, EE_L(groups=GENDER, target=HALF) @ 2)
         # attention 1 + 1: exposure (2, 0), target 2 (1/2, 1/2): each group costs 1
         rows = found.by_group.set_index("group")
         assert rows["cost"].to_dict() == {"f": 1, "m": 1}
@@ -120,18 +121,18 @@ class TestByHand:
     def test_loss_by_document(self):
         run = run_of({"q": ["a", "c", "b"]})
         qrels = qrels_of({"q": {"a": 1, "b": 1, "d": 0}})
-        found = fairtk.explain(EE_L(normalize=False) @ 2, run, qrels)
+        found = fairtk.explain(qrels, run, EE_L(normalize=False) @ 2)
         # two useful documents, two ranks: target 1 for a and b; exposure 1 for a and c
         rows = found.by_group.set_index("group")
         assert rows["cost"].to_dict() == {"useful": 1, "not judged": 1, "not useful": 0}
         assert rows["difference"].to_dict() == {"useful": -1, "not judged": 1, "not useful": 0}
         check_sums(found)
-        by_gender = fairtk.explain(EE_L(normalize=False) @ 2, run, qrels, groups=GENDER).by_group
+        by_gender = fairtk.explain(qrels, run, EE_L(normalize=False) @ 2, groups=GENDER).by_group
         assert by_gender.set_index("group")["cost"].to_dict() == {"f": 1, "m": 1}
 
     def test_documents_that_only_n_knows(self):
         run, qrels = run_of({"q": ["c"]}), qrels_of({"q": {"a": 1, "c": 0}})
-        found = fairtk.explain(EE_L(normalize=False, n=6) @ 3, run, qrels)
+        found = fairtk.explain(qrels, run, EE_L(normalize=False, n=6) @ 3)
         # target: a 1, the five others 2/5; exposure: c 1
         rows = found.by_group.set_index("group")["cost"]
         assert rows["useful"] == pytest.approx(1)
@@ -142,7 +143,7 @@ class TestByHand:
     def test_a_document_without_a_group(self):
         run, qrels = run_of({"q": ["z"]}), qrels_of({"q": {"a": 1}})
         with pytest.warns(UnmatchedWarning):
-            found = fairtk.explain(EE_L(normalize=False) @ 1, run, qrels, groups=GENDER)
+            found = fairtk.explain(qrels, run, EE_L(normalize=False) @ 1, groups=GENDER)
         assert found.by_group.set_index("group")["cost"].to_dict() == {"(no group)": 1, "f": 1}
 
 
@@ -173,13 +174,13 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = fairtk.explain(measure, run, qrels)
+        found = fairtk.explain(qrels, run, measure)
         mean = mean_of(measure, run, qrels)
         check_sums(found)
-        if found.defined.all():
+        if found.n_defined == len(labels):
             value = 1 - found.total if measure.NAME == "AWRF" else found.total
             assert value == pytest.approx(mean, abs=1e-12)
-        shuffled = fairtk.explain(measure, run.sample(frac=1, random_state=1), qrels)
+        shuffled = fairtk.explain(qrels, run.sample(frac=1, random_state=1), measure)
     pd.testing.assert_frame_equal(shuffled.by_rank, found.by_rank)
 
 
@@ -189,10 +190,10 @@ def test_sampled_runs(amortize):
     run = run_of({"q": [["a", "b"], ["c", "d"], ["a", "e"]], "r": [["c"], ["b"], ["d"]]})
     qrels = qrels_of({"q": {"a": 1}, "r": {"b": 1}})
     measure = AWRF(groups=GENDER, target=HALF, amortize=amortize) @ 2
-    found = fairtk.explain(measure, run, qrels)
+    found = fairtk.explain(qrels, run, measure)
     check_sums(found)
     assert 1 - found.total == pytest.approx(mean_of(measure, run, qrels))
-    check_sums(fairtk.explain(EE_L @ 1, run, qrels))
+    check_sums(fairtk.explain(qrels, run, EE_L @ 1))
 
 
 class TestWhatIsMissing:
@@ -200,7 +201,7 @@ class TestWhatIsMissing:
 
     def test_queries_that_the_run_lacks_cost_what_the_measure_says(self):
         found = fairtk.explain(
-            AWRF(groups=GENDER, target=HALF), run_of({"q": ["a", "c"]}), self.qrels
+            self.qrels, run_of({"q": ["a", "c"]}), AWRF(groups=GENDER, target=HALF)
         )
         rows = found.by_group.set_index("group")["cost"]
         assert rows["(query not in the run)"] == pytest.approx(2 / 3)
@@ -211,7 +212,7 @@ class TestWhatIsMissing:
         target = Target.from_qrels(self.qrels, GENDER)  # none for s
         run = run_of({"q": ["a", "c"], "r": ["c"], "s": ["a"]})
         with pytest.warns(UndefinedWarning, match="'s'"):
-            found = fairtk.explain(AWRF(groups=GENDER, target=target), run, self.qrels)
+            found = fairtk.explain(self.qrels, run, AWRF(groups=GENDER, target=target))
         assert found.by_query["qid"].tolist()[-1] == "s"
         assert math.isnan(found.by_query["cost"].iloc[-1])
         assert found.by_query["costliest"].iloc[-1] == ""
@@ -222,7 +223,7 @@ class TestWhatIsMissing:
     def test_nothing_defined(self):
         with pytest.warns(UndefinedWarning), pytest.warns(DataWarning):
             found = fairtk.explain(
-                AWRF(groups=GENDER, target=HALF), run_of({"q": ["z"]}), self.qrels.iloc[:1]
+                self.qrels.iloc[:1], run_of({"q": ["z"]}), AWRF(groups=GENDER, target=HALF)
             )
         check_sums(found)
         assert math.isnan(found.total) and found.by_rank["attention"].isna().all()
@@ -238,9 +239,9 @@ class TestBaseline:
     measure = AWRF(groups=GENDER, target=HALF) @ 2
 
     def test_both_and_the_change(self):
-        found = fairtk.explain(self.measure, self.after, self.qrels, baseline=self.before)
-        alone = fairtk.explain(self.measure, self.before, self.qrels)
-        assert found.baseline_total == alone.total
+        found = fairtk.explain(self.qrels, self.after, self.measure, baseline=self.before)
+        alone = fairtk.explain(self.qrels, self.before, self.measure)
+        assert found.before.total == alone.total
         rows = found.by_group.set_index("group")
         assert (
             rows["baseline_cost"].to_dict() == alone.by_group.set_index("group")["cost"].to_dict()
@@ -250,13 +251,13 @@ class TestBaseline:
             assert (frame["change"] == frame["cost"] - frame["baseline_cost"]).all()
         assert found.by_query.set_index("qid").loc["q", "cost"] == pytest.approx(0)
         assert f"change {found.total - alone.total:+.4f}" in str(found)
-        assert f"{alone.total:.4f} before" in repr(found)
+        assert f"baseline: {alone.total:.4f}" in repr(found)
 
     def test_a_group_that_only_the_baseline_shows(self):
         target = Target.population({"m": 1}, GENDER)
         measure = AWRF(groups=GENDER, target=target) @ 1
         found = fairtk.explain(
-            measure, run_of({"q": ["c"], "r": ["d"]}), self.qrels, baseline=self.before
+            self.qrels, run_of({"q": ["c"], "r": ["d"]}), measure, baseline=self.before
         )
         rows = found.by_group.set_index("group")
         assert rows.loc["f", "cost"] == 0
@@ -267,9 +268,79 @@ class TestBaseline:
         # the baseline shows nobody whose group is known for r
         before = run_of({"q": ["a", "b"], "r": ["z"]})
         with pytest.warns(UndefinedWarning), pytest.warns(DataWarning):
-            found = fairtk.explain(self.measure, self.after, self.qrels, baseline=before)
-        assert found.defined.tolist() == [True, False]
+            found = fairtk.explain(self.qrels, self.after, self.measure, baseline=before)
+        assert found.by_query["cost"].notna().tolist() == [True, False]
         check_sums(found)
+
+
+class TestOneQuery:
+    qrels = qrels_of({"q": {"a": 1, "e": 0}, "r": {"b": 1}, "s": {"c": 1}})
+    run = run_of({"q": ["a", "c", "z"], "r": ["b"]})
+    measure = AWRF(groups=GENDER * GEO, target=Target.uniform(GENDER * GEO)) @ 2
+
+    def test_only_its_rows_are_read(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
+        all_queries = fairtk.explain(self.qrels, self.run, self.measure).by_query
+        assert found.by_query["qid"].tolist() == ["q"]
+        assert found.total == all_queries.set_index("qid").loc["q", "cost"]
+        check_sums(found)
+        # what is wrong with other queries is not seen
+        wrong = pd.concat([self.qrels, qrels_of({"r": {"b": 0}})])
+        assert fairtk.explain(wrong, self.run, self.measure, qid="q").total == found.total
+
+    def test_documents(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
+        expected = {
+            "docno": ["a", "c"],
+            "rank": [1, 2],
+            "groups": ["f x x", "m x x"],
+            "exposure": [1.0, 1.0],
+            "label": [1.0, math.nan],
+        }
+        pd.testing.assert_frame_equal(found.by_document, pd.DataFrame(expected), check_dtype=False)
+        assert "f x x" in str(found) and "f x x" in found._repr_html_()
+        no_groups = fairtk.explain(self.qrels, self.run, EE_L @ 1, qid="q").by_document
+        assert no_groups.columns.tolist() == ["docno", "rank", "exposure", "label"]
+        assert no_groups["docno"].tolist() == ["a"]
+
+    def test_documents_of_samples_and_of_a_baseline(self):
+        sampled = run_of({"q": [["a", "b"], ["c", "a"]]})
+        found = fairtk.explain(
+            self.qrels, sampled, self.measure @ 1, qid="q", baseline=run_of({"q": ["a", "d"]})
+        ).by_document.set_index("docno")
+        assert found["exposure"].to_dict() == {"a": 0.5, "c": 0.5}
+        assert found["baseline_exposure"].dropna().to_dict() == {"a": 1}
+        assert found["baseline_rank"].dropna().to_dict() == {"a": 1}
+
+    def test_ids_that_are_numbers(self):
+        run, qrels = (
+            frame.replace({"qid": {"q": 7, "r": 8, "s": 9}}) for frame in (self.run, self.qrels)
+        )
+        assert len(fairtk.explain(qrels, run, self.measure, qid=7).by_document) == 2
+
+    def test_a_query_that_is_missing(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure, qid="s")
+        assert found.total == 1 and found.by_document.empty
+        assert "missing from the run: 1 of 1" in str(found)
+        with pytest.raises(InputError, match="'x' is not in the qrels, nor in the run.*3 queries"):
+            fairtk.explain(self.qrels, self.run, self.measure, qid="x")
+        with pytest.raises(InputError, match="'r' is not in the qrels;"):
+            fairtk.explain(self.qrels[:2], self.run, self.measure, qid="r")
+
+    def test_all_queries_have_no_table_of_documents(self):
+        found = fairtk.explain(self.qrels, self.run, self.measure)
+        assert "missing from the run: 1 of 3 queries; give `qid`" in str(found)
+        with pytest.raises(ParameterError, match="qid"):
+            _ = found.by_document
+
+
+def test_exact_exposure():
+    run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1, "c": 1, "d": 0}})
+    exact = fairtk.PlackettLuceExposure(alpha=1, cutoff=2)(run)
+    for measure in (EE_L @ 2, EE_L(groups=GENDER, target=HALF, browsing="MU") @ 2):
+        found = fairtk.explain(qrels, exact, measure)
+        check_sums(found)
+        assert found.total == pytest.approx(mean_of(measure, exact, qrels))
 
 
 class TestCrossed:
@@ -279,7 +350,7 @@ class TestCrossed:
     def test_groups_are_named_by_their_levels(self):
         target = Target.from_qrels(self.qrels, self.groups)
         found = fairtk.explain(
-            AWRF(groups=self.groups, target=target) @ 2, run_of({"q": ["a", "b"]}), self.qrels
+            self.qrels, run_of({"q": ["a", "b"]}), AWRF(groups=self.groups, target=target) @ 2
         )
         assert found.by_group.columns[:2].tolist() == ["gender", "geo"]
         assert found.by_query["costliest"].tolist() == ["f x y"]
@@ -293,7 +364,7 @@ class TestCrossed:
         target = Target.uniform(many)
         run = run_of({"q": ["a", "b"]})
         for measure in (AWRF(groups=many, target=target), EE_L(groups=many, target=target) @ 2):
-            found = fairtk.explain(measure, run, self.qrels)
+            found = fairtk.explain(self.qrels, run, measure)
             rest = found.by_group.set_index("n").loc["(groups not shown)"]
             shown = 2 if measure.NAME == "AWRF" else 1  # b is not relevant
             assert len(found.by_group) == shown + 1
@@ -308,13 +379,13 @@ def test_bands_of_ranks():
     run, qrels = run_of({"q": docs}), qrels_of({"q": {"d01": 1}})
     measure = AWRF(groups=groups, target=Target.uniform(groups))
     ranks = lambda found: found.by_rank["ranks"].tolist()  # noqa: E731
-    assert ranks(fairtk.explain(measure, run, qrels)) == ["1-5", "6-10", "11-20", "21-30"]
-    assert ranks(fairtk.explain(measure @ 3, run, qrels)) == ["1", "2", "3"]
-    assert ranks(fairtk.explain(measure, run, qrels, bands=[1, 20])) == ["1", "2-20", "21-30"]
-    check_sums(fairtk.explain(measure, run, qrels, bands=[1, 20]))
+    assert ranks(fairtk.explain(qrels, run, measure)) == ["1-5", "6-10", "11-20", "21-30"]
+    assert ranks(fairtk.explain(qrels, run, measure @ 3)) == ["1", "2", "3"]
+    assert ranks(fairtk.explain(qrels, run, measure, bands=[1, 20])) == ["1", "2-20", "21-30"]
+    check_sums(fairtk.explain(qrels, run, measure, bands=[1, 20]))
     for wrong in ([], [0], [5, 5], ["a"], [True]):
         with pytest.raises(ParameterError):
-            fairtk.explain(measure, run, qrels, bands=wrong)
+            fairtk.explain(qrels, run, measure, bands=wrong)
 
 
 class TestWrongUse:
@@ -328,7 +399,7 @@ class TestWrongUse:
             (nDCG_AWRF(groups=GENDER, target=HALF) @ 2, "explain its factor AWRF"),
             (AWRF @ 5, "AWRF needs groups"),
             (AWRF(groups=GENDER), "AWRF needs a target"),
-            (EE_L(groups=GENDER), "EE_L with groups needs a target"),
+            (EE_L(groups=GENDER), "needs a target: EE_L"),
             (AWRF(groups=GENDER, target=HALF, unlabeled="best"), "unlabeled='drop'"),
             (EE_L(variant="fair-rag") @ 5, "variant='paper'"),
             (EE_L(estimator="unbiased") @ 5, "estimator='plain'"),
@@ -336,13 +407,13 @@ class TestWrongUse:
     )
     def test_measures(self, measure, message):
         with pytest.raises(ParameterError, match=message):
-            fairtk.explain(measure, self.run, self.qrels)
+            fairtk.explain(self.qrels, self.run, measure)
 
     def test_groups_twice(self):
         for measure in (AWRF, EE_L):
             with pytest.raises(ParameterError):
                 fairtk.explain(
-                    measure(groups=GENDER, target=HALF), self.run, self.qrels, groups=GENDER
+                    self.qrels, self.run, measure(groups=GENDER, target=HALF), groups=GENDER
                 )
 
 
@@ -352,10 +423,10 @@ class TestPlot:
     def test_is_written_and_returned(self, tmp_path):
         pytest.importorskip("matplotlib")
         measure = AWRF(groups=GENDER * GEO, target=Target.uniform(GENDER * GEO)) @ 3
-        found = fairtk.explain(measure, self.run, self.qrels, baseline=run_of({"q": ["c"]}))
+        found = fairtk.explain(self.qrels, self.run, measure, baseline=run_of({"q": ["c"]}))
         figure = found.plot(tmp_path / "explain.png")
         assert (tmp_path / "explain.png").read_bytes()[:4] == b"\x89PNG"
-        assert "1 - AWRF@3 by gender x geo" in figure.get_suptitle()
+        assert figure.get_suptitle().startswith("AWRF gender*geo@3; cost (1 - AWRF)")
         bars = {bar.get_y() + bar.get_height() / 2 for bar in figure.axes[1].containers[0]}
         words = [text for text in figure.axes[1].texts if text.get_text()]
         assert words and {text.get_position()[1] for text in words} <= bars
@@ -366,7 +437,7 @@ class TestPlot:
         groups = small_groups(docs, docs)
         run = run_of({f"q{i}": docs for i in range(40)})
         qrels = qrels_of({f"q{i}": {"d0": 1} for i in range(40)})
-        found = fairtk.explain(AWRF(groups=groups, target=Target.uniform(groups)), run, qrels)
+        found = fairtk.explain(qrels, run, AWRF(groups=groups, target=Target.uniform(groups)))
         axes = found.plot().axes
         assert len(axes) == 4
         assert axes[0].get_yticklabels()[0].get_text() == "(9 other groups)"

@@ -169,7 +169,7 @@ READERS = {
     "Target.from_qrels": lambda qrels: Target.from_qrels(qrels, GROUPS),
     "OracleSampler": OracleSampler,
     "drop_undefined": fairtk.drop_undefined,
-    "explain": lambda qrels: fairtk.explain(EE_L @ 2, RUN, qrels),
+    "explain": lambda qrels: fairtk.explain(qrels, RUN, EE_L @ 2),
     "per_group": lambda qrels: ByGroup(EE_R @ 2, GROUPS).per_group(qrels, RUN),
 }
 

@@ -266,14 +266,14 @@ def from_trec_fair(
     split: str = "train",
     query: str = "query",
     keywords: str | PathLike[str] | None = None,
-    targets: Mapping[str, Any] | None = None,
+    target: Mapping[str, Any] | None = None,
 ) -> QrData:
     """Return the data of TREC Fair Ranking 2022, of a folder with files of that form, or of 2021.
 
     The default target of a dimension with a background (gender and regions) is the track's,
     ``"relevance+population"``: the groups' shares of the relevant articles, the known part averaged
     with the background. Without a background it is the paper's, ``"relevance"``: these shares
-    alone. Both come from judgments; `targets` adds others.
+    alone. Both come from judgments; `target` adds others.
 
     Args:
         source: a folder, or a dataset id (``"trec-fair/2022/train/keywords"``,
@@ -284,7 +284,7 @@ def from_trec_fair(
         query: the field of the topics to retrieve with: ``query`` (keywords), ``title`` or
             ``title_keywords``.
         keywords: a file of topics that has the keywords of topics without them.
-        targets: further targets, one or a list by attribute; see `study_target`. Each is an
+        target: further targets, one or a list by attribute; see `study_target`. Each is an
             attribute of its own in the study, such as ``"gender (relevance)"``, ``"gender
             (uniform)"``, ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
 
@@ -309,8 +309,8 @@ def from_trec_fair(
     qrels = labels_of(dataset)
     of_track = _of_2021 if trec_fair.is_2021(dataset) else _of_2022
     topics, made, names, collection = of_track(dataset, attributes, query)
-    for attribute, (name, groups, target) in further_targets(targets, made, names, qrels).items():
-        made[attribute], names[attribute] = (groups, target), name
+    for attribute, (name, groups, more) in further_targets(target, made, names, qrels).items():
+        made[attribute], names[attribute] = (groups, more), name
     return QrData(
         pd.DataFrame(topics, columns=[QID, QUERY]),
         qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if of_track is _of_2021 else qrels,

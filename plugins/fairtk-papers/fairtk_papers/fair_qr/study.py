@@ -231,7 +231,7 @@ class QrStudy:
                     f"{name!r} is for folders; the dataset {dataset!r} says by its id which "
                     "topics it has"
                 )
-        data = from_trec_fair(folder or dataset, **about)
+        data = from_trec_fair(folder or dataset, target=about.pop("targets", None), **about)
         retrievers, settings = configured_retrievers(configuration, data, settings)
         return cls(
             data,

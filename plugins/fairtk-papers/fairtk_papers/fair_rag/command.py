@@ -135,11 +135,12 @@ def command(
     pages = save_model_sections(results, study.folder) if rankings else []
     for note in results.notes:
         click.echo(f"Note: {note}", err=True)
-    echo_frame(form, results.means)
+    echo_frame(form, results.means_with_intervals() if form == "table" else results.means)
     if form == "table":
         click.echo(
-            "\nEE_D: lower is more even exposure; the others: higher is better. EU: expected "
-            "utility of the answers; normalized EU: divided by the best single ranking's."
+            "\n+-: half of the 95 % interval over queries. EE_D: lower is more even exposure; the "
+            "others: higher is better. EU: expected utility of the answers; normalized EU: divided "
+            "by the best single ranking's."
         )
         if results.has_credit:
             click.echo(

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
@@ -18,6 +19,7 @@ from fairtk.frames import DOCNO, LABEL, QID
 from fairtk.io import read_parquet, write_parquet
 from fairtk.io.lines import read_json
 from fairtk.report import Section, save_sections
+from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.figures import (
     credit_words,
     plot_credit,
@@ -77,6 +79,12 @@ _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", 
 _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
 
 
+def _with_interval(values: pd.Series[float]) -> str:
+    (low,), (high,) = mean_intervals(values.to_numpy(float)[None])
+    half = (high - low) / 2
+    return f"{values.mean():.3f}" + ("" if np.isnan(half) else f" +-{half:.3f}")
+
+
 @dataclass(frozen=True)
 class RagResults:
     """The results of a `RagStudy`.
@@ -110,12 +118,19 @@ class RagResults:
     @property
     def means(self) -> pd.DataFrame:
         """One row per model and policy: means over the queries whose value is defined, and n."""
+        return self._by_policy("mean")
+
+    def means_with_intervals(self) -> pd.DataFrame:
+        """Return `means` as texts with half of their 95 % t interval: ``0.712 +-0.045``."""
+        return self._by_policy(_with_interval)
+
+    def _by_policy(self, aggregate: Any) -> pd.DataFrame:
         order = list(self.settings.systems)
         names = {alpha: name for name, alpha in self.settings.systems.items()}
         policy = pd.Categorical(self.values[ALPHA].map(names), order, ordered=True)
         models = self.values[MODEL].drop_duplicates()
         rows = self.values.assign(policy=policy).groupby([*MODEL, "policy", MEASURE], observed=True)
-        means = rows[VALUE].mean().unstack(MEASURE)
+        means = rows[VALUE].agg(aggregate).unstack(MEASURE)
         means = means[[m for m in (*MEASURES, *CREDIT_MEASURES) if m in means.columns]]
         means["queries"] = rows[QID].nunique().unstack(MEASURE).max(axis=1)
         return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})

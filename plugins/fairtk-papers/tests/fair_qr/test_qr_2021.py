@@ -10,7 +10,7 @@ from fairtk.errors import NotFoundError
 
 def test_a_study_of_2021(dataset):
     pytest.importorskip("pyautocorpus")
-    data = from_trec_fair(dataset, targets={"geography": "uniform"}, query="title_keywords")
+    data = from_trec_fair(dataset, target={"geography": "uniform"}, query="title_keywords")
     assert data.topics["query"].tolist() == ["Bridges bridge tunnel", "Chess chess"]
     assert list(data.attributes) == ["geography", "geography (uniform)"]
     assert len(data.qrels) == 4  # the pair that stands twice counts once

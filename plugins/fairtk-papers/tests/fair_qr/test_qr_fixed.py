@@ -53,7 +53,7 @@ def test_a_configuration_with_targets(wiki, tmp_path):
         encoding="utf-8",
     )
     targets = QrConfiguration.read(path).data["targets"]
-    data = from_trec_fair(wiki, ["gender"], targets=targets)
+    data = from_trec_fair(wiki, ["gender"], target=targets)
     names = ["relevance", "uniform", "half", "shares"]
     # naming the default adds nothing
     assert list(data.attributes) == ["gender", *(f"gender ({name})" for name in names)]
@@ -66,27 +66,27 @@ def test_a_configuration_with_targets(wiki, tmp_path):
         relevance.for_qids(["1"]).total(),
         Target.from_qrels(data.qrels, groups).for_qids(["1"]).total(),
     )
-    single = from_trec_fair(wiki, ["gender"], targets={"gender": "uniform"})
+    single = from_trec_fair(wiki, ["gender"], target={"gender": "uniform"})
     assert list(single.attributes) == ["gender", "gender (uniform)"]
 
 
 def test_the_default_without_a_background(wiki):
-    data = from_trec_fair(wiki, ["occ"], targets={"occ": "relevance"})
+    data = from_trec_fair(wiki, ["occ"], target={"occ": "relevance"})
     assert list(data.attributes) == ["occ"] and data.target_of("occ") == "relevance"
     assert data.target_text == "Target: relevance."
     with pytest.raises(ParameterError, match="'occ'"):
-        from_trec_fair(wiki, ["occ"], targets={"occ": "relevance+population"})
+        from_trec_fair(wiki, ["occ"], target={"occ": "relevance+population"})
 
 
 def test_targets_that_are_refused(wiki, tmp_path):
     with pytest.raises(InputError, match="'robot'"):  # before anything is done
-        from_trec_fair(wiki, ["gender"], targets={"gender": {"female": 0.5, "robot": 0.5}})
+        from_trec_fair(wiki, ["gender"], target={"gender": {"female": 0.5, "robot": 0.5}})
     with pytest.raises(NotFoundError, match="'gendre'"):
-        from_trec_fair(wiki, ["gender"], targets={"gendre": "uniform"})
+        from_trec_fair(wiki, ["gender"], target={"gendre": "uniform"})
     with pytest.raises(ParameterError, match="'gender'.*'shares'"):
-        from_trec_fair(wiki, ["gender"], targets={"gender": [{"female": 1}, {"male": 1}]})
+        from_trec_fair(wiki, ["gender"], target={"gender": [{"female": 1}, {"male": 1}]})
     for word in ("relevance", "relevance+population"):  # names of other targets
         file = tmp_path / f"{word}.tsv"
         file.write_text("group\tweight\nfemale\t1\n", encoding="utf-8")
         with pytest.raises(ParameterError, match=re.escape(f"the name '{word}'")):
-            from_trec_fair(wiki, ["gender"], targets={"gender": str(file)})
+            from_trec_fair(wiki, ["gender"], target={"gender": str(file)})
