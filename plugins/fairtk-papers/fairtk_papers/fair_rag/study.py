@@ -28,10 +28,16 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment import Experiment, Results, plan
-from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE
+from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, FloatArray
 from fairtk.llm import DeferredError, Ledger
 from fairtk.measures import E
-from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
+from fairtk.transformers import (
+    Candidates,
+    EachDocument,
+    FairSampler,
+    Generator,
+    OracleSampler,
+)
 from fairtk_papers.fair_rag.labels import (
     Labeled,
     label_agreement,
@@ -76,7 +82,14 @@ from fairtk_papers.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk_papers.studies import StudyPlan, collect_warnings, names_repeat, repeated
+from fairtk_papers.studies import (
+    COUNTS,
+    GivenRun,
+    StudyPlan,
+    collect_warnings,
+    names_repeat,
+    repeated,
+)
 
 
 class RagStudy:
@@ -136,6 +149,7 @@ class RagStudy:
         Raises:
             ParameterError: a setting is out of its range, or something is given twice.
             NotFoundError: there is no such dataset, retriever, generator, or option's owner.
+            InputError: a run has topics or documents that the tasks do not have.
         """
         retrievers, models = configuration.retrievers, configuration.models
         for owner in configuration.options:
@@ -145,7 +159,7 @@ class RagStudy:
                 source = configuration.source
                 raise FormatError(str(error), source) if source else error
         generate = partial(make_generator, ledger=ledger)
-        return cls(
+        study = cls(
             configuration.tasks,
             _made("retriever", retrievers, make_retriever, configuration),
             _made("generator", models, generate, configuration),
@@ -153,6 +167,10 @@ class RagStudy:
             configuration.settings,
             **configuration.engine,
         )
+        for retriever in study.retrievers.values():
+            if isinstance(retriever, GivenRun):
+                study.check_run(retriever)
+        return study
 
     def run(
         self,
@@ -271,43 +289,71 @@ class RagStudy:
         for retriever in self.retrievers.values():
             retriever(document)
 
+    def check_run(self, run: GivenRun) -> None:
+        """Raise an `InputError` if a run has topics or documents that the tasks do not have."""
+        run.check_topics(qid for task in self.tasks for qid in task.topics[QID])
+        for task in self.tasks:
+            candidates = Candidates(task.dataset)(task.topics[: self.settings.limit][[QID]])
+            rows = run.run[run.run[QID].isin(candidates[QID])]
+            known = pd.MultiIndex.from_frame(candidates[[QID, DOCNO]])
+            lost = ~pd.MultiIndex.from_frame(rows[[QID, DOCNO]]).isin(known)
+            run.refuse("document", rows[DOCNO][lost].tolist())
+
     def plan(self) -> StudyPlan:
         """Return what the study takes, without a prompt being answered.
 
         One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
         distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
-        oracle's at most), and one of credit: the prompts that it asks beyond these.
-        `StudyPlan.total` has the approximate number of ``prompts`` still to be answered.
+        oracle's at most), and one of credit: the prompts that it asks beyond these. For generators
+        that a server answers for, ``calls`` (prompts still to be answered), ``prompt_tokens`` (of
+        prompts as long as those of the first 20 queries), ``completion_tokens`` and ``price``
+        (answers as long as allowed; NaN: unknown). `StudyPlan.total` has the sums of these four,
+        and the approximate number of ``prompts`` still to be answered.
         """
         rows: list[tuple[Any, ...]] = []
+        per_prompt: list[FloatArray] = []
         for task in self.tasks:
-            topics = task.topics[: self.settings.limit]
-            frame = Candidates(task.dataset)(topics[[QID]])
-            for generator in self.generators:
+            topics, candidates = task.topics[: self.settings.limit], Candidates(task.dataset)
+            first = topics[:LOOKED_AT]
+            n_topics, n_documents = len(topics), len(candidates(topics[[QID]]))
+            for name in self.generators:
+                generator = self.generator(task, name)
                 if not self.takes_published(task):
-                    asked = len(topics) + len(frame)
-                    rows.append((task.name, LABELS, generator, len(topics), 0, asked))
+                    rows.append((task.name, LABELS, name, n_topics, 0, n_topics + n_documents))
+                    alone = EachDocument()(candidates(first))
+                    per_prompt.append(_cost_of_prompts(generator, [first, alone]))
                 for retriever in self.retrievers:
-                    per_query = self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
-                    distinct, *of_credit = _distinct(self, task, retriever, topics[:LOOKED_AT])
-                    rows.append(
-                        (task.name, retriever, generator, len(topics), per_query * len(topics),
-                         round(distinct * len(topics)))
-                    )  # fmt: skip
+                    rankings = n_topics * (
+                        self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
+                    )
+                    frames, *numbers = _distinct(self, task, retriever, first)
+                    distinct, *of_credit = (round(n * n_topics) for n in numbers)
+                    rows.append((task.name, retriever, name, n_topics, rankings, distinct))
+                    cost = _cost_of_prompts(generator, frames)
+                    per_prompt.append(cost)
                     if self.settings.credit in SUBSETS:
-                        counts = [round(n * len(topics)) for n in of_credit]
-                        name = f"{retriever}{OF_CREDIT}"
-                        rows.append((task.name, name, generator, len(topics), *counts))
+                        kind = f"{retriever}{OF_CREDIT}"
+                        rows.append((task.name, kind, name, n_topics, *of_credit))
+                        per_prompt.append(cost)
         work = pd.DataFrame(rows, columns=PLAN)
         counts = _status(self).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
         share = counts["missing"] / counts["queries"].clip(lower=1)
         keys = zip(work[TASK], work[GENERATOR], work[RETRIEVER], strict=True)
-        prompts = float(sum(n * share[key] for n, key in zip(work["prompts"], keys, strict=True)))
+        left = work[["prompts"]].to_numpy() * [[share[key]] for key in keys]
+        work[COUNTS] = np.where(left > 0, per_prompt * left, 0.0)
+        work = work.round({"completion_tokens": 0})
+        work = work.astype(dict.fromkeys(("calls", "prompt_tokens"), np.int64))
         note = (
-            f"\nAbout {prompts:,.0f} prompts are still to be answered. Equal prompts of all "
+            f"\nAbout {left.sum():,.0f} prompts are still to be answered. Equal prompts of all "
             "systems count once; the oracle's are counted at most."
         )
-        return StudyPlan(work, {"prompts": prompts}, note)
+        if work["calls"].any():
+            note += (
+                " Calls go to servers. Tokens and price are rough: answers as long as allowed, "
+                f"prompts as long as those of the first {LOOKED_AT} queries."
+            )
+        total = {"prompts": float(left.sum()), **work[COUNTS].sum(skipna=False)}
+        return StudyPlan(work, total, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,
@@ -554,6 +600,8 @@ def _made(
 
 def _short(name: str) -> str:
     kind, _, model = name.partition(":")
+    if "=" in kind:  # a run
+        return kind.partition("=")[0]
     if kind in _NAMES:
         return _NAMES[kind]  # as the paper calls it, so that its numbers are found
     return Path(model).name or name
@@ -568,11 +616,17 @@ PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
 STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 
 
+def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
+    """Return `COUNTS` per prompt, in the mean over the prompts of some frames."""
+    calls, _, *rest = np.sum([generator.estimate(frame) for frame in frames], axis=0)
+    return np.array([calls, *rest]) / max(calls, 1)
+
+
 def _distinct(
     study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame
-) -> tuple[float, float, float]:
-    """Return how many distinct rankings a query has, in the mean of some queries; how many lists
-    its credit asks for, and how many of these are asked for nothing else.
+) -> tuple[list[pd.DataFrame], float, float, float]:
+    """Return the rankings of some queries, how many distinct ones a query has in the mean, how
+    many lists its credit asks for, and how many of these are asked for nothing else.
 
     What the oracle draws is unknown before documents are labeled: all of its rankings count.
     """
@@ -583,8 +637,8 @@ def _distinct(
     rankings: set[tuple[str, tuple[str, ...]]] = set()
     n_lists = 0
     results = Experiment(systems, topics)
-    for name in systems:
-        frame = results.rankings(name).sort_values(RANK)
+    frames = {name: results.rankings(name).sort_values(RANK) for name in systems}
+    for name, frame in frames.items():
         keys = [QID] if name == DETERMINISTIC else [QID, SAMPLE]
         lists = frame.groupby(keys)[DOCNO].agg(tuple)
         qids = lists.index.get_level_values(QID)
@@ -595,7 +649,8 @@ def _distinct(
     if not study.takes_published(task):  # labels are answers from no document and from each
         of_credit = {part for part in of_credit if len(part[1]) > 1}
     n = len(topics)
-    return len(rankings) / n + study.settings.n_samples, n_lists / n, len(of_credit) / n
+    distinct = len(rankings) / n + study.settings.n_samples
+    return list(frames.values()), distinct, n_lists / n, len(of_credit) / n
 
 
 def n_subsets(k: int, maker: str) -> int:
