@@ -191,7 +191,7 @@ class Ledger:
 
 
 def estimate_all(llm: ChatModel, chats: Sequence[Chat]) -> Estimate:
-    """Return what calls take at most, none of them recorded, at the prices of the model's ledger."""
+    """Return what calls take at most, none of them recorded; the prices of a ledger count."""
     if isinstance(llm, LedgerModel):
         return estimate(llm.llm, chats, 0, llm.ledger.prices)
     return estimate(llm, chats, 0, Prices())

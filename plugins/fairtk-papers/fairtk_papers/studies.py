@@ -53,6 +53,13 @@ def relative(place: str, info: pydantic.ValidationInfo) -> str:
     return str(folder / Path(place).expanduser())
 
 
+def _several(tables: Any, info: pydantic.ValidationInfo) -> list[dict[str, Any]]:
+    return [
+        {**table, "run": relative(str(table["run"]), info)} if "run" in table else table
+        for table in (tables if isinstance(tables, list) else [tables])
+    ]
+
+
 STRING = Annotated[str, Field(description="a text")]
 PLACE = Annotated[str, pydantic.AfterValidator(relative), Field(description="a text")]
 """A file or folder; relative to the folder of the configuration."""
@@ -66,10 +73,10 @@ NUMBERS = Annotated[
 TABLE = Annotated[dict[str, Any], Field(description="a table: [{key}]")]
 SEVERAL = Annotated[
     dict[str, Any] | list[dict[str, Any]],
-    pydantic.AfterValidator(lambda tables: tables if isinstance(tables, list) else [tables]),
+    pydantic.AfterValidator(_several),
     Field(description="a table: [{key}], or several: [[{key}]]"),
 ]
-"""Of which a list is made, also of a single one."""
+"""Of which a list is made, also of a single one; the file ``run`` of a table is as `PLACE`."""
 TABLES = Annotated[
     dict[str, dict[str, Any] | list[dict[str, Any]]], Field(description="a table: [{key}]")
 ]

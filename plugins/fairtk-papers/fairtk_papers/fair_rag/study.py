@@ -619,7 +619,8 @@ STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
     """Return `COUNTS` per prompt, in the mean over the prompts of some frames."""
     calls, _, *rest = np.sum([generator.estimate(frame) for frame in frames], axis=0)
-    return np.array([calls, *rest]) / max(calls, 1)
+    per_prompt: FloatArray = np.array([calls, *rest]) / max(calls, 1)
+    return per_prompt
 
 
 def _distinct(
