@@ -36,6 +36,7 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
+    listed,
     suggestion,
 )
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, digest
@@ -385,10 +386,23 @@ class GivenRun(FairTransformer):
                 "such)"
             )
 
-    def check_topics(self, qids: Iterable[str]) -> None:
-        """Raise an `InputError` if the run has topics that are not among these."""
-        known, own = set(qids), dict.fromkeys(self.run[QID])
+    def check_topics(self, measured: Iterable[str], others: Iterable[str]) -> None:
+        """Raise an `InputError` if the run has topics that a study does not have.
+
+        Args:
+            measured: the topics that are measured; those that the run lacks are warned about.
+            others: further topics of the data.
+        """
+        own, topics = dict.fromkeys(self.run[QID]), dict.fromkeys(measured)
+        known = {*topics, *others}
         self.refuse("topic", [qid for qid in own if qid not in known])
+        if missing := [qid for qid in topics if qid not in own]:
+            warnings.warn(
+                f"{self.path}: {len(missing)} of {len(topics)} topics are missing from the run and "
+                f"have the worst values: {listed(missing)}",
+                DataWarning,
+                stacklevel=2,
+            )
 
 
 def labels_of(dataset: Any) -> pd.DataFrame:

@@ -256,7 +256,7 @@ class QrData:
 
     def checked(self, run: GivenRun) -> GivenRun:
         """Return a run if the data have its topics and documents; raise an `InputError` if not."""
-        run.check_topics([*self.topics[QID], *self.unjudged])
+        run.check_topics(self.topics[QID], self.unjudged)
         try:
             self.texts.transform(run.run[[DOCNO]])
         except InputError as error:

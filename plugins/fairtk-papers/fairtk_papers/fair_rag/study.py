@@ -220,7 +220,7 @@ class RagStudy:
                     try:
                         with collect_warnings() as heard:
                             results = self.experiment(*group)
-                            own, drawn = self._values(task, results)
+                            own, drawn = self._values(retriever, results)
                         with collect_warnings() as of_credit:
                             frames = self.credit(*group, results)
                     except DeferredError:
@@ -291,9 +291,11 @@ class RagStudy:
 
     def check_run(self, run: GivenRun) -> None:
         """Raise an `InputError` if a run has topics or documents that the tasks do not have."""
-        run.check_topics(qid for task in self.tasks for qid in task.topics[QID])
+        limit = self.settings.limit
+        topics = [task.topics[QID] for task in self.tasks]
+        run.check_topics(pd.concat([t[:limit] for t in topics]), pd.concat(topics))
         for task in self.tasks:
-            candidates = Candidates(task.dataset)(task.topics[: self.settings.limit][[QID]])
+            candidates = Candidates(task.dataset)(task.topics[:limit][[QID]])
             rows = run.run[run.run[QID].isin(candidates[QID])]
             known = pd.MultiIndex.from_frame(candidates[[QID, DOCNO]])
             lost = ~pd.MultiIndex.from_frame(rows[[QID, DOCNO]]).isin(known)
@@ -496,7 +498,7 @@ class RagStudy:
         """Return a task's labels for a generator: published ones, or the generator's own."""
         return label_task(task, generator, self.settings, self.folder, self.engine)
 
-    def _values(self, task: LampTask, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def _values(self, retriever: str, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the values of each query, and the utility of each answer."""
         names = dict(zip(results.measures, (EE_D, EE_R, NDCG, EU), strict=True))
         values = results.per_query.assign(
@@ -505,6 +507,11 @@ class RagStudy:
                 MEASURE: results.per_query[MEASURE].map(names),
             }
         )
+        run = self.retrievers[retriever]
+        if isinstance(run, GivenRun):  # a query that it lacks has no answer to normalize
+            lost = values[(values[MEASURE] == EU) & ~values[QID].isin(run.run[QID])]
+            lost = lost.assign(**{MEASURE: NORMALIZED_EU, VALUE: 0.0})
+            values = pd.concat([values, lost], ignore_index=True)
         drawn = results.per_sample
         drawn = drawn[drawn[MEASURE].map(names) == EU]
         drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
