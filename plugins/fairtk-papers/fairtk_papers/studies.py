@@ -387,7 +387,7 @@ class GivenRun(FairTransformer):
             )
 
     def check_topics(self, measured: Iterable[str], others: Iterable[str]) -> None:
-        """Raise an `InputError` if the run has topics that a study does not have.
+        """Raise an `InputError` if the run has topics that a study does not have, or none of its.
 
         Args:
             measured: the topics that are measured; those that the run lacks are warned about.
@@ -396,7 +396,13 @@ class GivenRun(FairTransformer):
         own, topics = dict.fromkeys(self.run[QID]), dict.fromkeys(measured)
         known = {*topics, *others}
         self.refuse("topic", [qid for qid in own if qid not in known])
-        if missing := [qid for qid in topics if qid not in own]:
+        missing = [qid for qid in topics if qid not in own]
+        if len(missing) == len(topics):
+            raise InputError(
+                f"{self.path}: the run has none of the {len(topics)} topics that are measured, the "
+                f"first of which is {missing[0]!r}"
+            )
+        if missing:
             warnings.warn(
                 f"{self.path}: {len(missing)} of {len(topics)} topics are missing from the run and "
                 f"have the worst values: {listed(missing)}",

@@ -292,9 +292,9 @@ class RagStudy:
     def check_run(self, run: GivenRun) -> None:
         """Raise an `InputError` if a run has topics or documents that the tasks do not have."""
         limit = self.settings.limit
-        topics = [task.topics[QID] for task in self.tasks]
-        run.check_topics(pd.concat([t[:limit] for t in topics]), pd.concat(topics))
+        topics = pd.concat([task.topics[QID] for task in self.tasks])
         for task in self.tasks:
+            run.check_topics(task.topics[QID][:limit], topics)
             candidates = Candidates(task.dataset)(task.topics[:limit][[QID]])
             rows = run.run[run.run[QID].isin(candidates[QID])]
             known = pd.MultiIndex.from_frame(candidates[[QID, DOCNO]])
@@ -351,8 +351,9 @@ class RagStudy:
         )
         if work["calls"].any():
             note += (
-                " Calls go to servers. Tokens and price are rough: answers as long as allowed, "
-                f"prompts as long as those of the first {LOOKED_AT} queries."
+                " Calls go to servers; recorded answers are not paid for again. Tokens and price "
+                "are rough: answers as long as allowed, prompts as long as those of the first "
+                f"{LOOKED_AT} queries."
             )
         total = {"prompts": float(left.sum()), **work[COUNTS].sum(skipna=False)}
         return StudyPlan(work, total, note)
