@@ -164,6 +164,9 @@ def test_runs_that_a_newcomer_names_otherwise(fairtk, mine):
     refused(fairtk(*RAG, "-r", mine, "--dry-run"), "NAME=RUNFILE")
     refused(fairtk(*RAG, "-r", "mine=nowhere.run", "--dry-run"), "nowhere.run")
     refused(fairtk("qr", ".", "-r", mine), "NAME=RUNFILE")
+    text = f"folder = '{FOLDER}'\n[[retriever]]\nname = 'mine'\nrun = '{mine}'\n"
+    mine.with_suffix(".toml").write_text(text, encoding="utf-8")
+    refused(fairtk("rag", mine.with_suffix(".toml")), "'retriever'", "did you mean 'retrievers'?")
 
 
 # Prices ------------------------------------------------------------------------------------------
@@ -319,11 +322,11 @@ def test_a_run_may_have_topics_without_a_relevant_document(bm25_run, gender):
     with pytest.warns(DataWarning, match="1 of 8 topics have no relevant"):
         fewer = dataclasses.replace(gender, qrels=judged)
     assert fewer.unjudged == ("1",)
-    assert fewer.checked(GivenRun(str(bm25_run))).run["qid"].nunique() == 8
+    fewer.check_run(GivenRun(str(bm25_run)))
     lines = bm25_run.read_text(encoding="utf-8").splitlines(keepends=True)
     bm25_run.write_text("".join(line for line in lines if line.split()[0] == "1"), "utf-8")
     with pytest.raises(InputError, match="none of the 7 topics"):
-        fewer.checked(GivenRun(str(bm25_run)))
+        fewer.check_run(GivenRun(str(bm25_run)))
 
 
 # Missing plugins, and the dry run ----------------------------------------------------------------

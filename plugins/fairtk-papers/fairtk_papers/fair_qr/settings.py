@@ -254,14 +254,13 @@ class QrData:
             return f"Target: {next(iter(names.values()))}."
         return f"Targets: {'; '.join(f'{a}: {name}' for a, name in names.items())}."
 
-    def checked(self, run: GivenRun) -> GivenRun:
-        """Return a run if the data have its topics and documents; raise an `InputError` if not."""
+    def check_run(self, run: GivenRun) -> None:
+        """Raise an `InputError` if a run has topics or documents that the data do not have."""
         run.check_topics(self.topics[QID], self.unjudged)
         try:
             self.texts.transform(run.run[[DOCNO]])
         except InputError as error:
             raise InputError(f"{run.path}: {error}") from None
-        return run
 
     @cached_property
     def key(self) -> dict[str, str]:

@@ -187,7 +187,8 @@ class QrStudy:
             several by name: see `fairtk_papers.fair_qr.systems`.
         settings: how the study is done.
         ledger: where answers are kept; `None`: the store in the folder, ``experiment.sqlite``.
-        retriever: Q -> R, deep; None: BM25 by PISA; or several by name.
+        retriever: Q -> R, deep; None: BM25 by PISA; or several by name, of which those after the
+            first may be a `fairtk_papers.studies.GivenRun`.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
             ``threads``, ``batch_size``.
 
@@ -197,8 +198,9 @@ class QrStudy:
 
     Raises:
         NotFoundError: there is no such system or setting.
-        ParameterError: a setting of BM25 or FAIR-QR is out of its range, or a name of a retriever
-            is that of a system.
+        ParameterError: a setting of BM25 or FAIR-QR is out of its range, a name of a retriever is
+            that of a system, or a system is to be built on a run.
+        InputError: a run has topics or documents that the data do not have.
     """
 
     def __init__(
@@ -242,6 +244,8 @@ class QrStudy:
         self.sides: dict[Pair, QrStudy] = {}
         for pair in pairs(self.models, retrievers):
             own = (models.get(pair.model, first), retrievers.get(pair.retriever, base))
+            if isinstance(own[1], GivenRun):
+                data.check_run(own[1])
             once = side_settings(self.settings, own[1])
             side = QrStudy(data, folder, own[0], once, ledger, own[1], **engine)
             side.told = self.told
@@ -366,15 +370,12 @@ class QrStudy:
             recorded = 0 if ledger is None else len(ledger)
         frame = pd.DataFrame(rows, columns=["attribute", "topics", *COUNTS, "systems"])
         total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
+        n_done = sum(complete.values())
         note = (
-            f"{_AT_MOST if rows else ''}{sum(complete.values())} of {len(complete)} systems are "
-            f"done; {recorded} answers are recorded and are not paid for again."
+            f"{_AT_MOST if rows else ''}{n_done} of {len(complete)} systems are done; {recorded} "
+            "answers are recorded and are not paid for again."
         )
-        total |= {
-            "systems": len(complete),
-            "done": sum(complete.values()),
-            "recorded": recorded,
-        }
+        total |= {"systems": len(complete), "done": n_done, "recorded": recorded}
         return StudyPlan(frame, total, note)
 
     def status(self) -> pd.DataFrame:
@@ -642,9 +643,8 @@ class QrStudy:
                     results[alias], models[alias] = stored, study.llm
         if not results:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
-        own = [name for name in (self.models[0], self.retrievers[0]) if name]
-        if not any("[" in alias.system for alias in results):  # no system has brackets to explain
-            own = []
+        has_brackets = any("[" in alias.system for alias in results)
+        own = [name for name in (self.models[0], self.retrievers[0]) if name and has_brackets]
         return QrResults(
             self.data, self.settings, results, self.llm, ledger.prices, models, own, self.folder
         )

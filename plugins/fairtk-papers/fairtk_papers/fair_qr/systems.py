@@ -444,10 +444,8 @@ def names_of(tables: Sequence[Mapping[str, Any]], word: str, default: str) -> li
     Raises:
         ParameterError: a name is no text, or two are alike.
     """
-    others = (default, "backend", "run")
-    names = [
-        table.get("name", next((table[k] for k in others if k in table), "")) for table in tables
-    ]
+    keys = ("name", default, "backend", "run")
+    names = [next((table[key] for key in keys if key in table), "") for table in tables]
     names = [Path(name).name if isinstance(name, str) else name for name in names]
     for name in names:
         if not isinstance(name, str) or not name.strip() or set(name) & set("[],"):
@@ -478,12 +476,12 @@ def make_retriever(
     Raises:
         NotFoundError: there is no such kind or setting.
         ParameterError: a setting is out of its range.
-        InputError: a run has topics or documents that the data do not have.
+        FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
     """
     if "run" in table:
         for other in table.keys() - {"name", "run"}:
             raise NotFoundError("setting of a [[retriever]] with a run", other, ["name", "run"])
-        return data.checked(GivenRun(table["run"]))
+        return GivenRun(table["run"])
     options = _options(table)
     kind = str(table.get("kind", "bm25"))
     if kind == "bm25":

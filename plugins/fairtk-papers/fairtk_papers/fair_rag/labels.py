@@ -322,12 +322,12 @@ def nothing_useful(task: LampTask, generator: str, labeled: Labeled, settings: R
     head = f"{task.name}, {generator}: no query of {labeled.queries} has {least} useful documents"
     if labeled.own is None:
         return (
-            f"{head} by the published labels. Take more queries (--limit), the generator's own "
-            f"labels (--labels own), or {fewer}"
+            f"{head} by the published labels. Take more queries (`limit`), `labels='own'`, or "
+            f"{fewer}"
         )
     documents = labeled.own.documents
     n_queries = documents[QID][documents[LABEL] > 0].nunique()
-    remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (--limit)"]
+    remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (`limit`)"]
     return (
         f"{head} ({n_queries} have one or more): the generator answers no better with a document "
         f"than without. Take {', '.join(remedies)}, or a model for this task (-g t5:FOLDER; the "

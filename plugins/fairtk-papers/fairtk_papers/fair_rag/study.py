@@ -102,7 +102,8 @@ class RagStudy:
 
     Args:
         tasks: the tasks.
-        retrievers: name to scorer of candidates, e.g. ``{"BM25": BM25Scorer()}``.
+        retrievers: name to scorer of candidates, e.g. ``{"BM25": BM25Scorer()}``, or to
+            `fairtk_papers.studies.GivenRun`.
         generators: name to what makes a task's generator: called with the number of the task, the
             cutoff, and ``truncation`` if the settings change it, e.g.
             `fairtk_papers.fair_rag.make_generator("t5:my/model")`.
@@ -113,6 +114,7 @@ class RagStudy:
 
     Raises:
         ParameterError: there is nothing to do, or two tasks have one name.
+        InputError: a run has topics or documents that the tasks do not have.
     """
 
     def __init__(
@@ -137,6 +139,9 @@ class RagStudy:
         self.folder = Path(folder)
         self.settings = RagSettings() if settings is None else settings
         self.engine = engine
+        for retriever in self.retrievers.values():
+            if isinstance(retriever, GivenRun):
+                self.check_run(retriever)
 
     @classmethod
     def of(cls, configuration: RagConfiguration, ledger: Ledger | None = None) -> RagStudy:
@@ -149,7 +154,7 @@ class RagStudy:
         Raises:
             ParameterError: a setting is out of its range, or something is given twice.
             NotFoundError: there is no such dataset, retriever, generator, or option's owner.
-            InputError: a run has topics or documents that the tasks do not have.
+            InputError: see `RagStudy`.
         """
         retrievers, models = configuration.retrievers, configuration.models
         for owner in configuration.options:
@@ -159,7 +164,7 @@ class RagStudy:
                 source = configuration.source
                 raise FormatError(str(error), source) if source else error
         generate = partial(make_generator, ledger=ledger)
-        study = cls(
+        return cls(
             configuration.tasks,
             _made("retriever", retrievers, make_retriever, configuration),
             _made("generator", models, generate, configuration),
@@ -167,10 +172,6 @@ class RagStudy:
             configuration.settings,
             **configuration.engine,
         )
-        for retriever in study.retrievers.values():
-            if isinstance(retriever, GivenRun):
-                study.check_run(retriever)
-        return study
 
     def run(
         self,
@@ -653,23 +654,14 @@ def _distinct(
         qids = lists.index.get_level_values(QID)
         rankings.update(zip(qids, lists, strict=True))
         if maker in SUBSETS:
-            n_lists += sum(n_subsets(len(docnos), maker) for docnos in lists)
+            has_all = SUBSETS[maker] == "all"
+            n_lists += sum(1 << len(d) if has_all else len(d) + 1 for d in lists)
     of_credit = subsets_of(rankings, maker) - rankings if maker in SUBSETS else set()
     if not study.takes_published(task):  # labels are answers from no document and from each
         of_credit = {part for part in of_credit if len(part[1]) > 1}
     n = len(topics)
     distinct = len(rankings) / n + study.settings.n_samples
     return list(frames.values()), distinct, n_lists / n, len(of_credit) / n
-
-
-def n_subsets(k: int, maker: str) -> int:
-    """Return how many lists credit asks for of a ranking of k documents.
-
-    Args:
-        k: documents of the ranking.
-        maker: ``"one-out"`` (k + 1) or ``"shapley"`` (2^k).
-    """
-    return 1 << k if SUBSETS[maker] == "all" else k + 1
 
 
 def subsets_of(
