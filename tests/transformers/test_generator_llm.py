@@ -52,9 +52,9 @@ def test_estimate_asks_nobody(tmp_path):
     with serving(words) as server, Ledger(tmp_path / "l", prices={"toy": (1.0, 2.0)}) as ledger:
         model = client(server, max_tokens=10)
         twice = pd.concat([RUN, RUN.assign(sample=RUN["sample"] + 2)])  # the same prompts
-        found = Generator(ledger.wrap(model)).estimate(twice)
-        assert (found.calls, found.recorded, found.completion_tokens) == (3, 0, 30.0)
-        assert found.price == pytest.approx((found.prompt_tokens + 2 * 30) / 1e6)
+        most = Generator(ledger.wrap(model)).estimate(twice)
+        assert (most.calls, most.recorded, most.completion_tokens) == (3, 0, 30.0)
+        assert most.price == pytest.approx((most.prompt_tokens + 2 * 30) / 1e6)
         assert math.isnan(Generator(model).estimate(RUN).price) and server.requests == []
     assert Generator(lambda prompts: prompts).estimate(RUN) == (0, 0, 0, 0.0, 0.0)
 

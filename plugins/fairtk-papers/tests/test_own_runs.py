@@ -260,16 +260,15 @@ def test_a_run_is_a_system_of_qr_measured_and_tested(fairtk, wiki, gender, bm25_
 
 @pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on(gender, bm25_run, tmp_path):
-    whole = own_study(gender, tmp_path / "whole", bm25_run)
-    expected = whole.run().per_query
+    expected = own_study(gender, tmp_path / "whole", bm25_run).run().per_query
     study = own_study(gender, tmp_path / "stopped", bm25_run)
     study.run()
     qr_world.forget(tmp_path / "stopped", "gender: mine", "1")
     again = own_study(gender, tmp_path / "stopped", bm25_run)
     assert [len(s.pending(cell)) for s, cell, alias in again._all_cells()] == [0, 0, 1]
-    told = []
-    pd.testing.assert_frame_equal(again.run(told.append).per_query, expected)
-    assert told == ["1/1 gender: mine"]
+    progress = []
+    pd.testing.assert_frame_equal(again.run(progress.append).per_query, expected)
+    assert progress == ["1/1 gender: mine"]
     assert qr_world.sums(tmp_path / "stopped") == qr_world.sums(tmp_path / "whole")
 
 

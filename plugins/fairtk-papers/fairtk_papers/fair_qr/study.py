@@ -154,8 +154,8 @@ def _most_calls(
         llm: the model, behind a ledger if there is one.
     """
     # tuning ranks all topics, whatever is left of its own
-    asked = pd.concat([study.data.topics if cell.grid else pending[cell] for cell, _ in same])
-    topics = study.data.topics[study.data.topics[QID].isin(asked[QID])]
+    rows = pd.concat([study.data.topics if cell.grid else pending[cell] for cell, _ in same])
+    topics = study.data.topics[study.data.topics[QID].isin(rows[QID])]
     # those of one loop differ in how often it goes round
     longest = {tried.options["max_iterations"]: tried for _, tried in same}
     estimates = [study.refiner(tried, llm).estimate(topics) for tried in longest.values()]

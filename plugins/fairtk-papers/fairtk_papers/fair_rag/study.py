@@ -299,8 +299,8 @@ class RagStudy:
             candidates = Candidates(task.dataset)(task.topics[:limit][[QID]])
             rows = run.run[run.run[QID].isin(candidates[QID])]
             known = pd.MultiIndex.from_frame(candidates[[QID, DOCNO]])
-            lost = ~pd.MultiIndex.from_frame(rows[[QID, DOCNO]]).isin(known)
-            run.refuse("document", rows[DOCNO][lost].tolist())
+            is_known = pd.MultiIndex.from_frame(rows[[QID, DOCNO]]).isin(known)
+            run.refuse("document", rows[DOCNO][~is_known].tolist())
 
     def plan(self) -> StudyPlan:
         """Return what the study takes, without a prompt being answered.
@@ -510,10 +510,10 @@ class RagStudy:
             }
         )
         run = self.retrievers[retriever]
-        if isinstance(run, GivenRun):  # a query that it lacks has no answer to normalize
-            lost = values[(values[MEASURE] == EU) & ~values[QID].isin(run.run[QID])]
-            lost = lost.assign(**{MEASURE: NORMALIZED_EU, VALUE: 0.0})
-            values = pd.concat([values, lost], ignore_index=True)
+        if isinstance(run, GivenRun):  # a missing query has no answer to normalize
+            missing = values[(values[MEASURE] == EU) & ~values[QID].isin(run.run[QID])]
+            missing = missing.assign(**{MEASURE: NORMALIZED_EU, VALUE: 0.0})
+            values = pd.concat([values, missing], ignore_index=True)
         drawn = results.per_sample
         drawn = drawn[drawn[MEASURE].map(names) == EU]
         drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
