@@ -132,8 +132,8 @@ class MissingPluginError(InputError):
 
     def __init__(self, what: str, distribution: str) -> None:
         super().__init__(
-            f"{what} is in the distribution {distribution}, which is not installed: pip install "
-            f"{distribution} (from a checkout: pip install ./plugins/{distribution})"
+            f"{what} is in the plugin {distribution}, which is not installed: run "
+            f"pip install ./plugins/{distribution} in a checkout of fairtk"
         )
 
 

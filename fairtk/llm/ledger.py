@@ -190,6 +190,13 @@ class Ledger:
         return f"Ledger({str(self.path)!r}{''.join(flags + settings)})"
 
 
+def estimate_all(llm: ChatModel, chats: Sequence[Chat]) -> Estimate:
+    """Return what calls take at most, none of them recorded; the prices of a ledger count."""
+    if isinstance(llm, LedgerModel):
+        return estimate(llm.llm, chats, 0, llm.ledger.prices)
+    return estimate(llm, chats, 0, Prices())
+
+
 class LedgerModel(ChatModel):
     """A model behind a ledger; made by `Ledger.wrap`.
 

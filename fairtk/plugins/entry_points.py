@@ -60,8 +60,7 @@ class Plugin:
             needed = required.marker is None or required.marker.evaluate({"extra": ""})
             if needed and _normal(required.name) == BUILTIN and version not in required.specifier:
                 raise PluginError(
-                    f"it requires fairtk{required.specifier}, but fairtk {__version__} is "
-                    f"installed: pip install -U fairtk {self.name}"
+                    f"it requires fairtk{required.specifier}, but fairtk {__version__} is installed"
                 )
 
     def reject(self, error: BaseException) -> None:

@@ -21,8 +21,17 @@ from fairtk.errors import (
 from fairtk.frames import DOCNO, QANSWER, QID, QUERY, QUESTION, SAMPLE, SCORE, IntArray, Run
 from fairtk.frames.columns import SUBSET, plain_columns
 from fairtk.frames.texts import qids_of
-from fairtk.llm import Backend, ChatModel, HuggingFaceSeq2Seq, NoAnswerError, PromptLengthError
+from fairtk.llm import (
+    Backend,
+    ChatModel,
+    Estimate,
+    HuggingFaceSeq2Seq,
+    NoAnswerError,
+    PromptLengthError,
+)
 from fairtk.llm.backends import as_backend, texts
+from fairtk.llm.chat import questions
+from fairtk.llm.ledger import estimate_all
 from fairtk.llm.loading import require_packages
 from fairtk.llm.local import ChatBackend
 from fairtk.llm.prompts import SHORTEST_ENTRY, PromptBuilder, as_builder
@@ -149,6 +158,18 @@ class Generator(FairTransformer):
         if inp.empty:
             return Asked((), (), np.zeros(0, dtype=np.int64))
         return self._ask_rankings(inp) if DOCNO in inp.columns else self._ask_topics(inp)
+
+    def estimate(self, inp: pd.DataFrame) -> Estimate:
+        """Return the calls, tokens and price that a frame takes at most, without any call.
+
+        Equal prompts count once, and none as recorded. A backend of this machine makes no calls.
+
+        Raises:
+            InputError: as `transform`.
+        """
+        if not isinstance(self.backend, ChatBackend):
+            return Estimate(0, 0, 0, 0.0, 0.0)
+        return estimate_all(self.backend.model, questions(dict.fromkeys(self.asked(inp).prompts)))
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
         plain_columns(inp, type(self).__name__)

@@ -46,9 +46,9 @@ class MissingEngineError(MissingExtraError):
         what = f"found {installed}" if installed else "which is not installed"
         ImportError.__init__(
             self,
-            f"VLLMCausal needs the package vllm {NEEDED}, {what}: pip install "
-            "'fairtk-vllm[engine]', in an environment of its own, as vLLM pins torch (from a "
-            "checkout: pip install . './plugins/fairtk-vllm[engine]')",
+            f"VLLMCausal needs the package vllm {NEEDED}, {what}: run pip install . "
+            "'./plugins/fairtk-vllm[engine]' in a checkout of fairtk, in an environment of its "
+            "own, as vLLM pins torch",
         )
 
 

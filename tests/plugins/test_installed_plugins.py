@@ -110,7 +110,7 @@ def test_a_misspelt_hook(tmp_path):
     assert f"PluginError: {text}" in err
 
 
-OTHER = "it requires fairtk<0.3,>=0.2, but fairtk {} is installed: pip install -U fairtk lab-gini"
+OTHER = "it requires fairtk<0.3,>=0.2, but fairtk {} is installed"
 
 
 @without_hello

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import pytest
 
@@ -44,6 +46,17 @@ def words(prompt, count):
     return (
         f" {'who' if 'who' in prompt else 'what'} {prompt.index('apple') < prompt.index('bread')} "
     )
+
+
+def test_estimate_asks_nobody(tmp_path):
+    with serving(words) as server, Ledger(tmp_path / "l", prices={"toy": (1.0, 2.0)}) as ledger:
+        model = client(server, max_tokens=10)
+        twice = pd.concat([RUN, RUN.assign(sample=RUN["sample"] + 2)])  # the same prompts
+        most = Generator(ledger.wrap(model)).estimate(twice)
+        assert (most.calls, most.recorded, most.completion_tokens) == (3, 0, 30.0)
+        assert most.price == pytest.approx((most.prompt_tokens + 2 * 30) / 1e6)
+        assert math.isnan(Generator(model).estimate(RUN).price) and server.requests == []
+    assert Generator(lambda prompts: prompts).estimate(RUN) == (0, 0, 0, 0.0, 0.0)
 
 
 def test_answers_of_a_server_are_recorded_and_limited(tmp_path):

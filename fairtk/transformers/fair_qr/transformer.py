@@ -24,8 +24,8 @@ from fairtk.errors import DataWarning, NotFoundError, ParameterError, listed
 from fairtk.exposure import BrowsingModel
 from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require
 from fairtk.groups import Divergence, Groups, Target
-from fairtk.llm import ChatModel, Estimate, LedgerModel, Prices, as_chat_model
-from fairtk.llm.budget import estimate
+from fairtk.llm import ChatModel, Estimate, as_chat_model
+from fairtk.llm.ledger import estimate_all
 from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinement_prompt
 from fairtk.plugins import as_position_model
 from fairtk.plugins.registry import as_divergence
@@ -635,9 +635,7 @@ class FairQR(FairTransformer):
         group = max(self.ordering.meter.levels, key=len)
         requests = [Refinement(text, text, (group,), self.groups.name) for text in texts]
         chats = [self.prompt(request) for request in requests] * self.max_iterations
-        if isinstance(self.llm, LedgerModel):  # the ledger's prices count
-            return estimate(self.llm.llm, chats, 0, self.llm.ledger.prices)
-        return estimate(self.llm, chats, 0, Prices())
+        return estimate_all(self.llm, chats)
 
     def plot_trace(self, qid: str) -> Any:
         """Return a matplotlib figure of one query's loop; see `trace`.

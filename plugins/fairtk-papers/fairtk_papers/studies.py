@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -36,23 +36,33 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
+    listed,
     suggestion,
 )
-from fairtk.frames import DOCNO, LABEL, QID, digest
-from fairtk.io import atomic_write, resolve_dataset
+from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, digest
+from fairtk.io import atomic_write, read_run, resolve_dataset
+from fairtk.transformers import FairTransformer
 
 T = TypeVar("T")
 Kinds = Mapping[str, Any]
 """By key of a configuration what its value must be: one of the kinds below, or keys of a table."""
 
 
-def _relative(place: str, info: pydantic.ValidationInfo) -> str:
+def relative(place: str, info: pydantic.ValidationInfo) -> str:
+    """Return a path that a configuration names, from the folder of its file."""
     folder: Any = info.context
     return str(folder / Path(place).expanduser())
 
 
+def _several(tables: Any, info: pydantic.ValidationInfo) -> list[dict[str, Any]]:
+    return [
+        {**table, "run": relative(str(table["run"]), info)} if "run" in table else table
+        for table in (tables if isinstance(tables, list) else [tables])
+    ]
+
+
 STRING = Annotated[str, Field(description="a text")]
-PLACE = Annotated[str, pydantic.AfterValidator(_relative), Field(description="a text")]
+PLACE = Annotated[str, pydantic.AfterValidator(relative), Field(description="a text")]
 """A file or folder; relative to the folder of the configuration."""
 FLAG = Annotated[bool, Field(description="true or false")]
 COUNT = Annotated[int, Field(ge=0, description="an integer, 0 or above")]
@@ -64,10 +74,10 @@ NUMBERS = Annotated[
 TABLE = Annotated[dict[str, Any], Field(description="a table: [{key}]")]
 SEVERAL = Annotated[
     dict[str, Any] | list[dict[str, Any]],
-    pydantic.AfterValidator(lambda tables: tables if isinstance(tables, list) else [tables]),
+    pydantic.AfterValidator(_several),
     Field(description="a table: [{key}], or several: [[{key}]]"),
 ]
-"""Of which a list is made, also of a single one."""
+"""Of which a list is made, also of a single one; the file ``run`` of a table is as `PLACE`."""
 TABLES = Annotated[
     dict[str, dict[str, Any] | list[dict[str, Any]]], Field(description="a table: [{key}]")
 ]
@@ -270,13 +280,17 @@ class Configuration:
         return replace(self, settings=replace(self.settings, **chosen), **rest)
 
 
+COUNTS = ["calls", "prompt_tokens", "completion_tokens", "price"]
+"""Columns of a plan: what servers are asked, at most."""
+
+
 @dataclass(frozen=True)
 class StudyPlan:
     """What a study takes, without anything being asked, generated or written.
 
     Attributes:
-        rows: what is left to do, part by part; the study says with which columns.
-        total: sums over these, and what else is counted; NaN: unknown.
+        rows: what is left to do, part by part: `COUNTS`, and columns of the study.
+        total: sums of `COUNTS`, and what else is counted; NaN: unknown.
         note: what the rows leave unsaid, as commands print it.
     """
 
@@ -330,6 +344,71 @@ TABLES_FOLDER, FIGURES_FOLDER = "tables", "figures"
 
 BLUE, VERMILION, BLACK, *_ = PALETTE
 GRAY, INK, LINE = "#595959", "#222222", "#CCCCCC"
+
+
+class GivenRun(FairTransformer):
+    """The rankings of a run file as a retriever: Q -> R, or R -> R with the columns of R.
+
+    Args:
+        path: as `fairtk.io.read_run` reads it, one ranking per query.
+        format: as in `fairtk.io.read_run`.
+
+    Raises:
+        FormatError: the file is not a run, or has no scores.
+        InputError: the run is sampled.
+    """
+
+    identity_name = "fairtk_papers.GivenRun"
+    output_version = 1
+    SETTINGS: ClassVar[tuple[str, ...]] = ("run",)
+
+    def __init__(self, path: str, format: Literal["auto", "trec"] = "auto") -> None:
+        super().__init__()
+        frame = read_run(path, format=format)
+        if SAMPLE in frame.columns:
+            raise InputError(
+                f"{path}: expected a run with one ranking per query; it has samples, and the study "
+                "draws its own"
+            )
+        self.path = path
+        self.run = frame[[QID, DOCNO, SCORE, RANK]]
+
+    def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
+        """Return the rankings of the input's queries; of R, those of its documents."""
+        rest = inp.drop(columns=[SCORE, RANK], errors="ignore")
+        return rest.merge(self.run, on=[QID, DOCNO] if DOCNO in inp.columns else QID)
+
+    def refuse(self, what: str, unknown: Sequence[str]) -> None:
+        """Raise an `InputError` if there are topics or documents that a study does not have."""
+        if unknown:
+            raise InputError(
+                f"{self.path}: {what} {unknown[0]!r} is not in the study's data ({len(unknown)} "
+                "such)"
+            )
+
+    def check_topics(self, measured: Iterable[str], others: Iterable[str]) -> None:
+        """Raise an `InputError` if the run has topics that a study does not have, or none of its.
+
+        Args:
+            measured: the topics that are measured; those that the run lacks are warned about.
+            others: further topics of the data.
+        """
+        own, topics = dict.fromkeys(self.run[QID]), dict.fromkeys(measured)
+        known = {*topics, *others}
+        self.refuse("topic", [qid for qid in own if qid not in known])
+        missing = [qid for qid in topics if qid not in own]
+        if len(missing) == len(topics):
+            raise InputError(
+                f"{self.path}: the run has none of the {len(topics)} topics that are measured, the "
+                f"first of which is {missing[0]!r}"
+            )
+        if missing:
+            warnings.warn(
+                f"{self.path}: {len(missing)} of {len(topics)} topics are missing from the run and "
+                f"have the worst values: {listed(missing)}",
+                DataWarning,
+                stacklevel=2,
+            )
 
 
 def labels_of(dataset: Any) -> pd.DataFrame:

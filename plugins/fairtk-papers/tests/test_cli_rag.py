@@ -119,7 +119,8 @@ def test_what_the_data_lack(fairtk, tmp_path):
     found = fairtk("rag", *map(str, [useless, *asked, tmp_path / "no"]))
     assert found.exit_code == 2
     assert "no query of 2 has 2 useful documents (0 have one or more)" in found.stderr
-    assert "Take a generator that was made for the task" in found.stderr
+    assert "-g t5:FOLDER" in found.stderr and "examples/headline_model.py" in found.stderr
+    assert "min_useful" not in found.stderr  # which would not help
     short = folder_of(tmp_path / "short", 3, one_entry)
     found = fairtk("rag", *map(str, [short, *asked, tmp_path / "short-out"]), "--format", "json")
     assert found.exit_code == 0, found.output  # N = 1, and the query of one entry is left out

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import shlex
 import sys
 import warnings
@@ -24,13 +23,12 @@ from fairtk.batch.study_options import (
 from fairtk.cli.options import format_option
 from fairtk.cli.output import echo_frame, echo_table, said_command
 from fairtk.cli.signature import given_options, signature_command
-from fairtk.errors import DataWarning
+from fairtk.errors import DataWarning, InputError
+from fairtk_papers.plan_table import echo_plan
 
 if TYPE_CHECKING:
-    from fairtk_papers import StudyPlan
     from fairtk_papers.fair_qr import QrResults
 
-BASELINES = "fairtk-baselines"
 NO_MODEL = (
     "Note: no language model is used: KeywordRefiner adds terms from a table. Name a model by "
     "--llm KIND:MODEL, e.g. --llm openai:gpt-4o, or by [llm] in the TOML file."
@@ -49,6 +47,8 @@ NO_MODEL = (
               "'*'. Repeatable.  [default: gender, geography]")  # fmt: skip
 @click.option("-s", "--system", "systems", multiple=True,
               help="A system to compare; BM25 always is. Repeatable.  [default: all]")  # fmt: skip
+@click.option("-r", "--retriever", "runs", multiple=True, metavar="NAME=RUNFILE",
+              help="A run of your own, compared as it is. Repeatable.")  # fmt: skip
 @click.option("--llm", "model", cls=ModelOption, use="refinement", default_text="keyword")
 @paying_options
 @click.option("--split", type=click.Choice(["train", "eval"]), help="The topics of a FOLDER.")
@@ -62,6 +62,7 @@ def command(
     output: str | None,
     attributes: tuple[str, ...],
     systems: tuple[str, ...],
+    runs: tuple[str, ...],
     model: str | None,
     split: str | None,
     variations: bool,
@@ -108,6 +109,9 @@ def command(
                                          # a background (gender, regions), else relevance
       [[retriever]]                      # several, the first BM25: kind = bm25 or vector;
       kind = "bm25"                      # a name, threads, other settings
+      [[retriever]]
+      name = "mine"                      # a run of your own (-r mine=runs/mine.run): compared as
+      run = "runs/mine.run"              # it is; no FAIR-QR system or tuning is built on it
       [llm]                              # or several [[llm]], each with a name
       backend = "openai"                 # or another kind of --llm
       model = "gpt-4o"                   # and base_url, temperature, concurrency, timeout, ...
@@ -120,6 +124,7 @@ def command(
       fairtk qr my/folder -o study
       fairtk qr study.toml --dry-run
       fairtk qr my/folder --llm openai:gpt-4o --max-calls 500
+      fairtk qr my/folder -r mine=runs/mine.run
     """  # noqa: D301 - click reads the backslash
     from fairtk.display import new_figure
     from fairtk.llm import KeywordRefiner
@@ -129,6 +134,7 @@ def command(
     from fairtk_papers.studies import STORE, collect_warnings
 
     configuration = QrConfiguration.of(source)
+    retrievers = configuration.retrievers or ([{"kind": "bm25"}] if runs else [])
     configuration = configuration.changed(
         {
             **given_options("seed"),
@@ -138,6 +144,7 @@ def command(
         },
         data={"attributes": attributes, "split": split},
         output=output,
+        retrievers=[*retrievers, *map(_run_table, runs)],
         engine=engine_options(configuration.engine, more),
     )
     with collect_warnings():  # what reading the data warns of comes after the note
@@ -151,15 +158,16 @@ def command(
             echo_frame(form, study.status())
             return
         if dry_run:
-            _echo_plan(study.plan(), form)
+            echo_plan(study.plan(), form)
             return
         new_figure(
             (1, 1), "the figures of a study"
         )  # that it cannot be is not found out at the end
         if not study.settings.systems and not registry.study_systems.names():
             click.echo(
-                f"Note: the baselines are in the plugin {BASELINES}, which is not installed; "
-                "comparing with BM25 alone.",
+                "Note: comparing with BM25 alone: the baselines are in the plugin "
+                "fairtk-baselines, which is not installed: run pip install "
+                "./plugins/fairtk-baselines in a checkout of fairtk.",
                 err=True,
             )
         results = study.run(partial(say_beginning, study.folder))
@@ -175,22 +183,14 @@ def command(
         )
 
 
-def _echo_plan(plan: StudyPlan, form: str) -> None:
-    if form != "table":
-        echo_frame(form, plan.rows)
-        return
-    rows = [list(row) for row in plan.rows.itertuples(index=False)]
-    if rows:
-        lines = [
-            [*map(str, row[:1]), *(_number(v) for v in row[2:6]), _price(row[6]), str(row[1])]
-            for row in [
-                *rows,
-                ["all", "", "", *(plan.total[name] for name in plan.rows.columns[3:])],
-            ]
-        ]
-        heads = ["attribute", "topics", "calls", "prompt tokens", "answer tokens", "price"]
-        echo_table([*heads, "systems"], lines, numbers=range(1, 6))
-    click.echo(plan.note)
+def _run_table(text: str) -> dict[str, str]:
+    name, _, path = text.partition("=")
+    if not (name and path):
+        raise InputError(
+            f"--retriever must be NAME=RUNFILE, got {text!r}; BM25 is always there, and vector "
+            "search is a [[retriever]] of the TOML file"
+        )
+    return {"name": name, "run": path}
 
 
 def _echo_results(results: QrResults, form: str) -> None:
@@ -214,13 +214,3 @@ def _echo_results(results: QrResults, form: str) -> None:
             "and asked for again with --retry-unusable",
             err=True,
         )
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "unknown" if math.isnan(value) else f"{value:,.0f}"
-
-
-def _price(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.4f}"

@@ -146,19 +146,18 @@ def comparison(results: QrResults) -> Table:
 
 def interval_table(results: QrResults) -> Table:
     """Return the changes from BM25 with their intervals."""
-    table = results.table
-    rows = []
-    for _, row in table.iterrows():
-        if row["system"] == BM25:
-            continue
-        changes = [_change(row, m) for m in MEASURES]
-        rows.append([row["attribute"], row["system"], *changes, f"{row['product of means']:.4f}"])
+    columns = ["attribute", "system", *MEASURES, "product of means"]
+    rows = [
+        [*row[columns[:2]], *(_change(row, m) for m in MEASURES), f"{row[columns[-1]]:.4f}"]
+        for _, row in results.table.iterrows()
+        if row["system"] != BM25
+    ]
     caption = (
         f"Changes from BM25 with {INTERVALS}, {_uncorrected(rows)}. The tests are in the table of "
         f"systems. {results.data.target_text} The product of the means is not the mean of the "
         "products."
     )
-    return Table(["attribute", "system", *MEASURES, "product of means"], rows, caption)
+    return Table(columns, rows, caption)
 
 
 def variation_table(results: QrResults) -> Table:
@@ -280,11 +279,11 @@ def change_table(results: QrResults, attribute: str, count: int = 5) -> Table:
         ]
         for _, row in extremes.iterrows()
     ]
-    up, down = int((frame[MEASURES[2]] > 0).sum()), int((frame[MEASURES[2]] < 0).sum())
+    up, down = int((frame[PRODUCT] > 0).sum()), int((frame[PRODUCT] < 0).sum())
     caption = (
         f"FAIR-QR against BM25 by {_with_target(results, attribute)}, topic by topic: the product "
         f"rose for {up} of {len(frame)} topics and fell for {down}. Its mean change, "
-        f"{frame[MEASURES[2]].mean():+.4f}, is {frame['by AWRF'].mean():+.4f} by AWRF and "
+        f"{frame[PRODUCT].mean():+.4f}, is {frame['by AWRF'].mean():+.4f} by AWRF and "
         f"{frame['by nDCG'].mean():+.4f} by nDCG. Shown: the largest losses and gains; groups in "
         "brackets were asked for, but the list was not kept."
     )
@@ -364,10 +363,10 @@ def all_tables(results: QrResults) -> dict[str, Table]:
     return {name: table for name, table in tables.items() if table.rows}
 
 
-COLORS = {NDCG: BLUE, FAIRNESS: VERMILION, MEASURES[2]: BLACK}
+COLORS = {NDCG: BLUE, FAIRNESS: VERMILION, PRODUCT: BLACK}
 """Told apart by line and mark in grey, too."""
 _OTHERS = tuple(color for color in PALETTE if color not in (VERMILION, BLACK))
-_MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), MEASURES[2]: ("^", ":")}
+_MARKS = {NDCG: ("o", "-"), FAIRNESS: ("s", "--"), PRODUCT: ("^", ":")}
 
 
 def plot_trade_off(results: QrResults) -> Any:
@@ -445,8 +444,7 @@ def plot_variation(results: QrResults, name: str) -> Any:
 
 def plot_iterations(results: QrResults) -> Any:
     """Return a figure: how many topics kept how many refinements, one panel per attribute."""
-    traces = results.traces
-    traces = traces[(traces["variation"] == "") & (traces["system"] == "fair-qr")]
+    traces = _loops(results)
     if traces.empty:
         raise InputError("the study has no trace of FAIR-QR")
     figure, panels = _panels(results, traces, (4.0, 3.2))

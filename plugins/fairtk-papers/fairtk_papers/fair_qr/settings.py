@@ -34,6 +34,7 @@ from fairtk_papers.studies import (
     TABLE,
     TABLES,
     Configuration,
+    GivenRun,
     Kinds,
     labels_of,
 )
@@ -195,6 +196,7 @@ class QrData:
         collection: a digest of the collection, or of what names it.
         name: what tables call the data.
         targets: the name of each attribute's target, for tables; ``"given"`` where none is named.
+        unjudged: topics without a relevant document, which are left out.
     """
 
     topics: pd.DataFrame
@@ -205,6 +207,7 @@ class QrData:
     collection: str
     name: str = "collection"
     targets: Mapping[str, str] = field(default_factory=dict)
+    unjudged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the frames; leave out topics that nothing can be said about."""
@@ -229,6 +232,7 @@ class QrData:
             )
         judged_topics = topics[~topics[QID].isin(bare)].reset_index(drop=True)
         object.__setattr__(self, "topics", judged_topics)
+        object.__setattr__(self, "unjudged", (*self.unjudged, *bare))
         object.__setattr__(
             self, "qrels", qrels[qrels[QID].isin(judged_topics[QID])].reset_index(drop=True)
         )
@@ -249,6 +253,14 @@ class QrData:
         if len(set(names.values())) == 1:
             return f"Target: {next(iter(names.values()))}."
         return f"Targets: {'; '.join(f'{a}: {name}' for a, name in names.items())}."
+
+    def check_run(self, run: GivenRun) -> None:
+        """Raise an `InputError` if a run has topics or documents that the data do not have."""
+        run.check_topics(self.topics[QID], self.unjudged)
+        try:
+            self.texts.transform(run.run[[DOCNO]])
+        except InputError as error:
+            raise InputError(f"{run.path}: {error}") from None
 
     @cached_property
     def key(self) -> dict[str, str]:

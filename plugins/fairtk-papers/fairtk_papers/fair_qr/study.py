@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import platform
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,6 +48,7 @@ from fairtk_papers.fair_qr.stages import (
 from fairtk_papers.fair_qr.systems import (
     BM25,
     FAIR_QR,
+    FIXED,
     OWN,
     RANDOM,
     Cell,
@@ -59,21 +59,24 @@ from fairtk_papers.fair_qr.systems import (
     make_bm25,
     make_system,
     named,
+    names_of,
     pairs,
     random_terms,
+    refuse_runs,
     side_settings,
     systems,
 )
 from fairtk_papers.studies import (
+    COUNTS,
     FACTS,
     STORE,
+    GivenRun,
     StudyPlan,
     names_repeat,
     plain,
     write_json,
 )
 
-COUNTS = ["calls", "prompt_tokens", "completion_tokens", "price"]
 STATUS = ["attribute", "system", "queries", "done", "failed", "missing"]
 _SERIAL = 1
 """Queries that a system without a model ranks and keeps at a time."""
@@ -102,35 +105,62 @@ def _loop(cell: Cell) -> str:
     return digest([cell.attribute, asked])
 
 
-def _row(
-    study: QrStudy,
-    suffix: str,
-    same: list[tuple[Cell, Cell]],
-    pending: Mapping[Cell, pd.DataFrame],
-    ledger: Ledger | None,
-) -> list[Any]:
-    """Return the row of cells that make the same calls, some of them more of these.
+def _rows(
+    study: QrStudy, suffix: str, pending: Mapping[Cell, pd.DataFrame], ledger: Ledger | None
+) -> Iterator[list[Any]]:
+    """Yield a row per loop, of cells that make the same calls, some of them more of these.
+
+    The loops that tuning alone goes through are one row of an attribute.
 
     Args:
         study: the study.
         suffix: of the systems' names.
-        same: the cells, each with one that has the settings which are used, or tried in tuning.
         pending: the topics of each cell that are not done.
         ledger: what has answers and prices.
     """
+    loops: dict[str, list[tuple[Cell, Cell]]] = {}
+    for cell, topics in pending.items():
+        if len(topics) and cell.refines and cell.base != RANDOM:
+            for tried in [cell.at(one) for one in cell.grid] or [cell]:
+                loops.setdefault(_loop(tried), []).append((cell, tried))
+    parts: dict[str, list[list[tuple[Cell, Cell]]]] = {}
+    for loop, same in loops.items():
+        is_shared = any(not cell.grid for cell, _ in same)
+        parts.setdefault(loop if is_shared else same[0][0].attribute, []).append(same)
+    # each cell is named once: where it comes last, which for what is tuned is its own row
+    last = {cell: key for key, part in parts.items() for same in part for cell, _ in same}
     llm = study.llm if ledger is None else ledger.wrap(study.llm)
-    cells = list(dict.fromkeys(cell for cell, _ in same))
+    for key, part in parts.items():
+        counts = [_most_calls(study, same, pending, llm) for same in part]
+        named = [cell for cell in last if last[cell] == key]
+        names = "; ".join(cell.label + suffix for cell in named)
+        topics = max(n for n, *_ in counts)
+        sums = [sum(numbers) for numbers in zip(*(rest for _, *rest in counts), strict=True)]
+        yield [named[0].attribute, topics, *sums, names]
+
+
+def _most_calls(
+    study: QrStudy,
+    same: list[tuple[Cell, Cell]],
+    pending: Mapping[Cell, pd.DataFrame],
+    llm: ChatModel,
+) -> list[Any]:
+    """Return the number of topics and `COUNTS` of a loop.
+
+    Args:
+        study: the study.
+        same: the cells, each with one that has the settings which are used, or tried in tuning.
+        pending: the topics of each cell that are not done.
+        llm: the model, behind a ledger if there is one.
+    """
     # tuning ranks all topics, whatever is left of its own
-    asked = pd.concat([study.data.topics if cell.grid else pending[cell] for cell in cells])
-    topics = study.data.topics[study.data.topics[QID].isin(asked[QID])]
+    rows = pd.concat([study.data.topics if cell.grid else pending[cell] for cell, _ in same])
+    topics = study.data.topics[study.data.topics[QID].isin(rows[QID])]
     # those of one loop differ in how often it goes round
     longest = {tried.options["max_iterations"]: tried for _, tried in same}
     estimates = [study.refiner(tried, llm).estimate(topics) for tried in longest.values()]
     most = max(estimates, key=lambda estimate: estimate.calls)
-    price = math.nan if most.price is None else float(most.price)
-    names = "; ".join(cell.label for cell in cells) + suffix
-    counts = [most.calls, most.prompt_tokens, most.completion_tokens, price]
-    return [cells[0].attribute, names, len(topics), *counts]
+    return [len(topics), most.calls, most.prompt_tokens, most.completion_tokens, most.price]
 
 
 Progress = Callable[[str], None]
@@ -157,7 +187,8 @@ class QrStudy:
             several by name: see `fairtk_papers.fair_qr.systems`.
         settings: how the study is done.
         ledger: where answers are kept; `None`: the store in the folder, ``experiment.sqlite``.
-        retriever: Q -> R, deep; None: BM25 by PISA; or several by name.
+        retriever: Q -> R, deep; None: BM25 by PISA; or several by name, of which those after the
+            first may be a `fairtk_papers.studies.GivenRun`.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
             ``threads``, ``batch_size``.
 
@@ -167,8 +198,9 @@ class QrStudy:
 
     Raises:
         NotFoundError: there is no such system or setting.
-        ParameterError: a setting of BM25 or FAIR-QR is out of its range, or a name of a retriever
-            is that of a system.
+        ParameterError: a setting of BM25 or FAIR-QR is out of its range, a name of a retriever is
+            that of a system, or a system is to be built on a run.
+        InputError: a run has topics or documents that the data do not have.
     """
 
     def __init__(
@@ -189,6 +221,10 @@ class QrStudy:
         self.settings.check_folds(len(data.topics))
         models, retrievers = named(llm, "model"), named(retriever, "retriever")
         first, base = next(iter(models.values())), next(iter(retrievers.values()))
+        runs = [name for name, own in retrievers.items() if isinstance(own, GivenRun)]
+        refuse_runs(self.settings, runs)
+        if isinstance(base, GivenRun) and self.settings.systems != (BM25,):  # as in a side
+            raise ParameterError(f"the first retriever must not be a run: {FIXED}")
         self.models, self.retrievers = list(models), list(retrievers)
         self.llm: ChatModel = as_chat_model(first)
         self.retriever = self._bm25() if base is None else base
@@ -206,9 +242,11 @@ class QrStudy:
             if name in systems:
                 raise ParameterError(f"a retriever must not be named like the system {name!r}")
         self.sides: dict[Pair, QrStudy] = {}
-        for pair in pairs(self.models, self.retrievers):
+        for pair in pairs(self.models, retrievers):
             own = (models.get(pair.model, first), retrievers.get(pair.retriever, base))
-            once = side_settings(self.settings)
+            if isinstance(own[1], GivenRun):
+                data.check_run(own[1])
+            once = side_settings(self.settings, own[1])
             side = QrStudy(data, folder, own[0], once, ledger, own[1], **engine)
             side.told = self.told
             self.sides[pair] = side
@@ -224,6 +262,9 @@ class QrStudy:
         about = dict(configuration.data)
         folder, dataset = about.pop("folder", None), about.pop("dataset", None)
         models, settings = configured_models(configuration)
+        tables = configuration.retrievers
+        named_runs = dict(zip(names_of(tables, "retriever", "kind"), tables, strict=True))
+        refuse_runs(settings, [name for name, table in named_runs.items() if "run" in table])
         systems(settings)  # that one is not installed is said before anything is downloaded
         for name in ("split", "keywords"):
             if name in about and dataset is not None:
@@ -302,38 +343,39 @@ class QrStudy:
     def plan(self) -> StudyPlan:
         """Return what the study takes at most, and what of it is done, without any call.
 
-        One row per loop whose calls differ: ``attribute``, ``systems`` (that share its answers),
+        One row per loop whose calls differ, and one for all that tuning adds: ``attribute``,
         ``topics`` (that are not done), ``calls``, ``prompt_tokens``, ``completion_tokens``,
-        ``price`` (NaN: unknown): every topic refined as often as allowed, every answer as long as
-        allowed. Only the tokens of prompts are no upper bound: refined keywords are longer than
-        the original ones. `StudyPlan.total` has the sums of these, and how many ``systems`` there
-        are, how many are ``done``, and the answers that are ``recorded``, whose calls are counted.
+        ``price`` (NaN: unknown), ``systems`` (that share its answers, each named once): every topic
+        refined as often as allowed, every answer as long as allowed. Only the tokens of prompts are
+        no upper bound: refined keywords are longer than the original ones. `StudyPlan.total` has
+        the sums of these, and how many ``systems`` there are, how many are ``done``, and the
+        answers that are ``recorded``, whose calls are counted.
         """
         path = self.folder / STORE
-        ledger, rows, cells, complete = self.ledger, [], 0, 0
+        ledger = self.ledger
+        rows: list[list[Any]] = []
+        complete: dict[str, bool] = {}  # equal cells are done once
         with contextlib.ExitStack() as stack:
             if ledger is None and path.exists():
                 ledger = stack.enter_context(Ledger(path))
             store = stack.enter_context(self._store())
             sides = {f" [{pair.shown}]": side for pair, side in self.sides.items()}
             for name, own in {"": self, **sides}.items():
-                pending = {cell: own.pending(cell, store) for cell in own.cells}
-                cells += len(pending)
-                complete += sum(topics.empty for topics in pending.values())
-                loops: dict[str, list[tuple[Cell, Cell]]] = {}
-                for cell, topics in pending.items():
-                    if len(topics) and cell.refines and cell.base != RANDOM:
-                        for tried in [cell.at(one) for one in cell.grid] or [cell]:
-                            loops.setdefault(_loop(tried), []).append((cell, tried))
-                rows += [_row(own, name, same, pending, ledger) for same in loops.values()]
+                pending = {}
+                for cell in own.cells:
+                    if (key := own.key(cell)) not in complete:
+                        pending[cell] = own.pending(cell, store)
+                        complete[key] = pending[cell].empty
+                rows += _rows(own, name, pending, ledger)
             recorded = 0 if ledger is None else len(ledger)
-        frame = pd.DataFrame(rows, columns=["attribute", "systems", "topics", *COUNTS])
+        frame = pd.DataFrame(rows, columns=["attribute", "topics", *COUNTS, "systems"])
         total = {name: float(frame[name].sum(skipna=False)) for name in COUNTS}
+        n_done = sum(complete.values())
         note = (
-            f"{_AT_MOST if rows else ''}{complete} of {cells} systems are done; {recorded} answers "
-            "are recorded and are not paid for again."
+            f"{_AT_MOST if rows else ''}{n_done} of {len(complete)} systems are done; {recorded} "
+            "answers are recorded and are not paid for again."
         )
-        total |= {"systems": cells, "done": complete, "recorded": recorded}
+        total |= {"systems": len(complete), "done": n_done, "recorded": recorded}
         return StudyPlan(frame, total, note)
 
     def status(self) -> pd.DataFrame:
@@ -601,7 +643,8 @@ class QrStudy:
                     results[alias], models[alias] = stored, study.llm
         if not results:
             raise InputError(f"the study in {self.folder} has no results yet: run it first")
-        own = [name for name in (self.models[0], self.retrievers[0]) if name]
+        has_brackets = any("[" in alias.system for alias in results)
+        own = [name for name in (self.models[0], self.retrievers[0]) if name and has_brackets]
         return QrResults(
             self.data, self.settings, results, self.llm, ledger.prices, models, own, self.folder
         )

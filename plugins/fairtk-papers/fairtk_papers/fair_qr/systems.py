@@ -41,7 +41,7 @@ from fairtk_papers.fair_qr.settings import (
     Setting,
     check_bm25,
 )
-from fairtk_papers.studies import file_name, with_nothing
+from fairtk_papers.studies import GivenRun, file_name, with_nothing
 
 _SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
 """BM25's, tried inside FAIR-QR, too: else its own tuning would be held against it."""
@@ -390,16 +390,35 @@ class Pair:
         return ", ".join(filter(None, (self.retriever, self.model)))
 
 
-def pairs(models: Sequence[str], retrievers: Sequence[str]) -> Iterator[Pair]:
-    """Yield all pairs but that of the first ones."""
-    for place, retriever in enumerate(retrievers):
+def pairs(models: Sequence[str], retrievers: Mapping[str, Any]) -> Iterator[Pair]:
+    """Yield all pairs but that of the first ones; a run is paired with the first model alone."""
+    for place, (retriever, own) in enumerate(retrievers.items()):
         for number, model in enumerate(models):
-            if place or number:
+            if (place or number) and not (number and isinstance(own, GivenRun)):
                 yield Pair(model if number else "", retriever if place else "")
 
 
-def side_settings(settings: QrSettings) -> QrSettings:
-    """Return the settings of a study with another pair: BM25's place and FAIR-QR, once each."""
+FIXED = "the rankings of a run are fixed, so no refined query can be retrieved with it"
+
+
+def refuse_runs(settings: QrSettings, runs: Iterable[str]) -> None:
+    """Raise a `ParameterError` if a system or tuning of the settings is to be built on a run."""
+    for system in (*settings.systems, *settings.options, *(settings.tuning or ())):
+        for run in runs:
+            if system == run or system.endswith(f"[{run}]"):
+                raise ParameterError(
+                    f"{system!r}: {FIXED}: no FAIR-QR system or tuning is built on it; {run!r} is "
+                    "compared as it is, without being named among the systems"
+                )
+
+
+def side_settings(settings: QrSettings, retriever: Any) -> QrSettings:
+    """Return the settings of a study with another pair: BM25's place and FAIR-QR, once each.
+
+    With a run, its place alone.
+    """
+    if isinstance(retriever, GivenRun):
+        return replace(settings, systems=(BM25,), options={}, variations={}, tuning={})
     names = [n for n in systems(settings) if n == BM25 or n in REFINING]
     own = {name: options for name, options in settings.options.items() if name in REFINING}
     return replace(settings, systems=tuple(names), options=own, variations={}, tuning={})
@@ -425,7 +444,8 @@ def names_of(tables: Sequence[Mapping[str, Any]], word: str, default: str) -> li
     Raises:
         ParameterError: a name is no text, or two are alike.
     """
-    names = [table.get("name", table.get(default, table.get("backend", ""))) for table in tables]
+    keys = ("name", default, "backend", "run")
+    names = [next((table[key] for key in keys if key in table), "") for table in tables]
     names = [Path(name).name if isinstance(name, str) else name for name in names]
     for name in names:
         if not isinstance(name, str) or not name.strip() or set(name) & set("[],"):
@@ -448,7 +468,7 @@ def make_retriever(
     Args:
         name: its name.
         table: ``kind``: ``"bm25"`` (PISA) or ``"vector"`` (vector search over the collection, of
-            the plugin fairtk-baselines), and its settings.
+            the plugin fairtk-baselines), and its settings; or ``run``: a file.
         data: what the study is about.
         folder: the study's.
         settings: the study's.
@@ -456,7 +476,12 @@ def make_retriever(
     Raises:
         NotFoundError: there is no such kind or setting.
         ParameterError: a setting is out of its range.
+        FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
     """
+    if "run" in table:
+        for other in table.keys() - {"name", "run"}:
+            raise NotFoundError("setting of a [[retriever]] with a run", other, ["name", "run"])
+        return GivenRun(table["run"])
     options = _options(table)
     kind = str(table.get("kind", "bm25"))
     if kind == "bm25":
@@ -599,9 +624,10 @@ def configured_retrievers(
     if not configuration.retrievers:
         return None, settings
     first, *others = configuration.retrievers
-    if first.get("kind", "bm25") != "bm25":
+    if first.get("kind", "bm25") != "bm25" or "run" in first:
+        why = f" and built on it; {FIXED}" if "run" in first else ""
         raise ParameterError(
-            "the first [[retriever]] must be kind = 'bm25': systems are compared with it"
+            f"the first [[retriever]] must be kind = 'bm25': systems are compared with it{why}"
         )
     own, *names = names_of(configuration.retrievers, "retriever", "kind")
     folder = Path(configuration.output)

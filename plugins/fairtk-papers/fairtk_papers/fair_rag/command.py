@@ -22,6 +22,7 @@ from fairtk.batch.study_options import (
 from fairtk.cli.options import format_option
 from fairtk.cli.output import echo_frame, said_command
 from fairtk.cli.signature import given_options, signature_command
+from fairtk_papers.plan_table import echo_plan
 
 _SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
 
@@ -35,8 +36,8 @@ _SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
 @click.option("-t", "--task", "tasks", type=int, multiple=True,
               help="A LaMP task of FOLDER, 1 to 7. Repeatable.")  # fmt: skip
 @click.option("-r", "--retriever", "retrievers", multiple=True,
-              help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder). "
-              "Repeatable.  [default: bm25]")  # fmt: skip
+              help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder), or a run "
+              "of your own: NAME=RUNFILE. Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
               default_text="t5:google/flan-t5-small")  # fmt: skip
 @study_options
@@ -70,7 +71,7 @@ def command(
     \b
       folder = "lamp"                       # or datasets = ["lamp/4/dev"]
       tasks = [4]                           # of the folder
-      retrievers = ["bm25", "contriever:models/contriever"]
+      retrievers = ["bm25", "contriever:models/contriever", "mine=runs/mine.run"]
       generators = ["t5:google/flan-t5-small"]
       output = "study"
       alphas = [1, 2, 4, 8]
@@ -97,6 +98,7 @@ def command(
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10
       fairtk rag study.toml --dry-run
       fairtk rag my/lamp4 --task 4 --limit 20 --samples 10 --credit shapley
+      fairtk rag my/lamp4 --task 4 -r bm25 -r mine=runs/mine.run
       fairtk rag my/lamp4 --task 4 --generator openai:gpt-4o --max-calls 5000
     """  # noqa: D301 - click reads the backslash
     from fairtk.display import new_figure
@@ -116,19 +118,16 @@ def command(
     if status:
         echo_frame(form, RagStudy.of(configuration).status())
         return
-    if dry_run:
-        plan = RagStudy.of(configuration).plan()
-        echo_frame(form, plan.rows)
-        if form == "table":
-            click.echo(plan.note)
-        return
-    new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
     with contextlib.ExitStack() as stack:
         # in the store, where answers are that were paid for without a budget
         path = Path(configuration.output) / STORE
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
         configuration.served({} if ledger is None else {"a ledger": ledger})
         study = RagStudy.of(configuration, ledger)
+        if dry_run:
+            echo_plan(study.plan(), form)
+            return
+        new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
         results = study.run(partial(say_beginning, study.folder), rankings, said_command())
     place = results.save(study.folder)
     write_figures(results, place)

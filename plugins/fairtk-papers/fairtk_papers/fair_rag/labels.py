@@ -318,17 +318,19 @@ def label_agreement(labels: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
 
 def nothing_useful(task: LampTask, generator: str, labeled: Labeled, settings: RagSettings) -> str:
     """Return why a task cannot be measured with a generator, and what to do."""
-    head = (
-        f"{task.name}, {generator}: no query of {labeled.queries} has {settings.min_useful} useful"
-    )
+    least, fewer = settings.min_useful, "min_useful = 1 in the TOML file"
+    head = f"{task.name}, {generator}: no query of {labeled.queries} has {least} useful documents"
     if labeled.own is None:
         return (
-            f"{head} documents by the published labels. Take more queries (limit), min_useful=1, "
-            "or labels='own'"
+            f"{head} by the published labels. Take more queries (`limit`), `labels='own'`, or "
+            f"{fewer}"
         )
-    useful = labeled.own.documents[labeled.own.documents[LABEL] > 0]
+    documents = labeled.own.documents
+    n_queries = documents[QID][documents[LABEL] > 0].nunique()
+    remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (`limit`)"]
     return (
-        f"{head} documents ({useful[QID].nunique()} have one or more): the generator answers no "
-        "better with a document than without. Take a generator that was made for the task, more "
-        "queries (limit), or min_useful=1"
+        f"{head} ({n_queries} have one or more): the generator answers no better with a document "
+        f"than without. Take {', '.join(remedies)}, or a model for this task (-g t5:FOLDER; the "
+        "packaged one is for LaMP-2). docs/reproduce/index.md in fairtk's repository shows how "
+        "examples/headline_model.py trains one for LaMP-4"
     )

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import pandas as pd
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from fairtk import checks, prompts
 from fairtk.credit.subsets import MOST_ASKED
@@ -33,8 +34,10 @@ from fairtk_papers.studies import (
     STRING,
     TABLES,
     Configuration,
+    GivenRun,
     Kinds,
     labels_of,
+    relative,
     repeated,
     with_nothing,
 )
@@ -283,24 +286,46 @@ not the default.
 
 
 def make_retriever(text: str, **options: Any) -> Any:
-    """Return the scorer for ``bm25``, ``contriever[:MODEL]`` or ``splade[:MODEL]``.
+    """Return the scorer for ``bm25``, ``contriever[:MODEL]`` or ``splade[:MODEL]``, or a run.
 
     Args:
-        text: what the user wrote.
+        text: what the user wrote; ``NAME=RUNFILE`` for a run.
         **options: settings of the scorer.
 
     Raises:
         NotFoundError: there is no such retriever.
         ParameterError: a setting is wrong.
+        FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
     """
     name, _, model = text.partition(":")
+    if path := _run_file(text):
+        return GivenRun(path, "trec", **options)  # other lists have no scores
     if name not in RETRIEVERS:
-        raise NotFoundError("retriever", name, RETRIEVERS)
+        raise NotFoundError("retriever", name, [*RETRIEVERS, "NAME=RUNFILE"])
     if model and name == "bm25":
         raise ParameterError(f"bm25 has no model; found {text!r}")
     settings = {**({"model": model} if model else {}), **options}
     refuse_unknown_options(f"the retriever {text!r}", RETRIEVERS[name], settings)
     return RETRIEVERS[name](**settings)
+
+
+def _run_file(text: str) -> str:
+    """Return the file of ``NAME=RUNFILE``; empty for anything else."""
+    name, _, path = text.partition("=")
+    return path if name and text.partition(":")[0] not in RETRIEVERS else ""
+
+
+def _runs_relative(texts: list[str], info: ValidationInfo) -> tuple[str, ...]:
+    """Return retrievers with the files of runs named from the folder of the configuration."""
+    return tuple(
+        f"{text.partition('=')[0]}={relative(path, info)}" if (path := _run_file(text)) else text
+        for text in texts
+    )
+
+
+_RETRIEVERS = Annotated[
+    list[str], AfterValidator(_runs_relative), Field(description="a list of names")
+]
 
 
 def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -> MakeGenerator:
@@ -362,7 +387,7 @@ class RagConfiguration(Configuration):
     SETTINGS: ClassVar[Kinds] = dict.fromkeys((f.name for f in fields(RagSettings)), Any)
     FIELDS: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "generators": ("models", NAMES),
-        "retrievers": ("retrievers", NAMES),
+        "retrievers": ("retrievers", _RETRIEVERS),
         "options": ("options", TABLES),
     }
 

@@ -28,10 +28,16 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment import Experiment, Results, plan
-from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE
+from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, FloatArray
 from fairtk.llm import DeferredError, Ledger
 from fairtk.measures import E
-from fairtk.transformers import Candidates, FairSampler, Generator, OracleSampler
+from fairtk.transformers import (
+    Candidates,
+    EachDocument,
+    FairSampler,
+    Generator,
+    OracleSampler,
+)
 from fairtk_papers.fair_rag.labels import (
     Labeled,
     label_agreement,
@@ -76,7 +82,14 @@ from fairtk_papers.fair_rag.tables import (
     normalized_utility,
     sizes,
 )
-from fairtk_papers.studies import StudyPlan, collect_warnings, names_repeat, repeated
+from fairtk_papers.studies import (
+    COUNTS,
+    GivenRun,
+    StudyPlan,
+    collect_warnings,
+    names_repeat,
+    repeated,
+)
 
 
 class RagStudy:
@@ -89,7 +102,8 @@ class RagStudy:
 
     Args:
         tasks: the tasks.
-        retrievers: name to scorer of candidates, e.g. ``{"BM25": BM25Scorer()}``.
+        retrievers: name to scorer of candidates, e.g. ``{"BM25": BM25Scorer()}``, or to
+            `fairtk_papers.studies.GivenRun`.
         generators: name to what makes a task's generator: called with the number of the task, the
             cutoff, and ``truncation`` if the settings change it, e.g.
             `fairtk_papers.fair_rag.make_generator("t5:my/model")`.
@@ -100,6 +114,7 @@ class RagStudy:
 
     Raises:
         ParameterError: there is nothing to do, or two tasks have one name.
+        InputError: a run has topics or documents that the tasks do not have.
     """
 
     def __init__(
@@ -124,6 +139,9 @@ class RagStudy:
         self.folder = Path(folder)
         self.settings = RagSettings() if settings is None else settings
         self.engine = engine
+        for retriever in self.retrievers.values():
+            if isinstance(retriever, GivenRun):
+                self.check_run(retriever)
 
     @classmethod
     def of(cls, configuration: RagConfiguration, ledger: Ledger | None = None) -> RagStudy:
@@ -136,6 +154,7 @@ class RagStudy:
         Raises:
             ParameterError: a setting is out of its range, or something is given twice.
             NotFoundError: there is no such dataset, retriever, generator, or option's owner.
+            InputError: see `RagStudy`.
         """
         retrievers, models = configuration.retrievers, configuration.models
         for owner in configuration.options:
@@ -202,7 +221,7 @@ class RagStudy:
                     try:
                         with collect_warnings() as heard:
                             results = self.experiment(*group)
-                            own, drawn = self._values(task, results)
+                            own, drawn = self._values(retriever, results)
                         with collect_warnings() as of_credit:
                             frames = self.credit(*group, results)
                     except DeferredError:
@@ -271,43 +290,74 @@ class RagStudy:
         for retriever in self.retrievers.values():
             retriever(document)
 
+    def check_run(self, run: GivenRun) -> None:
+        """Raise an `InputError` if a run has topics or documents that the tasks do not have."""
+        limit = self.settings.limit
+        topics = pd.concat([task.topics[QID] for task in self.tasks])
+        for task in self.tasks:
+            run.check_topics(task.topics[QID][:limit], topics)
+            candidates = Candidates(task.dataset)(task.topics[:limit][[QID]])
+            rows = run.run[run.run[QID].isin(candidates[QID])]
+            known = pd.MultiIndex.from_frame(candidates[[QID, DOCNO]])
+            is_known = pd.MultiIndex.from_frame(rows[[QID, DOCNO]]).isin(known)
+            run.refuse("document", rows[DOCNO][~is_known].tolist())
+
     def plan(self) -> StudyPlan:
         """Return what the study takes, without a prompt being answered.
 
         One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
         distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
-        oracle's at most), and one of credit: the prompts that it asks beyond these.
-        `StudyPlan.total` has the approximate number of ``prompts`` still to be answered.
+        oracle's at most), and one of credit: the prompts that it asks beyond these. For generators
+        that a server answers for, ``calls`` (prompts still to be answered), ``prompt_tokens`` (of
+        prompts as long as those of the first 20 queries), ``completion_tokens`` and ``price``
+        (answers as long as allowed; NaN: unknown). `StudyPlan.total` has the sums of these four,
+        and the approximate number of ``prompts`` still to be answered.
         """
         rows: list[tuple[Any, ...]] = []
+        per_prompt: list[FloatArray] = []
         for task in self.tasks:
-            topics = task.topics[: self.settings.limit]
-            frame = Candidates(task.dataset)(topics[[QID]])
-            for generator in self.generators:
+            topics, candidates = task.topics[: self.settings.limit], Candidates(task.dataset)
+            first = topics[:LOOKED_AT]
+            n_topics, n_documents = len(topics), len(candidates(topics[[QID]]))
+            for name in self.generators:
+                generator = self.generator(task, name)
                 if not self.takes_published(task):
-                    asked = len(topics) + len(frame)
-                    rows.append((task.name, LABELS, generator, len(topics), 0, asked))
+                    rows.append((task.name, LABELS, name, n_topics, 0, n_topics + n_documents))
+                    alone = EachDocument()(candidates(first))
+                    per_prompt.append(_cost_of_prompts(generator, [first, alone]))
                 for retriever in self.retrievers:
-                    per_query = self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
-                    distinct, *of_credit = _distinct(self, task, retriever, topics[:LOOKED_AT])
-                    rows.append(
-                        (task.name, retriever, generator, len(topics), per_query * len(topics),
-                         round(distinct * len(topics)))
-                    )  # fmt: skip
+                    rankings = n_topics * (
+                        self.settings.n_samples * (len(self.settings.alphas) + 1) + 1
+                    )
+                    frames, *numbers = _distinct(self, task, retriever, first)
+                    distinct, *of_credit = (round(n * n_topics) for n in numbers)
+                    rows.append((task.name, retriever, name, n_topics, rankings, distinct))
+                    cost = _cost_of_prompts(generator, frames)
+                    per_prompt.append(cost)
                     if self.settings.credit in SUBSETS:
-                        counts = [round(n * len(topics)) for n in of_credit]
-                        name = f"{retriever}{OF_CREDIT}"
-                        rows.append((task.name, name, generator, len(topics), *counts))
+                        kind = f"{retriever}{OF_CREDIT}"
+                        rows.append((task.name, kind, name, n_topics, *of_credit))
+                        per_prompt.append(cost)
         work = pd.DataFrame(rows, columns=PLAN)
         counts = _status(self).groupby([TASK, GENERATOR, "kind"])[["queries", "missing"]].sum()
         share = counts["missing"] / counts["queries"].clip(lower=1)
         keys = zip(work[TASK], work[GENERATOR], work[RETRIEVER], strict=True)
-        prompts = float(sum(n * share[key] for n, key in zip(work["prompts"], keys, strict=True)))
+        left = work[["prompts"]].to_numpy() * [[share[key]] for key in keys]
+        work[COUNTS] = np.where(left > 0, per_prompt * left, 0.0)
+        work = work.round({"completion_tokens": 0})
+        work = work.astype(dict.fromkeys(("calls", "prompt_tokens"), np.int64))
         note = (
-            f"\nAbout {prompts:,.0f} prompts are still to be answered. Equal prompts of all "
+            f"\nAbout {left.sum():,.0f} prompts are still to be answered. Equal prompts of all "
             "systems count once; the oracle's are counted at most."
         )
-        return StudyPlan(work, {"prompts": prompts}, note)
+        if work["calls"].any():
+            note += (
+                " Calls go to servers; recorded answers are not paid for again. Tokens and price "
+                "are rough: answers as long as allowed, prompts as long as those of the first "
+                f"{LOOKED_AT} queries."
+            )
+        total = {"prompts": float(left.sum()), **work[COUNTS].sum(skipna=False)}
+        return StudyPlan(work, total, note)
 
     def status(self) -> pd.DataFrame:
         """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,
@@ -450,7 +500,7 @@ class RagStudy:
         """Return a task's labels for a generator: published ones, or the generator's own."""
         return label_task(task, generator, self.settings, self.folder, self.engine)
 
-    def _values(self, task: LampTask, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
+    def _values(self, retriever: str, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Return the values of each query, and the utility of each answer."""
         names = dict(zip(results.measures, (EE_D, EE_R, NDCG, EU), strict=True))
         values = results.per_query.assign(
@@ -459,6 +509,11 @@ class RagStudy:
                 MEASURE: results.per_query[MEASURE].map(names),
             }
         )
+        run = self.retrievers[retriever]
+        if isinstance(run, GivenRun):  # a missing query has no answer to normalize
+            missing = values[(values[MEASURE] == EU) & ~values[QID].isin(run.run[QID])]
+            missing = missing.assign(**{MEASURE: NORMALIZED_EU, VALUE: 0.0})
+            values = pd.concat([values, missing], ignore_index=True)
         drawn = results.per_sample
         drawn = drawn[drawn[MEASURE].map(names) == EU]
         drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
@@ -554,6 +609,8 @@ def _made(
 
 def _short(name: str) -> str:
     kind, _, model = name.partition(":")
+    if "=" in kind:  # a run
+        return kind.partition("=")[0]
     if kind in _NAMES:
         return _NAMES[kind]  # as the paper calls it, so that its numbers are found
     return Path(model).name or name
@@ -568,11 +625,18 @@ PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
 STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 
 
+def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
+    """Return `COUNTS` per prompt, in the mean over the prompts of some frames."""
+    calls, _, *rest = np.sum([generator.estimate(frame) for frame in frames], axis=0)
+    per_prompt: FloatArray = np.array([calls, *rest]) / max(calls, 1)
+    return per_prompt
+
+
 def _distinct(
     study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame
-) -> tuple[float, float, float]:
-    """Return how many distinct rankings a query has, in the mean of some queries; how many lists
-    its credit asks for, and how many of these are asked for nothing else.
+) -> tuple[list[pd.DataFrame], float, float, float]:
+    """Return the rankings of some queries, how many distinct ones a query has in the mean, how
+    many lists its credit asks for, and how many of these are asked for nothing else.
 
     What the oracle draws is unknown before documents are labeled: all of its rankings count.
     """
@@ -583,29 +647,21 @@ def _distinct(
     rankings: set[tuple[str, tuple[str, ...]]] = set()
     n_lists = 0
     results = Experiment(systems, topics)
-    for name in systems:
-        frame = results.rankings(name).sort_values(RANK)
+    frames = {name: results.rankings(name).sort_values(RANK) for name in systems}
+    for name, frame in frames.items():
         keys = [QID] if name == DETERMINISTIC else [QID, SAMPLE]
         lists = frame.groupby(keys)[DOCNO].agg(tuple)
         qids = lists.index.get_level_values(QID)
         rankings.update(zip(qids, lists, strict=True))
         if maker in SUBSETS:
-            n_lists += sum(n_subsets(len(docnos), maker) for docnos in lists)
+            has_all = SUBSETS[maker] == "all"
+            n_lists += sum(1 << len(d) if has_all else len(d) + 1 for d in lists)
     of_credit = subsets_of(rankings, maker) - rankings if maker in SUBSETS else set()
     if not study.takes_published(task):  # labels are answers from no document and from each
         of_credit = {part for part in of_credit if len(part[1]) > 1}
     n = len(topics)
-    return len(rankings) / n + study.settings.n_samples, n_lists / n, len(of_credit) / n
-
-
-def n_subsets(k: int, maker: str) -> int:
-    """Return how many lists credit asks for of a ranking of k documents.
-
-    Args:
-        k: documents of the ranking.
-        maker: ``"one-out"`` (k + 1) or ``"shapley"`` (2^k).
-    """
-    return 1 << k if SUBSETS[maker] == "all" else k + 1
+    distinct = len(rankings) / n + study.settings.n_samples
+    return list(frames.values()), distinct, n_lists / n, len(of_credit) / n
 
 
 def subsets_of(

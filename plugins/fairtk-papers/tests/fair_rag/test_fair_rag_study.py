@@ -117,7 +117,7 @@ def test_labels_that_came_with_the_data_are_taken_and_agree_with_own_ones(done, 
 
 def test_no_useful_document_anywhere(done, tmp_path):
     own, _, _, _ = done
-    with pytest.raises(InputError, match="1000.*min_useful=1"):
+    with pytest.raises(InputError, match="1000.*min_useful = 1"):
         study(own.folder, min_useful=1000).run()
 
 
