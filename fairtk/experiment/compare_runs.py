@@ -45,10 +45,9 @@ from fairtk.experiment.values import (
 )
 from fairtk.frames import QID, Run
 from fairtk.frames.columns import accepts_dataframes
+from fairtk.groups.distances import RELEVANCE
 from fairtk.io.runs import Order, frame_of_run
-from fairtk.measures import format_measure
 from fairtk.measures.ee import ExpectedExposure
-from fairtk.measures.parsing import short_names
 from fairtk.measures.provider import FairEvaluator, truncation_texts
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
@@ -81,7 +80,8 @@ def evaluate(
         gold: gold answers, if the qrels have none.
         order: what orders the runs of files; auto refuses runs whose ranks and scores disagree.
         groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
-        targets: `fairtk.Target`, frames, files, ``"uniform"`` or ``"qrels"``, likewise.
+        targets: `fairtk.Target`, frames, files, ``"uniform"``, ``"population"`` or ``"relevance"``,
+            likewise.
 
     Returns:
         The results: print them, or see `Results`; the runs are its systems.
@@ -129,10 +129,8 @@ def _evaluated(
     given_groups = GivenGroups.read(groups, targets)
     parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
     if qrels is None:
-        from fairtk.groups.target import FROM_QRELS
-
-        if any(isinstance(target, str) and target == FROM_QRELS for target in given_groups.targets):
-            raise InputError("the target 'qrels' needs relevance labels: give `qrels`")
+        if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.targets):
+            raise InputError(f"the target {RELEVANCE!r} needs relevance labels: give `qrels`")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))
     else:
@@ -174,10 +172,6 @@ def _evaluated(
             f"{'; '.join(sizes)}. Normalized values do not compare with those measured with "
             "labels.",
         )
-    headings = short_names(list(by_label))
-    if given_groups.attributes:  # as they were written, where options completed them
-        written = {format_measure(measure): text for text, measure in reversed(whole.items())}
-        headings |= {label: text for label, text in written.items() if "groups=" in label}
 
     def rows(
         system: str,
@@ -208,7 +202,6 @@ def _evaluated(
             "queries": len(qids),
         },
         "environment": {} if checked is None else environment(),
-        "headings": headings,
     }
 
 

@@ -29,7 +29,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
-from fairtk.experiment.evaluate_runs import as_labels
+from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
@@ -47,7 +47,6 @@ from fairtk.frames.columns import accepts_dataframes
 from fairtk.frames.ids import as_strings
 from fairtk.llm import DeferredError
 from fairtk.llm.ledger import collecting
-from fairtk.measures import parse
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -444,6 +443,8 @@ def open_results(
     measures: Iterable[Any] = (),
     *,
     gold: Any = None,
+    groups: Any = (),
+    targets: Any = (),
 ) -> Results:
     """Return the results in a folder of `Results.save`, or of ``Experiment(save_dir=...)``.
 
@@ -455,12 +456,15 @@ def open_results(
         qrels: labels, for the folder of a store. A frame, a file or the id of a dataset.
         measures: measures, for the folder of a store.
         gold: gold answers, if the qrels have none: a frame or a file.
+        groups: groups for measures that need some, as for `fairtk.evaluate`.
+        targets: targets for measures that need one, likewise.
 
     Raises:
         InputError: there are no results here, or saved results are to be measured anew.
         StoreError: the store is damaged.
     """
-    place, parsed_measures = results_folder(folder), [parse(measure) for measure in measures]
+    place, given_groups = results_folder(folder), GivenGroups.read(groups, targets)
+    parsed_measures = [parse_with(given_groups, measure) for measure in measures]
     if (place / CONFIG).exists():
         if parsed_measures or qrels is not None:
             raise InputError(
@@ -480,10 +484,15 @@ def open_results(
         )
         for name, frame in frames.items()
     }
-    labels = None if qrels is None else as_labels(qrels, gold, parsed_measures).with_text_ids()
-    results: Results = Experiment(frames, topics, labels, parsed_measures)
+    frame = None
+    if qrels is not None:
+        given_groups.labels = as_labels(qrels, gold, parsed_measures)
+        frame = given_groups.labels.with_text_ids()
+    whole = [completed(given_groups, measure) for measure in parsed_measures]
+    results: Results = Experiment(frames, topics, frame, whole)
     results.failures = failures
-    results.config = {"stages": stages, "queries": len(topics), "store": FILE}
+    config = {"stages": stages, "queries": len(topics), "store": FILE}
+    results.config = config | {k: v for k, v in results.config.items() if k == "digests"}
     return results
 
 
@@ -573,6 +582,8 @@ def export(
     qrels: Any = None,
     measures: Iterable[Any] = (),
     gold: Any = None,
+    groups: Any = (),
+    targets: Any = (),
     setting: str | None = None,
 ) -> list[Path]:
     """Write the results of a store, of a study, or saved ones, so that others read them.
@@ -586,6 +597,8 @@ def export(
         qrels: labels, for the folder of a store. See `open_results`.
         measures: measures, for the folder of a store.
         gold: gold answers, if the qrels have none.
+        groups: groups for measures, for the folder of a store.
+        targets: targets for measures, likewise.
         setting: the name of a study's settings, if it has results of several.
 
     Returns:
@@ -601,16 +614,16 @@ def export(
         raise InputError(f"{folder}: there are files here already; give a new or an empty folder")
     below = folder_names(places, source)
     single = places == [Path(source)]
-    targets = [target if single else target / name for name in below]
-    for place, own in zip(places, targets, strict=True):
-        results = open_results(place, qrels, measures, gold=gold)
+    results_in = [target if single else target / name for name in below]
+    for place, own in zip(places, results_in, strict=True):
+        results = open_results(place, qrels, measures, gold=gold, groups=groups, targets=targets)
         if form == "parquet":
             results.save(own)
         else:
             results.to_trec(own)
     for file in _of_study(Path(source), setting) if form == "parquet" else ():
         shutil.copyfile(file, target / file.name)
-    return targets
+    return results_in
 
 
 def folder_names(places: Sequence[Path], source: str | PathLike[str]) -> list[str]:

@@ -63,7 +63,7 @@ from fairtk.io import write_parquet
 from fairtk.io.lines import is_parquet_name, naming
 from fairtk.io.rows import Rows, number_of, read_table
 from fairtk.io.runs import frame_of_run
-from fairtk.io.tables import check_weights, stem, write_table
+from fairtk.io.tables import check_weights, named_file, stem, write_table
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -263,7 +263,8 @@ class Groups(ByContent):
     def of(cls, source: Any) -> Groups:
         """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
 
-        A frame is named by its ``attrs["name"]`` (`fairtk.io.read_groups`), or ``group``.
+        A frame is named by its ``attrs["name"]`` (`fairtk.io.read_groups`), or ``group``; a file
+        by ``"NAME=FILE"``, or by its own name.
         """
         if isinstance(source, cls):
             return source
@@ -272,7 +273,8 @@ class Groups(ByContent):
             noted = {key: source.attrs[key] for key in given}
             return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
         if isinstance(source, str | PathLike):
-            return cls.read(source)
+            name, path = named_file(source)
+            return cls.read(path, name)
         raise InputError(f"groups are Groups, a DataFrame or a file; found {source!r:.80}")
 
     def write(self, path: str | PathLike[str]) -> None:

@@ -27,7 +27,7 @@ from fairtk.measures.ee import EE_L
 from fairtk.measures.explain_figure import draw, group_pictures
 from fairtk.measures.group_names import LABELS, NOT_SHOWN, UNSEEN, GroupNames, band_names
 from fairtk.measures.labeled_run import LabeledRun
-from fairtk.measures.parsing import parse, short_name
+from fairtk.measures.parsing import format_measure, parse
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ def _written(explanation: Explanation) -> str:
     """Return the tables of an explanation, each cut to its costliest rows."""
     n, every = int(explanation.defined.sum()), len(explanation.qids)
     lines = [
-        short_name(repr(explanation.measure)),
+        format_measure(explanation.measure),
         f"cost ({explanation.cost_name}): {explanation.total:.4f}, mean of {n} of {every} queries",
     ]
     if explanation.before is not None:
@@ -338,7 +338,8 @@ def explain(
         groups: an object, a frame or a file. For AWRF, those that it lacks; for EE_L by documents,
             groups that the documents' costs are summed for, each shared out among its groups.
             None: useful, not useful, not judged.
-        target: that of a measure with `groups`: an object, a frame, a file, "uniform" or "qrels".
+        target: that of a measure with `groups`: an object, a frame, a file, "uniform",
+            "population" or "relevance".
         bands: the last rank of each band, e.g. 5, 10 and 20.
 
     Raises:
