@@ -209,6 +209,7 @@ class NamedParam(ObjectParam):
 
     def __init__(self, directory: registry.Directory[Any], accepts: str, desc: str) -> None:
         super().__init__(directory.find, accepts, desc=desc, write=directory.name)
+        self.directory = directory
 
     def _text(self, value: Any, name: str, measure: str) -> str:
         return self.write(value)

@@ -60,13 +60,13 @@ def format_measure(measure: Any) -> str:
     return f"{left} * {right}"
 
 
-def _held(measures: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
+def named_objects(measures: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
     """Yield the groups and targets of measures and of their parts: measure, parameter, object."""
     for measure in measures:
         for name, param in measure.SUPPORTED_PARAMS.items():
             if isinstance(param, NamedParam) and name in measure.params:
                 yield measure, name, measure[name]
-        yield from _held(getattr(measure, "parts", ()))
+        yield from named_objects(getattr(measure, "parts", ()))
 
 
 def check_names(measures: Iterable[Any]) -> None:
@@ -75,7 +75,7 @@ def check_names(measures: Iterable[Any]) -> None:
     Values are told apart by the measures' labels, in which there are names only.
     """
     held: dict[Any, Any] = {}
-    for measure, name, value in _held(measures):
+    for measure, name, value in named_objects(measures):
         text = measure.params[name]
         # "uniform" is another target for other groups
         other = held.setdefault((name, text, measure.params.get("groups")), value)
@@ -90,7 +90,7 @@ def check_names(measures: Iterable[Any]) -> None:
 def digests_of(measures: Iterable[Any]) -> dict[str, dict[str, str]]:
     """Return the digests of the groups and targets of measures, by label and parameter."""
     digests: dict[str, dict[str, str]] = {}
-    for measure, name, value in _held(measures):
+    for measure, name, value in named_objects(measures):
         digests.setdefault(format_measure(measure), {})[name] = value.digest()
     return digests
 

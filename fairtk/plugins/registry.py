@@ -261,17 +261,16 @@ class Directory(Generic[Named]):
 
     def __init__(self, kind: str, cls: str, remedy: str) -> None:
         self._kind, self._cls, self._remedy = kind, cls, remedy
-        self._known: dict[str, Named] = {}
+        self.registered: dict[str, Named] = {}
         self.of_measures = Living()
 
     def register(self, value: Named, name: str) -> str:
         """Make an object known under a name; another that has it is a `DuplicateError`."""
-        if self._known.get(name, value) != value:
+        if (other := self.registered.setdefault(name, value)) != value:
             raise DuplicateError(
-                f"other {self._kind} are registered as {name!r} already ({self._known[name]!r}); "
-                "choose another name"
+                f"other {self._kind} are registered as {name!r} already ({other!r}); choose "
+                "another name"
             )
-        self._known[name] = value
         return name
 
     def name(self, value: Named) -> str:
@@ -280,8 +279,8 @@ class Directory(Generic[Named]):
         This is the name under which it was registered, or its own; a target without a name has
         its digest.
         """
-        registered = (name for name, own in self._known.items() if own is value)
-        text: str = next(registered, value.name or value.key)
+        names = (name for name, own in self.registered.items() if own is value)
+        text: str = next(names, value.name or value.key)
         self.of_measures.add(text, value)
         return text
 
@@ -293,8 +292,8 @@ class Directory(Generic[Named]):
             space: the levels that a target should have; targets of several attributes may share
                 a name.
         """
-        if text in self._known:
-            return self._known[text]
+        if text in self.registered:
+            return self.registered[text]
         held: list[Named] = self.of_measures.all(text)
         held = [value for value in held if value.space == space] or held
         if held and all(value == held[0] for value in held):
@@ -312,7 +311,7 @@ class Directory(Generic[Named]):
             raise InputError(
                 f"{self._kind} {text!r}: no such file, and nothing is registered as that"
             )
-        error = NotFoundError(self._kind, text, self._known)
+        error = NotFoundError(self._kind, text, self.registered)
         error.args = (f"{error}; {self._remedy}",)
         raise error
 
