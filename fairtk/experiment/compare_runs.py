@@ -127,21 +127,22 @@ def _evaluated(
             f"for {len(data)} runs"
         )
     given_groups = GivenGroups.read(groups, targets)
-    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
+    asked = asked_measures(measures)
+    parsed = [parse_with(given_groups, measure) for measure in asked]
     if qrels is None:
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.targets):
             raise InputError(f"the target {RELEVANCE!r} needs relevance labels: give `qrels`")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))
     else:
-        labels = given_groups.labels = as_labels(qrels, gold, list(parsed.values()))
-    whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
-    by_label = measures_by_label(whole.values())
+        labels = given_groups.labels = as_labels(qrels, gold, parsed)
+    whole = [completed(given_groups, measure) for measure in parsed]
+    by_label = measures_by_label(whole)
     unique_measures = list(by_label.values())
     if given_groups.attributes and not given_groups.used:
         example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
         raise InputError(f'no measure uses `groups`: name an attribute, e.g. "{example}"')
-    warn_of_item_forms(given_groups, whole)
+    warn_of_item_forms(given_groups, dict(zip(map(str, asked), whole, strict=True)))
     if qrels is None:
         refuse_without_labels(unique_measures)
     try:

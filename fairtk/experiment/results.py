@@ -259,15 +259,24 @@ class Results:
         return self._directions[self._label(measure)]
 
     def _label(self, measure: Any, kind: str = "measure") -> str:
-        """Return the label of one of the measures, which may be named in other ways."""
+        """Return the label of one of the measures, which may be named in other ways.
+
+        ``AWRF@10`` will do for the only AWRF@10, whatever its groups and target.
+        """
         text = str(measure).strip()
         if text in self.measures:
             return text
         with contextlib.suppress(InputError):
-            text = format_measure(parse(measure))
-        if text not in self.measures:
-            raise NotFoundError(kind, str(measure), self.measures)
-        return text
+            asked = parse(measure)
+            like = [
+                label
+                for label, own in self._measures.items()
+                if type(own) is type(asked) and asked.params.items() <= own.params.items()
+            ]
+            text = format_measure(asked)
+            if text in self.measures or len(like) == 1:
+                return text if text in self.measures else like[0]
+        raise NotFoundError(kind, str(measure), self.measures)
 
     def _margins(self, margin: Margin) -> Margin:
         """Return margins by the labels of measures."""

@@ -474,7 +474,7 @@ class Target(ByContent):
         check_weights(rows, [WEIGHT], "a target file")
         with naming(path):
             target = cls._of_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
-        return replace(target, name=stem(path))
+        return replace(target, name=stem(rows.path))
 
     @classmethod
     @accepts_dataframes

@@ -86,7 +86,7 @@ def test_targets_with_a_name(files):
     uniform = fairtk.explain(MEASURE, files["fair"], files["qrels"], groups=files["toy"],
                              target="uniform")  # fmt: skip
     of_labels = fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], groups=files["toy"],
-                               target="qrels")  # fmt: skip
+                               target="relevance")  # fmt: skip
     assert uniform.measure["target"] == Target.uniform(Groups.read(files["toy"]))
     assert of_labels.measure["groups"] == Groups.read(files["toy"])
     aside = fairtk.explain(EE_L @ 2, files["fair"], files["qrels"], groups=files["toy"])
