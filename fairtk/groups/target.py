@@ -69,7 +69,7 @@ from fairtk.groups.groups import (
     row_name,
     write_weights,
 )
-from fairtk.io.lines import naming
+from fairtk.io.lines import STDIN, naming
 from fairtk.io.rows import read_table
 from fairtk.io.tables import check_weights, stem
 
@@ -498,7 +498,9 @@ class Target(ByContent):
         if isinstance(source, pd.DataFrame):
             return cls.from_frame(source, groups)
         if source not in TARGET_WORDS:
-            _refuse_misspelled(source)
+            if source != STDIN and not Path(source).exists():
+                words = suggestion(str(source), TARGET_WORDS)
+                raise InputError(f"{source}: there is no such file, or target of any groups{words}")
             return cls.read(source, groups)
         if groups is None:
             raise InputError(f"{where}: the target {source!r} needs groups")
@@ -759,11 +761,3 @@ def _numbered(
         own = level_places(codes, names, space.levels[place], message, fail)
         number += own * space.strides[place]
     return space, number
-
-
-def _refuse_misspelled(source: Any) -> None:
-    """Raise for what is no file and nearly one of the words that stand for targets."""
-    if isinstance(source, str) and not Path(source).exists():
-        near = suggestion(source, TARGET_WORDS)
-        if "did you mean" in near:
-            raise InputError(f"{source}: there is no such file{near}")
