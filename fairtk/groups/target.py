@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -43,7 +43,7 @@ from fairtk.frames import (
 )
 from fairtk.frames.columns import accepts_dataframes
 from fairtk.frames.ids import as_strings
-from fairtk.frames.schema import encode_ids
+from fairtk.frames.schema import Refuse, RowProblem, check_ids, check_unique, refuse_in
 from fairtk.groups.distances import (
     POPULATION,
     RELEVANCE,
@@ -59,14 +59,10 @@ from fairtk.groups.distances import (
     group_exposure,
 )
 from fairtk.groups.groups import (
-    Fail,
     Groups,
-    checked_weights,
-    failing,
-    first,
     level_order,
     level_places,
-    row_name,
+    weights_of,
     write_weights,
 )
 from fairtk.io.lines import STDIN, naming
@@ -461,7 +457,7 @@ class Target(ByContent):
                 level is one that the groups lack.
             DuplicateError: a level is listed twice.
         """
-        return cls._of_frame(frame, groups, failing("Target"))
+        return cls._of_frame(frame, groups, partial(refuse_in, "Target", frame=frame))
 
     @classmethod
     def read(cls, path: str | PathLike[str], groups: Groups | None = None) -> Target:
@@ -473,7 +469,7 @@ class Target(ByContent):
         rows = read_table(path)
         check_weights(rows, [WEIGHT], "a target file")
         with naming(path):
-            target = cls._of_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
+            target = cls._of_frame(rows.frame, groups, rows.refuse)
         return replace(target, name=stem(rows.path))
 
     @classmethod
@@ -514,33 +510,28 @@ class Target(ByContent):
         return cls.from_qrels(qrels, groups)
 
     @classmethod
-    def _of_frame(cls, frame: pd.DataFrame, groups: Groups | None, fail: Fail) -> Target:
-        where = "Target"
-        columns = _attribute_columns(frame, groups, where)
-        row, qids = _queries(frame, where, fail)
+    def _of_frame(cls, frame: pd.DataFrame, groups: Groups | None, refuse: Refuse) -> Target:
+        columns = _attribute_columns(frame, groups, "Target")
+        row, qids = np.zeros(len(frame), dtype=np.int64), None
+        if QID in frame.columns:
+            row, ids = check_ids(frame[QID], QID, refuse)
+            qids = ids.text
         if not len(frame):
             raise InputError(
-                f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
+                "Target: there are no rows, so the weights sum to 0; give each level its weight"
             )
-        space, level = _numbered(frame, columns, groups, fail)
-        names = [column for column in (QID, *columns) if column in frame.columns]
-        weight = checked_weights(frame, names, fail)
-        twice = pd.DataFrame({"row": row, "level": level}).duplicated().to_numpy()
-        if twice.any():
-            at = first(twice)
-            fail(at, f"{row_name(frame, names, at)} is listed twice", DuplicateError)
+        space, level = _numbered(frame, columns, groups, refuse)
+        weight = weights_of(frame, refuse)
+        check_unique(row, level, "a level is listed twice", refuse)
         n = 1 if qids is None else len(qids)
         total = np.bincount(row, weights=weight, minlength=n)
-        wrong = np.abs(total - 1) > TOLERANCE
-        if wrong.any():
-            at = first(wrong)
-            query = "" if qids is None else f" of qid {qids[at]!r}"
-            fail(
-                first(row == at),
-                f"the weights{query} must sum to 1; found {total[at]:.8g} "
-                "(Target.population divides counts by their sum)",
-                InputError,
-            )
+        wrong = np.flatnonzero(np.abs(total - 1) > TOLERANCE)
+        if len(wrong):
+            rows = np.flatnonzero(row == wrong[0])
+            query = "" if qids is None else f" of qid {qids[wrong[0]]!r}"
+            message = f"the weights{query} must sum to 1; found {total[wrong[0]]:.8g}"
+            remedy = "Target.population divides counts by their sum"
+            refuse(RowProblem(rows, message, remedy=remedy))
         return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
 
     def write(self, path: str | PathLike[str]) -> None:
@@ -665,7 +656,7 @@ def _shares_of_levels(
     series = pd.Series(items, dtype="float64") if items else pd.Series(dtype="float64")
     wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
     if wrong.any():
-        level = list(items)[first(wrong)]
+        level = list(items)[wrong.argmax()]
         raise InputError(
             f"{where}: the share of {level!r} must be 0 or above; found {items[level]}"
         )
@@ -728,23 +719,14 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
     return names
 
 
-def _queries(frame: pd.DataFrame, where: str, fail: Fail) -> tuple[IntArray, ObjectArray | None]:
-    if QID not in frame.columns:
-        return np.zeros(len(frame), dtype=np.int64), None
-    missing = frame[QID].isna().to_numpy()
-    if missing.any():
-        fail(first(missing), "qid is missing", InputError)
-    return encode_ids(frame[QID], QID, where)
-
-
 def _numbered(
-    frame: pd.DataFrame, columns: list[str], groups: Groups | None, fail: Fail
+    frame: pd.DataFrame, columns: list[str], groups: Groups | None, refuse: Refuse
 ) -> tuple[LevelSpace, IntArray]:
     coded = []
     for column in columns:
         codes, values = pd.factorize(frame[column])
         if (codes < 0).any():
-            fail(first(codes < 0), f"{column} is missing", InputError)
+            refuse(RowProblem(np.flatnonzero(codes < 0), f"{column} is missing"))
         coded.append((codes.astype(np.int64), list(as_strings(values))))
     if groups is not None:
         space = groups.space
@@ -758,6 +740,6 @@ def _numbered(
             f"the groups lack the level {{}} of {space.names[place]!r}; they have "
             f"{_only(space.levels[place])}"
         )
-        own = level_places(codes, names, space.levels[place], message, fail)
+        own = level_places(codes, names, space.levels[place], message, refuse)
         number += own * space.strides[place]
     return space, number

@@ -80,10 +80,12 @@ def check_names(measures: Iterable[Any]) -> None:
         # "uniform" is another target for other groups
         other = held.setdefault((name, text, measure.params.get("groups")), value)
         if other is not value and other != value:
-            remedy = "-g NAME=FILE, or Groups.read(path, name)"
+            are, remedy = "another target is", "register_target"
+            if name == "groups":
+                are, remedy = "other groups are", "-g NAME=FILE, or Groups.read(path, name)"
             raise InputError(
-                f"{format_measure(measure)}: another measure has a different {name} {text!r}; give "
-                f"one of them another name: {remedy if name == 'groups' else 'register_target'}"
+                f"{format_measure(measure)}: {are} called {text!r} in another measure; give one of "
+                f"them another name: {remedy}"
             )
 
 
