@@ -18,7 +18,7 @@ from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.experiment import findings
 from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
-from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, WEIGHT, Qrels, Run
+from fairtk.frames import QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.columns import accepts_dataframes, from_ir_measures
 from fairtk.frames.ids import uncoded
 from fairtk.groups import Groups, Target
@@ -238,10 +238,6 @@ def _labels(rows: Rows) -> pd.DataFrame:
 
 
 def _attribute(rows: Rows, name: str | None) -> Groups:
-    rows.require([DOCNO, GROUP], "a groups file")
-    rows.as_numbers(WEIGHT)
-    rows.refuse_if(rows.frame[DOCNO].isin(["", None]), DOCNO, "docno is missing")
-    rows.unique([DOCNO, GROUP], "a document has a group twice")
     with naming(rows.path):
         return groups_of_rows(rows, name)
 

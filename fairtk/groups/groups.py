@@ -613,8 +613,10 @@ def groups_of_frame(
     weight = np.ones(len(frame))
     if WEIGHT in frame.columns:
         weight = weights_of(frame, refuse)
-    message = "a document has a group twice"
-    check_unique(row, level, message, refuse, "give each pair once, with a weight")
+    key = row * np.int64(len(names)) + level
+    if not bool((key[1:] > key[:-1]).all()):  # rows that fairtk wrote are in this order
+        message = "a document has a group twice"
+        check_unique(row, level, message, refuse, "give each pair once, with a weight")
     none = np.bincount(row, weights=weight, minlength=len(documents)) == 0
     if none.any():
         message, remedy = "the weights of a document sum to 0", "leave it out or give it a group"
@@ -635,17 +637,6 @@ def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
     """Return levels in their default order: the unknown one first, then by name."""
     rest = sorted(set(names) - {unknown})
     return (unknown, *rest) if unknown is not None and unknown in names else tuple(rest)
-
-
-def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return given levels as a tuple; what is no list of distinct strings is an `InputError`."""
-    if isinstance(levels, str) or not all(isinstance(v, str) for v in levels):
-        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
-    names = tuple(levels)
-    twice = [v for i, v in enumerate(names) if v in names[:i]]
-    if twice:
-        raise DuplicateError(f"{where}: the level {twice[0]!r} is listed twice")
-    return names
 
 
 def _documents(column: pd.Series, refuse: Refuse) -> tuple[IntArray, pd.Index]:
@@ -681,7 +672,12 @@ def _levels(
         codes[codes < 0] = names.index(unknown)
     if not names and unknown is not None and levels is None:
         names = [unknown]  # an empty frame
-    order = level_order(names, unknown) if levels is None else checked_levels(levels, where)
+    order = level_order(names, unknown) if levels is None else tuple(levels)
+    if isinstance(levels, str) or not all(isinstance(level, str) for level in order):
+        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
+    if len(set(order)) < len(order):
+        twice = next(level for level in order if order.count(level) > 1)
+        raise DuplicateError(f"{where}: the level {twice!r} is listed twice")
     if unknown is not None and unknown in names and unknown not in order:
         order = (unknown, *order)  # first, as in TREC's files
     message = f"group {{}} is not one of the levels {listed(order, 40)}"
