@@ -32,7 +32,7 @@ from fairtk.experiment.evaluate_runs import (
 )
 from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.groups.target import FROM_QRELS, UNIFORM
+from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
 
 COLUMNS = [
@@ -245,9 +245,11 @@ def variants(
             for k in cutoffs:
                 yield from _made(choice, f"@{k}", measure, partial(cut, k))
         elif choice == "target" and "target" in getattr(measure, "params", {}):
-            for target in dict.fromkeys((UNIFORM, FROM_QRELS, *given_groups.target)):
+            for target in dict.fromkeys((UNIFORM, RELEVANCE, *given_groups.target)):
                 make: Callable[[], Any] = partial(_aimed, measure, target, given_groups)
-                yield from _made(choice, str(getattr(target, "key", target)), measure, make)
+                yield from _made(
+                    choice, str(getattr(target, "name", target) or target.key), measure, make
+                )
         elif choice == "bounds" and getattr(measure, "params", {}).get("groups") is not None:
             continue  # the form by groups has none
         else:

@@ -58,7 +58,7 @@ def command(
     Examples:
       fairtk evaluate qrels.txt fair.run.gz bm25.run -m EE_D@5 -m EE_R@5 -m "E(nDCG@5)"
       fairtk evaluate qrels.tsv fair.run -m "EU(utility='rougeL')" --answers answers.jsonl
-      fairtk evaluate qrels.txt bm25.run --groups gender.tsv --target qrels -m AWRF@20
+      fairtk evaluate qrels.txt bm25.run -g gender.tsv --target relevance -m AWRF@20
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
       fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5

@@ -52,7 +52,7 @@ def command(
 
     \b
     Examples:
-      fairtk explain qrels.txt bm25.run -m AWRF@20 --groups gender.tsv --target qrels
+      fairtk explain qrels.txt bm25.run -m AWRF@20 --groups gender.tsv --target relevance
       fairtk explain qrels.txt fair.run -m AWRF@20 --groups gender.tsv --target uniform \\
         --baseline bm25.run --plot explain.svg
       fairtk explain qrels.txt bm25.run -m EE_L@5 --by query --format csv

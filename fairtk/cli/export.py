@@ -21,7 +21,7 @@ def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 @signature_command(
     "Export results to Parquet and JSON, or to TREC files.",
-    {"fairtk.experiment:export": "source folder form setting qrels gold measures"},
+    {"fairtk.experiment:export": "source folder form setting qrels gold measures groups target"},
 )
 @click.argument("source", metavar="STORE|STUDY")
 @click.option("-o", "--output", "folder", required=True, metavar="DIR",
@@ -49,6 +49,13 @@ def command(**options: Any) -> None:
       fairtk export my-experiment -o runs --format trec
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import export
+    from fairtk.experiment.saved import CONFIG
 
     for place in export(**options):
         click.echo(f"Results: {place}")
+        config = place / CONFIG
+        if config.exists() and not json.loads(config.read_text(encoding="utf-8"))["measures"]:
+            click.echo(
+                "No means or values were written: a store has none. Give --qrels and measures, "
+                "e.g. -m EE_D@5."
+            )

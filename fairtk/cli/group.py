@@ -16,7 +16,7 @@ from weakref import WeakSet
 import click
 
 from fairtk import __version__
-from fairtk.cli.options import STRICT, STRICT_OPTION, InputFile
+from fairtk.cli.options import STRICT, STRICT_OPTION, GroupsFile, InputFile
 from fairtk.cli.output import COMMAND
 from fairtk.cli.signature import SignatureCommand, in_options
 from fairtk.errors import (
@@ -281,13 +281,18 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
 
 def _given_files(context: click.Context) -> list[tuple[click.Parameter, str]]:
     """Return the files that the command reads or writes, with their parameters."""
+    from fairtk.io.tables import named_file
+
     files = []
     for param in context.command.params:
         value = context.params.get(param.name or "")
         is_file = isinstance(param.type, InputFile) or isinstance(param, click.Argument)
         if is_file or param.name in WRITTEN:
             values = value if isinstance(value, tuple) else [value]
-            files += [(param, text) for text in values if isinstance(text, str)]
+            texts = [text for text in values if isinstance(text, str)]
+            if isinstance(param.type, GroupsFile):
+                texts = [named_file(text)[1] for text in texts]
+            files += [(param, text) for text in texts]
     return files
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.options import FILE, printing_options
+from fairtk.cli.options import FILE, GROUPS_FILE, printing_options
 from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
 
@@ -20,10 +20,10 @@ _MOST_ROWS = 40
     "Inspect groups of documents, and how much of a run they know.",
     {"fairtk:Groups.coverage": "run cutoff", "fairtk:doctor": "target"},
 )
-@click.argument("files", type=FILE, nargs=-1, required=True)
+@click.argument("files", type=GROUPS_FILE, nargs=-1, required=True, metavar="[NAME=]FILE...")
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
 @click.option("--coverage", "run", type=FILE, help="Say how much of this run the groups know.")
-@click.option("--qrels", type=FILE, help="Relevance labels for --target qrels.")
+@click.option("--qrels", type=FILE, help="Relevance labels for --target relevance.")
 @printing_options
 def command(
     files: tuple[str, ...],
@@ -49,7 +49,7 @@ def command(
     \b
     Examples:
       fairtk groups gender.tsv region.tsv
-      fairtk groups gender.tsv region.tsv --cross --target qrels --qrels qrels.txt
+      fairtk groups gender.tsv region.tsv --cross --target relevance --qrels qrels.txt
       fairtk groups gender.tsv --coverage bm25.run --cutoff 20
     """  # noqa: D301 - click reads the backslash
     import pandas as pd
@@ -93,7 +93,7 @@ def _refuse_unused(
     elif run is not None and target:
         text = "--coverage says nothing of a --target: ask for one of them"
     elif not target and qrels is not None:
-        text = "--qrels is read for --target qrels, which was not given"
+        text = "--qrels is read for --target relevance, which was not given"
     if text:
         raise click.UsageError(text, click.get_current_context())
 

@@ -36,7 +36,19 @@ class InputFile(click.Path):
         return super().convert(value, param, ctx)
 
 
+class GroupsFile(InputFile):
+    """A file of groups, ``FILE`` or ``NAME=FILE``."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text, if the file is there."""
+        from fairtk.io.tables import named_file
+
+        super().convert(named_file(value)[1], param, ctx)
+        return value
+
+
 FILE = InputFile()
+GROUPS_FILE = GroupsFile()
 FILE_OR_NAME = InputFile(exists=False)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -54,10 +66,10 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "Gold answers (columns qid, gold_answer) for EU, if the qrels have none.",
     },
     "groups": {
-        "type": FILE,
-        "metavar": "FILE",
+        "type": GROUPS_FILE,
+        "metavar": "[NAME=]FILE",
         "help": "Groups of documents (columns docno, group, weight), for AWRF and other measures "
-        "that need groups; an attribute per file, named after it.",
+        "that need groups; an attribute per file, named NAME or after the file.",
     },
     "measures": {
         "metavar": "MEASURE",
@@ -68,11 +80,12 @@ SHARED: dict[str, dict[str, Any]] = {
     "runs": {"type": FILE},
     "target": {
         "type": FILE_OR_NAME,
-        "metavar": "FILE|uniform|qrels",
+        "metavar": "FILE|uniform|population|relevance",
         "help": "What exposure is compared with: a target file (columns weight and group, or a "
         "column per crossed attribute; qid if it differs by query), `uniform` (equal shares of all "
-        "levels), or `qrels` (the groups of each query's relevant documents). With several, each "
-        "measure takes the first over its attributes.",
+        "levels), `population` (the shares of all documents in the groups' file), or `relevance` "
+        "(those of each query's relevant documents). With several, each measure takes the first "
+        "over its attributes.",
     },
 }
 """Settings of the arguments and options for some parameters, in all commands."""

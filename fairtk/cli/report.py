@@ -17,7 +17,7 @@ from fairtk.errors import InputError
 @signature_command(
     "Show results as one HTML page with tables and figures.",
     {
-        "fairtk.experiment:open_results": "folder qrels gold measures",
+        "fairtk.experiment:open_results": "folder qrels gold measures groups target",
         "fairtk.experiment:export": "setting",
         "fairtk.report.page:page_text": "title baseline test correction cutoff license",
     },
@@ -32,6 +32,8 @@ def command(
     qrels: str | None,
     gold: str | None,
     measures: tuple[str, ...],
+    groups: tuple[str, ...],
+    target: tuple[str, ...],
     **options: Any,
 ) -> None:
     """Show the results in FOLDER as a page: one file of HTML, which asks the network for nothing.
@@ -50,6 +52,7 @@ def command(
       fairtk report results -o report.html
       fairtk report fair-qr-study
       fairtk report study --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
+      fairtk report study --qrels qrels.txt -m AWRF@20 -g gender.tsv --target uniform
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.run import folder_names, open_results, results_folders
     from fairtk.report import load_sections
@@ -64,7 +67,7 @@ def command(
     first = Path(output)
     files = [output, *(f"{first.with_suffix('')}-{name}{first.suffix}" for name in names[1:])]
     for place, file in zip(places, files, strict=True):
-        results = open_results(place, qrels, measures, gold=gold)
+        results = open_results(place, qrels, measures, gold=gold, groups=groups, target=target)
         pages = {
             unquote(name): "" if other == file else quote(Path(other).name)
             for name, other in zip(names, files, strict=True)

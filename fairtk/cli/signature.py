@@ -26,7 +26,7 @@ ARGUMENTS = ("qrels", "run", "runs", "folder")
 """The parameters that are arguments of a command if the function needs them."""
 OPTIONS = {"answers": "answers", "form": "format", "groups": "groups", "n_samples": "samples"}
 """The options that are not named after their parameters, or not in the singular."""
-SHORT = {"alpha": "-a", "cutoff": "-k", "measure": "-m", "samples": "-n"}
+SHORT = {"alpha": "-a", "cutoff": "-k", "groups": "-g", "measure": "-m", "samples": "-n"}
 FALSE = ("False", "None", "{}")
 
 

@@ -43,11 +43,11 @@ from fairtk.experiment.values import (
 )
 from fairtk.frames import QID, Run
 from fairtk.frames.accepted import accepts_dataframes
+from fairtk.groups.distances import RELEVANCE
 from fairtk.io.runs import Order, frame_of_run
 from fairtk.measures import format_measure
 from fairtk.measures.base import parts_of
 from fairtk.measures.ee import ExpectedExposure
-from fairtk.measures.parsing import short_names
 from fairtk.measures.provider import FairEvaluator, truncation_texts
 from fairtk.report.statistics import CORRECTIONS, TESTS, Correction, Test
 
@@ -80,8 +80,8 @@ def evaluate(
         gold: gold answers, if the qrels have none.
         order: what orders the runs of files; auto refuses runs whose ranks and scores disagree.
         groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
-        target: a `fairtk.Target`, frame or file, ``"uniform"`` or ``"qrels"``, likewise; one, or
-            one per attribute of the groups.
+        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``,
+            likewise; one, or one per attribute of the groups.
 
     Returns:
         The results: print them, or see `Results`; the runs are its systems.
@@ -127,18 +127,16 @@ def _evaluated(
             f"for {len(data)} runs"
         )
     given_groups = GivenGroups.read(groups, target)
-    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
+    parsed = [parse_with(given_groups, measure) for measure in asked_measures(measures)]
     if qrels is None:
-        from fairtk.groups.target import FROM_QRELS
-
-        if any(isinstance(one, str) and one == FROM_QRELS for one in given_groups.target):
-            raise InputError("the target 'qrels' needs relevance labels: give `qrels`")
+        if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
+            raise InputError(f"the target {RELEVANCE!r} needs relevance labels: give `qrels`")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))
     else:
-        labels = given_groups.labels = as_labels(qrels, gold, list(parsed.values()))
-    whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
-    by_label = measures_by_label(whole.values())
+        labels = given_groups.labels = as_labels(qrels, gold, parsed)
+    whole = [completed(given_groups, measure) for measure in parsed]
+    by_label = measures_by_label(whole)
     unique_measures = list(by_label.values())
     if given_groups.attributes and not given_groups.used:
         example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
@@ -173,18 +171,14 @@ def _evaluated(
             f"{'; '.join(sizes)}. Normalized values do not compare with those measured with "
             "labels.",
         )
-    headings = short_names(list(by_label))
-    if given_groups.attributes:  # as they were written, where options completed them
-        by_document = [
-            text
-            for text, measure in whole.items()
-            if isinstance(measure, ExpectedExposure) and measure["groups"] is None
-        ]
-        if by_document:
-            example = f"EE_D(groups='{next(iter(given_groups.attributes))}')"
-            notes.append(f"By documents: {', '.join(by_document)}; by groups: {example}.")
-        written = {format_measure(measure): text for text, measure in reversed(whole.items())}
-        headings |= {label: text for label, text in written.items() if "groups=" in label}
+    by_document = [
+        format_measure(measure)
+        for measure in whole
+        if isinstance(measure, ExpectedExposure) and measure["groups"] is None
+    ]
+    if given_groups.attributes and by_document:
+        example = f"EE_D(groups='{next(iter(given_groups.attributes))}')"
+        notes.append(f"By documents: {', '.join(by_document)}; by groups: {example}.")
 
     def rows(
         system: str,
@@ -215,7 +209,6 @@ def _evaluated(
             "queries": len(qids),
         },
         "environment": {} if checked is None else environment(),
-        "headings": headings,
     }
 
 

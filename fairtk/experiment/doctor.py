@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from fairtk.errors import FairtkWarning, FormatError, InputError
 from fairtk.experiment import findings
 from fairtk.experiment.evaluate_runs import GivenGroups, completed, parse_with
 from fairtk.experiment.findings import Diagnosis, Finding
-from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, WEIGHT, Qrels, Run
+from fairtk.frames import QID, RANK, SCORE, Qrels, Run
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import from_ir_measures
 from fairtk.frames.ids import uncoded
@@ -27,6 +28,7 @@ from fairtk.io.lines import naming
 from fairtk.io.qrels import labels_in, qrels_rows
 from fairtk.io.rows import Rows, read_table
 from fairtk.io.runs import run_of, run_rows
+from fairtk.io.tables import named_file
 from fairtk.measures import format_measure
 
 _REMEDY = "mend whatever wrote these lines; they are left out of everything below"
@@ -153,8 +155,9 @@ def doctor(
         qrels: labels: a file or frame.
         run: a run (R or S), likewise.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
-        target: a `fairtk.Target`, a file, ``"uniform"`` or ``"qrels"``, one or one per attribute.
-            Without a target, groups are examined, but AWRF is not among the measures.
+        target: a `fairtk.Target`, a file, ``"uniform"``, ``"population"`` or ``"relevance"``, one
+            or one per attribute. Without a target, groups are examined, but AWRF is not among the
+            measures.
         measures: what ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, and
             AWRF if there are groups and a target.
         cutoff: ranks that are examined, above 0.
@@ -236,13 +239,9 @@ def _labels(rows: Rows) -> pd.DataFrame:
     return uncoded(labels_in(rows)).reset_index(drop=True)
 
 
-def _attribute(rows: Rows) -> Groups:
-    rows.require([DOCNO, GROUP], "a groups file")
-    rows.as_numbers(WEIGHT)
-    rows.refuse_if(rows.frame[DOCNO].isin(["", None]), DOCNO, "docno is missing")
-    rows.unique([DOCNO, GROUP], "a document has a group twice")
+def _attribute(rows: Rows, name: str | None) -> Groups:
     with naming(rows.path):
-        return groups_of_rows(rows)
+        return groups_of_rows(rows, name)
 
 
 def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
@@ -253,7 +252,8 @@ def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
         if isinstance(one, Groups):
             attributes.append(one)
             continue
-        attribute, wrong = read_noting(one, "groups", read_table, _attribute)
+        name, path = (None, one) if isinstance(one, pd.DataFrame) else named_file(one)
+        attribute, wrong = read_noting(path, "groups", read_table, partial(_attribute, name=name))
         findings += wrong
         if attribute is not None:
             attributes.append(attribute)

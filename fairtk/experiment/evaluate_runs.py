@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import warnings
 from collections import Counter
@@ -14,13 +13,13 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ir_measures
 import numpy as np
 import pandas as pd
 
 from fairtk.errors import (
     InputError,
     MissingWarning,
+    NotFoundError,
     ParameterError,
     listed,
     suggestion,
@@ -28,6 +27,7 @@ from fairtk.errors import (
 from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, ObjectArray, Qrels, Run, require
 from fairtk.frames.columns import from_ir_measures, plain_columns
 from fairtk.frames.qrels import warn_of_unmatched
+from fairtk.groups.distances import TARGET_WORDS
 from fairtk.io import add_answers, read_answers, read_gold_answers
 from fairtk.io.atomic import real_path
 from fairtk.io.lines import STDIN, naming
@@ -226,8 +226,8 @@ class GivenGroups:
     """What ``--groups`` and ``--target`` gave."""
 
     attributes: dict[str, Groups]  # by name
-    target: tuple[Any, ...] = ()  # objects, ``uniform``, ``qrels`` or files
-    labels: Qrels | None = None  # for the target ``qrels``
+    target: tuple[Any, ...] = ()  # objects, words or files
+    labels: Qrels | None = None  # for the target ``relevance``
     used: bool = False
     _made: dict[tuple[str, str], Target] = field(default_factory=dict)
 
@@ -245,7 +245,7 @@ class GivenGroups:
                 place = f"{source}: " if isinstance(source, str | PathLike) else ""
                 raise InputError(
                     f"{place}the attribute {groups.name!r} is given twice; attributes are named "
-                    "after their files"
+                    "after their files: give one another name, `groups='NAME=FILE'`"
                 )
             attributes[groups.name] = groups
         return cls(attributes, target)
@@ -267,7 +267,8 @@ class GivenGroups:
     def target_for(self, groups: Groups, where: str) -> Target:
         """Return the target over the levels of groups, for a measure or command that asks."""
         if not self.target:
-            raise InputError(f"{where} needs a target: give `target`: a file, 'uniform' or 'qrels'")
+            words = ", ".join(map(repr, TARGET_WORDS))
+            raise InputError(f"{where} needs a target: give `target`: {words}, or a file")
         chosen = self.target[0] if len(self.target) == 1 else self._fitting(groups, where)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
@@ -277,10 +278,10 @@ class GivenGroups:
         return self._made[key]
 
     def _fitting(self, groups: Groups, where: str) -> Any:
-        from fairtk.groups.target import FROM_QRELS, UNIFORM, Target
+        from fairtk.groups import Target
 
         for text in self.target:
-            if isinstance(text, str) and text in (UNIFORM, FROM_QRELS):
+            if isinstance(text, str) and text in TARGET_WORDS:
                 return text
             if isinstance(text, pd.DataFrame):
                 target = Target.from_frame(text)
@@ -302,49 +303,26 @@ def asked_measures(measures: Any) -> list[Any]:
 
 
 def parse_with(given_groups: GivenGroups, text: Any) -> Any:
-    """Return the measure that a string names; ``groups='gender'`` may name a given attribute.
-
-    So may the argument of a measure that takes groups without a name: ``ByGroup(nDCG, 'gender')``.
-    """
+    """Return the measure that a string names; its names of groups are those of given attributes."""
     from fairtk.measures import parse
     from fairtk.plugins.registry import GROUPS
 
-    if not isinstance(text, str):
-        return parse(text)
-    text = text.strip()
-    try:
-        tree = ast.parse(text, mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return parse(text)  # it says what is wrong
-    raw = text.encode()  # which offsets count
-    for node in sorted(_names_of_groups(tree), key=lambda node: -node.col_offset):
-        groups = given_groups.named(node.value)
+    def named(name: str) -> Any:
+        groups = given_groups.named(name)
         if groups is not None:
-            key = repr(GROUPS.key(groups)).encode()
-            raw = raw[: node.col_offset] + key + raw[node.end_col_offset :]
             given_groups.used = True
-        elif given_groups.attributes and "." not in node.value:
-            hint = suggestion(node.value, given_groups.attributes)
-            raise ParameterError(f"{text}: `groups` has no attribute {node.value!r}{hint}")
-    return parse(raw.decode())
+            return groups
+        if given_groups.attributes and "." not in name:
+            hint = suggestion(name, given_groups.attributes)
+            raise ParameterError(f"{text}: `groups` has no attribute {name!r}{hint}")
+        try:
+            return GROUPS.find(name)
+        except NotFoundError:
+            raise ParameterError(
+                f"{text}: no groups are called {name!r}: give `groups='{name}=FILE'`"
+            ) from None
 
-
-def _names_of_groups(tree: ast.AST) -> Iterator[Any]:
-    """Yield where calls name groups: ``groups='gender'``, or without a name."""
-    from fairtk.measures.parsing import known_names
-
-    known_names()  # makes sure that there are all
-    for node in ast.walk(tree):
-        values: list[ast.expr] = []
-        if isinstance(node, ast.keyword) and node.arg == "groups":
-            values = [node.value]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            measure = ir_measures.measures.registry.get(node.func.id)
-            order = getattr(measure, "POSITIONAL", ())
-            values = node.args[order.index("groups") :][:1] if "groups" in order else []
-        for value in values:
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                yield value
+    return parse(text, named)
 
 
 def completed(given_groups: GivenGroups, measure: Any) -> Any:
@@ -358,31 +336,29 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
 
     if not isinstance(measure, FairMeasure):
         return measure
-    params = dict(measure.params)
+    new: dict[str, Any] = {}
     for name, param in measure.SUPPORTED_PARAMS.items():
-        if isinstance(param, MeasureParam) and name in params:
-            params[name] = completed(given_groups, measure[name])
+        if isinstance(param, MeasureParam) and name in measure.params:
+            new[name] = completed(given_groups, measure[name])
     if "groups" in measure.SUPPORTED_PARAMS:
-        if "groups" not in params and not measure.GROUPS_ARE_OPTIONAL:
+        groups = measure["groups"]
+        if groups is None and not measure.GROUPS_ARE_OPTIONAL:
             if not given_groups.attributes:
                 if not _is_ours(measure):
                     return measure
                 raise InputError(f"{measure!r} needs groups: give `groups`: one or several files")
-            params["groups"] = given_groups.crossed
+            new["groups"] = groups = given_groups.crossed
             given_groups.used = True
-        if "target" not in params and _wants_target(measure, params):
-            groups = params["groups"]
-            if isinstance(groups, str):
-                groups = measure["groups"]
-            if given_groups.target or _is_ours(measure):
-                params["target"] = given_groups.target_for(groups, repr(measure))
-    return measure if params == measure.params else type(measure)(**params)
+        is_needed = given_groups.target or _is_ours(measure)
+        if groups is not None and is_needed and _wants_target(measure):
+            new["target"] = given_groups.target_for(groups, repr(measure))
+    return measure(**new) if new else measure
 
 
-def _wants_target(measure: Any, params: dict[str, Any]) -> bool:
+def _wants_target(measure: Any) -> bool:
     from fairtk.measures.ee import ExpectedExposure
 
-    if "target" not in measure.SUPPORTED_PARAMS or "groups" not in params:
+    if "target" not in measure.SUPPORTED_PARAMS or "target" in measure.params:
         return False
     if isinstance(measure, ExpectedExposure):
         return measure["variant"] == "paper" and measure.PART != "disparity"

@@ -28,7 +28,7 @@ def means_table(results: Results) -> Table:
     columns = [_means(part) for _, part in results.counts.groupby("measure", sort=False)]
     n = str(results.config["queries"])
     rows = [[name, n, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
-    header = ["run", "queries", *results.headings.values()]
+    header = ["run", "queries", *results.measures]
     return Table(header, rows, " ".join(filter(None, [_remarks(results), results.note])))
 
 
@@ -40,7 +40,7 @@ def means_text(results: Results) -> str:
         long = [
             [
                 row.system,
-                results.headings[row.measure],
+                row.measure,
                 number_text(row.mean),
                 f"{row.n}/{row.n + row.undefined}",
             ]
@@ -60,21 +60,21 @@ def queries_text(results: Results) -> str:
         for name, of_run in zip(results.systems, values, strict=True)
         for qid, of_query in zip(qids, of_run.T, strict=True)
     ]
-    header = ["run", "qid", *results.headings.values()]
+    header = ["run", "qid", *results.measures]
     return "\n".join(aligned_lines(Table(header, rows), range(2, len(header))))
 
 
 def comparison_table(comparison: Comparison, digits: int) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
-    settings, heads = comparison.settings, comparison.headings
+    settings = comparison.settings
     rows = comparison.table.drop(columns="effect")
     if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
         rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
     names = comparison.systems * len(comparison.measures)
-    rows = rows.assign(run=names, measure=rows["measure"].map(heads))
+    rows = rows.assign(run=names)
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, str(comparison.baseline), **options, digits=digits)
-    bias = bias_text(comparison.sampling_bias(), heads)
+    bias = bias_text(comparison.sampling_bias())
     caption = [table.caption, bias, _remarks(comparison), comparison.note]
     if settings["queries"] == "common":
         caption.append("Queries: those that all runs have results for.")
@@ -131,7 +131,7 @@ def _means(counts: pd.DataFrame) -> list[str]:
 
 def _remarks(results: Results) -> str:
     """Return which measures are better when lower."""
-    lower = [head for label, head in results.headings.items() if results.better(label) == "lower"]
+    lower = [m for m in results.measures if results.better(m) == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 

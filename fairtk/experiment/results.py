@@ -43,7 +43,7 @@ from fairtk.experiment.values import (
 )
 from fairtk.frames import CREDIT, DOCNO, EXPOSURE, QANSWER, QID, RANK, SAMPLE, SCORE, Qrels
 from fairtk.measures import LabeledRun, format_measure, parse
-from fairtk.measures.parsing import short_names
+from fairtk.measures.parsing import digests_of
 from fairtk.plugins.references import cite_results
 from fairtk.report import write_report
 from fairtk.report.curves import plot_trade_off
@@ -62,14 +62,13 @@ def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
     """Return what to say below means of which some queries are left out, or failed."""
     remarks = []
-    short = short_names(list(dict.fromkeys(counts["measure"])))
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         numbers = ", ".join(
             f"{s}: {u}" for s, u in zip(part["system"], part["undefined"], strict=True)
         )
         if len(part) == len(systems) and part["undefined"].nunique() == 1:
             numbers = str(part["undefined"].iloc[0])
-        remarks.append(f"Queries where {short[measure]} is undefined and left out: {numbers}.")
+        remarks.append(f"Queries where {measure} is undefined and left out: {numbers}.")
     if failed:
         remarks.append(
             "Failed queries count with the worst value of each measure; the next run with the "
@@ -81,8 +80,8 @@ def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[st
 class Results:
     """What `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare` return: print it.
 
-    Tables for people have short names of measures; frames and files have the measures in full.
-    Where a measure is taken, it may be a measure, its full or its short name.
+    Where a measure is taken, it may be a measure or its label. A label has the names of groups and
+    targets; ``config["digests"]`` tells others of the same name apart.
 
     A failed query has no rows, gets each measure's worst value, and is counted in every table. One
     whose value is undefined (NaN) is left out of means and tests, and counted too.
@@ -98,8 +97,6 @@ class Results:
         config: what was run, as JSON values.
         environment: with which versions, as JSON values.
         credits: credit that was made beside the rankings, C by system; `credit` reads it.
-        headings: what tables of runs call the measures, by measure: their short names, or what was
-            written where options completed it.
     """
 
     def __init__(
@@ -115,7 +112,6 @@ class Results:
         environment: Mapping[str, Any],
         baseline: str | None = None,
         credits: Mapping[str, pd.DataFrame] | None = None,
-        headings: Mapping[str, str] | None = None,
     ) -> None:
         self.systems: list[str] = [str(name) for name in values.means.index]
         self.measures: list[str] = list(measures)
@@ -126,6 +122,9 @@ class Results:
         self.config = dict(config)
         if values.notes:
             self.config |= {"note": " ".join(values.notes), "warnings": values.notes}
+        held = digests_of(m for m in measures.values() if not isinstance(m, str))
+        if held:
+            self.config |= {"digests": held}
         self.environment = dict(environment)
         self.credits = dict(credits or {})
         self._rows = rows
@@ -133,7 +132,6 @@ class Results:
         self._means = values.means
         # the measures by label, or texts: those of saved results may name unknown groups
         self._measures, self._directions, self._qrels = measures, directions, qrels
-        self.headings = headings or short_names(self.measures)
         self._named = baseline is not None
         self._drawing: Mapping[str, Any] = {"test": "t"}
         self._correction = "holm"
@@ -261,17 +259,24 @@ class Results:
         return self._directions[self._label(measure)]
 
     def _label(self, measure: Any, kind: str = "measure") -> str:
-        """Return the label of one of the measures, which may be named in other ways."""
+        """Return the label of one of the measures, which may be named in other ways.
+
+        ``AWRF@10`` will do for the only AWRF@10, whatever its groups and target.
+        """
         text = str(measure).strip()
-        for names in (short_names(self.measures), self.headings):
-            for label, name in names.items():
-                if text in (label, name):
-                    return label
+        if text in self.measures:
+            return text
         with contextlib.suppress(InputError):
-            text = format_measure(parse(measure))
-        if text not in self.measures:
-            raise NotFoundError(kind, str(measure), self.measures)
-        return text
+            asked = parse(measure)
+            like = [
+                label
+                for label, own in self._measures.items()
+                if type(own) is type(asked) and asked.params.items() <= own.params.items()
+            ]
+            text = format_measure(asked)
+            if text in self.measures or len(like) == 1:
+                return text if text in self.measures else like[0]
+        raise NotFoundError(kind, str(measure), self.measures)
 
     def _margins(self, margin: Margin) -> Margin:
         """Return margins by the labels of measures."""
@@ -356,7 +361,7 @@ class Results:
         for label in self.measures:
             if label.startswith(("EE_D", "EE_L")) and " * " not in label:
                 with contextlib.suppress(InputError):  # its groups may not be registered here
-                    measures[label] = parse(self._measures[label])
+                    measures[label] = self._read(label)
         measures = {m: own for m, own in measures.items() if own["estimator"] == "plain"}
         rows: list[tuple[str, str, float]] = []
         for system in self.systems if measures else ():
@@ -374,7 +379,21 @@ class Results:
 
     def _parsed(self) -> dict[str, Any]:
         """Return the measures by label; says which groups are not registered here."""
-        return {label: parse(measure) for label, measure in self._measures.items()}
+        return {label: self._read(label) for label in self._measures}
+
+    def _read(self, label: str) -> Any:
+        """Return a measure; that of saved results has the groups and target of its names here."""
+        measure = parse(self._measures[label])
+        saved = self.config.get("digests", {})
+        for part, digests in digests_of([measure]).items():
+            for name, digest in digests.items():
+                if digest != saved.get(part, {}).get(name):
+                    raise ParameterError(
+                        f"{part}: its {name} here is not what these "
+                        "results were measured with; register that under this name "
+                        f"(fairtk.register_{name})"
+                    )
+        return measure
 
     @cached_property
     def _variances(self) -> Variances:
@@ -486,7 +505,6 @@ class Results:
         lines = aligned_lines(table, numbers=range(1, len(table.columns)))
         if max(map(len, lines)) > _WIDEST:
             long = self.counts[["system", "measure", "mean", "n"]]
-            long["measure"] = long["measure"].map(short_names(self.measures))
             lines = aligned_lines(as_texts(long), numbers=(2, 3))
         lines += textwrap.wrap(table.caption, _WIDEST, break_long_words=False)
         return "\n".join(lines)
@@ -543,8 +561,7 @@ class Results:
         return self.failures.groupby("system").size()
 
     def _table(self) -> Table:
-        means = self.means.rename(columns=short_names(self.measures))
-        return as_texts(means.reset_index(), " ".join(self._remarks()))
+        return as_texts(self.means.reset_index(), " ".join(self._remarks()))
 
     def _remarks(self) -> list[str]:
         remarks = notes(self.counts, self.systems, len(self.failures) > 0)
@@ -586,8 +603,7 @@ class Results:
                 f"{_meaning(baseline)} ({TEST_NAMES[drawing['test']]}, two-sided, {corrected}, "
                 f"p < {significance:g}; {queries_tested(compared.tables)})"
             ]
-        names = short_names(self.measures)
-        heads = [f"{names[m]} {_ARROWS[self.better(m)]}" for m in self.measures]
+        heads = [f"{m} {_ARROWS[self.better(m)]}" for m in self.measures]
         columns = [_placed(self._means[m], digits, self.better(m), signs, m) for m in self.measures]
         if len(self.failures):  # counted in every table
             heads.append("failed")

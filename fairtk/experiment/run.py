@@ -29,7 +29,7 @@ from fairtk.errors import (
     listed,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
-from fairtk.experiment.evaluate_runs import as_labels
+from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
 from fairtk.experiment.executors import Executor, SerialExecutor, as_executor
 from fairtk.experiment.identity import Node, Tree, differences, environment
 from fairtk.experiment.packing import unpack
@@ -48,7 +48,6 @@ from fairtk.frames.ids import as_strings, uncoded
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.llm import DeferredError
 from fairtk.llm.ledger import collecting
-from fairtk.measures import parse
 
 CELLS = ["system", "queries", "stored", "failed", "missing"]
 PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
@@ -448,6 +447,8 @@ def open_results(
     measures: Iterable[Any] = (),
     *,
     gold: Any = None,
+    groups: Any = (),
+    target: Any = (),
 ) -> Results:
     """Return the results in a folder of `Results.save`, or of ``Experiment(save_dir=...)``.
 
@@ -459,12 +460,15 @@ def open_results(
         qrels: labels, for the folder of a store. A frame, a file or the id of a dataset.
         measures: measures, for the folder of a store.
         gold: gold answers, if the qrels have none: a frame or a file.
+        groups: groups for measures that need some, as for `fairtk.evaluate`.
+        target: the target for measures that need one, likewise; one, or one per attribute.
 
     Raises:
         InputError: there are no results here, or saved results are to be measured anew.
         StoreError: the store is damaged.
     """
-    place, parsed_measures = results_folder(folder), [parse(measure) for measure in measures]
+    place, given_groups = results_folder(folder), GivenGroups.read(groups, target)
+    parsed_measures = [parse_with(given_groups, measure) for measure in measures]
     if (place / CONFIG).exists():
         if parsed_measures or qrels is not None:
             raise InputError(
@@ -484,10 +488,15 @@ def open_results(
         )
         for name, frame in frames.items()
     }
-    labels = None if qrels is None else as_labels(qrels, gold, parsed_measures).with_text_ids()
-    results: Results = Experiment(frames, topics, labels, parsed_measures)
+    frame = None
+    if qrels is not None:
+        given_groups.labels = as_labels(qrels, gold, parsed_measures)
+        frame = given_groups.labels.with_text_ids()
+    whole = [completed(given_groups, measure) for measure in parsed_measures]
+    results: Results = Experiment(frames, topics, frame, whole)
     results.failures = failures
-    results.config = {"stages": stages, "queries": len(topics), "store": FILE}
+    config = {"stages": stages, "queries": len(topics), "store": FILE}
+    results.config = config | {k: v for k, v in results.config.items() if k == "digests"}
     return results
 
 
@@ -577,6 +586,8 @@ def export(
     qrels: Any = None,
     measures: Iterable[Any] = (),
     gold: Any = None,
+    groups: Any = (),
+    target: Any = (),
     setting: str | None = None,
 ) -> list[Path]:
     """Write the results of a store, of a study, or saved ones, so that others read them.
@@ -590,6 +601,8 @@ def export(
         qrels: labels, for the folder of a store. See `open_results`.
         measures: measures, for the folder of a store.
         gold: gold answers, if the qrels have none.
+        groups: groups for measures, for the folder of a store.
+        target: the target for measures, likewise; one, or one per attribute.
         setting: the name of a study's settings, if it has results of several.
 
     Returns:
@@ -605,16 +618,16 @@ def export(
         raise InputError(f"{folder}: there are files here already; give a new or an empty folder")
     below = folder_names(places, source)
     single = places == [Path(source)]
-    targets = [target if single else target / name for name in below]
-    for place, own in zip(places, targets, strict=True):
-        results = open_results(place, qrels, measures, gold=gold)
+    results_in = [target if single else target / name for name in below]
+    for place, own in zip(places, results_in, strict=True):
+        results = open_results(place, qrels, measures, gold=gold, groups=groups, target=target)
         if form == "parquet":
             results.save(own)
         else:
             results.to_trec(own)
     for file in _of_study(Path(source), setting) if form == "parquet" else ():
         shutil.copyfile(file, target / file.name)
-    return targets
+    return results_in
 
 
 def folder_names(places: Sequence[Path], source: str | PathLike[str]) -> list[str]:

@@ -44,6 +44,7 @@ from fairtk.frames.columns import OF_EXPOSURE, TO_IR_MEASURES
 from fairtk.frames.ids import as_strings
 from fairtk.measures import FairMeasure, format_measure, parse
 from fairtk.measures.base import Reasons, reason_for, undefined_reasons, undefined_warning
+from fairtk.measures.parsing import check_names
 from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, truncation_texts
 
 COLUMNS = ["system", QID, "measure", "value"]
@@ -75,6 +76,8 @@ class Values(NamedTuple):
 
 def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
     """Return distinct measures by their labels."""
+    measures = list(measures)
+    check_names(measures)
     return {format_measure(measure): measure for measure in dict.fromkeys(measures)}
 
 

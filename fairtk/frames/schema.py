@@ -21,6 +21,7 @@ from fairtk.errors import ColumnError, DuplicateError, InputError, such_rows
 from fairtk.frames.columns import (
     CREDIT,
     DOCNO,
+    GROUP,
     LABEL,
     QID,
     RANK,
@@ -60,10 +61,10 @@ Refuse = Callable[[RowProblem], NoReturn]
 
 
 def described(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> str:
-    """Return a problem with qid, sample and docno of its first row, and what to do about it."""
+    """Return a problem with the ids and the group of its first row, and what to do about it."""
     row = int(problem.rows[0])
     values = []
-    for name in (QID, SAMPLE, DOCNO):
+    for name in (QID, SAMPLE, DOCNO, GROUP):
         # a file without samples has words there
         if name in frame and (name != SAMPLE or frame[SAMPLE].dtype.kind == "i"):
             values.append(f"{name} {shown(frame[name].iloc[row], name != SAMPLE)}")

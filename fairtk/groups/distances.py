@@ -37,6 +37,9 @@ from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
 UNKNOWN = "@UNKNOWN"
 """The level of documents whose group is not known, as TREC Fair Ranking names it."""
 
+UNIFORM, POPULATION, RELEVANCE = TARGET_WORDS = ("uniform", "population", "relevance")
+"""Targets of any groups: equal shares, shares of all documents, shares of the relevant ones."""
+
 Level = str | tuple[str, ...]
 """A name, or one for each of the attributes that are crossed."""
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from operator import eq
 from os import PathLike
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,6 @@ from fairtk.errors import (
     InputError,
     ParameterError,
     listed,
-    such_rows,
 )
 from fairtk.frames import (
     DOCNO,
@@ -48,9 +47,15 @@ from fairtk.frames import (
     require,
 )
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import as_strings
-from fairtk.frames.schema import encode_ids, shown
+from fairtk.frames.schema import (
+    Refuse,
+    RowProblem,
+    check_ids,
+    check_numbers,
+    check_unique,
+    refuse_in,
+)
 from fairtk.groups.distances import (
     UNKNOWN,
     Distributions,
@@ -62,9 +67,9 @@ from fairtk.groups.distances import (
 )
 from fairtk.io import write_parquet
 from fairtk.io.lines import is_parquet_name, naming
-from fairtk.io.rows import Rows, number_of, read_table
+from fairtk.io.rows import Rows, numbers_in, read_table
 from fairtk.io.runs import frame_of_run
-from fairtk.io.tables import check_weights, stem, write_table
+from fairtk.io.tables import check_weights, named_file, stem, write_table
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 
@@ -264,7 +269,8 @@ class Groups(ByContent):
     def of(cls, source: Any) -> Groups:
         """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
 
-        A frame is named by its ``attrs["name"]``, or ``group``.
+        A frame is named by its ``attrs["name"]``, or ``group``; a file by ``"NAME=FILE"``, or by
+        its own name.
         """
         if isinstance(source, cls):
             return source
@@ -273,7 +279,8 @@ class Groups(ByContent):
             noted = {key: source.attrs[key] for key in given}
             return cls.from_frame(source, source.attrs.get("name", GROUP), **noted)
         if isinstance(source, str | PathLike):
-            return cls.read(source)
+            name, path = named_file(source)
+            return cls.read(path, name)
         raise InputError(f"groups are Groups, a DataFrame or a file; found {source!r:.80}")
 
     def write(self, path: str | PathLike[str]) -> None:
@@ -412,7 +419,7 @@ class Groups(ByContent):
         to, share = 1 - known, absent.astype(np.float64)
         if unlabeled == "unknown" and absent.any() and known.all():
             raise InputError(
-                f"unlabeled='unknown': docno {str(docnos[first(absent)])!r} has no row in "
+                f"unlabeled='unknown': docno {str(docnos[absent.argmax()])!r} has no row in "
                 f"{name!r}, which has no unknown level; use unlabeled='drop' or 'uniform'"
             )
         if unlabeled != "unknown":
@@ -561,9 +568,6 @@ SPLITS = ("count", "equal")
 
 _ROUNDING = 1e-12
 
-Fail = Callable[[int, str, type[InputError]], NoReturn]
-"""Raises for a row of the table; files put their path and line in front."""
-
 
 def groups_of_rows(
     rows: Rows,
@@ -583,8 +587,7 @@ def groups_of_rows(
     if normalize is None:
         normalize = bool(note.get("normalize", True))
     name = name or note.get("name") or stem(rows.path)
-    fail: Fail = lambda row, message, kind: rows.fail(row, message)  # noqa: E731
-    return groups_of_frame(rows.frame, name, unknown, levels, split, normalize, fail)
+    return groups_of_frame(rows.frame, name, unknown, levels, split, normalize, rows.refuse)
 
 
 def groups_of_frame(
@@ -594,39 +597,30 @@ def groups_of_frame(
     levels: Sequence[str] | None,
     split: str,
     normalize: bool,
-    fail: Fail | None = None,
+    refuse: Refuse | None = None,
 ) -> Groups:
-    """Return the groups that a frame lists; see `fairtk.Groups.from_frame`."""
+    """Return the groups that a frame lists; see `fairtk.Groups.from_frame`.
+
+    `refuse` raises for rows; that of a file names the line.
+    """
     where = f"Groups {name!r}"
     if split not in SPLITS:
         raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
     require(frame, [DOCNO, GROUP], where)
-    fail = fail or failing(where)
-    row, documents = _documents(frame[DOCNO], where, fail)
-    names, level = _levels(frame[GROUP], levels, unknown, where, fail)
+    refuse = refuse or partial(refuse_in, where, frame=frame)
+    row, documents = _documents(frame[DOCNO], refuse)
+    names, level = _levels(frame[GROUP], levels, unknown, where, refuse)
     weight = np.ones(len(frame))
     if WEIGHT in frame.columns:
-        weight = checked_weights(frame, [DOCNO, GROUP], fail)
+        weight = weights_of(frame, refuse)
     key = row * np.int64(len(names)) + level
-    if not bool((key[1:] > key[:-1]).all()):
-        twice = pd.Series(key).duplicated().to_numpy()
-        if twice.any():
-            at = first(twice)
-            fail(
-                at,
-                f"docno {str(frame[DOCNO].iloc[at])!r} and group {names[level[at]]!r} occur twice "
-                f"({such_rows(int(twice.sum()))}); give each pair once, with a weight",
-                DuplicateError,
-            )
+    if not bool((key[1:] > key[:-1]).all()):  # rows that fairtk wrote are in this order
+        message = "a document has a group twice"
+        check_unique(row, level, message, refuse, "give each pair once, with a weight")
     none = np.bincount(row, weights=weight, minlength=len(documents)) == 0
     if none.any():
-        at = first(none[row])
-        fail(
-            at,
-            f"the weights of docno {str(frame[DOCNO].iloc[at])!r} sum to 0; leave the document out "
-            "or give it a group",
-            InputError,
-        )
+        message, remedy = "the weights of a document sum to 0", "leave it out or give it a group"
+        refuse(RowProblem(np.flatnonzero(none[row]), message, remedy=remedy))
     row, level = row.astype(np.int32), level.astype(np.int32)  # half the memory: there are millions
     rows = SparseRows.collect(row, level, weight, len(documents), len(names))
     if split == "equal":
@@ -639,33 +633,13 @@ def groups_of_frame(
     return Groups(LevelSpace((name,), (names,), (place,)), (documents,), (rows.matrix,))
 
 
-def failing(where: str) -> Fail:
-    """Return the function that raises for a row of a frame."""
-
-    def fail(row: int, message: str, kind: type[InputError]) -> NoReturn:
-        raise kind(f"{where}: row {row}: {message}")
-
-    return fail
-
-
 def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
     """Return levels in their default order: the unknown one first, then by name."""
     rest = sorted(set(names) - {unknown})
     return (unknown, *rest) if unknown is not None and unknown in names else tuple(rest)
 
 
-def checked_levels(levels: Sequence[str], where: str) -> tuple[str, ...]:
-    """Return given levels as a tuple; what is no list of distinct strings is an `InputError`."""
-    if isinstance(levels, str) or not all(isinstance(v, str) for v in levels):
-        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
-    names = tuple(levels)
-    twice = [v for i, v in enumerate(names) if v in names[:i]]
-    if twice:
-        raise DuplicateError(f"{where}: the level {twice[0]!r} is listed twice")
-    return names
-
-
-def _documents(column: pd.Series, where: str, fail: Fail) -> tuple[IntArray, pd.Index]:
+def _documents(column: pd.Series, refuse: Refuse) -> tuple[IntArray, pd.Index]:
     """Return the row of each document, and the documents: whole numbers, increasing, or strings."""
     values = column.to_numpy() if pd.api.types.is_integer_dtype(column.dtype) else None
     if values is not None and len(values) and values.dtype.kind == "i" and values[0] >= 0:
@@ -673,11 +647,8 @@ def _documents(column: pd.Series, where: str, fail: Fail) -> tuple[IntArray, pd.
         if bool((step >= 0).all()):  # as written by fairtk: no hash table is needed
             fresh = np.concatenate([[True], step > 0])
             return np.cumsum(fresh) - 1, pd.Index(values[fresh].astype(np.int64))
-    missing = column.isna().to_numpy()
-    if missing.any():
-        fail(first(missing), "docno is missing", InputError)
-    codes, docnos = encode_ids(column, DOCNO, where)
-    row = codes.astype(np.int64, copy=False)
+    codes, coded = check_ids(column, DOCNO, refuse)
+    row, docnos = codes.astype(np.int64, copy=False), coded.text
     if len(docnos) and _page_ids(docnos[:1])[0] >= 0:  # else they need not be looked at
         ids = _page_ids(docnos)
         if ids.min() >= 0:
@@ -687,76 +658,58 @@ def _documents(column: pd.Series, where: str, fail: Fail) -> tuple[IntArray, pd.
 
 
 def _levels(
-    column: pd.Series, levels: Sequence[str] | None, unknown: str | None, where: str, fail: Fail
+    column: pd.Series, levels: Sequence[str] | None, unknown: str | None, where: str, refuse: Refuse
 ) -> tuple[tuple[str, ...], IntArray]:
     codes, values = pd.factorize(column)
     names = list(as_strings(values))
     codes = codes.astype(np.int64)
     if (codes < 0).any():
         if unknown is None:
-            fail(first(codes < 0), "the group is missing and unknown=None", InputError)
+            missing = np.flatnonzero(codes < 0)
+            refuse(RowProblem(missing, "the group is missing and unknown=None"))
         if unknown not in names:
             names.append(unknown)
         codes[codes < 0] = names.index(unknown)
     if not names and unknown is not None and levels is None:
         names = [unknown]  # an empty frame
-    order = level_order(names, unknown) if levels is None else checked_levels(levels, where)
+    order = level_order(names, unknown) if levels is None else tuple(levels)
+    if isinstance(levels, str) or not all(isinstance(level, str) for level in order):
+        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
+    if len(set(order)) < len(order):
+        twice = next(level for level in order if order.count(level) > 1)
+        raise DuplicateError(f"{where}: the level {twice!r} is listed twice")
     if unknown is not None and unknown in names and unknown not in order:
         order = (unknown, *order)  # first, as in TREC's files
     message = f"group {{}} is not one of the levels {listed(order, 40)}"
-    places = level_places(codes, names, order, message, fail)
+    places = level_places(codes, names, order, message, refuse)
     if not order:
         raise InputError(f"{where}: there are no levels; give a row, or levels=")
     return order, places
 
 
 def level_places(
-    codes: IntArray, names: list[str], levels: Sequence[str], message: str, fail: Fail
+    codes: IntArray, names: list[str], levels: Sequence[str], message: str, refuse: Refuse
 ) -> IntArray:
     """Return the place of each row's level among the levels that there are.
 
-    A row has a code, a place in `names`. A name that is not one of the `levels` fails, with it in
-    place of ``{}`` in the message.
+    A row has a code, a place in `names`. A name that is not one of the `levels` is refused, with it
+    in place of ``{}`` in the message.
     """
     places = pd.Index(levels, dtype=object).get_indexer(names)
     if (places < 0).any():
-        code = first(places < 0)
-        fail(first(codes == code), message.replace("{}", repr(names[code]), 1), InputError)
+        code = int(np.flatnonzero(places < 0)[0])
+        text = message.replace("{}", repr(names[code]), 1)
+        refuse(RowProblem(np.flatnonzero(codes == code), text))
     return np.asarray(places[codes], dtype=np.int64)
 
 
-def checked_weights(frame: pd.DataFrame, names: list[str], fail: Fail) -> FloatArray:
-    """Return the weights as floats; a text is one if it is a plain number.
-
-    `names` are the columns that name a row, for messages.
-    """
+def weights_of(frame: pd.DataFrame, refuse: Refuse) -> FloatArray:
+    """Return the weights as floats; a text is one if it is a plain number."""
     column = frame[WEIGHT]
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        weight = as_numbers(column)
-    else:
-        numbers = [number_of(value) for value in column.tolist()]
-        weight = np.array([np.nan if n is None else n for n in numbers], dtype=np.float64)
-    wrong = ~np.isfinite(weight) | (weight < 0)
-    if wrong.any():
-        at = first(wrong)
-        fail(
-            at,
-            f"{row_name(frame, names, at)}: weight must be a finite number, 0 or above; found "
-            f"{shown(column.iloc[at])} ({such_rows(int(wrong.sum()))})",
-            InputError,
-        )
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        column = numbers_in(column)
+    weight: FloatArray = check_numbers(column, WEIGHT, refuse)
     return weight
-
-
-def row_name(frame: pd.DataFrame, names: list[str], at: int) -> str:
-    """Return what names a row: ``"docno 'd1', group 'a'"``."""
-    row = frame.iloc[at]
-    return ", ".join(f"{name} {str(row[name])!r}" for name in names)
-
-
-def first(wrong: BoolArray) -> int:
-    """Return the first row that is wrong."""
-    return int(np.flatnonzero(wrong)[0])
 
 
 _ODD = re.compile(r"^\s|\s$|[\r\n\ufeff]|^$")

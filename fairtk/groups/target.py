@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -43,8 +43,12 @@ from fairtk.frames import (
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings
-from fairtk.frames.schema import encode_ids
+from fairtk.frames.schema import Refuse, RowProblem, check_ids, check_unique, refuse_in
 from fairtk.groups.distances import (
+    POPULATION,
+    RELEVANCE,
+    TARGET_WORDS,
+    UNIFORM,
     UNKNOWN,
     Distributions,
     FactoredRows,
@@ -55,19 +59,15 @@ from fairtk.groups.distances import (
     group_exposure,
 )
 from fairtk.groups.groups import (
-    Fail,
     Groups,
-    checked_weights,
-    failing,
-    first,
     level_order,
     level_places,
-    row_name,
+    weights_of,
     write_weights,
 )
-from fairtk.io.lines import naming
+from fairtk.io.lines import STDIN, naming
 from fairtk.io.rows import read_table
-from fairtk.io.tables import check_weights
+from fairtk.io.tables import check_weights, stem
 
 _FEW_LEVELS = 1 << 12
 
@@ -245,10 +245,6 @@ _MOST_SHOWN = 10_000
 """Levels of a target that a notebook still shows."""
 
 
-UNIFORM, FROM_QRELS = "uniform", "qrels"
-"""Targets that have a name: equal shares of all levels; the groups of relevant documents."""
-
-
 @dataclass(eq=False, repr=False)
 class Target(ByContent):
     """A distribution over the levels of groups, one for all queries or one for each.
@@ -265,6 +261,7 @@ class Target(ByContent):
         distributions: the weights, one row per query (or one row).
         qids: the queries, in the order of the rows; None: one distribution for all queries.
         undefined: for queries that have no target, the reason.
+        name: what measures print, if it is not registered under another name; empty: its digest.
     """
 
     identity_name = "fairtk.Target"
@@ -273,6 +270,7 @@ class Target(ByContent):
     distributions: Distributions
     qids: ObjectArray | None = None
     undefined: dict[str, str] = field(default_factory=dict)
+    name: str = ""
 
     @classmethod
     def uniform(cls, groups: Groups, unknown: bool = True) -> Target:
@@ -291,18 +289,19 @@ class Target(ByContent):
             if not share.any():
                 raise InputError(f"Target.uniform: {space.names[place]!r} has no known level")
             shares.append(share / share.sum())
-        return cls(space, _written_out(FactoredRows.product(space, shares)))
+        name = UNIFORM if unknown or max(space.unknown) < 0 else f"{UNIFORM}-known"
+        return cls(space, _written_out(FactoredRows.product(space, shares)), name=name)
 
     @classmethod
     def population(
-        cls, shares: pd.Series | Mapping[Any, Any], groups: Groups | None = None
+        cls, shares: pd.Series | Mapping[Any, Any] | Groups, groups: Groups | None = None
     ) -> Target:
         """Return shares of a population, for all queries.
 
         Args:
             shares: counts or shares by level, divided by their sum. For crossed attributes either
                 by tuple of levels (a series with a MultiIndex), or shares by level for each
-                attribute, taken as independent.
+                attribute, taken as independent. Groups: the shares of all their documents.
             groups: the groups; None: the levels are those of `shares`. `fairtk.groups.background`
                 gives the populations of TREC Fair Ranking 2022.
 
@@ -310,12 +309,18 @@ class Target(ByContent):
             InputError: a share is negative or NaN, all are 0, or the groups lack a level.
         """
         where = "Target.population"
+        if isinstance(shares, Groups):
+            members, space = shares.memberships(shares.docnos), shares.space
+            row = np.zeros(len(members.level), dtype=np.int64)
+            rows = SparseRows.collect(row, members.level, members.weight, 1, space.size)
+            return cls(space, rows.normalized(), name=POPULATION)
         if not isinstance(shares, Mapping | pd.Series):
             raise InputError(f"{where} needs a series or mapping; found {type(shares).__name__}")
         items: dict[Any, Any] = dict(shares)
         if items and all(isinstance(v, Mapping | pd.Series) for v in items.values()):
             return cls._independent(items, groups)
-        return cls.from_frame(_shares_of_levels(shares, items, groups, where), groups)
+        target = cls.from_frame(_shares_of_levels(shares, items, groups, where), groups)
+        return replace(target, name=POPULATION)
 
     @classmethod
     def _independent(cls, items: dict[Any, Any], groups: Groups | None) -> Target:
@@ -326,7 +331,7 @@ class Target(ByContent):
             tuple(t.space.unknown[0] for t in singles),
         )
         shares = [t.distributions.expanded().dense()[0] for t in singles]
-        whole = cls(space, FactoredRows.product(space, shares))
+        whole = cls(space, FactoredRows.product(space, shares), name=POPULATION)
         return whole if groups is None else whole.for_groups(groups)
 
     @classmethod
@@ -359,7 +364,9 @@ class Target(ByContent):
         """
         labeled, query, doc = _relevant(qrels, rel, "Target.from_qrels")
         weight = np.ones(len(doc))
-        return cls._of_relevant(labeled, query, doc, weight, groups, background, unlabeled)
+        target = cls._of_relevant(labeled, query, doc, weight, groups, background, unlabeled)
+        has_background = background is not None and len(background) > 0
+        return replace(target, name=f"{RELEVANCE}+{POPULATION}" if has_background else RELEVANCE)
 
     @classmethod
     def from_work_needed(
@@ -450,7 +457,7 @@ class Target(ByContent):
                 level is one that the groups lack.
             DuplicateError: a level is listed twice.
         """
-        return cls._of_frame(frame, groups, failing("Target"))
+        return cls._of_frame(frame, groups, partial(refuse_in, "Target", frame=frame))
 
     @classmethod
     def read(cls, path: str | PathLike[str], groups: Groups | None = None) -> Target:
@@ -462,7 +469,8 @@ class Target(ByContent):
         rows = read_table(path)
         check_weights(rows, [WEIGHT], "a target file")
         with naming(path):
-            return cls._of_frame(rows.frame, groups, lambda row, text, kind: rows.fail(row, text))
+            target = cls._of_frame(rows.frame, groups, rows.refuse)
+        return replace(target, name=stem(rows.path))
 
     @classmethod
     @accepts_dataframes
@@ -472,57 +480,58 @@ class Target(ByContent):
         """Return a target over groups, whatever it is given as.
 
         Args:
-            source: a `Target` as it is; a frame, a file; ``"uniform"``, or ``"qrels"``.
-            groups: the groups, which ``"uniform"`` and ``"qrels"`` need.
-            qrels: the labels, for ``"qrels"``.
+            source: a `Target` as it is; a frame, a file; ``"uniform"``, ``"population"`` (the
+                shares of all documents), or ``"relevance"`` (those of the relevant documents).
+            groups: the groups, which the words need.
+            qrels: the labels, for ``"relevance"``.
             where: who asks, for messages.
 
         Raises:
-            InputError: ``"qrels"`` without labels, or as for `from_frame` and `read`.
+            InputError: ``"relevance"`` without labels, or as for `from_frame` and `read`.
         """
         if isinstance(source, cls):
             return source
         if isinstance(source, pd.DataFrame):
             return cls.from_frame(source, groups)
-        if source not in (UNIFORM, FROM_QRELS):
-            _refuse_misspelled(source)
+        if source not in TARGET_WORDS:
+            if source != STDIN and not Path(source).exists():
+                words = suggestion(str(source), TARGET_WORDS)
+                raise InputError(f"{source}: there is no such file, or target of any groups{words}")
             return cls.read(source, groups)
         if groups is None:
             raise InputError(f"{where}: the target {source!r} needs groups")
-        if source == UNIFORM:
-            return cls.uniform(groups)
+        if source != RELEVANCE:
+            return cls.uniform(groups) if source == UNIFORM else cls.population(groups)
         if qrels is None:
-            raise InputError(f"{where}: the target 'qrels' needs relevance labels: give `qrels`")
+            raise InputError(
+                f"{where}: the target {source!r} needs relevance labels: give `qrels`, or "
+                "Target.from_qrels(qrels, groups)"
+            )
         return cls.from_qrels(qrels, groups)
 
     @classmethod
-    def _of_frame(cls, frame: pd.DataFrame, groups: Groups | None, fail: Fail) -> Target:
-        where = "Target"
-        columns = _attribute_columns(frame, groups, where)
-        row, qids = _queries(frame, where, fail)
+    def _of_frame(cls, frame: pd.DataFrame, groups: Groups | None, refuse: Refuse) -> Target:
+        columns = _attribute_columns(frame, groups, "Target")
+        row, qids = np.zeros(len(frame), dtype=np.int64), None
+        if QID in frame.columns:
+            row, ids = check_ids(frame[QID], QID, refuse)
+            qids = ids.text
         if not len(frame):
             raise InputError(
-                f"{where}: there are no rows, so the weights sum to 0; give each level its weight"
+                "Target: there are no rows, so the weights sum to 0; give each level its weight"
             )
-        space, level = _numbered(frame, columns, groups, fail)
-        names = [column for column in (QID, *columns) if column in frame.columns]
-        weight = checked_weights(frame, names, fail)
-        twice = pd.DataFrame({"row": row, "level": level}).duplicated().to_numpy()
-        if twice.any():
-            at = first(twice)
-            fail(at, f"{row_name(frame, names, at)} is listed twice", DuplicateError)
+        space, level = _numbered(frame, columns, groups, refuse)
+        weight = weights_of(frame, refuse)
+        check_unique(row, level, "a level is listed twice", refuse)
         n = 1 if qids is None else len(qids)
         total = np.bincount(row, weights=weight, minlength=n)
-        wrong = np.abs(total - 1) > TOLERANCE
-        if wrong.any():
-            at = first(wrong)
-            query = "" if qids is None else f" of qid {qids[at]!r}"
-            fail(
-                first(row == at),
-                f"the weights{query} must sum to 1; found {total[at]:.8g} "
-                "(Target.population divides counts by their sum)",
-                InputError,
-            )
+        wrong = np.flatnonzero(np.abs(total - 1) > TOLERANCE)
+        if len(wrong):
+            rows = np.flatnonzero(row == wrong[0])
+            query = "" if qids is None else f" of qid {qids[wrong[0]]!r}"
+            message = f"the weights{query} must sum to 1; found {total[wrong[0]]:.8g}"
+            remedy = "Target.population divides counts by their sum"
+            refuse(RowProblem(rows, message, remedy=remedy))
         return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
 
     def write(self, path: str | PathLike[str]) -> None:
@@ -570,7 +579,7 @@ class Target(ByContent):
                 _refuse(lost, ours, here, space)
                 stays = tables[here] >= 0
                 shares[there][tables[here][stays]] = rows.shares[here][stays]
-            return Target(space, FactoredRows.product(space, shares), self.qids)
+            return Target(space, FactoredRows.product(space, shares), self.qids, name=self.name)
         number = np.zeros(len(rows.level), dtype=np.int64)
         for here, there in enumerate(places):
             codes = ours.codes(rows.level, here)
@@ -578,7 +587,7 @@ class Target(ByContent):
             _refuse(lost, ours, here, space)
             number += tables[here][codes] * space.strides[there]
         moved = SparseRows.collect(rows.row, number, rows.weight, rows.n_rows, space.size)
-        return Target(space, moved, self.qids, self.undefined)
+        return Target(space, moved, self.qids, self.undefined, self.name)
 
     def for_qids(self, qids: Iterable[str]) -> Distributions:
         """Return one row for each query, empty for a query without a target.
@@ -610,7 +619,7 @@ class Target(ByContent):
             level = self.space.project(whole.level, places)
             parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size).matrix)
         rows = SparseRows(sparse.vstack(parts, format="csr"))
-        return Target(space, rows, self.qids, self.undefined)
+        return Target(space, rows, self.qids, self.undefined, self.name)
 
     def digest(self) -> str:
         """Return a digest of the content; see `fairtk.frames.digest`."""
@@ -647,7 +656,7 @@ def _shares_of_levels(
     series = pd.Series(items, dtype="float64") if items else pd.Series(dtype="float64")
     wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
     if wrong.any():
-        level = list(items)[first(wrong)]
+        level = list(items)[wrong.argmax()]
         raise InputError(
             f"{where}: the share of {level!r} must be 0 or above; found {items[level]}"
         )
@@ -710,23 +719,14 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
     return names
 
 
-def _queries(frame: pd.DataFrame, where: str, fail: Fail) -> tuple[IntArray, ObjectArray | None]:
-    if QID not in frame.columns:
-        return np.zeros(len(frame), dtype=np.int64), None
-    missing = frame[QID].isna().to_numpy()
-    if missing.any():
-        fail(first(missing), "qid is missing", InputError)
-    return encode_ids(frame[QID], QID, where)
-
-
 def _numbered(
-    frame: pd.DataFrame, columns: list[str], groups: Groups | None, fail: Fail
+    frame: pd.DataFrame, columns: list[str], groups: Groups | None, refuse: Refuse
 ) -> tuple[LevelSpace, IntArray]:
     coded = []
     for column in columns:
         codes, values = pd.factorize(frame[column])
         if (codes < 0).any():
-            fail(first(codes < 0), f"{column} is missing", InputError)
+            refuse(RowProblem(np.flatnonzero(codes < 0), f"{column} is missing"))
         coded.append((codes.astype(np.int64), list(as_strings(values))))
     if groups is not None:
         space = groups.space
@@ -740,14 +740,6 @@ def _numbered(
             f"the groups lack the level {{}} of {space.names[place]!r}; they have "
             f"{_only(space.levels[place])}"
         )
-        own = level_places(codes, names, space.levels[place], message, fail)
+        own = level_places(codes, names, space.levels[place], message, refuse)
         number += own * space.strides[place]
     return space, number
-
-
-def _refuse_misspelled(source: Any) -> None:
-    """Raise for what is no file and nearly one of the words that stand for targets."""
-    if isinstance(source, str) and not Path(source).exists():
-        near = suggestion(source, [UNIFORM, FROM_QRELS])
-        if "did you mean" in near:
-            raise InputError(f"{source}: there is no such file{near}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,13 @@ def stem(path: str | PathLike[str]) -> str:
     if path == PIPED:
         return "stdin"
     return re.sub(r"\.(tsv|csv|txt|jsonl|parquet|pq)$", "", Path(path).name.removesuffix(".gz"))
+
+
+def named_file(source: str | PathLike[str]) -> tuple[str | None, str]:
+    """Return the name and the path in ``"NAME=FILE"``; of a path alone the name is `None`."""
+    text = fspath(source)
+    name, equals, path = text.partition("=")
+    return (name, path) if equals and name and not Path(text).exists() else (None, text)
 
 
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:

@@ -28,11 +28,21 @@ from fairtk.errors import (
     listed,
     suggestion,
 )
-from fairtk.frames import DOCNO, LABEL, QID, SCORE, BoolArray, FloatArray, ObjectArray, Qrels
+from fairtk.frames import (
+    DOCNO,
+    LABEL,
+    QID,
+    SCORE,
+    BoolArray,
+    ByContent,
+    FloatArray,
+    ObjectArray,
+    Qrels,
+)
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import NOT_GIVEN, Param, as_param
-from fairtk.measures.parsing import short_name
+from fairtk.measures.parsing import format_measure
 from fairtk.plugins import registry
 
 
@@ -86,7 +96,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     An instance is a measure with some of its parameters set: ``EE_D``, ``EE_D@5``,
     ``EE_D(browsing="RBP(p=0.8)")@5``. It works wherever ir_measures takes a measure, and its
-    `repr` is a string that ``ir_measures.parse_measure`` turns back into an equal measure.
+    `repr` is a string that ``ir_measures.parse_measure`` turns back into an equal measure. It holds
+    its groups and its target as objects, and prints their names; such a string is read back where
+    the objects are registered, or held by a measure.
 
     Attributes:
         NAME: the identifier, as it is written in code and in strings.
@@ -153,7 +165,8 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
             default = special.get(name, param.default)
             if name in params:
-                text, self._resolved[name] = param.accept(params[name], name, self.NAME)
+                value, given = params[name], self._resolved
+                text, self._resolved[name] = param.accept(value, name, self.NAME, given)
                 if default is NOT_GIVEN or text != default:
                     self.params[name] = text
             elif name in special:
@@ -176,7 +189,21 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         if len(values) > len(self.POSITIONAL):
             raise TypeError(f"{self.NAME} takes {len(self.POSITIONAL)} parameters without a name")
         named = dict(zip(self.POSITIONAL, values, strict=False))
-        return type(self)(**{**self.params, **named, **params})
+        return type(self)(**{**self.params, **self.objects(), **named, **params})
+
+    def objects(self) -> dict[str, Any]:
+        """Return the parameters that are groups, targets or measures, as objects."""
+        kinds = (ByContent, ir_measures.Measure)
+        return {name: self[name] for name in self.params if isinstance(self[name], kinds)}
+
+    def __eq__(self, other: object) -> bool:
+        """Measures are equal if they print alike and hold equal objects."""
+        return super().__eq__(other) and all(
+            other[name] == value  # type: ignore[index]
+            for name, value in self.objects().items()
+        )
+
+    __hash__ = ir_measures.Measure.__hash__
 
     def needed(self, name: str, remedy: str) -> Any:
         """Return a parameter's value; a `ParameterError` with the remedy if it is not given."""
@@ -344,13 +371,14 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         names = [str(q) for q in qids]
         if names:
             if (told := _reasons.get()) is not None:
-                told.update({(repr(self), qid): reason for qid in names})
-            warning = undefined_warning(repr(self), names, total, reason, told is not None)
+                told.update({(format_measure(self), qid): reason for qid in names})
+            label, left_out = format_measure(self), told is not None
+            warning = undefined_warning(label, names, total, reason, left_out)
             warnings.warn(warning, stacklevel=2)
 
 
 Reasons = dict[tuple[str, str], str]
-"""Why values are undefined, by the measure's text and the query."""
+"""Why values are undefined, by the measure's label and the query."""
 _reasons: ContextVar[Reasons | None] = ContextVar("reasons", default=None)
 
 
@@ -367,7 +395,7 @@ def undefined_reasons() -> Iterator[Reasons]:
 
 def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
     """Return why a measure, or one that it is made of, is undefined for a query, if it was said."""
-    keys = [(repr(part), qid) for part in parts_of(measure)]
+    keys = [(format_measure(part), qid) for part in parts_of(measure)]
     return next((reasons[key] for key in keys if key in reasons), None)
 
 
@@ -398,7 +426,7 @@ def undefined_warning(
         f"(with correction=, pt.Experiment says reject True){remedy}"
     )
     warning = UndefinedWarning(
-        f"{short_name(measure)} is undefined (NaN) for {len(qids)} of {total} queries: "
+        f"{measure} is undefined (NaN) for {len(qids)} of {total} queries: "
         f"{reason}: {listed(qids)}. {others if left_out else plain}"
     )
     warning.about = measure, qids, reason

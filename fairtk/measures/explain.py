@@ -41,7 +41,7 @@ from fairtk.measures.group_names import (
     joined,
 )
 from fairtk.measures.labeled_run import LabeledRun
-from fairtk.measures.parsing import parse, short_name
+from fairtk.measures.parsing import format_measure, parse
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -277,7 +277,7 @@ class Explanation:
         n, missing = len(self.queries), int((~self.present).sum())
         cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
         text = f"cost ({cost}): {self.total:.4f}"
-        lines = [short_name(repr(self.measure)), f"{text}, mean of {self.n_defined} of {n} queries"]
+        lines = [format_measure(self.measure), f"{text}, mean of {self.n_defined} of {n} queries"]
         if self.documents is not None:
             qid, value, _ = self.queries.iloc[0]
             lines = [f"{lines[0]} of query {qid}", f"value: {value:.4f}, {text}"]
@@ -337,7 +337,8 @@ def explain(
         groups: an object, a frame or a file. For AWRF, those that it lacks; for EE_L by documents,
             groups that the documents' costs are summed for, each shared out among its groups.
             None: useful, not useful, not judged.
-        target: that of a measure with `groups`: an object, a frame, a file, "uniform" or "qrels".
+        target: that of a measure with `groups`: an object, a frame, a file, "uniform",
+            "population" or "relevance".
         bands: the last rank of each band, e.g. 5, 10 and 20.
 
     Raises:

@@ -1,13 +1,14 @@
 """Parameters of measures: declared once, checked when a measure is made, kept as strings.
 
-ir_measures reads named scalar arguments only. A parameter that is an object (a browsing model, a
-utility) is therefore kept as the string that leads back to it, e.g. ``"RBP(p=0.8)"``; an object
-whose string cannot be read back is remembered under it.
+ir_measures reads named scalar arguments only. A parameter that is an object is therefore kept as a
+string, too. That of a browsing model or a utility leads back to it, e.g. ``"RBP(p=0.8)"``; an
+object whose string cannot be read back is remembered under it. That of groups and targets is their
+name, a label: the measure keeps the object beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
 from typing import Any
 
@@ -18,8 +19,9 @@ from ir_measures import ParamInfo
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
+from fairtk.groups.distances import RELEVANCE, TARGET_WORDS
 from fairtk.plugins import read_browsing, registry
-from fairtk.plugins.registry import load_target
+from fairtk.plugins.registry import TARGETS, load_target
 
 NOT_GIVEN: Any = ParamInfo().default
 
@@ -47,8 +49,16 @@ class Param(ParamInfo):  # type: ignore[misc]
         super().__init__(dtype=dtype, default=default, choices=choices, desc=desc)
         self.check = check
 
-    def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
+    def accept(
+        self, value: Any, name: str, measure: str, given: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
         """Return the value as the measure keeps and prints it, and what it works with.
+
+        Args:
+            value: what was given.
+            name: the parameter's name.
+            measure: the measure's name.
+            given: what the measure works with for the parameters that are declared before.
 
         Raises:
             ParameterError: the value has the wrong type, or is none of the choices.
@@ -142,7 +152,9 @@ class ObjectParam(Param):
         self.write = write
         self.accepts = accepts
 
-    def accept(self, value: Any, name: str, measure: str) -> tuple[Any, Any]:
+    def accept(
+        self, value: Any, name: str, measure: str, given: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
         """Return the string form, checked by reading it, and the object."""
         if isinstance(value, PathLike):
             value = fspath(value)
@@ -154,15 +166,15 @@ class ObjectParam(Param):
             elif isinstance(value, pd.DataFrame) and hasattr(cls, "of"):
                 value = cls.of(value)
             if isinstance(value, cls):
-                return self._remembered(value, name, measure), value
-        value, _ = super().accept(value, name, measure)
+                return self._text(value, name, measure), value
+        value, _ = super().accept(value, name, measure, given)
         try:
             meant = self.resolve(value)
         except InputError as error:
             raise ParameterError(f"{measure}: {name}: {error}") from None
-        return self._remembered(meant, name, measure), meant
+        return self._text(meant, name, measure), meant
 
-    def _remembered(self, value: Any, name: str, measure: str) -> str:
+    def _text(self, value: Any, name: str, measure: str) -> str:
         text = self.write(value)
         try:
             other = self.resolve(text)
@@ -174,7 +186,7 @@ class ObjectParam(Param):
                 f"{measure}: {name}: {type(value).__module__}.{type(value).__name__} prints as "
                 f"{text!r}, like another object; give it another name"
             )
-        if self._given.get(text) is not None:
+        if self._given.all(text):
             self._given.add(text, value)
         return text
 
@@ -182,8 +194,45 @@ class ObjectParam(Param):
         """Return the object that the string form leads to."""
         if value is NOT_GIVEN:
             return None
-        remembered = self._given.get(value)
-        return self.read(value) if remembered is None else remembered
+        remembered = self._given.all(value)
+        return remembered[0] if remembered else self.read(value)
+
+
+class NamedParam(ObjectParam):
+    """Groups or a target: the measure holds the object, and prints its name.
+
+    Args:
+        directory: what names stand for.
+        accepts: as in `ObjectParam`.
+        desc: one line for ``fairtk measures``.
+    """
+
+    def __init__(self, directory: registry.Directory[Any], accepts: str, desc: str) -> None:
+        super().__init__(directory.find, accepts, desc=desc, write=directory.name)
+        self.directory = directory
+
+    def _text(self, value: Any, name: str, measure: str) -> str:
+        return self.write(value)
+
+
+class TargetParam(NamedParam):
+    """A target, which may be given by a word: the one that the word stands for with the groups."""
+
+    def accept(
+        self, value: Any, name: str, measure: str, given: Mapping[str, Any]
+    ) -> tuple[Any, Any]:
+        """Return the name and the target."""
+        if isinstance(value, str):
+            groups = given.get("groups")
+            held = TARGETS.of_measures.all(value)
+            try:
+                if value in TARGET_WORDS and not (value == RELEVANCE and held):
+                    made = load_target("fairtk.groups:Target").of(value, groups)
+                    TARGETS.of_measures.add(value, made)  # so that one that differs is found
+                value = TARGETS.find(value, getattr(groups, "space", None))
+            except InputError as error:
+                raise ParameterError(f"{measure}: {name}: {error}") from None
+        return super().accept(value, name, measure, given)
 
 
 def count(name: str, value: Any, where: str) -> None:
@@ -202,17 +251,16 @@ BROWSING = ObjectParam(
     desc="browsing model, such as RBP(p=0.5) or DCG; `fairtk measures` lists all",
 )
 """The parameter ``browsing`` of measures of exposure."""
-GROUPS = ObjectParam(
-    registry.GROUPS.find,
+GROUPS = NamedParam(
+    registry.GROUPS,
     "fairtk.groups:Groups",
-    desc="the groups of the documents: an object, a registered name, or a file",
-    write=registry.GROUPS.key,
+    "the groups of the documents: an object, a registered name, or a file",
 )
 """The parameter ``groups`` of measures of groups."""
-TARGET = ObjectParam(
-    registry.TARGETS.find,
+TARGET = TargetParam(
+    TARGETS,
     "fairtk.groups:Target",
-    desc="the distribution to compare with: an object, a registered name, or a file",
-    write=registry.TARGETS.key,
+    "the distribution to compare with: an object, uniform, population (shares of all documents), "
+    "a registered name, or a file",
 )
 """The parameter ``target`` of measures that compare with one."""

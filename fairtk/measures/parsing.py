@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import ir_measures
 
 from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
-from fairtk.measures.params import ObjectParam, count
+from fairtk.measures.params import NamedParam, ObjectParam, count
 from fairtk.plugins import registry
 
 
-def parse(text: Any) -> Any:
+def parse(text: Any, groups: Callable[[str], Any] | None = None) -> Any:
     """Return the measure that a string names; a measure is returned as it is. No code is run.
 
     Args:
         text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
+        groups: returns the groups that a name in the string stands for; None: those that are
+            registered, or held by a measure.
 
     Raises:
         ParameterError: the string is no measure, or a parameter is unknown or wrong.
@@ -34,7 +35,7 @@ def parse(text: Any) -> Any:
     if isinstance(text, ir_measures.Measure):
         check_params(text)
         return text
-    reader = _Reader(str(text).strip())
+    reader = _Reader(str(text).strip(), groups)
     try:
         return reader.read()
     except InputError as error:
@@ -59,69 +60,41 @@ def format_measure(measure: Any) -> str:
     return f"{left} * {right}"
 
 
-def short_names(labels: Sequence[str]) -> dict[str, str]:
-    """Return the name that tables print for each measure's label: ``"AWRF gender@20"``.
+def named_objects(measures: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the groups and targets of measures and of their parts: measure, parameter, object."""
+    for measure in measures:
+        for name, param in measure.SUPPORTED_PARAMS.items():
+            if isinstance(param, NamedParam) and name in measure.params:
+                yield measure, name, measure[name]
+        yield from named_objects(getattr(measure, "parts", ()))
 
-    Digests are left out, and so are names of parameters whose values need no name. Labels that
-    would get the same short name keep the label. Data have labels only.
 
-    Args:
-        labels: what `format_measure` returns for measures; any other text is its own name.
+def check_names(measures: Iterable[Any]) -> None:
+    """Raise an `InputError` if measures hold different groups or targets of one name.
+
+    Values are told apart by the measures' labels, in which there are names only.
     """
-    names = {label: short_name(label) for label in labels}
-    count = Counter(names.values())
-    return {label: name if count[name] == 1 else label for label, name in names.items()}
+    held: dict[Any, Any] = {}
+    for measure, name, value in named_objects(measures):
+        text = measure.params[name]
+        # "uniform" is another target for other groups
+        other = held.setdefault((name, text, measure.params.get("groups")), value)
+        if other is not value and other != value:
+            are, remedy = "another target is", "register_target"
+            if name == "groups":
+                are, remedy = "other groups are", "-g NAME=FILE, or Groups.read(path, name)"
+            raise InputError(
+                f"{format_measure(measure)}: {are} called {text!r} in another measure; give one of "
+                f"them another name: {remedy}"
+            )
 
 
-def short_name(label: str) -> str:
-    """Return the short name of a single label; see `short_names`."""
-    try:
-        return _brief(ast.parse(label, mode="eval").body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return label
-
-
-_DIGEST = re.compile(r"#[0-9a-f]{8}$")
-_PLAIN = {"browsing", "estimator", "groups", "utility"}
-"""Parameters whose values need no name."""
-_INNER = {"measure", "left", "right"}
-"""Parameters that are measures."""
-
-
-def _brief(node: ast.expr) -> str:
-    match node:
-        case ast.BinOp(op=ast.MatMult()):
-            return f"{_brief(node.left)}@{_brief(node.right)}"
-        case ast.BinOp(op=ast.Mult()):
-            right = _brief(node.right)
-            return f"{_brief(node.left)} * {f'({right})' if ' * ' in right else right}"
-        case ast.Name():
-            return node.id
-        case ast.Constant():
-            return str(node.value)
-        case ast.Call(func=ast.Name(id=name)):
-            return _brief_call(name, node)
-    raise ValueError(f"{ast.unparse(node)} is in no measure's label")
-
-
-def _brief_call(name: str, call: ast.Call) -> str:
-    inner = [_brief(node) for node in call.args]
-    words: list[str] = []
-    groups = None
-    for keyword in call.keywords:
-        text = _brief(keyword.value)
-        value = _DIGEST.sub("", text)
-        if keyword.arg in _INNER:
-            inner.append(short_name(text))
-            continue
-        groups = value if keyword.arg == "groups" else groups
-        if keyword.arg in _PLAIN:
-            words.append(value)
-        elif keyword.arg != "target" or value != groups:
-            words.append(f"{keyword.arg}={value}")
-    if name == "Product" and len(inner) == 2:
-        return " * ".join(inner)
-    return " ".join([f"{name}({', '.join(inner)})" if inner else name, *words])
+def digests_of(measures: Iterable[Any]) -> dict[str, dict[str, str]]:
+    """Return the digests of the groups and targets of measures, by label and parameter."""
+    digests: dict[str, dict[str, str]] = {}
+    for measure, name, value in named_objects(measures):
+        digests.setdefault(format_measure(measure), {})[name] = value.digest()
+    return digests
 
 
 def has_cutoff(measure: Any) -> bool:
@@ -154,12 +127,12 @@ class MeasureParam(ObjectParam):
     def __init__(self, desc: str) -> None:
         super().__init__(parse, ir_measures.Measure, desc=desc, write=format_measure)
 
-    def _remembered(self, value: Any, name: str, measure: str) -> str:
+    def _text(self, value: Any, name: str, measure: str) -> str:
         check_params(value)
-        ours = type(ir_measures.measures.registry.get(value.NAME)) is type(value)
-        if ours and getattr(value, "parts", []):
-            return self.write(value)  # its parts were read back when it was made
-        return super()._remembered(value, name, measure)
+        known = type(ir_measures.measures.registry.get(value.NAME)) is type(value)
+        if known and hasattr(value, "parts"):
+            return self.write(value)  # its parameters were read back when it was made
+        return super()._text(value, name, measure)
 
 
 def with_cutoff(measure: Any, cutoff: Any) -> Any:
@@ -178,7 +151,8 @@ def known_names() -> list[str]:
 class _Reader:
     """Reads a string by Python's grammar, and keeps the place that it is at: `node`, or `start`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, groups: Callable[[str], Any] | None) -> None:
+        self.groups = groups
         self.text = re.sub(r"\s", " ", text)  # in one line, places are simple
         self.start = 0
         self.node: ast.expr | None = None
@@ -245,7 +219,13 @@ class _Reader:
                 raise ParameterError(f"{measure.NAME} has two values of {name}")
             is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
             read = self._measure if is_measure else self._literal
-            named[name] = read(keyword.value)
+            value = read(keyword.value)
+            if self.groups is not None and isinstance(value, str):
+                if name == "groups":
+                    value = self.groups(value)
+                elif isinstance(measure.SUPPORTED_PARAMS[name], MeasureParam):
+                    value = parse(value, self.groups)
+            named[name] = value
         self.node = node
         made = measure(**named)
         check_params(made)

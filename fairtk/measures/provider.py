@@ -59,6 +59,7 @@ from fairtk.frames.schema import LIMIT
 from fairtk.measures.base import FairMeasure, parts_of, scored
 from fairtk.measures.ee_variants import given_n
 from fairtk.measures.labeled_run import ExactExposure, LabeledRun
+from fairtk.measures.parsing import check_names
 
 LARGEST_LABEL = 100_000
 """The largest label that pytrec_eval is given."""
@@ -212,6 +213,8 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         self, measures: Iterable[Any], qrels: Any, warns_of_truncation: bool = True
     ) -> None:
         self.warns_of_truncation = warns_of_truncation
+        measures = list(measures)
+        check_names(measures)
         self.own, self._others = _divided(measures)
         # ir_measures hands over a set, whose order would differ from process to process
         self.own.sort(key=attrgetter("text"))

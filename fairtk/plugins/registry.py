@@ -1,8 +1,8 @@
 """The names of what plugins give, and the strings that lead to it, such as ``"RBP(p=0.8)"``.
 
-`fairtk.plugins` alone fills the registries, never the import of a module. A measure prints its
-groups as name and content digest (``gender#1a2b3c4d``). Such a string, a name that was registered,
-and a path of a file all lead back to the object.
+`fairtk.plugins` alone fills the registries, never the import of a module. A measure holds its
+groups and its target as objects and prints their names. A name that was registered, the name of
+what a measure holds, and the path of a file lead back to an object.
 """
 
 from __future__ import annotations
@@ -250,43 +250,57 @@ class Living:
         """Remember an object, also beside an equal one, which may not live as long."""
         self._of.setdefault(text, WeakValueDictionary())[id(value)] = value
 
-    def get(self, text: str) -> Any:
-        """Return an object of that form; None: none lives."""
-        return next(iter(self._of.get(text, {}).values()), None)
+    def all(self, text: str) -> list[Any]:
+        """Return the objects of that form."""
+        return list(self._of.get(text, {}).values())
 
 
 class Directory(Generic[Named]):
-    """What strings stand for; the class of the objects is imported when a file is read."""
+    """What names stand for; the class of the objects is imported when a file is read."""
 
-    def __init__(self, kind: str, cls: str) -> None:
-        self._kind = kind
-        self._cls = cls
-        self._known: dict[str, Named] = {}
-        self._by_key = Living()
+    def __init__(self, kind: str, cls: str, remedy: str) -> None:
+        self._kind, self._cls, self._remedy = kind, cls, remedy
+        self.registered: dict[str, Named] = {}
+        self.of_measures = Living()
 
     def register(self, value: Named, name: str) -> str:
         """Make an object known under a name; another that has it is a `DuplicateError`."""
-        if self._known.get(name, value) != value:
+        if (other := self.registered.setdefault(name, value)) != value:
             raise DuplicateError(
-                f"other {self._kind} are registered as {name!r} already ({self._known[name]!r}); "
-                "choose another name"
+                f"other {self._kind} are registered as {name!r} already ({other!r}); choose "
+                "another name"
             )
-        self._known[name] = value
         return name
 
-    def key(self, value: Named) -> str:
-        """Return the string form of an object, and remember what it stands for."""
-        self._by_key.add(value.key, value)
-        return value.key
+    def name(self, value: Named) -> str:
+        """Return the name of an object that a measure holds, and remember the object.
 
-    def find(self, text: str) -> Named:
-        """Return what a string names: registered name, printed key or path of a file."""
-        match: Named | None = self._known.get(text, self._by_key.get(text))
-        if match is not None:  # empty groups are false
-            return match
-        for value in self._known.values():
-            if value.key == text:
-                return value
+        This is the name under which it was registered, or its own; a target without a name has
+        its digest.
+        """
+        names = (name for name, own in self.registered.items() if own is value)
+        text: str = next(names, value.name or value.key)
+        self.of_measures.add(text, value)
+        return text
+
+    def find(self, text: str, space: Any = None) -> Named:
+        """Return what a string names: registered, held by a measure, or in a file of that path.
+
+        Args:
+            text: the name or path.
+            space: the levels that a target should have; targets of several attributes may share
+                a name.
+        """
+        if text in self.registered:
+            return self.registered[text]
+        held: list[Named] = self.of_measures.all(text)
+        held = [value for value in held if value.space == space] or held
+        if held and all(value == held[0] for value in held):
+            return held[0]
+        if held:
+            raise ParameterError(
+                f"measures have different {self._kind} called {text!r}; {self._remedy}"
+            )
         path = Path(text)
         if path.suffix and path.exists():
             cls: Any = load_target(self._cls)
@@ -296,11 +310,19 @@ class Directory(Generic[Named]):
             raise InputError(
                 f"{self._kind} {text!r}: no such file, and nothing is registered as that"
             )
-        raise NotFoundError(self._kind, text, self._known)
+        error = NotFoundError(self._kind, text, self.registered)
+        error.args = (f"{error}; {self._remedy}",)
+        raise error
 
 
-GROUPS: Directory[Groups] = Directory("groups", "fairtk.groups.groups:Groups")
-TARGETS: Directory[Target] = Directory("target", "fairtk.groups.target:Target")
+GROUPS: Directory[Groups] = Directory(
+    "groups", "fairtk.groups.groups:Groups", "give the object, or fairtk.register_groups(object)"
+)
+TARGETS: Directory[Target] = Directory(
+    "target",
+    "fairtk.groups.target:Target",
+    "give the object, or fairtk.register_target(object, name)",
+)
 
 
 def register_groups(groups: Groups, name: str | None = None) -> str:
@@ -319,7 +341,13 @@ def register_target(target: Target, name: str) -> str:
 
     Raises:
         DuplicateError: another target has the name already.
+        ParameterError: the name is ``"uniform"``, ``"population"`` or ``"relevance"``, which stand
+            for targets of any groups.
     """
+    from fairtk.groups.distances import TARGET_WORDS
+
+    if name in TARGET_WORDS:
+        raise ParameterError(f"{name!r} stands for a target of any groups; choose another name")
     return TARGETS.register(target, name)
 
 

@@ -15,7 +15,6 @@ from fairtk import checks
 from fairtk.display import Points, draw_trade_off, new_figure, series_style
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import QID, FloatArray, IntArray
-from fairtk.measures.parsing import short_names
 from fairtk.report.statistics import batches, check_drawing, mean_intervals, numbers
 from fairtk.report.tables import compares_queries, label_bounds
 
@@ -68,8 +67,7 @@ def plot_trade_off(
         y_error=reach[y],
         labels=[str(name) for name in means.index],
     )
-    short = short_names(list(means.columns))
-    labels = [f"{short[name]} ({better(name)} is better)" for name in (x, y)]
+    labels = [f"{name} ({better(name)} is better)" for name in (x, y)]
     draw_trade_off(figure.subplots(), [points], *labels)
     return figure
 

@@ -14,7 +14,7 @@ import math
 import re
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from os import PathLike
@@ -42,7 +42,6 @@ from fairtk.frames import (
 )
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import read_json
-from fairtk.measures.parsing import short_names
 from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
     baseline_table,
@@ -217,8 +216,7 @@ def page_text(
         bias = results.sampling_bias()
         figures = list(_figures(results, bias))
     measures = measured(results, compared, first)
-    names = short_names(results.measures)
-    remarks = " ".join(filter(None, [results.note, bias_text(bias, names)]))
+    remarks = " ".join(filter(None, [results.note, bias_text(bias)]))
     caption, comparisons = "", list[tuple[str, Table]]()
     if others is not None:
         table = baseline_table(others, first, test, how)
@@ -252,7 +250,7 @@ def page_text(
         measures=measures,
         tested=f"{tested(first, test, how)} {target_text(results)}".strip() if several else "",
         unsaid=unsaid(results, details.systems),
-        warnings=_in_short(dict.fromkeys(messages), results.measures),
+        warnings=list(dict.fromkeys(messages)),
         means=mean_table(results, remarks) if results.measures else None,
         compared=caption,
         comparisons=comparisons,
@@ -294,7 +292,7 @@ def _figures(results: Results, bias: pd.DataFrame) -> Iterator[dict[str, str]]:
         results: the results.
         bias: of `fairtk.Results.sampling_bias`.
     """
-    measures, names = results.measures, short_names(results.measures)
+    measures = results.measures
     if len(measures) < 2:
         return
     x = next((m for m in measures if results.better(m) == "lower"), measures[0])
@@ -304,19 +302,18 @@ def _figures(results: Results, bias: pd.DataFrame) -> Iterator[dict[str, str]]:
         points = "; ".join(
             f"{name}: {means.loc[name, x]:.3f}, {means.loc[name, y]:.3f}" for name in means.index
         )
-        across, up = names[x], names[y]
         caption = (
-            f"{up} ({results.better(y)} is better) against {across} ({results.better(x)} is "
+            f"{y} ({results.better(y)} is better) against {x} ({results.better(x)} is "
             "better): a point per system, lines are 95% intervals over queries. "
-            f"{across}, {up} of {points}."
+            f"{x}, {y} of {points}."
         )
-        remarks = [target_text(results), bias_text(bias[bias["measure"].isin([x, y])], names)]
+        remarks = [target_text(results), bias_text(bias[bias["measure"].isin([x, y])])]
         caption = " ".join(filter(None, [caption, *remarks]))
         name = f"figure-{i + 1}"
         yield {
             "address": picture(results.plot_trade_off(x, y)),
             "name": name,
-            "title": f"{up} against {across}",
+            "title": f"{y} against {x}",
             "caption": caption,
         }
 
@@ -438,7 +435,7 @@ def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
     depth = max(lengths, default=0)
     index = {
         "systems": results.systems,
-        "measures": list(short_names(results.measures).values()),
+        "measures": results.measures,
         "cutoff": depth,
         "qids": list(queries),
         "texts": [_cut(query["q"], _SHOWN_IN_LIST) for query in queries.values()],
@@ -606,15 +603,6 @@ def _values(results: Results, qids: list[str]) -> list[list[list[float | None]]]
         table = table.reindex(index=results.systems, columns=qids)
         tables.append([[_digits(value) for value in row] for row in table.to_numpy().tolist()])
     return tables
-
-
-def _in_short(texts: Iterable[str], measures: Sequence[str]) -> list[str]:
-    """Return texts in which measures have their short names."""
-    names = sorted(short_names(measures).items(), key=lambda pair: -len(pair[0]))
-    texts = list(texts)
-    for full, name in names:
-        texts = [text.replace(full, name) for text in texts]
-    return texts
 
 
 def _digits(value: float) -> float | None:

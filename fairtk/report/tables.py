@@ -16,7 +16,7 @@ from fairtk.display.tables import number_text
 from fairtk.errors import InputError
 from fairtk.frames import QID
 from fairtk.measures.base import value_bounds
-from fairtk.measures.parsing import known_names, parse, short_names
+from fairtk.measures.parsing import known_names, parse
 from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
 
 if TYPE_CHECKING:
@@ -41,23 +41,22 @@ def compares_queries(label: str) -> bool:
     return label.startswith("ByGroup(") and "by='query'" in label
 
 
-def bias_text(bias: pd.DataFrame, names: Mapping[str, str]) -> str:
+def bias_text(bias: pd.DataFrame) -> str:
     """Return the sampling bias of plain EE_D and EE_L, for captions next to intervals.
 
     Args:
         bias: of `fairtk.Results.sampling_bias`, or the rows of some measures.
-        names: short names of the measures.
     """
     texts = []
     for measure, rows in bias.groupby("measure", sort=False):
         if rows["bias"].isna().all():
-            texts.append(f"{names[measure]}: it cannot be estimated from one sample per query")
+            texts.append(f"{measure}: it cannot be estimated from one sample per query")
             continue
         parts = ", ".join(
             f"{system} {bias:+.4f}"
             for system, bias in zip(rows["system"], rows["bias"], strict=True)
         )
-        texts.append(f"{names[measure]}: {parts}")
+        texts.append(f"{measure}: {parts}")
     if not texts:
         return ""
     return (
@@ -93,8 +92,7 @@ def mean_table(results: Results, remarks: str = "") -> Table:
                 for m, a, b in zip(means, low, high, strict=True)
             ]
         )
-    names = short_names(results.measures)
-    heads = [f"{names[m]} ({results.better(m)} is better)" for m in results.measures]
+    heads = [f"{m} ({results.better(m)} is better)" for m in results.measures]
     rows = [[name, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
     caption = (
         f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
@@ -136,8 +134,7 @@ def baseline_table(
         heads.append(head + (label if name in ("p", "p_corrected") else ""))
         heads += [f"{confidence:.0%} interval{label}"] if name == before_interval else []
     rows = []
-    short = short_names(list(dict.fromkeys(compared["measure"])))
-    for row in compared.assign(measure=compared["measure"].map(short)).to_dict("records"):
+    for row in compared.to_dict("records"):
         cells: list[str] = []
         for name in names:
             cells.append(_cell(name, row[name], digits))
@@ -174,17 +171,15 @@ def corrected_for(correction: str, counts: Mapping[str, int], n: int, letters: b
     if most < 2:
         over = f"the one {'pair of systems' if letters else 'system'}"
     some = min(counts.values()) < (n * (n - 1) // 2 if letters else n - 1)
-    names = short_names(list(counts))
-    fewer = ", ".join(f"{k or 'none'} for {names[m]}" for m, k in counts.items() if k < most)
+    fewer = ", ".join(f"{k or 'none'} for {m}" for m, k in counts.items() if k < most)
     which = f" that can be tested{fewer and f' ({fewer})'}" if some else ""
     return f"{_CORRECTED[correction]} over {over} of a measure{which}"
 
 
 def queries_tested(tables: Mapping[str, pd.DataFrame]) -> str:
     """Return the number of queries that are tested, by measure if it is not the same for all."""
-    names = short_names(list(tables))
     tested = [m for m in tables if not compares_queries(m)] or list(tables)
-    numbers = {names[m]: int((~np.isnan(tables[m].to_numpy()).any(axis=0)).sum()) for m in tested}
+    numbers = {m: int((~np.isnan(tables[m].to_numpy()).any(axis=0)).sum()) for m in tested}
     most = max(numbers.values())
     fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
     return f"n = {most} queries{fewer and f' ({fewer})'}"
@@ -229,10 +224,9 @@ def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> T
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
     counts = results.counts[results.counts["undefined"] > 0]
-    short = short_names(results.measures)
     undefined = {
         name: ", ".join(
-            f"{short[m]}: {n}" for m, n in zip(rows["measure"], rows["undefined"], strict=True)
+            f"{m}: {n}" for m, n in zip(rows["measure"], rows["undefined"], strict=True)
         )
         for name, rows in counts.groupby("system")
     }
@@ -348,7 +342,7 @@ def measured(
         compared: all systems with the baseline; `None` if there is one system.
         baseline: the system that others are compared with.
     """
-    summaries, names = [], short_names(results.measures)
+    summaries = []
     for measure in results.measures:
         lower = results.better(measure) == "lower"
         means = results.means.loc[results.systems, measure].dropna()
@@ -360,7 +354,7 @@ def measured(
             findings = [f"{means.index[0]}: {number_text(means.iloc[0])}."]
         else:
             findings = _best(means, compared[compared["measure"] == measure], str(baseline))
-        summaries.append(MeasureSummary(names[measure], about, findings))
+        summaries.append(MeasureSummary(measure, about, findings))
     return summaries
 
 

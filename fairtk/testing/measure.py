@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -14,6 +17,7 @@ from fairtk.errors import DataWarning, FairtkWarning, UndefinedWarning
 from fairtk.frames import DOCNO, LABEL, QANSWER, QID, QUERY, RANK, SAMPLE, SCORE
 from fairtk.frames.columns import TO_IR_MEASURES, from_ir_measures
 from fairtk.measures import FairMeasure, parse
+from fairtk.measures.parsing import named_objects
 from fairtk.testing.toys import (
     check_values,
     same_number,
@@ -24,6 +28,16 @@ from fairtk.testing.toys import (
 )
 
 Values = dict[str, float]
+
+
+@contextmanager
+def registered_names(measure: Any) -> Iterator[None]:
+    """Let the names in a measure's string stand for its groups and its target."""
+    with ExitStack() as stack:
+        for part, name, value in named_objects([measure]):
+            known = part.SUPPORTED_PARAMS[name].directory.registered
+            stack.enter_context(patch.dict(known, {part.params[name]: value}))
+        yield
 
 
 def theirs(frame: pd.DataFrame) -> pd.DataFrame:
@@ -214,7 +228,10 @@ class MeasureContract:
         )
 
     def test_reads_back_what_it_prints(self) -> None:
-        """``ir_measures.parse_measure(repr(measure))`` is the measure, with all parameters."""
+        """``ir_measures.parse_measure(repr(measure))`` is the measure, with all parameters.
+
+        Its groups and its target, which it prints by name, are registered meanwhile.
+        """
         import ir_measures
 
         variants = [self.measure]
@@ -223,10 +240,11 @@ class MeasureContract:
         for measure in variants:
             text = repr(measure)
             try:
-                # fairtk's first: it loads a plugin that imported fairtk before it was complete
-                read = [parse(text)]
-                if sys.version_info < (3, 14):  # where ir_measures 0.4.3 misses `ast.Num`
-                    read.append(ir_measures.parse_measure(text))
+                with registered_names(measure):
+                    # fairtk's first: it loads a plugin that imported fairtk before it was complete
+                    read = [parse(text)]
+                    if sys.version_info < (3, 14):  # where ir_measures 0.4.3 misses `ast.Num`
+                        read.append(ir_measures.parse_measure(text))
             except Exception as error:
                 raise AssertionError(
                     f"{text!r} cannot be read back ({type(error).__name__}: {error}); is the "

@@ -80,7 +80,7 @@ def test_targets_with_a_name(files):
     uniform = fairtk.explain(files["qrels"], files["fair"], MEASURE, groups=files["toy"],
                              target="uniform")  # fmt: skip
     of_labels = fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, groups=files["toy"],
-                               target="qrels")  # fmt: skip
+                               target="relevance")  # fmt: skip
     assert uniform.measure["target"] == Target.uniform(Groups.read(files["toy"]))
     assert of_labels.measure["groups"] == Groups.read(files["toy"])
     aside = fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, groups=files["toy"])

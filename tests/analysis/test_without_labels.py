@@ -76,5 +76,5 @@ def test_what_needs_labels_says_for_what(measure, reason):
 
 
 def test_a_target_of_labels_needs_them():
-    with pytest.raises(InputError, match="'qrels'"):
-        evaluate(None, RUN, ["AWRF@5"], groups=[GROUPS], target="qrels")
+    with pytest.raises(InputError, match="'relevance'"):
+        evaluate(None, RUN, ["AWRF@5"], groups=[GROUPS], target="relevance")

@@ -48,21 +48,34 @@ class TestEvaluate:
         assert result.exit_code == 0
         mean = f"{1 - math.log(2) / 4:.4f}"
         assert "2 queries of t2" in result.stderr  # samples of one document each
-        assert result.stdout.splitlines()[:4] == [
-            "run  queries  AWRF@2",
-            "---  -------  ------",
-            f"t1         2  {mean}",
-            f"t2         2  {mean}",
-        ]
+        table = [line.split() for line in result.stdout.splitlines()[:4]]
+        assert table[0] == ["run", "queries", "AWRF(groups='gender',target='half')@2"]
+        assert table[2:] == [["t1", "2", mean], ["t2", "2", mean]]
 
-    def test_the_table_calls_measures_as_they_were_written(self, folder, fairtk):
-        result = fairtk(
-            "evaluate", "qrels.txt", "t1.tsv", "--groups", "gender.tsv", "--target", "qrels",
-            "-m", "EE_L(groups='gender')@2", "-m", "nDCG_TREC@2 * AWRF@2",
-        )  # fmt: skip
-        header = result.stdout.splitlines()[0]
-        assert header.split("  ")[-2:] == ["EE_L(groups='gender')@2", "nDCG_TREC@2 * AWRF@2"]
-        assert "Lower is better: EE_L(groups='gender')@2." in result.stdout
+    def test_the_table_names_groups_and_targets(self, folder, fairtk):
+        words = ["evaluate", "qrels.txt", "t1.tsv", "-g", "sex=gender.tsv", "--target", "relevance"]
+        labels = [
+            "EE_L(groups='sex',target='relevance')@2",
+            "nDCG_TREC@2 * AWRF(groups='sex',target='relevance')@2",
+        ]
+        asked = ["-m", "EE_L(groups='sex')@2", "-m", "nDCG_TREC@2 * AWRF@2"]
+        text = fairtk(*words, *asked).stdout
+        assert all(label in text for label in labels) and "#" not in text
+        assert f"Lower is better: {labels[0]}." in text
+        rows = json.loads(fairtk(*words, *asked, "--format", "json").stdout)
+        assert [row["measure"] for row in rows] == labels
+
+    def test_two_files_of_one_name(self, folder, fairtk):
+        (folder / "other").mkdir()
+        (folder / "other" / "gender.tsv").write_text(FILES["gender.tsv"])
+        words = ["evaluate", "qrels.txt", "t1.tsv", "-m", "AWRF@2", "--target", "uniform"]
+        message = error(fairtk(*words, "-g", "gender.tsv", "-g", "other/gender.tsv"))
+        assert "'gender'" in message and "--groups" in message
+        assert fairtk(*words, "-g", "gender.tsv", "-g", "b=other/gender.tsv").exit_code == 0
+
+    def test_names_that_mean_nothing_here(self, folder, fairtk):
+        message = error(fairtk("evaluate", "qrels.txt", "t1.tsv", "-m", "AWRF(groups='sex')@2"))
+        assert "--groups" in message and "'sex'" in message and "register" not in message
 
     @pytest.mark.parametrize(
         "measure", ["ByGroup(P@1, 'gender')", "ByGroup( P@1,'gender', 'max') "]
@@ -86,12 +99,12 @@ class TestEvaluate:
         ]
         result = fairtk(
             "evaluate", "qrels.txt", "t1.tsv", "--groups", "gender.tsv", "--groups", "region.tsv",
-            "--target", "qrels", "-m", "AWRF@2", "-m", "AWRF(groups='gender')@2",
+            "--target", "relevance", "-m", "AWRF@2", "-m", "AWRF(groups='gender')@2",
             "-m", "AWRF(groups='region*gender')@2", "--format", "json",
         )  # fmt: skip
         found = json.loads(result.stdout)
         assert [row["mean"] for row in found] == pytest.approx(expected)
-        assert found[1]["measure"].startswith("AWRF(groups='gender#")
+        assert found[1]["measure"] == "AWRF(groups='gender',target='relevance')@2"
 
     def test_each_measure_takes_the_target_over_its_attributes(self, folder, fairtk):
         def both(*targets):
@@ -146,7 +159,7 @@ class TestGroups:
     [
         (["groups", "-", "--cross"], "gender.tsv"),
         (["groups", "gender.tsv", "--coverage", "-"], "t1.tsv"),
-        (["groups", "gender.tsv", "--target", "qrels", "--qrels", "-"], "qrels.txt"),
+        (["groups", "gender.tsv", "--target", "relevance", "--qrels", "-"], "qrels.txt"),
         (["groups", "gender.tsv", "--target", "-"], "half.tsv"),
         (["doctor", "-", "t1.tsv", "--groups", "gender.tsv"], "qrels.txt"),
         (["doctor", "qrels.txt", "-", "--groups", "gender.tsv"], "t1.tsv"),

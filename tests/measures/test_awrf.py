@@ -116,14 +116,12 @@ def test_undefined_and_missing(gender):
     measure = AWRF(groups=gender, target=Target.from_frame(per_query, gender)) @ 2
     both = [frames(["a", "b"], ["a"], q) for q in ("q1", "q2")]
     qrels, run = (pd.concat(part) for part in zip(*both, strict=True))
-    said = (
-        r"^AWRF gender@2 is undefined .*no target.*'q2'\. Plain means"  # its digest is in the data
-    )
+    said = r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'\. Plain means"
     with pytest.warns(UndefinedWarning, match=said) as heard:
         found = values(measure, qrels, run)
     assert found["q1"] == pytest.approx(1)
     assert np.isnan(found["q2"])
-    assert heard[0].message.about[0] == repr(measure) and "#" in repr(measure)
+    assert heard[0].message.about[0] == repr(measure)
     one = AWRF(groups=gender, target=even(gender)) @ 2
     found = values(one, qrels, run[run.query_id == "q1"])
     assert found["q2"] == 0
@@ -140,7 +138,7 @@ def test_names_and_files(gender, tmp_path):
     fairtk.register_groups(gender, "by-gender")
     fairtk.register_target(target, "even")
     by_object = AWRF(groups=gender, target=target) @ 20
-    assert repr(by_object).startswith("AWRF(groups='gender#")
+    assert repr(by_object) == "AWRF(groups='by-gender',target='even')@20"
     assert parse("AWRF(groups='by-gender', target='even')@20") == by_object
     assert parse_measure(repr(by_object)) == by_object
     gender.write(tmp_path / "gender.tsv")

@@ -217,7 +217,7 @@ class TestWhatIsMissing:
         assert math.isnan(found.by_query["cost"].iloc[-1])
         assert found.by_query["costliest"].iloc[-1] == ""
         assert "mean of 2 of 3 queries" in str(found)
-        assert str(found).splitlines()[0] == "AWRF gender"
+        assert str(found).splitlines()[0] == "AWRF(groups='gender',target='relevance')"
         check_sums(found)
 
     def test_nothing_defined(self):

@@ -10,7 +10,6 @@ from ir_measures import RR, nDCG
 
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.measures import EE_D, EE_R, E, format_measure, parse
-from fairtk.measures.parsing import short_names
 
 PLAIN = st.sampled_from(
     [
@@ -148,35 +147,3 @@ def test_a_factor_keeps_that_it_has_no_cutoff():
     )
     assert format_measure(_product(RR, _product(nDCG, EE_R))) == "RR * (nDCG * EE_R)"
     assert parse("EE_D@5") == EE_D @ 5
-
-
-def test_short_names_leave_out_what_no_reader_needs():
-    shared = "groups='gender#628ec599',target='gender#4e477f6a'"
-    short = short_names(
-        [
-            f"AWRF({shared})@20",
-            f"Product(left='nDCG@20',right=\"AWRF({shared})@20\")",
-            "EE_D(browsing='RBP(p=0.8)',normalize=False)@5",
-            "EU(utility='rougeL')",
-            "E(nDCG@5)",
-            "ByGroup(measure='nDCG@20',groups='gender#628ec599')",
-            "AWRF(groups='a*b#628ec599',target='trec#4e477f6a')@20",
-            "no measure",
-        ]
-    )
-    assert list(short.values()) == [
-        "AWRF gender@20",
-        "nDCG@20 * AWRF gender@20",
-        "EE_D RBP(p=0.8) normalize=False@5",
-        "EU rougeL",
-        "E(nDCG@5)",
-        "ByGroup(nDCG@20) gender",
-        "AWRF a*b target=trec@20",
-        "no measure",
-    ]
-
-
-def test_labels_with_the_same_short_name_stay_as_they_are():
-    labels = [f"AWRF(groups='gender#{digest}')@5" for digest in ("00000001", "00000002")]
-    assert short_names([*labels, "nDCG@5"]) == {name: name for name in [*labels, "nDCG@5"]}
-    assert short_names(labels[:1]) == {labels[0]: "AWRF gender@5"}

@@ -29,7 +29,7 @@ def by_groups(groups):
 @pytest.mark.parametrize(
     ("make", "measure", "name"),
     [
-        (lambda: small_groups("ab", "xy"), by_groups, "side#"),
+        (lambda: small_groups("ab", "xy"), by_groups, "side'"),
         (Odd, lambda model: EE_D(browsing=model), "Odd"),
     ],
 )

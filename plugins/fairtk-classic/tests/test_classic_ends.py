@@ -36,7 +36,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 MEMBERS = {"a": "f", "b": "m", "c": {"f": 0.5, "m": 0.5}, "d": "m"}
 LABELS = {"a": 1, "b": 2, "c": 0, "d": 1}
 TOY = groups(MEMBERS, levels=["f", "m"])
-WHOLE = groups({"a": "f", "b": "m", "c": "m", "d": "m"}, levels=["f", "m"])
+WHOLE = groups({"a": "f", "b": "m", "c": "m", "d": "m"}, levels=["f", "m"], name="whole")
 TARGET = target({"f": 0.3, "m": 0.7}, TOY)
 COMBINED = (ERBE, ERBP, ERBR, EXP, EXPU, EXPRU)
 PER_RANKING = (ABR, ERBP, ERBR, EXP, EXPU, EXPRU)

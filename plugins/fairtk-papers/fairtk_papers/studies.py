@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 from urllib.parse import quote
 
 import pandas as pd
@@ -362,9 +362,9 @@ class GivenRun(FairTransformer):
     output_version = 1
     SETTINGS: ClassVar[tuple[str, ...]] = ("run",)
 
-    def __init__(self, path: str, format: Literal["auto", "trec"] = "auto") -> None:
+    def __init__(self, path: str) -> None:
         super().__init__()
-        frame = read_run(path, format=format)
+        frame = read_run(path)
         if SAMPLE in frame.columns:
             raise InputError(
                 f"{path}: expected a run with one ranking per query; it has samples, and the study "

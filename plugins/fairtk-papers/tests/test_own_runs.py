@@ -150,7 +150,7 @@ def test_a_run_of_other_data_is_one_line(fairtk, bm25, tmp_path, change, words):
     [
         ("qid\tdocno\tscore\tsample\n1001\t1001/100\t1\t0\n", ("samples",)),
         ("qid\tdocno\trank\n1001\t1001/100\t1\n", ("'score'",)),
-        ("1001\t100\n", ("columns",)),  # a list of TREC Fair Ranking
+        ("1001\t100\n", ("document '100'",)),  # a list of TREC Fair Ranking has other ids
         ("elsewhere Q0 1 1 1 x\n", ("topic 'elsewhere'",)),
     ],
 )

@@ -299,7 +299,7 @@ def make_retriever(text: str, **options: Any) -> Any:
     """
     name, _, model = text.partition(":")
     if path := _run_file(text):
-        return GivenRun(path, "trec", **options)  # other lists have no scores
+        return GivenRun(path, **options)
     if name not in RETRIEVERS:
         raise NotFoundError("retriever", name, [*RETRIEVERS, "NAME=RUNFILE"])
     if model and name == "bm25":
