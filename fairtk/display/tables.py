@@ -127,6 +127,11 @@ def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None =
     return lines
 
 
+def shorten(text: str, length: int) -> str:
+    """Return a text, cut to a length; what is cut off is an ellipsis."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
 def number_text(value: float, digits: int = 4) -> str:
     """Return a value for a table, or the word for a value that is not defined."""
     return "undefined" if math.isnan(value) else f"{value:.{digits}f}"

@@ -1,7 +1,6 @@
 "use strict";
 (() => {
   const PAGE = 25;
-  const UPRIGHT = 8; // more columns have their heads turned
 
   const make = (tag, text = "", name = "") => {
     const element = document.createElement(tag);
@@ -40,19 +39,50 @@
     });
   };
 
-  // As cards on narrow screens, tables are no tables for all browsers: so it is said.
+  document.querySelectorAll("table.sortable").forEach(sortable);
 
-  const ROLES = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
+  // A system in the figure or the table of means is highlighted in both, with its values.
 
-  const say = (table) => {
-    for (const part of [table, ...table.querySelectorAll("thead, tbody, tr, td, th")]) {
-      part.setAttribute("role", ROLES[part.tagName] || (part.scope === "col" ? "columnheader" : "rowheader"));
+  const overview = document.getElementById("overview");
+  if (overview) {
+    const marked = [...overview.querySelectorAll("[data-system]")];
+    const heads = [...overview.querySelectorAll("thead bdi")].map((head) => head.title || head.textContent);
+    const values = document.getElementById("values");
+    const highlight = (system) => {
+      overview.classList.toggle("pointed", system !== undefined);
+      for (const part of marked) part.classList.toggle("on", part.dataset.system === system);
+      values.hidden = system === undefined;
+      if (values.hidden) return;
+      const [name, ...cells] = overview.querySelector(`tr[data-system="${system}"]`).cells;
+      values.replaceChildren(make("strong", name.querySelector("bdi").title || name.textContent));
+      cells.forEach((cell, i) => {
+        values.append(make("span", `${heads[i]} ${cell.textContent} ${cell.dataset.interval}`));
+      });
+    };
+    const point = (event) => {
+      const part = event.target.closest("[data-system]");
+      if (part) highlight(part.dataset.system);
+    };
+    overview.addEventListener("pointerover", point);
+    overview.addEventListener("focusin", point);
+    overview.addEventListener("pointerleave", () => highlight());
+    overview.addEventListener("focusout", () => highlight());
+  }
+
+  // Folded parts: a link into one opens it, and all are printed.
+
+  const openTarget = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    const part = target && target.closest("details");
+    if (part) {
+      part.open = true;
+      target.scrollIntoView();
     }
   };
-
-  document.querySelectorAll("table.sortable").forEach((table) => {
-    sortable(table);
-    say(table);
+  addEventListener("hashchange", openTarget);
+  openTarget();
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("details.part:not(#queries)").forEach((part) => { part.open = true; });
   });
 
   // Queries: blocks of compressed JSON, read when one of their queries is opened.
@@ -91,7 +121,7 @@
     const top = make("tr");
     heads.forEach(([text, name]) => {
       const head = make("th", "", name);
-      text.split(/(?<=[,=])|(?<=\w\()/).forEach((part, i) => head.append(...(i ? [make("wbr")] : []), part));
+      text.split(/(?<=[,=])|(?<=\w\()(?=.{12})|(?=@)|(?<=_)(?=[A-Za-z]{4})/).forEach((part, i) => head.append(...(i ? [make("wbr")] : []), part));
       head.scope = "col";
       top.append(head);
     });
@@ -100,15 +130,13 @@
       const row = make("tr");
       cells.forEach((cell, i) => {
         const kind = i ? "td" : "th";
-        const part = make(kind, cell instanceof Node ? "" : cell, i ? heads[i][1].split(" ")[0] : "");
+        const part = make(kind, cell instanceof Node ? "" : cell, i ? heads[i][1] : "");
         if (cell instanceof Node) part.append(cell);
-        if (i) part.dataset.head = heads[i][0];
-        else part.scope = "row";
+        if (!i) part.scope = "row";
         row.append(part);
       });
       found.tBodies[0].append(row);
     }
-    say(found);
     around.append(found);
     const whole = make("div");
     whole.append(around, make("p", caption, "caption"));
@@ -140,7 +168,7 @@
       (order.length > most ? `. The first ${most} of ${order.length} documents` : "");
     return table(
       caption,
-      [["document", ""], ...some.map((s) => [index.systems[s], some.length > UPRIGHT ? "n up" : "n"])],
+      [["document", ""], ...some.map((s) => [index.systems[s], "n"])],
       order.slice(0, most).map((doc) => [
         named(one, doc), ...some.map((s) => shares[s][doc].toFixed(2)),
       ]),
@@ -298,5 +326,6 @@
     place.append(make("p", "This browser is too old to show single queries; the folder of the results has all of them."));
     return;
   }
-  unpack(document.getElementById("drill-down-index")).then(list);
+  const part = document.getElementById("queries");
+  part.addEventListener("toggle", () => unpack(document.getElementById("drill-down-index")).then(list), { once: true });
 })();
