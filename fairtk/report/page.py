@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
@@ -39,10 +39,9 @@ from fairtk.report.tables import (
     measure_name,
     overview,
     reading,
-    tables_by_measure,
     warned,
 )
-from fairtk.report.trade_off import main_measures, trade_off_svg
+from fairtk.report.trade_off import main_measures, trade_off
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
@@ -211,12 +210,12 @@ def page_text(
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-    remarks = " ".join(filter(None, [results.note, bias]))
-    differences, caption, comparisons = None, "", list[tuple[str, Table]]()
+    cells = mean_cells(results, compared)
+    differences, tests = None, None
     if compared is not None:
         differences = difference_table(results, compared, first, test, how)
         others = compared[compared["system"] != first].rename(columns={"n": "queries"})
-        caption, comparisons = tables_by_measure(baseline_table(others, first, test, how))
+        tests = baseline_table(others, first, test, how)
     folder = files("fairtk.report") / "page"
     css, js = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     environment = jinja2.Environment(
@@ -240,14 +239,13 @@ def page_text(
         note=results.note,
         measures=_measures(results),
         systems=results.systems,
-        cells=mean_cells(results, compared) if results.measures else [],
+        cells=cells,
+        intervals=interval_table(results, cells, bias),
         differences=differences,
         figures=_figures(results, first),
         limits=limits(results, details.systems),
-        warnings=_in_short(dict.fromkeys(messages), results.measures),
-        means=interval_table(results, remarks) if results.measures else None,
-        compared=f"{caption} {remarks}".strip(),
-        comparisons=comparisons,
+        warnings=list(dict.fromkeys(messages)),
+        tests=tests,
         pages=dict(pages),
         is_named=bool(baseline or results.baseline),
         first=first,
@@ -295,14 +293,14 @@ def _measures(results: Results) -> list[dict[str, str]]:
 _MOST_FIGURES = 6
 
 
-def _figures(results: Results, baseline: str) -> list[str]:
+def _figures(results: Results, baseline: str) -> list[dict[str, Any]]:
     """Return the trade-off figures: that of the main measures, and the others with its x."""
     main = main_measures(results)
     if main is None:
         return []
     x = main[0]
     others = [m for m in results.measures if m not in main]
-    figures = [trade_off_svg(results, x, y, baseline) for y in (main[1], *others)]
+    figures = [trade_off(results, x, y, baseline) for y in (main[1], *others)]
     return list(filter(None, figures))[:_MOST_FIGURES]
 
 
@@ -344,12 +342,3 @@ def _right(table: Table) -> list[bool]:
     return [
         all(_NUMBER.fullmatch(cell) for cell in column) for column in zip(*table.rows, strict=True)
     ]
-
-
-def _in_short(texts: Iterable[str], measures: Sequence[str]) -> list[str]:
-    """Return texts in which measures have their short names."""
-    names = sorted(short_names(measures).items(), key=lambda pair: -len(pair[0]))
-    texts = list(texts)
-    for full, name in names:
-        texts = [text.replace(full, name) for text in texts]
-    return texts

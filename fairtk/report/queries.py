@@ -1,7 +1,7 @@
 """The queries of a page: rankings and answers of all systems, packed.
 
-Alike rankings with one answer are stored once, with their number, in blocks of compressed JSON. The
-page reads a block when one of its queries is opened.
+Equal rankings with one answer are stored once, with their number. Each query is compressed JSON,
+which the page reads when the query is opened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 BYTES = 1_200_000
 """Of packed queries in one page, which with its tables and figures stays below 2 MB."""
-BLOCK = 400_000  # characters of JSON: unpacked at once when a query is opened
 _SHOWN_TEXT, _SHOWN_QUERY, _SHOWN_IN_LIST = 100, 600, 120
 
 
@@ -68,28 +67,25 @@ class DrillDown:
 
     Attributes:
         index: what the list of queries needs, packed.
-        blocks: the queries, packed.
-        queries: how many there are.
-        queries_packed: how many of them are in `blocks`.
+        packed: the queries, each packed; those beyond `BYTES` are left out.
+        n_queries: the number of all queries.
         systems: what each system gave.
         depth: the ranks that are shown of the longest ranking.
     """
 
     index: str
-    blocks: list[str]
-    queries: int
-    queries_packed: int
+    packed: list[str]
+    n_queries: int
     systems: dict[str, SystemRankings]
     depth: int
 
 
-def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
+def drill_down(results: Results, cutoff: int) -> DrillDown:
     """Collect and pack the rankings and answers of all systems.
 
     Args:
         results: the results.
         cutoff: the ranks that are shown.
-        most: the size of all blocks, in characters; queries beyond it are left out.
     """
     queries: dict[str, dict[str, Any]] = {}
     for qid in dict.fromkeys(results.per_query[QID]):
@@ -102,7 +98,8 @@ def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
         for qid, error in zip(lost[QID], lost["error"], strict=True):
             queries.setdefault(qid, _query())["e"][place] = str(error)
     _add_labels(queries, results.qrels)
-    blocks, ends = _packed(queries.values(), len(results.systems), most)
+    packed = [pack(_public(query, len(results.systems))) for query in queries.values()]
+    n_packed = int(np.searchsorted(np.cumsum([len(text) for text in packed]), BYTES, side="right"))
     lengths = [len(docs) for q in queries.values() for s in q["s"].values() for _, docs, _ in s]
     depth = max(lengths, default=0)
     index = {
@@ -112,9 +109,8 @@ def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
         "qids": list(queries),
         "texts": [shorten(query["q"], _SHOWN_IN_LIST) for query in queries.values()],
         "values": _values(results, list(queries)),
-        "ends": ends,
     }
-    return DrillDown(pack(index), blocks, len(queries), ends[-1] if ends else 0, systems, depth)
+    return DrillDown(pack(index), packed[:n_packed], len(queries), systems, depth)
 
 
 def pack(value: Any) -> str:
@@ -218,39 +214,6 @@ def _add_labels(queries: Mapping[str, dict[str, Any]], qrels: pd.DataFrame | Non
             several = isinstance(gold, list | tuple | np.ndarray)
             if qid in queries:
                 queries[qid]["g"] = [_plain(text) for text in (gold if several else [gold])]
-
-
-def _packed(
-    queries: Iterable[dict[str, Any]], systems: int, most: int
-) -> tuple[list[str], list[int]]:
-    """Return blocks of queries, and the number of queries up to the end of each."""
-    blocks: list[str] = []
-    ends: list[int] = []
-    done = size = 0
-    for block in _blocks(_public(query, systems) for query in queries):
-        packed = pack(block)
-        size += len(packed)
-        if size > most:
-            break
-        done += len(block)
-        blocks.append(packed)
-        ends.append(done)
-    return blocks, ends
-
-
-def _blocks(queries: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    block: list[dict[str, Any]] = []
-    size = 0
-    for query in queries:
-        block.append(query)
-        size += sum(map(len, [*query["t"], *query["d"], *query["a"], query["q"]]))
-        size += sum(4 * (len(docs) + 2) for entries in query["s"] if entries
-                    for _, docs, _ in entries)  # fmt: skip
-        if size >= BLOCK:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
 
 
 def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:

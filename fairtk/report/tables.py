@@ -90,33 +90,6 @@ def mean_intervals_of(
     return means[measure].to_numpy(), low, high
 
 
-def interval_table(results: Results, remarks: str = "") -> Table:
-    """Return the means, a row per system, each with its interval over the queries.
-
-    Args:
-        results: the results.
-        remarks: for the caption: the note of the results, sampling bias.
-    """
-    columns = []
-    for measure in results.measures:
-        means = mean_intervals_of(results.means, results.per_query, measure)
-        columns.append(
-            [
-                number_text(m) + ("" if math.isnan(a) else f" [{a:.4f}, {b:.4f}]")
-                for m, a, b in zip(*means, strict=True)
-            ]
-        )
-    names = short_names(results.measures)
-    heads = [f"{names[m]} ({results.better(m)} is better)" for m in results.measures]
-    rows = [[name, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
-    caption = (
-        f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
-        "queries (Student's t). Queries that failed or are missing count with the worst value."
-    )
-    text = " ".join(filter(None, [caption, remarks]))
-    return Table(["system", *heads], rows, text)
-
-
 class MeanCell(NamedTuple):
     """A mean in the first table of a page.
 
@@ -143,6 +116,8 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
         results: the results.
         compared: all systems with the baseline; `None` if there is one system.
     """
+    if not results.measures:
+        return []
     marks = {} if compared is None else marks_of(compared)
     columns = []
     for measure in results.measures:
@@ -159,6 +134,27 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
             ]
         )
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def interval_table(results: Results, cells: list[list[MeanCell]], bias: str) -> Table:
+    """Return the means with their intervals over queries, a row per system.
+
+    Args:
+        results: the results.
+        cells: of `mean_cells`.
+        bias: of `bias_text`.
+    """
+    rows = [
+        [name, *(f"{cell.text} {cell.interval}".strip() for cell in row)]
+        for name, row in zip(results.systems, cells, strict=True)
+    ]
+    caption = (
+        f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
+        "queries (Student's t). Queries that failed or are missing count with the worst value."
+    )
+    return Table(
+        ["system", *short_names(results.measures).values()], rows, f"{caption} {bias}".strip()
+    )
 
 
 def best_systems(results: Results, measure: str, digits: int) -> list[str]:
@@ -300,26 +296,6 @@ def queries_tested(tables: Mapping[str, pd.DataFrame]) -> str:
     most = max(numbers.values())
     fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
     return f"n = {most} queries{fewer and f' ({fewer})'}"
-
-
-def tables_by_measure(table: Table) -> tuple[str, list[tuple[str, Table]]]:
-    """Return a table of `baseline_table` as one for each measure, and its caption apart.
-
-    Returns:
-        The caption, and titles with tables of systems; those of one system stay a single table of
-        measures, without a title.
-    """
-    systems, measures = table.columns[0], [row[1] for row in table.rows]
-    names = {row[0] for row in table.rows}
-    if len(names) == 1 and len(measures) > 1:
-        rows = [row[1:] for row in table.rows]
-        caption = f"{systems.capitalize()} {names.pop()}. {table.caption}"
-        return caption, [("", Table(table.columns[1:], rows))]
-    heads = [systems, *table.columns[2:]]
-    return table.caption, [
-        (name, Table(heads, [[row[0], *row[2:]] for row in table.rows if row[1] == name]))
-        for name in dict.fromkeys(measures)
-    ]
 
 
 _TESTED_FROM = 4

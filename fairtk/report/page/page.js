@@ -85,27 +85,16 @@
     document.querySelectorAll("details.part:not(#queries)").forEach((part) => { part.open = true; });
   });
 
-  // Queries: blocks of compressed JSON, read when one of their queries is opened.
+  // Queries: compressed JSON, read when a query is opened.
 
   const place = document.getElementById("drill-down");
   if (!place) return;
-  const blocks = [...document.querySelectorAll("script.drill-down-block")];
-  const unpacked = new Map();
+  const packed = document.getElementById("packed-queries").textContent.split(" ");
 
-  const unpack = async (element) => {
-    const bytes = Uint8Array.from(atob(element.textContent), (sign) => sign.charCodeAt(0));
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
-  };
-
-  const block = (i) => {
-    if (!unpacked.has(i)) unpacked.set(i, unpack(blocks[i]));
-    return unpacked.get(i);
-  };
-
-  const query = async (index, i) => {
-    const at = index.ends.findIndex((end) => i < end);
-    return (await block(at))[i - (at ? index.ends[at - 1] : 0)];
   };
 
   const shown = (value) => (value === null ? "undefined" : value.toFixed(4));
@@ -209,39 +198,20 @@
     return around;
   };
 
-  const answersOf = (index, one) => {
-    const rows = [];
-    one.s.forEach((entries, s) => {
-      const counts = new Map();
-      for (const [count, , answer] of entries || []) {
-        if (answer !== null) counts.set(answer, (counts.get(answer) || 0) + count);
-      }
-      const sorted = [...counts].sort((a, b) => b[1] - a[1]);
-      for (const [answer, count] of sorted.slice(0, 3)) {
-        rows.push([index.systems[s], String(count), one.a[answer]]);
-      }
-    });
-    return rows;
-  };
-
   const fill = async (index, i, around) => {
     const inside = make("div", "", "opened");
     around.append(inside);
-    if (i >= (index.ends.at(-1) || 0)) {
+    if (i >= packed.length) {
       inside.append(make("p", "The rankings of this query are not in the page; they are in the folder of the results."));
       return;
     }
-    const one = await query(index, i);
+    const one = await unpack(packed[i]);
     if (one.q && one.q !== index.texts[i]) inside.append(make("p", one.q));
     if (one.g.length) inside.append(make("p", `Gold answer: ${one.g.join(" | ")}`));
     for (const [s, error] of Object.entries(one.e)) {
       inside.append(make("p", `${index.systems[s]} failed: ${error}`));
     }
     if (index.measures.length) inside.append(values(index, i));
-    const said = answersOf(index, one);
-    if (said.length) {
-      inside.append(table("Most frequent answers, at most three per system", [["system", ""], ["times", "n"], ["answer", ""]], said));
-    }
     if (one.d.length) inside.append(exposure(index, one));
     one.s.forEach((entries, s) => {
       if (entries) inside.append(rankings(index, one, s));
@@ -322,10 +292,6 @@
   };
 
   place.hidden = false;
-  if (typeof DecompressionStream === "undefined") {
-    place.append(make("p", "This browser is too old to show single queries; the folder of the results has all of them."));
-    return;
-  }
   const part = document.getElementById("queries");
-  part.addEventListener("toggle", () => unpack(document.getElementById("drill-down-index")).then(list), { once: true });
+  part.addEventListener("toggle", () => unpack(document.getElementById("packed-index").textContent).then(list), { once: true });
 })();
