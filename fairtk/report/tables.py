@@ -267,7 +267,8 @@ def baseline_table(
 
 def not_corrected(compared: pd.DataFrame) -> str:
     """Return the sentence on intervals that are printed next to corrected p-values."""
-    most = int(compared.groupby("measure", sort=False)["p"].count().max()) if len(compared) else 0
+    counts = compared.groupby("measure", sort=False)["p_corrected"].count()
+    most = int(counts.max()) if len(compared) else 0
     return f" Intervals are not corrected for {most} comparisons." if most > 1 else ""
 
 

@@ -6,13 +6,12 @@ Unlike a picture, it takes its colors from the page, and the page's script can h
 from __future__ import annotations
 
 import math
-import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairtk.display.figures import place_labels
-from fairtk.display.tables import shorten
+from fairtk.display.tables import shorten, text_width
 from fairtk.frames import FloatArray
 from fairtk.measures.parsing import short_names
 from fairtk.report.tables import mean_intervals_of, measure_name
@@ -133,10 +132,7 @@ def _label_boxes(
         [[better[0], better[1] - 12, better[0] + 56, better[1]]],
     ]
     bars = [np.column_stack([x[1], y[0], x[2], y[0]]), np.column_stack([x[0], y[2], x[0], y[1]])]
-    wide = [
-        sum(unicodedata.east_asian_width(letter) in "WF" for letter in label) for label in labels
-    ]
-    widths = [_LETTER * (len(label) + 0.8 * more) for label, more in zip(labels, wide, strict=True)]
+    widths = [_LETTER * text_width(label) for label in labels]
     boxes = place_labels(
         points,
         np.column_stack([widths, np.full(len(labels), _LINE)]),
