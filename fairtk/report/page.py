@@ -240,7 +240,7 @@ def page_text(
         measures=_measures(results),
         systems=results.systems,
         cells=cells,
-        intervals=interval_table(results, cells, bias),
+        intervals=interval_table(results, cells, bias) if cells else None,
         differences=differences,
         figures=_figures(results, first),
         limits=limits(results, details.systems),

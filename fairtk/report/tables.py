@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
-from fairtk.display.tables import number_text
+from fairtk.display.tables import number_text, shorten
 from fairtk.errors import InputError
 from fairtk.frames import QID, FloatArray
 from fairtk.measures.base import value_bounds
@@ -116,8 +116,6 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
         results: the results.
         compared: all systems with the baseline; `None` if there is one system.
     """
-    if not results.measures:
-        return []
     marks = {} if compared is None else marks_of(compared)
     columns = []
     for measure in results.measures:
@@ -205,7 +203,7 @@ def difference_table(
     ]
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
     caption = (
-        f"Difference from {baseline}. {SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]}, "
+        f"Difference from {shorten(baseline, 40)}. {SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]}, "
         f"paired by query, two-sided{how}). A difference without {SIGNIFICANT} may be real, and "
         "one with it may be too small to matter."
     )
@@ -258,7 +256,7 @@ def baseline_table(
         how = f"{correction} over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {baseline}; {TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}."
+        f"Differences from {shorten(baseline, 40)}; {TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}."
         f"{not_corrected(compared)} "
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )

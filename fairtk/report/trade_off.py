@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fairtk.experiment import Results
 
 _WIDTH = 480
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 472, 50, 356  # the ends of the plot
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 464, 50, 356  # the ends of the plot
 _LETTER, _LINE = 8.0, 16  # mean width of a letter of a label, and the height of a line
 _LABEL_LETTERS, _TITLE_LETTERS = 24, 60
 _LABEL_DISTANCES = (9, 16, 26, 40, 58)

@@ -1,11 +1,20 @@
 "use strict";
 (() => {
   const PAGE = 25;
+  const LONGEST = 40; // letters of names
 
   const make = (tag, text = "", name = "") => {
     const element = document.createElement(tag);
     if (text !== "") element.textContent = text;
     if (name) element.className = name;
+    return element;
+  };
+
+  const cut = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
+
+  const brief = (tag, text, name = "") => {
+    const element = make(tag, cut(text), name);
+    if (text.length > LONGEST) element.title = text;
     return element;
   };
 
@@ -46,7 +55,7 @@
   const overview = document.getElementById("overview");
   if (overview) {
     const marked = [...overview.querySelectorAll("[data-system]")];
-    const heads = [...overview.querySelectorAll("thead bdi")].map((head) => head.title || head.textContent);
+    const heads = [...overview.querySelectorAll("thead bdi")].map((head) => head.textContent);
     const values = document.getElementById("values");
     const highlight = (system) => {
       overview.classList.toggle("pointed", system !== undefined);
@@ -54,7 +63,7 @@
       values.hidden = system === undefined;
       if (values.hidden) return;
       const [name, ...cells] = overview.querySelector(`tr[data-system="${system}"]`).cells;
-      values.replaceChildren(make("strong", name.querySelector("bdi").title || name.textContent));
+      values.replaceChildren(make("strong", name.textContent));
       cells.forEach((cell, i) => {
         values.append(make("span", `${heads[i]} ${cell.textContent} ${cell.dataset.interval}`));
       });
@@ -108,18 +117,17 @@
     found.setAttribute("aria-label", caption);
     found.append(make("thead"), make("tbody"));
     const top = make("tr");
-    heads.forEach(([text, name]) => {
-      const head = make("th", "", name);
-      text.split(/(?<=[,=])|(?<=\w\()(?=.{12})|(?=@)|(?<=_)(?=[A-Za-z]{4})/).forEach((part, i) => head.append(...(i ? [make("wbr")] : []), part));
+    for (const [text, name] of heads) {
+      const head = brief("th", text, name);
       head.scope = "col";
       top.append(head);
-    });
+    }
     found.tHead.append(top);
     for (const cells of rows) {
       const row = make("tr");
       cells.forEach((cell, i) => {
-        const kind = i ? "td" : "th";
-        const part = make(kind, cell instanceof Node ? "" : cell, i ? heads[i][1] : "");
+        const text = cell instanceof Node ? "" : cell;
+        const part = i ? make("td", text, heads[i][1]) : brief("th", text);
         if (cell instanceof Node) part.append(cell);
         if (!i) part.scope = "row";
         row.append(part);
@@ -179,7 +187,7 @@
     const answered = entries.some(([, , answer]) => answer !== null);
     const answers = new Set(entries.map(([, , answer]) => answer)).size;
     const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-    around.append(make("summary", `${index.systems[s]}: ${plural(total, "ranking")}, ${entries.length} distinct` +
+    around.append(make("summary", `${cut(index.systems[s])}: ${plural(total, "ranking")}, ${entries.length} distinct` +
       (answered ? `, ${plural(answers, "distinct answer")}` : "")));
     around.addEventListener("toggle", () => {
       if (!around.open || around.childElementCount > 1) return;
@@ -249,7 +257,7 @@
       for (const i of places.slice(done, done + PAGE)) {
         const around = make("details", "", "query");
         const summary = make("summary");
-        summary.append(make("span", index.qids[i], "qid"), index.texts[i]);
+        summary.append(brief("span", index.qids[i], "qid"), index.texts[i]);
         if (m >= 0 && spread(index, m, i) >= 0) {
           summary.append(make("span", `from ${shown(Math.min(...index.values[m].map((row) => row[i] ?? Infinity)))} to ${shown(Math.max(...index.values[m].map((row) => row[i] ?? -Infinity)))}`, "gist"));
         }
