@@ -90,7 +90,8 @@ const wide = (e) => e.scrollWidth > e.clientWidth + 1;
 const page = document.documentElement;
 const visible = [...document.querySelectorAll('th, td, h1, h2, h3, p, figure, svg, summary')]
   .filter((e) => e.getClientRects().length);
-const reaches = (e) => !e.closest('.scroll') && e.getBoundingClientRect().right > page.clientWidth + 1;
+const reaches = (e) => !e.closest('.scroll') &&
+  e.getBoundingClientRect().right > page.clientWidth + 1;
 return [...(wide(page) ? [page] : []), ...visible.filter((e) => wide(e) || reaches(e))]
   .map((e) => e.outerHTML.slice(0, 200));
 """

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import FILE_OR_NAME, printing_options, report_option
+from fairtk.cli.options import FILE_OR_NAME, page_option, printing_options
 from fairtk.cli.output import echo, said_command, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError
@@ -34,7 +34,7 @@ from fairtk.plugins.streams import to_stderr
               "100 and 1000 samples.")  # fmt: skip
 @click.option("--digits", type=click.IntRange(min=1), default=4, show_default=True,
               help="Behind the point, in tables that people read.")  # fmt: skip
-@report_option
+@page_option
 @printing_options
 def command(
     qrels: str,
@@ -44,7 +44,7 @@ def command(
     difference: float | None,
     power: float,
     digits: int,
-    report: str | None,
+    page: str | None,
     form: str,
     output: str | None,
     **options: Any,
@@ -72,7 +72,7 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 --test randomization --format latex --output t.tex
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
-      fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --report page.html
+      fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --page page.html
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import compare
     from fairtk.experiment.evaluation_tables import (
@@ -91,11 +91,10 @@ def command(
         frame = comparison.table
         if difference is not None:
             frame = comparison.queries_needed(difference, power=power)
-    if report is not None:
+    if page is not None:
         test = {name: comparison.settings[name] for name in ("test", "correction")}
-        page = {"baseline": comparison.baseline, "command": said_command()}
-        comparison.report(report, **test, **page)
-        click.echo(f"Page: {report}", err=True)
+        comparison.report(page, baseline=comparison.baseline, command=said_command(), **test)
+        click.echo(f"Page: {page}", err=True)
     text = ""
     if difference is not None:
         if margin:

@@ -63,7 +63,7 @@ def command(
 NEXT = """Next, on your own files (TREC format):
   fairtk sample bm25.run -o fair.run --alpha 2 -k 5
   fairtk evaluate qrels.txt bm25.run fair.run -m EE_D@5 -m EE_R@5
-  fairtk compare qrels.txt bm25.run fair.run -m EE_R@5 --report page.html"""
+  fairtk compare qrels.txt bm25.run fair.run -m EE_R@5 --page page.html"""
 
 
 def _write(results: Any, description: str, license: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import FILE, printing_options, report_option
+from fairtk.cli.options import FILE, page_option, printing_options
 from fairtk.cli.output import said_command, show
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
@@ -23,14 +23,14 @@ from fairtk.plugins.streams import to_stderr
     help="All files are RUNS: for measures that need no labels (EE_D, AWRF).",
 )
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
-@report_option
+@page_option
 @printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
     no_qrels: bool,
     per_query: bool,
-    report: str | None,
+    page: str | None,
     form: str,
     output: str | None,
     **options: Any,
@@ -64,7 +64,7 @@ def command(
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
       fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5
-      fairtk evaluate qrels.txt fair.run bm25.run -m EE_D@5 -m EE_R@5 --report page.html
+      fairtk evaluate qrels.txt fair.run bm25.run -m EE_D@5 -m EE_R@5 --page page.html
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.compare_runs import evaluate, evaluate_runs
     from fairtk.experiment.evaluation_tables import means_table, means_text, queries_text
@@ -74,7 +74,7 @@ def command(
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
     with to_stderr():
         # a page shows the rankings, which nothing else here needs
-        results = (evaluate_runs if report is None else evaluate)(labels, files, **options)
+        results = (evaluate_runs if page is None else evaluate)(labels, files, **options)
     text = means_text(results)
     if per_query:
         text = f"{queries_text(results)}\n\n{text}"
@@ -86,6 +86,6 @@ def command(
     else:
         table = means_table(results)
     show(text, table, form, output)
-    if report is not None:
-        results.report(report, command=said_command())
-        click.echo(f"Page: {report}", err=True)
+    if page is not None:
+        results.report(page, command=said_command())
+        click.echo(f"Page: {page}", err=True)

@@ -210,12 +210,14 @@ def page_text(
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
+    remarks = " ".join(filter(None, [results.note, bias]))
     cells = mean_cells(results, compared)
     differences, tests = None, None
     if compared is not None:
         differences = difference_table(results, compared, first, test, how)
         others = compared[compared["system"] != first].rename(columns={"n": "queries"})
         tests = baseline_table(others, first, test, how)
+        tests = tests._replace(caption=f"{tests.caption} {remarks}".strip())
     folder = files("fairtk.report") / "page"
     css, js = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     environment = jinja2.Environment(
@@ -236,11 +238,11 @@ def page_text(
         js=js,
         description=description or results.config.get("description"),
         overview=overview(results, details.systems),
-        note=results.note,
+        remarks=remarks,
         measures=_measures(results),
         systems=results.systems,
         cells=cells,
-        intervals=interval_table(results, cells, bias) if cells else None,
+        intervals=interval_table(results, cells, remarks) if cells else None,
         differences=differences,
         figures=_figures(results, first),
         limits=limits(results, details.systems),

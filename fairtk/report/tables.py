@@ -134,13 +134,13 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def interval_table(results: Results, cells: list[list[MeanCell]], bias: str) -> Table:
+def interval_table(results: Results, cells: list[list[MeanCell]], remarks: str) -> Table:
     """Return the means with their intervals over queries, a row per system.
 
     Args:
         results: the results.
         cells: of `mean_cells`.
-        bias: of `bias_text`.
+        remarks: for the caption: the note of the results, sampling bias.
     """
     rows = [
         [name, *(f"{cell.text} {cell.interval}".strip() for cell in row)]
@@ -151,7 +151,7 @@ def interval_table(results: Results, cells: list[list[MeanCell]], bias: str) -> 
         "queries (Student's t). Queries that failed or are missing count with the worst value."
     )
     return Table(
-        ["system", *short_names(results.measures).values()], rows, f"{caption} {bias}".strip()
+        ["system", *short_names(results.measures).values()], rows, f"{caption} {remarks}".strip()
     )
 
 
@@ -203,11 +203,11 @@ def difference_table(
     ]
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
     caption = (
-        f"Difference from {shorten(baseline, 40)}. {SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]}, "
-        f"paired by query, two-sided{how}). A difference without {SIGNIFICANT} may be real, and "
-        "one with it may be too small to matter."
+        f"Difference from {shorten(baseline, 40)}. {SIGNIFICANT} significant: p < {LEVEL} "
+        f"({TEST_NAMES[test]} by query, two-sided{how}). A difference without {SIGNIFICANT} may be "
+        f"real, and one with it may be too small to matter. {results.note}"
     )
-    return Table(["system", *(names[m] for m in results.measures)], rows, caption)
+    return Table(["system", *(names[m] for m in results.measures)], rows, caption.strip())
 
 
 def baseline_table(
@@ -256,8 +256,8 @@ def baseline_table(
         how = f"{correction} over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {shorten(baseline, 40)}; {TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}."
-        f"{not_corrected(compared)} "
+        f"Differences from {shorten(baseline, 40)}; {TEST_NAMES[test]}, two-sided; p corrected: "
+        f"{how}{effect}.{not_corrected(compared)} "
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)

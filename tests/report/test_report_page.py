@@ -143,10 +143,12 @@ def test_the_page_has_settings_warnings_and_the_license(text):
 
 
 def test_long_names_are_cut_with_the_full_text_in_a_tooltip():
-    names = ["<b>" + "w" * 300, "שלום " * 60, "🐟" * 300, 'a"\'&' * 100]
+    names = ["<b>" + "w" * 300, "שלום " * 60, "🐟" * 300, "a\"'&" * 100]
     frame = pd.DataFrame({"qid": ["a", "b"], "docno": ["d", "e"], "score": 1.0})
     qrels = frame[["qid", "docno"]].assign(label=[1, 0])
-    results = fairtk.Experiment(dict.fromkeys(names, frame), qrels=qrels, measures=["P@1", "nDCG@2"])
+    results = fairtk.Experiment(
+        dict.fromkeys(names, frame), qrels=qrels, measures=["P@1", "nDCG@2"]
+    )
     text = page_text(results, title="t" * 300)
     page = Page(text)
     assert "t" * 300 not in page.said and f'title="{"t" * 300}"' in text
