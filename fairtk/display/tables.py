@@ -147,14 +147,11 @@ def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[st
     lines = aligned_lines(table, numbers)
     if max(map(text_width, lines)) <= WIDTH:
         return lines
-    texts = [*table.columns]
-    texts += [cell for row in table.rows for i, cell in enumerate(row) if i not in numbers]
-    short = _distinct(texts, _LONGEST)
-    cells = [[short.get(cell, cell) for cell in row] for row in (table.columns, *table.rows)]
-    widths = [
-        max(text_width(printable(cell)) for cell in column) + 2
-        for column in zip(*cells, strict=True)
-    ]
+    head, *rows = [[printable(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
+    texts = [cell for row in rows for i, cell in enumerate(row) if i not in numbers]
+    short = _distinct([*head, *texts], _LONGEST)
+    cells = [[short.get(cell, cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(text_width, column)) + 2 for column in zip(*cells, strict=True)]
     parts = [list(range(keys))]
     for column in range(keys, len(widths)):
         if sum(widths[i] for i in [*parts[-1], column]) - 2 > WIDTH and len(parts[-1]) > keys:

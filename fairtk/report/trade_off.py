@@ -105,7 +105,7 @@ def _scaled(
     low, high = low - margin, high + margin
     power = 10.0 ** math.floor(math.log10((high - low) / 4))
     step = power * next(n for n in (1, 2, 5, 10) if (high - low) / (power * n) <= 6)
-    ticks = np.arange(math.ceil(low / step), math.floor(high / step) + 1) * step
+    ticks = np.arange(math.ceil(low / step), math.floor(high / step) + 1, dtype=np.float64) * step
 
     def places(numbers: FloatArray) -> FloatArray:
         return np.round(start + (numbers - low) / (high - low) * (end - start), 1)
@@ -141,7 +141,7 @@ def _label_boxes(
         np.array([_LEFT, _TOP, _WIDTH, _BOTTOM], dtype=float),
         _LABEL_DISTANCES,
     )
-    return np.round(boxes, 1).tolist()
+    return [[round(end, 1) for end in box] for box in boxes.tolist()]
 
 
 def _near(point: tuple[float, float], box: list[float]) -> list[float] | None:
