@@ -52,8 +52,8 @@ def significant_text(comparison: Comparison) -> str:
     for measure, system in marks_of(compared):
         measures.setdefault(system, []).append(comparison.headings[measure])
     parts = [f"{system} by {', '.join(names)}" for system, names in measures.items()]
-    found = f"{'; '.join(parts)}" if parts else "no run"
-    return f"Significantly different from {comparison.baseline} (p < {LEVEL}): {found}."
+    systems = "; ".join(parts) or "no run"
+    return f"Significantly different from {comparison.baseline} (p < {LEVEL}): {systems}."
 
 
 def queries_text(results: Results) -> str:

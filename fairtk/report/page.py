@@ -177,7 +177,7 @@ def page_text(
         correction: the correction of the p-values of a measure for the number of systems; results
             of a study keep the study's.
         cutoff: the ranks that are shown of each ranking.
-        sections: what is shown after the comparisons, folded.
+        sections: further parts, folded below the tests.
         description: a sentence on the systems, shown below the title. None: that of the results'
             configuration.
         license: the license of the data. None: that of the results' configuration.

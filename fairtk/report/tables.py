@@ -12,7 +12,7 @@ import pandas as pd
 
 from fairtk.display import Table
 from fairtk.display.tables import number_text, shorten
-from fairtk.errors import InputError
+from fairtk.errors import InputError, printable
 from fairtk.frames import QID, FloatArray
 from fairtk.measures.base import value_bounds
 from fairtk.measures.parsing import known_names, parse, short_names
@@ -203,7 +203,7 @@ def difference_table(
     ]
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
     caption = (
-        f"Difference from {shorten(baseline, 40)}. {SIGNIFICANT} significant: p < {LEVEL} "
+        f"Difference from {shorten(printable(baseline), 40)}. {SIGNIFICANT} significant: p < {LEVEL} "
         f"({TEST_NAMES[test]} by query, two-sided{how}). A difference without {SIGNIFICANT} may be "
         f"real, and one with it may be too small to matter. {results.note}"
     )
@@ -256,7 +256,7 @@ def baseline_table(
         how = f"{correction} over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {shorten(baseline, 40)}; {TEST_NAMES[test]}, two-sided; p corrected: "
+        f"Differences from {shorten(printable(baseline), 40)}; {TEST_NAMES[test]}, two-sided; p corrected: "
         f"{how}{effect}.{not_corrected(compared)} "
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )

@@ -100,8 +100,8 @@ def test_tables_fit_a_terminal_whatever_the_names(name):
     table = [line for line in lines if not line.count("…: ") and ": " not in line]
     assert max(map(text_width, table)) <= 80
     assert sum(line.count("0.1234") for line in table) == 5
-    shown = [line.split("  ")[0] for line in table if "0.1234" in line or "0.5678" in line]
-    assert len(set(shown)) == 2  # two runs stay two
+    runs = [line.split("  ")[0] for line in table if "0.1234" in line or "0.5678" in line]
+    assert len(set(runs)) == 2  # two runs stay two
 
 
 def test_columns_of_wide_letters_are_aligned():

@@ -142,8 +142,8 @@ def test_pointing_at_a_system_highlights_it_and_shows_its_values(driver, page, r
 def test_a_link_into_a_folded_part_opens_it(driver, page):
     opened(driver, page)
     driver.find_element(By.CSS_SELECTOR, "a[href='#warnings-list']").click()
-    wanted = driver.find_element(By.ID, "warnings-list")
-    WebDriverWait(driver, LONGEST).until(lambda d: wanted.is_displayed())
+    warnings = driver.find_element(By.ID, "warnings-list")
+    WebDriverWait(driver, LONGEST).until(lambda d: warnings.is_displayed())
 
 
 def test_all_else_works_without_scripts(driver, page):
