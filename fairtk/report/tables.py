@@ -203,8 +203,7 @@ def difference_table(
     ]
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
     caption = (
-        f"Difference from {shorten(printable(baseline), 40)}. {SIGNIFICANT} significant: p < {LEVEL} "
-        f"({TEST_NAMES[test]} by query, two-sided{how}). A difference without {SIGNIFICANT} may be "
+        f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} by query, two-sided{how}). A difference without {SIGNIFICANT} may be "
         f"real, and one with it may be too small to matter. {results.note}"
     )
     return Table(["system", *(names[m] for m in results.measures)], rows, caption.strip())
@@ -256,8 +255,8 @@ def baseline_table(
         how = f"{correction} over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {shorten(printable(baseline), 40)}; {TEST_NAMES[test]}, two-sided; p corrected: "
-        f"{how}{effect}.{not_corrected(compared)} "
+        f"Differences from {shorten(printable(baseline), 40)}; {TEST_NAMES[test]}, two-sided; "
+        f"p corrected: {how}{effect}.{not_corrected(compared)} "
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
