@@ -203,8 +203,9 @@ def difference_table(
     ]
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
     caption = (
-        f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} by query, two-sided{how}). A difference without {SIGNIFICANT} may be "
-        f"real, and one with it may be too small to matter. {results.note}"
+        f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} by query, two-sided{how}). A "
+        f"difference without {SIGNIFICANT} may be real, and one with it may be too small to "
+        f"matter. {results.note}"
     )
     return Table(["system", *(names[m] for m in results.measures)], rows, caption.strip())
 
