@@ -75,6 +75,7 @@ def opened(path: Path) -> float:
         try:
             started = time.perf_counter()
             driver.get(path.as_uri())
+            driver.execute_script("document.getElementById('queries').open = true")
             WebDriverWait(driver, 60, 0.02).until(
                 lambda d: d.find_elements(By.CSS_SELECTOR, "details.query")
             )

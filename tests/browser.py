@@ -65,10 +65,18 @@ def driver_fixture(request, tmp_path_factory):
 
 
 def opened(driver, page):
-    """Open the page and wait for the list of queries."""
+    """Open the page and the folded list of its queries."""
     driver.get_log("performance")
     driver.get(page.as_uri())
+    unfold(driver, "queries")
     return wait(driver, "details.query > summary")
+
+
+def unfold(driver, *names):
+    """Open folded parts of the page, all if none is named."""
+    parts = [f"#{name}" for name in names] or ["details.part"]
+    for part in driver.find_elements(By.CSS_SELECTOR, ", ".join(parts)):
+        driver.execute_script("arguments[0].open = true", part)
 
 
 def wait(driver, selector, least=1):
@@ -80,12 +88,14 @@ def wait(driver, selector, least=1):
 BEYOND = """
 const wide = (e) => e.scrollWidth > e.clientWidth + 1;
 const page = document.documentElement;
-const visible = [...document.querySelectorAll('.scroll, th, td, h2, h3, p, figure, summary')]
+const visible = [...document.querySelectorAll('th, td, h1, h2, h3, p, figure, svg, summary')]
   .filter((e) => e.getClientRects().length);
-return [...(wide(page) ? [page] : []), ...visible.filter((e) => wide(e) ||
-  e.getBoundingClientRect().right > page.clientWidth + 1)].map((e) => e.outerHTML.slice(0, 200));
+const reaches = (e) => !e.closest('.scroll') &&
+  e.getBoundingClientRect().right > page.clientWidth + 1;
+return [...(wide(page) ? [page] : []), ...visible.filter((e) => wide(e) || reaches(e))]
+  .map((e) => e.outerHTML.slice(0, 200));
 """
-"""Gives what is wider than its place, or reaches beyond the page."""
+"""Gives what is wider than its place, or reaches beyond the page; tables scroll in their boxes."""
 COVERED = """
 const boxes = [...document.querySelectorAll('table, figure, p, h2, h3, details.query')]
   .filter((e) => !e.parentElement.closest('table, figure, details'))

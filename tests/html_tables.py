@@ -25,7 +25,7 @@ class Tables(HTMLParser):
     def handle_endtag(self, tag):
         self.hidden -= tag in ("script", "style")
         if tag in ("td", "th") and self.cell is not None:
-            self.tables[-1][-1].append(" ".join(" ".join(self.cell).split()))
+            self.tables[-1][-1].append(" ".join("".join(self.cell).split()))
             self.cell = None
 
     def handle_data(self, data):

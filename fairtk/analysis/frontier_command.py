@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import plot_option, printing_options
-from fairtk.cli.output import show
+from fairtk.cli.output import show, wrapped_below
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
 from fairtk.plugins.streams import to_stderr
@@ -57,9 +57,10 @@ def command(
     with to_stderr():
         by_alpha = _answers(answers, runs)
         curves = frontier(runs=runs, answers=by_alpha, levels=levels or None, **options)
+    show(wrapped_below(str(curves)), curves.curve, form, output)
     if plot is not None:
         curves.plot(Path(plot))
-    show(str(curves), curves.curve, form, output)
+        click.echo(f"Figure: {plot}", err=True)
 
 
 def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import click
+
 from fairtk.cli.options import plot_option, printing_options
-from fairtk.cli.output import show
+from fairtk.cli.output import show, wrapped_below
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
 
@@ -38,6 +40,7 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
 
     with to_stderr():
         outcome = sensitivity(**options)
+    show(wrapped_below(str(outcome)), outcome.table, form, output)
     if plot is not None:
         outcome.plot(Path(plot))
-    show(str(outcome), outcome.table, form, output)
+        click.echo(f"Figure: {plot}", err=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import FILE_OR_NAME, printing_options
-from fairtk.cli.output import echo, show
+from fairtk.cli.options import FILE_OR_NAME, page_option, printing_options
+from fairtk.cli.output import echo, said_command, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError
 from fairtk.plugins.streams import to_stderr
@@ -34,6 +34,7 @@ from fairtk.plugins.streams import to_stderr
               "100 and 1000 samples.")  # fmt: skip
 @click.option("--digits", type=click.IntRange(min=1), default=4, show_default=True,
               help="Behind the point, in tables that people read.")  # fmt: skip
+@page_option
 @printing_options
 def command(
     qrels: str,
@@ -43,6 +44,7 @@ def command(
     difference: float | None,
     power: float,
     digits: int,
+    page: str | None,
     form: str,
     output: str | None,
     **options: Any,
@@ -70,9 +72,15 @@ def command(
       fairtk compare qrels.txt *.run -m EE_R@5 --test randomization --format latex --output t.tex
       fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --margin EE_R@5=0.02 --levels
       fairtk compare qrels.txt *.run -m EE_R@5 --difference 0.01
+      fairtk compare qrels.txt *.run -m EE_R@5 -m EE_D@5 --page page.html
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment import compare
-    from fairtk.experiment.evaluation_tables import comparison_table, plan_table, table_text
+    from fairtk.experiment.evaluation_tables import (
+        comparison_table,
+        plan_table,
+        significant_text,
+        table_text,
+    )
 
     if baseline is not None and _is_beside(baseline, runs):
         if options["answers"]:
@@ -83,6 +91,11 @@ def command(
         frame = comparison.table
         if difference is not None:
             frame = comparison.queries_needed(difference, power=power)
+    if page is not None:
+        test = {name: comparison.settings[name] for name in ("test", "correction")}
+        comparison.report(page, baseline=comparison.baseline, command=said_command(), **test)
+        click.echo(f"Page: {page}", err=True)
+    text = ""
     if difference is not None:
         if margin:
             click.echo("Note: --margin changes nothing with --difference.", err=True)
@@ -97,8 +110,8 @@ def command(
         echo(paper[form](digits=digits), output)
         return
     else:
-        table = comparison_table(comparison, digits)
-    show(table_text(table), frame if form in ("csv", "json") else table, form, output)
+        table, text = comparison_table(comparison, digits), significant_text(comparison)
+    show(table_text(table, text), frame if form in ("csv", "json") else table, form, output)
 
 
 def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import said_command, show, wrapped_lines
+from fairtk.cli.output import said_command, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import MissingExtraError
 
@@ -35,8 +35,8 @@ def command(
     rankings and answers. Needs no network.
     """
     from fairtk.demo import study
-    from fairtk.display.tables import number_text
-    from fairtk.measures import format_measure, parse
+    from fairtk.display import Table
+    from fairtk.display.tables import fitted_lines, number_text
 
     started = time.monotonic()
     asked = "all queries" if queries is None else f"at most {queries} queries"
@@ -47,28 +47,39 @@ def command(
     )
     results = study.run(n_samples, queries)
     table = study.table_of(results)
-    if write:
-        _write(results)
-    click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.", err=True)
-    columns = [str(c) for c in table.columns]
-    heads = [columns[0], *(format_measure(parse(column)) for column in columns[1:])]
     cells = [
         [str(first), *map(number_text, values)]
         for first, *values in table.to_numpy(dtype=object).tolist()
     ]
-    lines = wrapped_lines(heads, cells, range(1, len(columns)))
+    heads = ["alpha", *results.measures]
+    lines = fitted_lines(Table(heads, cells), range(1, len(heads)))
     show([*lines, "", study.summary(table)], table, form, output)
+    if write:
+        _write(results, study.DESCRIPTION, study.LICENSE)
+    click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.\n\n{NEXT}", err=True)
 
 
-def _write(results: Any) -> None:
-    """Write figure and page, and say where; without what they need, say that."""
+NEXT = """Next, on your own files (TREC format):
+  fairtk sample bm25.run -o fair.run --alpha 2 -k 5
+  fairtk evaluate qrels.txt bm25.run fair.run -m EE_D@5 -m EE_R@5
+  fairtk compare qrels.txt bm25.run fair.run -m EE_R@5 --page page.html"""
+
+
+def _write(results: Any, description: str, license: str) -> None:
+    """Write figure and page, and print where; without what they need, print that."""
     from fairtk.display import write_figure
 
     try:
         figure = results.plot_trade_off(results.measures[0], results.measures[-1])
         FOLDER.mkdir(exist_ok=True)
         write_figure(figure, FOLDER / "demo.svg")
-        results.report(FOLDER / "demo.html", title="fairtk demo", command=said_command())
+        results.report(
+            FOLDER / "demo.html",
+            title="fairtk demo",
+            description=description,
+            license=license,
+            command=said_command(),
+        )
     except MissingExtraError as error:
         click.echo(f"No figure and no page: {error}", err=True)
         return

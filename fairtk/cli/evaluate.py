@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import FILE, printing_options
-from fairtk.cli.output import show
+from fairtk.cli.options import FILE, page_option, printing_options
+from fairtk.cli.output import said_command, show
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
 
@@ -23,12 +23,14 @@ from fairtk.plugins.streams import to_stderr
     help="All files are RUNS: for measures that need no labels (EE_D, AWRF).",
 )
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
+@page_option
 @printing_options
 def command(
     qrels: str,
     runs: tuple[str, ...],
     no_qrels: bool,
     per_query: bool,
+    page: str | None,
     form: str,
     output: str | None,
     **options: Any,
@@ -62,15 +64,17 @@ def command(
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\
         -m AWRF@20 -m "AWRF(groups='gender')@20" -m "EE_L(groups='gender')@20"
       fairtk evaluate --no-qrels fair.run bm25.run -m EE_D@5
+      fairtk evaluate qrels.txt fair.run bm25.run -m EE_D@5 -m EE_R@5 --page page.html
     """  # noqa: D301 - click reads the backslash
-    from fairtk.experiment.compare_runs import evaluate_runs
+    from fairtk.experiment.compare_runs import evaluate, evaluate_runs
     from fairtk.experiment.evaluation_tables import means_table, means_text, queries_text
 
     if not (runs or no_qrels):
         raise click.UsageError("Missing argument 'RUNS...'.", click.get_current_context())
     labels, files = (None, (qrels, *runs)) if no_qrels else (qrels, runs)
     with to_stderr():
-        results = evaluate_runs(labels, files, **options)
+        # a page shows the rankings, which nothing else here needs
+        results = (evaluate_runs if page is None else evaluate)(labels, files, **options)
     text = means_text(results)
     if per_query:
         text = f"{queries_text(results)}\n\n{text}"
@@ -82,3 +86,6 @@ def command(
     else:
         table = means_table(results)
     show(text, table, form, output)
+    if page is not None:
+        results.report(page, command=said_command())
+        click.echo(f"Page: {page}", err=True)

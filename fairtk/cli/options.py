@@ -97,6 +97,14 @@ def plot_option(help: str) -> Decorator:
     return click.option("--plot", type=kind, metavar="FILE", help=f"{help} (.svg, .pdf or .png).")
 
 
+page_option = click.option(
+    "--page",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Also write a page: the trade-off figure, all tables and single queries.",
+)
+
+
 def all_of(*options: Decorator) -> Decorator:
     """Return what adds several options, in their order."""
 

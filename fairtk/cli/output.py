@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
@@ -69,6 +70,14 @@ def show(
         echo(TEXTS[form](table), output)
     else:
         echo_frame(form, table, output)
+
+
+def wrapped_below(text: str) -> list[str]:
+    """Return the lines of a table as they are, and the lines below it wrapped to 80 columns."""
+    from fairtk.display.tables import WIDTH
+
+    table, _, below = text.partition("\n\n")
+    return [table, "", *(textwrap.fill(line, WIDTH) for line in below.splitlines())]
 
 
 def echo_frame(form: str, frame: Any, output: str | None = None) -> None:

@@ -43,9 +43,9 @@ def command(
     the others lie beside it, and all link to each other. A save_dir holds what systems gave, and
     not what was measured: give --qrels and measures, or the page has rankings and answers only.
 
-    The page has a summary in words, tables, figures, single queries with their rankings and
-    answers, settings and versions; all but sorting and single queries works without JavaScript.
-    `Results.report` does the same in Python.
+    The page begins with the trade-off figure and the means. Tests, single queries with their
+    rankings and answers, definitions, warnings and settings are folded below. Highlighting,
+    sorting and single queries need JavaScript. `Results.report` does the same in Python.
 
     \b
     Examples:

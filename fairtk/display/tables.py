@@ -9,6 +9,7 @@ import json
 import math
 import re
 import textwrap
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -111,20 +112,90 @@ def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None =
     Control characters are escaped.
     """
     cells = [[printable(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
     before = sum(widths[:-1]) + 2 * len(widths[:-1])
     room = widths[-1] if width is None else max(24, width - before)
     cells.insert(1, ["-" * w for w in [*widths[:-1], min(widths[-1], room)]])
     lines = []
     for row in cells:
+        spaces = [" " * (w - text_width(cell)) for w, cell in zip(widths, row, strict=True)]
         padded = [
-            cell.rjust(widths[i]) if i in numbers else cell.ljust(widths[i])
-            for i, cell in enumerate(row)
+            space + cell if i in numbers else cell + space
+            for i, (cell, space) in enumerate(zip(row, spaces, strict=True))
         ]
         last = textwrap.wrap(row[-1], room) if len(row[-1]) > room else [padded[-1]]
         lines.append("  ".join([*padded[:-1], last[0]]).rstrip())
         lines += [" " * before + more for more in last[1:]]
     return lines
+
+
+WIDTH = 80
+"""Columns of a terminal that tables for people fit."""
+
+
+def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[str]:
+    """Return the lines of a table that fit `WIDTH` columns.
+
+    Where they would be wider, heads and cells of texts are shortened, with a legend below; and
+    where that is not enough, the columns are in several tables, one below the other.
+
+    Args:
+        table: the table; its caption is left out.
+        numbers: the columns that are aligned to the right, whose cells are never shortened.
+        keys: how many columns come first in each table.
+    """
+    lines = aligned_lines(table, numbers)
+    if max(map(text_width, lines)) <= WIDTH:
+        return lines
+    head, *rows = [[printable(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
+    texts = [cell for row in rows for i, cell in enumerate(row) if i not in numbers]
+    short = _distinct([*head, *texts], _LONGEST)
+    cells = [[short.get(cell, cell) for cell in row] for row in (head, *rows)]
+    widths = [max(map(text_width, column)) + 2 for column in zip(*cells, strict=True)]
+    parts = [list(range(keys))]
+    for column in range(keys, len(widths)):
+        if sum(widths[i] for i in [*parts[-1], column]) - 2 > WIDTH and len(parts[-1]) > keys:
+            parts.append(list(range(keys)))
+        parts[-1].append(column)
+    lines = []
+    for part in parts:
+        head, *rows = ([row[i] for i in part] for row in cells)
+        aligned = [place for place, i in enumerate(part) if i in numbers]
+        lines += [*[""] * bool(lines), *aligned_lines(Table(head, rows), aligned)]
+    legend = [
+        f"{printable(name)}: {printable(full)}" for full, name in short.items() if name != full
+    ]
+    return [*lines, *[""] * bool(legend), *legend]
+
+
+_LONGEST = 20
+
+
+def _distinct(texts: Sequence[str], length: int) -> dict[str, str]:
+    """Return texts with what they are cut to; texts that would be alike end with a number."""
+    short: dict[str, str] = {}
+    for text in texts:
+        name, number = shorten(text, length), 1
+        while text not in short and name in short.values():
+            number += 1
+            name = f"{shorten(text, length - 1 - len(str(number)))}#{number}"
+        short.setdefault(text, name)
+    return short
+
+
+def text_width(text: str) -> int:
+    """Return how many columns a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF")
+        for c in text
+    )
+
+
+def shorten(text: str, length: int) -> str:
+    """Return a text, cut to a length; what is cut off is an ellipsis."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 def number_text(value: float, digits: int = 4) -> str:

@@ -26,7 +26,7 @@ from fairtk.experiment.evaluate_runs import (
     run_names,
     unlabeled,
 )
-from fairtk.experiment.evaluation_tables import comparison_table, table_text
+from fairtk.experiment.evaluation_tables import comparison_table, significant_text, table_text
 from fairtk.experiment.identity import environment
 from fairtk.experiment.results import Results
 from fairtk.experiment.values import (
@@ -255,7 +255,7 @@ class Comparison(Results):
         self.sampling_bias()  # printing needs it at once
 
     def __repr__(self) -> str:
-        return table_text(comparison_table(self, 4))
+        return table_text(comparison_table(self, 4), significant_text(self))
 
     def _repr_html_(self) -> str:
         return html_text(comparison_table(self, 4))

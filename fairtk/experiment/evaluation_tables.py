@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.display import Table
-from fairtk.display.tables import aligned_lines, number_text
+from fairtk.display.tables import WIDTH, fitted_lines, number_text
 from fairtk.errors import printable
 from fairtk.frames import QID
-from fairtk.report.tables import baseline_table, bias_text
+from fairtk.report.tables import LEVEL, baseline_table, best_systems, bias_text, marks_of
 
 if TYPE_CHECKING:
     from fairtk.experiment import Comparison, Results
-
-LEVEL = 0.05
-"""Of the tests against a margin."""
 
 
 def means_table(results: Results) -> Table:
@@ -33,21 +29,31 @@ def means_table(results: Results) -> Table:
 
 
 def means_text(results: Results) -> str:
-    """Return the means in aligned columns: a row per run and measure if a row per run is wide."""
+    """Return the means in aligned columns, which run has the best ones, and the caption."""
     table = means_table(results)
-    lines = aligned_lines(table, range(1, len(table.columns)))
-    if max(map(len, lines)) > max(100, shutil.get_terminal_size().columns):
-        long = [
-            [
-                row.system,
-                row.measure,
-                number_text(row.mean),
-                f"{row.n}/{row.n + row.undefined}",
-            ]
-            for row in results.counts.itertuples()
-        ]
-        lines = aligned_lines(Table(["run", "measure", "mean", "queries"], long), (2, 3))
-    return _with_caption(lines, table.caption)
+    lines = fitted_lines(table, range(1, len(table.columns)))
+    return _with_caption([*lines, *_paragraph(best_text(results))], table.caption)
+
+
+def best_text(results: Results) -> str:
+    """Return one line on which systems have the best means; ``""`` if no means differ."""
+    measures: dict[str, list[str]] = {}
+    for measure in results.measures:
+        best = " and ".join(best_systems(results, measure, 4))
+        measures.setdefault(best, []).append(measure)
+    parts = [f"{best} by {', '.join(names)}" for best, names in measures.items() if best]
+    return f"Best mean: {'; '.join(parts)}." if parts else ""
+
+
+def significant_text(comparison: Comparison) -> str:
+    """Return one line on which runs differ significantly from the baseline."""
+    measures: dict[str, list[str]] = {}
+    compared = comparison.table.assign(system=comparison.systems * len(comparison.measures))
+    for measure, system in marks_of(compared):
+        measures.setdefault(system, []).append(measure)
+    parts = [f"{system} by {', '.join(names)}" for system, names in measures.items()]
+    systems = "; ".join(parts) or "no run"
+    return f"Significantly different from {comparison.baseline} (p < {LEVEL}): {systems}."
 
 
 def queries_text(results: Results) -> str:
@@ -61,13 +67,14 @@ def queries_text(results: Results) -> str:
         for qid, of_query in zip(qids, of_run.T, strict=True)
     ]
     header = ["run", "qid", *results.measures]
-    return "\n".join(aligned_lines(Table(header, rows), range(2, len(header))))
+    return "\n".join(fitted_lines(Table(header, rows), range(2, len(header)), keys=2))
 
 
 def comparison_table(comparison: Comparison, digits: int) -> Table:
     """Return a comparison as a table; its caption says what was tested."""
     settings = comparison.settings
-    rows = comparison.table.drop(columns="effect")
+    left_out = ["effect"] if settings["correction"] == "none" else ["effect", "p"]
+    rows = comparison.table.drop(columns=left_out)
     if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
         rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
     names = comparison.systems * len(comparison.measures)
@@ -112,10 +119,10 @@ def _count(queries: float) -> str:
     return "not known" if math.isnan(queries) else f"{queries:.0f}"
 
 
-def table_text(table: Table) -> str:
-    """Return a table in aligned columns, its caption below."""
-    lines = aligned_lines(table, range(2, len(table.columns)))
-    return _with_caption(lines, table.caption)
+def table_text(table: Table, standout: str = "") -> str:
+    """Return a table of runs and measures in aligned columns, a line on it, and its caption."""
+    lines = fitted_lines(table, range(2, len(table.columns)), keys=2)
+    return _with_caption([*lines, *_paragraph(standout)], table.caption)
 
 
 def _means(counts: pd.DataFrame) -> list[str]:
@@ -135,6 +142,10 @@ def _remarks(results: Results) -> str:
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 
 
+def _paragraph(text: str) -> list[str]:
+    wrapped = textwrap.wrap(printable(text), WIDTH, break_long_words=False)
+    return ["", *wrapped] if wrapped else []
+
+
 def _with_caption(lines: list[str], caption: str) -> str:
-    wrapped = textwrap.wrap(printable(caption), 100)
-    return "\n".join([*lines, *([""] if wrapped else []), *wrapped])
+    return "\n".join([*lines, *_paragraph(caption)])

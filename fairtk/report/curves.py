@@ -14,9 +14,9 @@ import pandas as pd
 from fairtk import checks
 from fairtk.display import Points, draw_trade_off, new_figure, series_style
 from fairtk.errors import InputError, NotFoundError, ParameterError
-from fairtk.frames import QID, FloatArray, IntArray
-from fairtk.report.statistics import batches, check_drawing, mean_intervals, numbers
-from fairtk.report.tables import compares_queries, label_bounds
+from fairtk.frames import FloatArray, IntArray
+from fairtk.report.statistics import batches, check_drawing, numbers
+from fairtk.report.tables import mean_intervals_of
 
 _ZERO = 1e-12
 """A spread below this part of the values is rounding."""
@@ -54,17 +54,12 @@ def plot_trade_off(
         if name not in means.columns:
             raise NotFoundError("measure", name, list(means.columns))
     figure = new_figure((5, 4), "plot_trade_off")
-    reach = {}
-    for name in (x, y):
-        values = per_query[per_query["measure"] == name]
-        table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
-        value = table.to_numpy() * (np.nan if compares_queries(name) else 1.0)
-        ends = mean_intervals(value, bounds=label_bounds(name))
-        reach[name] = np.abs(np.array(ends) - means[name].to_numpy())
+    ends = [mean_intervals_of(means, per_query, name) for name in (x, y)]
+    reach = [np.abs(np.array([low, high]) - mean) for mean, low, high in ends]
     points = Points(
         *(means[x].to_numpy(), means[y].to_numpy(), series_style(0)),
-        x_error=reach[x],
-        y_error=reach[y],
+        x_error=reach[0],
+        y_error=reach[1],
         labels=[str(name) for name in means.index],
     )
     labels = [f"{name} ({better(name)} is better)" for name in (x, y)]

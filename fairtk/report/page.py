@@ -1,8 +1,7 @@
-"""The page: everything in one file of HTML, which asks for nothing.
+"""The page: one file of HTML that requests nothing.
 
-Its queries, with rankings and answers of all systems, are packed: alike rankings with one answer
-are stored once, with their number, in blocks of compressed JSON. The page reads a block when one of
-its queries is opened.
+The trade-off figure and the means come first; tests, definitions, queries, settings and warnings
+are folded below.
 """
 
 from __future__ import annotations
@@ -10,52 +9,38 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import re
 import warnings
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-
 from fairtk import checks
 from fairtk.display import Table, svg_text
+from fairtk.display.tables import shorten
 from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
-from fairtk.frames import (
-    DOCNO,
-    GOLD_ANSWER,
-    LABEL,
-    QANSWER,
-    QID,
-    QUERY,
-    SCORE,
-    TEXT,
-    IntArray,
-    Run,
-)
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import read_json
+from fairtk.report.queries import drill_down
 from fairtk.report.statistics import Correction, Test
 from fairtk.report.tables import (
     baseline_table,
     bias_text,
     coverage_table,
-    mean_table,
-    measured,
+    difference_table,
+    interval_table,
+    limits,
+    mean_cells,
+    measure_name,
     overview,
-    tables_by_measure,
-    target_text,
-    tested,
-    unsaid,
+    reading,
     warned,
 )
+from fairtk.report.trade_off import main_measures, trade_off
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
@@ -147,8 +132,10 @@ def load_sections(folder: str | PathLike[str]) -> list[Section]:
     return sections
 
 
-_MOST_FIGURES = 6
-_NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")
+_NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*\*?(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")
+_BREAKS = re.compile(r"(?<=[,=])|(?<=\w\()(?=.{12})|(?=@)|(?<=_)(?=[A-Za-z]{4})")
+"""Where a long name may go on in the next line."""
+_TITLE_LETTERS, _NAME_LETTERS, _CELL_LETTERS = 120, 40, 600
 
 
 def write_report(results: Results, path: str | PathLike[str], **options: Any) -> None:
@@ -173,6 +160,7 @@ def page_text(
     correction: Correction | None = "holm",
     cutoff: int = 10,
     sections: Iterable[Section] = (),
+    description: str | None = None,
     license: str | None = None,
     command: str | None = None,
     pages: Mapping[str, str] = MappingProxyType({}),
@@ -188,7 +176,9 @@ def page_text(
         correction: the correction of the p-values of a measure for the number of systems; results
             of a study keep the study's.
         cutoff: the ranks that are shown of each ranking.
-        sections: what is shown after the comparisons.
+        sections: further parts, folded below the tests.
+        description: a sentence on the systems, shown below the title. None: that of the results'
+            configuration.
         license: the license of the data. None: that of the results' configuration.
         command: that makes this page again, if one does.
         pages: names of the pages of a study and their addresses; this page's is empty.
@@ -196,7 +186,7 @@ def page_text(
     Raises:
         ParameterError: `cutoff` is less than 1.
         NotFoundError: there is no such baseline, test or correction.
-        MissingExtraError: Jinja2 or matplotlib is not installed.
+        MissingExtraError: Jinja2 is not installed.
     """
     checks.whole("cutoff", cutoff)
     try:
@@ -209,19 +199,8 @@ def page_text(
         warnings.simplefilter("always")
         several = results.measures and len(results.systems) > 1
         compared = results.compare(first, test, how) if several else None
-        others = None  # the baseline's own means stand in the table before
-        if compared is not None:
-            others = compared[compared["system"] != first].rename(columns={"n": "queries"})
         details = drill_down(results, cutoff)
-        bias = results.sampling_bias()
-        figures = list(_figures(results, bias))
-    measures = measured(results, compared, first)
-    remarks = " ".join(filter(None, [results.note, bias_text(bias)]))
-    caption, comparisons = "", list[tuple[str, Table]]()
-    if others is not None:
-        table = baseline_table(others, first, test, how)
-        table = table._replace(caption=f"{table.caption} {remarks}".strip())
-        caption, comparisons = tables_by_measure(table)
+        bias = bias_text(results.sampling_bias())
     messages = warned(results, details.systems)
     for warning in caught:
         if isinstance(warning.message, FairtkWarning):
@@ -230,8 +209,16 @@ def page_text(
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
+    remarks = " ".join(filter(None, [results.note, bias]))
+    cells = mean_cells(results, compared)
+    differences, tests = None, None
+    if compared is not None:
+        differences = difference_table(results, compared, first, test, how)
+        others = compared[compared["system"] != first].rename(columns={"n": "queries"})
+        tests = baseline_table(others, first, test, how)
+        tests = tests._replace(caption=f"{tests.caption} {remarks}".strip())
     folder = files("fairtk.report") / "page"
-    parts = {name: (folder / name).read_text(encoding="utf-8") for name in ("page.css", "page.js")}
+    css, js = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
@@ -240,24 +227,29 @@ def page_text(
         lstrip_blocks=True,
     )
     environment.filters["right"] = _right
-    environment.filters["parts"] = re.compile(r"(?<=[,=])|(?<=\w\()").split
+    environment.filters["shorten"] = shorten
+    environment.filters["parts"] = _BREAKS.split
     text: str = environment.get_template("page.html").render(
         title=title or results.config.get("title") or "Report",
-        policy=_policy(parts["page.css"], parts["page.js"]),
-        css=parts["page.css"],
-        js=parts["page.js"],
+        lengths={"title": _TITLE_LETTERS, "name": _NAME_LETTERS, "cell": _CELL_LETTERS},
+        policy=_policy(css, js),
+        css=css,
+        js=js,
+        description=description or results.config.get("description"),
         overview=overview(results, details.systems),
-        measures=measures,
-        tested=f"{tested(first, test, how)} {target_text(results)}".strip() if several else "",
-        unsaid=unsaid(results, details.systems),
+        remarks=remarks,
+        measures=_measures(results),
+        systems=results.systems,
+        cells=cells,
+        intervals=interval_table(results, cells, remarks) if cells else None,
+        differences=differences,
+        figures=_figures(results, first),
+        limits=limits(results, details.systems),
         warnings=list(dict.fromkeys(messages)),
-        means=mean_table(results, remarks) if results.measures else None,
-        compared=caption,
-        comparisons=comparisons,
+        tests=tests,
         pages=dict(pages),
-        named=baseline or results.baseline,
+        is_named=bool(baseline or results.baseline),
         first=first,
-        figures=figures,
         sections=[_shown(section, i) for i, section in enumerate(sections)],
         details=details,
         coverage=coverage_table(results, details.systems),
@@ -284,57 +276,45 @@ def _policy(css: str, js: str) -> str:
     )
 
 
-def _figures(results: Results, bias: pd.DataFrame) -> Iterator[dict[str, str]]:
-    """Yield figures of one measure, of cost if there is one, and each other: ``address``, ``name``,
-    ``title`` and ``caption``.
-
-    Args:
-        results: the results.
-        bias: of `fairtk.Results.sampling_bias`.
-    """
-    measures = results.measures
-    if len(measures) < 2:
-        return
-    x = next((m for m in measures if results.better(m) == "lower"), measures[0])
-    others = [m for m in measures if m != x][:_MOST_FIGURES]
-    for i, y in enumerate(others):
-        means = results.means[[x, y]]
-        points = "; ".join(
-            f"{name}: {means.loc[name, x]:.3f}, {means.loc[name, y]:.3f}" for name in means.index
-        )
-        caption = (
-            f"{y} ({results.better(y)} is better) against {x} ({results.better(x)} is "
-            "better): a point per system, lines are 95% intervals over queries. "
-            f"{x}, {y} of {points}."
-        )
-        remarks = [target_text(results), bias_text(bias[bias["measure"].isin([x, y])])]
-        caption = " ".join(filter(None, [caption, *remarks]))
-        name = f"figure-{i + 1}"
-        yield {
-            "address": picture(results.plot_trade_off(x, y)),
-            "name": name,
-            "title": f"{y} against {x}",
-            "caption": caption,
+def _measures(results: Results) -> list[dict[str, str]]:
+    """Return each measure's label, its name in words, and how to read it."""
+    return [
+        {
+            "label": measure,
+            "words": measure_name(measure),
+            "better": results.better(measure),
+            "reading": reading(measure, results.better(measure)),
         }
+        for measure in results.measures
+    ]
+
+
+_MOST_FIGURES = 6
+
+
+def _figures(results: Results, baseline: str) -> list[dict[str, Any]]:
+    """Return the trade-off figures: that of the main measures, and the others with its x."""
+    main = main_measures(results)
+    if main is None:
+        return []
+    x = main[0]
+    others = [m for m in results.measures if m not in main]
+    figures = [trade_off(results, x, y, baseline) for y in (main[1], *others)]
+    return list(filter(None, figures))[:_MOST_FIGURES]
 
 
 def _shown(section: Section, number: int) -> dict[str, Any]:
-    name = f"section-{number + 1}"
-    figure = None
-    if section.figure is not None:
-        figure = {
-            "address": picture(section.figure),
-            "name": f"{name}-figure",
-            "title": section.title,
-            "caption": section.alternative,
-        }
-    return {"section": section, "name": name, "figure": figure}
+    figure = None if section.figure is None else picture(section.figure)
+    return {"section": section, "name": f"section-{number + 1}", "figure": figure}
 
 
 def _settings(results: Results) -> dict[str, str]:
     """Return the settings of the experiment that are not those of its stages."""
     settings = {"baseline": results.baseline} if results.baseline else {}
-    left_out = ("title", "stages", "systems", "warnings", "license", "command")
+    left_out = (
+        *("title", "description", "note", "stages", "systems"),
+        *("warnings", "license", "command"),
+    )
     settings |= {k: v for k, v in results.config.items() if k not in left_out}
     return {
         k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
@@ -361,259 +341,3 @@ def _right(table: Table) -> list[bool]:
     return [
         all(_NUMBER.fullmatch(cell) for cell in column) for column in zip(*table.rows, strict=True)
     ]
-
-
-BYTES = 20_000_000
-"""Of packed queries in one page; a page with its tables and figures stays below 25 MB."""
-BLOCK = 400_000  # characters of JSON: unpacked at once when a query is opened
-_SHOWN_TEXT, _SHOWN_QUERY, _SHOWN_IN_LIST = 100, 600, 120
-
-
-@dataclass
-class SystemRankings:
-    """What a system gave, in numbers.
-
-    Attributes:
-        qids: the queries with a ranking or an answer.
-        samples: rankings per query, e.g. ``"25"`` or ``"3 to 25"``.
-        rankings: their number.
-        distinct: the number of distinct rankings, query by query.
-        answers: the number of distinct answers, query by query.
-        answered: whether it gives answers.
-    """
-
-    qids: set[str] = field(default_factory=set)
-    samples: str = "0"
-    rankings: int = 0
-    distinct: int = 0
-    answers: int = 0
-    answered: bool = False
-
-
-@dataclass
-class DrillDown:
-    """The queries of a page.
-
-    Attributes:
-        index: what the list of queries needs, packed.
-        blocks: the queries, packed.
-        queries: how many there are.
-        queries_packed: how many of them are in `blocks`.
-        systems: what each system gave.
-        depth: the ranks that are shown of the longest ranking.
-    """
-
-    index: str
-    blocks: list[str]
-    queries: int
-    queries_packed: int
-    systems: dict[str, SystemRankings]
-    depth: int
-
-
-def drill_down(results: Results, cutoff: int, most: int = BYTES) -> DrillDown:
-    """Collect and pack the rankings and answers of all systems.
-
-    Args:
-        results: the results.
-        cutoff: the ranks that are shown.
-        most: the size of all blocks, in characters; queries beyond it are left out.
-    """
-    queries: dict[str, dict[str, Any]] = {}
-    for qid in dict.fromkeys(results.per_query[QID]):
-        queries[qid] = _query()
-    systems = {}
-    for place, name in enumerate(results.systems):
-        systems[name] = _collect(results.rankings(name), name, place, cutoff, queries)
-    for place, name in enumerate(results.systems):
-        lost = results.failures[results.failures["system"] == name]
-        for qid, error in zip(lost[QID], lost["error"], strict=True):
-            queries.setdefault(qid, _query())["e"][place] = str(error)
-    _add_labels(queries, results.qrels)
-    blocks, ends = _packed(queries.values(), len(results.systems), most)
-    lengths = [len(docs) for q in queries.values() for s in q["s"].values() for _, docs, _ in s]
-    depth = max(lengths, default=0)
-    index = {
-        "systems": results.systems,
-        "measures": results.measures,
-        "cutoff": depth,
-        "qids": list(queries),
-        "texts": [_cut(query["q"], _SHOWN_IN_LIST) for query in queries.values()],
-        "values": _values(results, list(queries)),
-        "ends": ends,
-    }
-    return DrillDown(pack(index), blocks, len(queries), ends[-1] if ends else 0, systems, depth)
-
-
-def pack(value: Any) -> str:
-    """Return a value as compressed JSON in letters that need no escape."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # halves of characters have no UTF-8, and are data of others
-    data = text.encode("utf-8", errors="replace")
-    return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
-
-
-def _query() -> dict[str, Any]:
-    return {"q": "", "docs": {}, "t": [], "answers": {}, "s": {}, "e": {}, "l": {}, "g": []}
-
-
-def _collect(
-    frame: pd.DataFrame, name: str, place: int, cutoff: int, queries: dict[str, dict[str, Any]]
-) -> SystemRankings:
-    """Add a system's rankings to the queries."""
-    if frame.empty:
-        return SystemRankings()
-    if DOCNO not in frame.columns:  # answers without retrieval: no documents to show
-        frame, cutoff = frame.assign(**{DOCNO: "none"}), 0
-    ordered = frame if SCORE in frame.columns else frame.assign(**{SCORE: 0.0})  # or by rank
-    rankings = Run(ordered, f"report (system {name!r})")
-    texts = frame[next((c for c in ("title", TEXT) if c in frame.columns), DOCNO)].to_numpy()
-    asked = frame[QUERY].to_numpy() if QUERY in frame.columns else None
-    codes, answers = _answers(frame, rankings)
-    matrix = _matrix(rankings, cutoff)
-    top = rankings.position < cutoff
-    pairs = pd.DataFrame({"query": rankings.query[top], "doc": rankings.doc[top]})
-    pairs = pairs.drop_duplicates()
-    rows = rankings.order[np.flatnonzero(top)[pairs.index.to_numpy()]]
-    doc = pairs["doc"].to_numpy()
-    doc_ends = np.searchsorted(pairs["query"].to_numpy(), np.arange(len(rankings.qids) + 1))
-    ends = np.searchsorted(rankings.ranking_query, np.arange(len(rankings.qids) + 1))
-    total = SystemRankings({str(q) for q in rankings.qids}, answered=answers is not None)
-    for i, qid in enumerate(rankings.qids):
-        query = queries.setdefault(str(qid), _query())
-        if asked is not None and not query["q"]:
-            row = rankings.order[rankings.ranking_start[ends[i]]]
-            query["q"] = _cut(_plain(asked[row]), _SHOWN_QUERY)
-        local = {-1: -1}
-        for row, code in zip(rows[doc_ends[i] : doc_ends[i + 1]],
-                             doc[doc_ends[i] : doc_ends[i + 1]].tolist(), strict=True):  # fmt: skip
-            docno = str(rankings.docnos[code])
-            if docno not in query["docs"]:
-                query["docs"][docno] = len(query["t"])
-                query["t"].append("" if texts[row] == docno else _cut(_plain(texts[row])))
-            local[code] = query["docs"][docno]
-        mine = slice(ends[i], ends[i + 1])
-        samples = np.column_stack([matrix[mine], codes[mine]])
-        distinct, first, counts = np.unique(samples, axis=0, return_index=True, return_counts=True)
-        order = np.lexsort((first, -counts))
-        entries = []
-        for row, count in zip(distinct[order].tolist(), counts[order].tolist(), strict=True):
-            docs = [local[code] for code in row[:-1] if code >= 0]
-            answer = None
-            if answers is not None:
-                answer = query["answers"].setdefault(answers[row[-1]], len(query["answers"]))
-            entries.append((count, docs, answer))
-        query["s"][place] = entries
-        total.rankings += len(samples)
-        total.distinct += len({tuple(docs) for _, docs, _ in entries})
-        total.answers += len({answer for _, _, answer in entries}) if total.answered else 0
-    least, most = int(rankings.n_samples.min()), int(rankings.n_samples.max())
-    total.samples = str(most) if least == most else f"{least} to {most}"
-    return total
-
-
-def _matrix(rankings: Run, cutoff: int) -> IntArray:
-    """Return the first documents of each ranking; -1 where there are no more."""
-    top = rankings.position < cutoff
-    width = int(rankings.position[top].max(initial=0)) + 1
-    matrix = np.full((rankings.n_rankings, width), -1, dtype=np.int64)
-    matrix[rankings.ranking[top], rankings.position[top]] = rankings.doc[top]
-    return matrix
-
-
-def _answers(frame: pd.DataFrame, rankings: Run) -> tuple[IntArray, list[str] | None]:
-    """Return the place of each ranking's answer among the distinct ones, and these."""
-    if QANSWER not in frame.columns:
-        return np.zeros(rankings.n_rankings, dtype=np.int64), None
-    texts = frame[QANSWER].to_numpy()[rankings.order[rankings.ranking_start[:-1]]]
-    codes, distinct = pd.factorize(np.array([_plain(text) for text in texts], dtype=object))
-    return codes.astype(np.int64), [str(text) for text in distinct]
-
-
-def _add_labels(queries: Mapping[str, dict[str, Any]], qrels: pd.DataFrame | None) -> None:
-    if qrels is None:
-        return
-    if LABEL in qrels.columns and DOCNO in qrels.columns:
-        useful = qrels[qrels[LABEL] > 0]
-        for qid, docno, label in zip(useful[QID], useful[DOCNO], useful[LABEL], strict=True):
-            if qid in queries:
-                queries[qid]["l"][str(docno)] = float(label)
-    if GOLD_ANSWER in qrels.columns:
-        first = qrels.drop_duplicates(QID)
-        for qid, gold in zip(first[QID], first[GOLD_ANSWER], strict=True):
-            several = isinstance(gold, list | tuple | np.ndarray)
-            if qid in queries:
-                queries[qid]["g"] = [_plain(text) for text in (gold if several else [gold])]
-
-
-def _packed(
-    queries: Iterable[dict[str, Any]], systems: int, most: int
-) -> tuple[list[str], list[int]]:
-    """Return blocks of queries, and the number of queries up to the end of each."""
-    blocks: list[str] = []
-    ends: list[int] = []
-    done = size = 0
-    for block in _blocks(_public(query, systems) for query in queries):
-        packed = pack(block)
-        size += len(packed)
-        if size > most:
-            break
-        done += len(block)
-        blocks.append(packed)
-        ends.append(done)
-    return blocks, ends
-
-
-def _blocks(queries: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    block: list[dict[str, Any]] = []
-    size = 0
-    for query in queries:
-        block.append(query)
-        size += sum(map(len, [*query["t"], *query["d"], *query["a"], query["q"]]))
-        size += sum(4 * (len(docs) + 2) for entries in query["s"] if entries
-                    for _, docs, _ in entries)  # fmt: skip
-        if size >= BLOCK:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block
-
-
-def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:
-    """Return a query as the page reads it."""
-    labels = query["l"]
-    return {
-        "q": query["q"],
-        "g": query["g"],
-        "d": list(query["docs"]),
-        "t": query["t"],
-        "l": [labels.get(docno, 0) for docno in query["docs"]],
-        "a": list(query["answers"]),
-        "s": [query["s"].get(place) for place in range(systems)],
-        "e": query["e"],
-    }
-
-
-def _values(results: Results, qids: list[str]) -> list[list[list[float | None]]]:
-    """Return the values by measure, system and query, with five digits; None: undefined."""
-    tables = []
-    for measure in results.measures:
-        values = results.per_query[results.per_query["measure"] == measure]
-        table = values.pivot(index="system", columns=QID, values="value")
-        table = table.reindex(index=results.systems, columns=qids)
-        tables.append([[_digits(value) for value in row] for row in table.to_numpy().tolist()])
-    return tables
-
-
-def _digits(value: float) -> float | None:
-    return float(f"{value:.5g}") if math.isfinite(value) else None
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None or value is pd.NA or value != value else str(value)
-
-
-def _cut(text: str, length: int = _SHOWN_TEXT) -> str:
-    return text if len(text) <= length else text[: length - 1].rstrip() + "…"

@@ -1,29 +1,32 @@
-"""The tables of a report, and what results say and do not say in plain words."""
+"""The tables of a report, and what its numbers say and do not say."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ir_measures
 import numpy as np
 import pandas as pd
 
 from fairtk.display import Table
-from fairtk.display.tables import number_text
-from fairtk.errors import InputError
-from fairtk.frames import QID
+from fairtk.display.tables import number_text, shorten
+from fairtk.errors import InputError, printable
+from fairtk.frames import QID, FloatArray
 from fairtk.measures.base import value_bounds
 from fairtk.measures.parsing import known_names, parse
 from fairtk.report.statistics import PSEUDOMEDIAN, mean_intervals
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
-    from fairtk.report.page import SystemRankings
+    from fairtk.report.queries import SystemRankings
 
 CONFIDENCE = 0.95
+DIGITS = 3
+"""Behind the point, in the first tables of a page."""
+LEVEL = 0.05
+"""Of the tests that mark a difference as significant."""
 TEST_NAMES = {
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon signed-rank test of the pseudomedian",
@@ -65,41 +68,143 @@ def bias_text(bias: pd.DataFrame) -> str:
     )
 
 
-def target_text(results: Results) -> str:
-    """Return the target of a study's groups in a sentence, or ``""``."""
-    target = results.config.get("target")
-    return f"Target: {target}." if target else ""
+def mean_intervals_of(
+    means: pd.DataFrame, per_query: pd.DataFrame, measure: str
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the systems' means of a measure, with the ends of their intervals over queries.
+
+    Args:
+        means: by system (index) and measure (columns).
+        per_query: ``system``, ``qid``, ``measure``, ``value``.
+        measure: the label of the measure.
+
+    Returns:
+        Three arrays of shape (systems,): means, lower and upper ends. An end is NaN if the measure
+        has no value of a single query, or fewer than two queries have one.
+    """
+    values = per_query[per_query["measure"] == measure]
+    table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
+    value = table.to_numpy() * (math.nan if compares_queries(measure) else 1.0)
+    low, high = mean_intervals(value, confidence=CONFIDENCE, bounds=label_bounds(measure))
+    return means[measure].to_numpy(), low, high
 
 
-def mean_table(results: Results, remarks: str = "") -> Table:
-    """Return the means, a row per system, each with its interval over the queries.
+class MeanCell(NamedTuple):
+    """A mean in the first table of a page.
+
+    Attributes:
+        text: the mean with three digits.
+        interval: its interval over queries; ``""`` if it has none.
+        is_best: whether no other system has a better mean, at these digits.
+        mark: `SIGNIFICANT` if the system differs significantly from the baseline, else ``""``.
+    """
+
+    text: str
+    interval: str
+    is_best: bool
+    mark: str
+
+
+SIGNIFICANT = "*"
+
+
+def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[MeanCell]]:
+    """Return the cells of the first table of a page, a row per system.
 
     Args:
         results: the results.
-        remarks: for the caption: the note of the results, sampling bias.
+        compared: all systems with the baseline; `None` if there is one system.
     """
+    marks = {} if compared is None else marks_of(compared)
     columns = []
     for measure in results.measures:
-        values = results.per_query[results.per_query["measure"] == measure]
-        table = values.pivot(index="system", columns=QID, values="value").loc[results.systems]
-        value = table.to_numpy() * (math.nan if compares_queries(measure) else 1.0)
-        bounds = label_bounds(measure)
-        low, high = mean_intervals(value, confidence=CONFIDENCE, bounds=bounds)
-        means = results.means.loc[results.systems, measure]
+        means, low, high = mean_intervals_of(results.means, results.per_query, measure)
         columns.append(
             [
-                number_text(m) + ("" if math.isnan(a) else f" [{a:.4f}, {b:.4f}]")
-                for m, a, b in zip(means, low, high, strict=True)
+                MeanCell(
+                    number_text(mean, DIGITS),
+                    "" if math.isnan(a) else f"[{a:.{DIGITS}f}, {b:.{DIGITS}f}]",
+                    system in best_systems(results, measure, DIGITS),
+                    marks.get((measure, system), ""),
+                )
+                for system, mean, a, b in zip(results.systems, means, low, high, strict=True)
             ]
         )
-    heads = [f"{m} ({results.better(m)} is better)" for m in results.measures]
-    rows = [[name, *cells] for name, *cells in zip(results.systems, *columns, strict=True)]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def interval_table(results: Results, cells: list[list[MeanCell]], remarks: str) -> Table:
+    """Return the means with their intervals over queries, a row per system.
+
+    Args:
+        results: the results.
+        cells: of `mean_cells`.
+        remarks: for the caption: the note of the results, sampling bias.
+    """
+    rows = [
+        [name, *(f"{cell.text} {cell.interval}".strip() for cell in row)]
+        for name, row in zip(results.systems, cells, strict=True)
+    ]
     caption = (
         f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
         "queries (Student's t). Queries that failed or are missing count with the worst value."
     )
-    text = " ".join(filter(None, [caption, remarks]))
-    return Table(["system", *heads], rows, text)
+    return Table(["system", *results.measures], rows, f"{caption} {remarks}".strip())
+
+
+def best_systems(results: Results, measure: str, digits: int) -> list[str]:
+    """Return the systems with the best mean of a measure; none if all means read alike."""
+    means = results.means[measure].dropna().round(digits)
+    if means.nunique() < 2:
+        return []
+    best = means.min() if results.better(measure) == "lower" else means.max()
+    return [str(system) for system in means.index[means == best]]
+
+
+def marks_of(compared: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Return the marks of significance, by measure and system.
+
+    Args:
+        compared: what `fairtk.Results.compare` returns.
+    """
+    significant = compared[compared["p_corrected"] < LEVEL]
+    return dict.fromkeys(
+        zip(significant["measure"], significant["system"], strict=True), SIGNIFICANT
+    )
+
+
+def difference_table(
+    results: Results, compared: pd.DataFrame, baseline: str, test: str, correction: str
+) -> Table:
+    """Return the differences from the baseline: systems by measures, significant ones marked.
+
+    Args:
+        results: the results.
+        compared: all systems with the baseline.
+        baseline: what the others are compared with.
+        test: the name of the paired test.
+        correction: of the p-values, or ``"none"``.
+    """
+    marks = marks_of(compared)
+    differences = compared.set_index(["system", "measure"])["difference"]
+    rows = [
+        [
+            system,
+            *(
+                signed(differences[system, m], DIGITS) + marks.get((m, system), "")
+                for m in results.measures
+            ),
+        ]
+        for system in results.systems
+        if system != baseline
+    ]
+    how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
+    caption = (
+        f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} by query, two-sided{how}). A "
+        f"difference without {SIGNIFICANT} may be real, and one with it may be too small to "
+        f"matter. {results.note}"
+    )
+    return Table(["system", *results.measures], rows, caption.strip())
 
 
 def baseline_table(
@@ -147,8 +252,8 @@ def baseline_table(
         how = f"{correction} over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
-        f"Differences from {baseline}; {TEST_NAMES[test]}, two-sided; p corrected: {how}{effect}."
-        f"{not_corrected(compared)} "
+        f"Differences from {shorten(printable(baseline), 40)}; {TEST_NAMES[test]}, two-sided; "
+        f"p corrected: {how}{effect}.{not_corrected(compared)} "
         f"Means and tests are over the queries where the measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
@@ -156,7 +261,8 @@ def baseline_table(
 
 def not_corrected(compared: pd.DataFrame) -> str:
     """Return the sentence on intervals that are printed next to corrected p-values."""
-    most = int(compared.groupby("measure", sort=False)["p"].count().max()) if len(compared) else 0
+    counts = compared.groupby("measure", sort=False)["p_corrected"].count()
+    most = int(counts.max()) if len(compared) else 0
     return f" Intervals are not corrected for {most} comparisons." if most > 1 else ""
 
 
@@ -183,26 +289,6 @@ def queries_tested(tables: Mapping[str, pd.DataFrame]) -> str:
     most = max(numbers.values())
     fewer = ", ".join(f"{n} for {name}" for name, n in numbers.items() if n < most)
     return f"n = {most} queries{fewer and f' ({fewer})'}"
-
-
-def tables_by_measure(table: Table) -> tuple[str, list[tuple[str, Table]]]:
-    """Return a table of `baseline_table` as one for each measure, and its caption apart.
-
-    Returns:
-        The caption, and titles with tables of systems; those of one system stay a single table of
-        measures, without a title.
-    """
-    systems, measures = table.columns[0], [row[1] for row in table.rows]
-    names = {row[0] for row in table.rows}
-    if len(names) == 1 and len(measures) > 1:
-        rows = [row[1:] for row in table.rows]
-        caption = f"{systems.capitalize()} {names.pop()}. {table.caption}"
-        return caption, [("", Table(table.columns[1:], rows))]
-    heads = [systems, *table.columns[2:]]
-    return table.caption, [
-        (name, Table(heads, [[row[0], *row[2:]] for row in table.rows if row[1] == name]))
-        for name in dict.fromkeys(measures)
-    ]
 
 
 _TESTED_FROM = 4
@@ -275,124 +361,6 @@ def p_text(value: float) -> str:
     return "<0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-LEVEL = 0.05
-FOR_WHOM = {
-    **dict.fromkeys(
-        ("EE_D", "EE_R", "EE_L"),
-        "for the documents, and for those who made them: who gets seen by the reader of a ranking",
-    ),
-    **dict.fromkeys(
-        ("AWRF", "ByGroup"), "for the groups that documents belong to: which of them get seen"
-    ),
-    "EU": "for those who read the generated answers",
-    "Product": "for both sides that its factors stand for",
-    "nDCG_AWRF": "for the readers of rankings and for the groups that documents belong to",
-}
-READERS = "for the readers of rankings"
-
-
-@dataclass(frozen=True)
-class MeasureSummary:
-    """What one measure says.
-
-    Attributes:
-        name: the measure, as people read it.
-        about: what it measures, for whom, and which direction is better.
-        findings: sentences.
-    """
-
-    name: str
-    about: str
-    findings: list[str] = field(default_factory=list)
-
-
-def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
-    """Return what was run, in sentences."""
-    queries = results.per_query[QID].nunique() if results.measures else len(
-        set().union(*(system.qids for system in rankings.values()))
-    )  # fmt: skip
-    sentences = [
-        f"{_number(len(results.systems), 'system')} on {_number(queries, 'query', 'queries')}"
-        + (f", by {_number(len(results.measures), 'measure')}." if results.measures else ".")
-    ]
-    samples = {name: system.samples for name, system in rankings.items() if system.samples != "1"}
-    if samples:
-        several = sorted(set(samples.values()))
-        sentences.append(
-            f"{_number(len(samples), 'system')} of these {'is' if len(samples) == 1 else 'are'} "
-            f"stochastic: {' or '.join(several)} sampled rankings per query."
-        )
-    answered = sum(system.answered for system in rankings.values())
-    if answered:
-        sentences.append(f"{_number(answered, 'system')} generated an answer from each ranking.")
-    if not results.measures:
-        sentences.append("Nothing was measured: there are rankings to look at, and no values.")
-    return sentences
-
-
-def measured(
-    results: Results, compared: pd.DataFrame | None, baseline: str | None
-) -> list[MeasureSummary]:
-    """Return what each measure says: the best system, the next one, and the tests of both.
-
-    All verdicts are those of the table of comparisons.
-
-    Args:
-        results: the results.
-        compared: all systems with the baseline; `None` if there is one system.
-        baseline: the system that others are compared with.
-    """
-    summaries = []
-    for measure in results.measures:
-        lower = results.better(measure) == "lower"
-        means = results.means.loc[results.systems, measure].dropna()
-        means = means.sort_values(ascending=lower, kind="stable")
-        about = _about(measure, results.better(measure))
-        if means.empty:
-            findings = ["It is undefined for every query, so it says nothing here."]
-        elif compared is None or len(means) == 1:
-            findings = [f"{means.index[0]}: {number_text(means.iloc[0])}."]
-        else:
-            findings = _best(means, compared[compared["measure"] == measure], str(baseline))
-        summaries.append(MeasureSummary(measure, about, findings))
-    return summaries
-
-
-def _best(means: pd.Series, compared: pd.DataFrame, baseline: str) -> list[str]:
-    """Return sentences on the best system and the next one, each against the baseline."""
-    rows = compared.set_index("system")
-    sentences = []
-    for system, verb in zip(
-        map(str, means.index[:2]), ("is best with", "is next with"), strict=True
-    ):
-        mean = number_text(means[system])
-        if system == baseline:
-            sentences.append(f"{system} {verb} a mean of {mean}; it is the baseline.")
-            continue
-        row = rows.loc[system]
-        distance = _distance(row["difference"], f"the baseline {baseline}")
-        sentences.append(f"{system} {verb} a mean of {mean}, {distance} ({_tested(row)}).")
-    return sentences
-
-
-def _distance(difference: float, other: str) -> str:
-    if math.isnan(difference):
-        return f"on no query that also has a value for {other}"
-    if difference == 0:
-        return f"the same as {other}"
-    return f"{abs(difference):.4f} {'higher' if difference > 0 else 'lower'} than {other}"
-
-
-def _tested(row: Mapping[str, Any]) -> str:
-    """Return the verdict of a test, which is that of the table."""
-    if math.isnan(row["p_corrected"]):
-        return "not tested"
-    p = p_text(row["p_corrected"])
-    verdict = "significant" if row["p_corrected"] < LEVEL else "not significant"
-    label = f", {PSEUDOMEDIAN}" if "estimand" in row else ""
-    return f"{verdict}, p {f'< {p[1:]}' if p.startswith('<') else f'= {p}'}{label}"
-
-
 def label_bounds(measure: str) -> tuple[float, float]:
     """Return the smallest and the largest value of a measure; infinite where none is known."""
     parsed = _parsed(measure)
@@ -409,61 +377,113 @@ def _parsed(measure: str) -> Any:
         return None if " * " in measure else ir_measures.measures.registry.get(name)
 
 
-def _about(measure: str, better: str) -> str:
-    direction = f"{better.capitalize()} is better."
+_RELEVANCE = (
+    "how early useful documents come",
+    "it concerns the readers of rankings, and does not say which documents get seen",
+)
+_READING = {
+    "EE_D": (
+        "how unevenly exposure is spread over the documents of a query, useful or not",
+        "it does not say who deserves to be seen",
+    ),
+    "EE_R": (
+        "how much of the exposure goes to useful documents",
+        "it does not say whether equally useful documents are seen equally",
+    ),
+    "EE_L": (
+        "how far exposure is from equal exposure for equally useful documents",
+        "it does not say which documents lose",
+    ),
+    "AWRF": (
+        "how close the exposure of each group of documents is to its target",
+        "it does not say that the target or the group labels are right",
+    ),
+    "nDCG_AWRF": (
+        "relevance for readers times closeness of group exposure to its target",
+        "it does not say which of the two changed",
+    ),
+    "Product": ("the product of two measures", "it does not say which of them changed"),
+    "ByGroup": (
+        "how a measure differs between groups",
+        "equal values do not mean that the groups fare well",
+    ),
+    "EU": (
+        "how well generated answers match the gold answers, for the people who read them",
+        "it does not say whether an answer is true or follows from the documents",
+    ),
+    "nDCG": _RELEVANCE,
+    "nDCG_TREC": _RELEVANCE,
+}
+"""What a measure says and for whom, and what it does not say, by its name."""
+
+
+def measure_name(measure: str) -> str:
+    """Return the name of a measure spelled out; ``""`` if it has none."""
     parsed = _parsed(measure)
-    if parsed is None:
-        return direction
-    inner = getattr(parsed, "inner", parsed) if parsed.NAME == "E" else parsed
-    pretty = str(getattr(inner, "PRETTY_NAME", None) or inner.NAME)
-    short = str(getattr(inner, "SHORT_DESC", None) or "").strip()
-    short = f"{short.rstrip('.')}." if short else ""
-    if parsed.NAME == "E":
-        short = f"{short} In the mean over the sampled rankings of each query.".strip()
-    whom = FOR_WHOM.get(parsed.NAME, READERS)
-    return f"{pretty}, {whom}. {short} {direction}".replace("  ", " ")
+    inner = getattr(parsed, "inner", parsed)
+    return str(getattr(inner, "PRETTY_NAME", None) or "")
 
 
-def tested(baseline: str, test: str, how: str) -> str:
-    """Return how the differences of the summary were tested."""
-    corrected = "not corrected" if how == "none" else f"corrected ({how}) for the systems compared"
-    return (
-        f"Differences are paired by query, from the baseline {baseline}; p-values are of a "
-        f"two-sided {TEST_NAMES[test]}, {corrected}."
-    )
+def reading(measure: str, better: str) -> str:
+    """Return one sentence on how to read the values of a measure.
+
+    Args:
+        measure: its label.
+        better: ``"higher"`` or ``"lower"``.
+    """
+    parsed = _parsed(measure)
+    inner = getattr(parsed, "inner", parsed)
+    short = str(getattr(inner, "SHORT_DESC", None) or "").strip().rstrip(".")
+    about, limit = _READING.get(getattr(inner, "NAME", ""), (short, ""))
+    sampled = " (mean over the sampled rankings)" if inner is not parsed else ""
+    return f"{better} is better: {about}{sampled}" + (f"; {limit}." if limit else ".")
 
 
-def unsaid(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
+def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> str:
+    """Return what was compared, in one sentence."""
+    queries = set(results.per_query[QID])
+    if not results.measures:
+        queries = queries.union(*(system.qids for system in rankings.values()))
+    parts = [
+        f"{_number(len(results.systems), 'system')} on "
+        f"{_number(len(queries), 'query', 'queries')}"
+        + (f", by {_number(len(results.measures), 'measure')}" if results.measures else "")
+    ]
+    samples = [system.samples for system in rankings.values() if system.samples not in ("0", "1")]
+    if samples:
+        verb = "samples" if len(samples) == 1 else "sample"
+        several = " or ".join(sorted(set(samples)))
+        parts.append(f"{len(samples)} of them {verb} {several} rankings per query")
+    answered = sum(system.answered for system in rankings.values())
+    if answered:
+        verb = "generates" if answered == 1 else "generate"
+        parts.append(f"{answered} {verb} an answer from each ranking")
+    if not results.measures:
+        parts.append("nothing was measured")
+    return "; ".join(parts) + "."
+
+
+def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return what the numbers do not say."""
-    names = {measure.split("(")[0].split("@")[0] for measure in results.measures}
     sampled = [s.samples for s in rankings.values() if s.samples not in ("0", "1")]
     sentences = [
-        "None of the numbers says that a system is fair: whether documents ought to get equal "
-        "exposure, whether the labels are right, and whether people behind the documents are "
-        "treated alike are other questions.",
-        "Intervals and tests are over these queries. They know nothing of other collections, of "
-        "errors in labels, nor of other seeds and models.",
-        "A small p-value says that a difference is hard to explain by chance, not that it is large "
-        "or matters. The best of several systems, chosen on the queries it is measured on, looks "
-        "somewhat better than it is.",
+        "No number says that a system is fair. Whether documents should get equal exposure, and "
+        "whether the labels are right, are other questions.",
+        "Intervals and tests are over these queries. They do not cover other collections, errors "
+        "in labels, other seeds or other models.",
+        "The best of several systems, chosen on the queries it is measured on, looks better than "
+        "it is.",
     ]
-    if names & {"EE_D", "EE_L"} and sampled:
+    if sampled and any(m.startswith(("EE_D", "EE_L")) for m in results.measures):
         sentences.append(
-            f"EE_D and EE_L are estimated from {' or '.join(sorted(set(sampled)))} sampled "
-            "rankings. From N rankings EE_D comes out too large by (1 - EE_D) / N in expectation, "
-            "and its floor is the share of documents that a ranking shows, not 0."
+            "The plain estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N in "
+            f"expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is the "
+            "share of the documents that a ranking shows, not 0."
         )
-    if any(
-        "roups" in m or m.startswith(("AWRF", "nDCG_AWRF", "ByGroup")) for m in results.measures
-    ):
+    if any("roup" in m or "AWRF" in m for m in results.measures):
         sentences.append(
-            "Groups are labels of documents, given by people or rules with known limits, and "
-            "missing for many. The target that exposure is compared with is somebody's choice."
-        )
-    if "EU" in names:
-        sentences.append(
-            "EU compares strings with a gold answer: it says nothing of truth, tone or harm, nor "
-            "whether an answer rests on the documents that were read."
+            "Groups are labels of documents, made by people or rules, and missing for many. The "
+            "target that exposure is compared with is a choice."
         )
     return sentences
 
@@ -490,8 +510,8 @@ def warned(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
         missing = len(labeled - system.qids - failed.get(name, set()))
         if missing:
             texts.append(
-                f"{name} lacks {_number(missing, 'query', 'queries')} that have labels; they count "
-                "with the worst value of each measure."
+                f"{name} has no rows for {_number(missing, 'query', 'queries')} with labels; they "
+                "count with the worst value of each measure."
             )
     return texts
 

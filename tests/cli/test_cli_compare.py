@@ -64,6 +64,21 @@ def test_a_baseline_by_the_name_that_is_shown(runs, fairtk):
     assert by_name.exit_code == 0 and by_name.stdout == by_file.stdout
 
 
+def test_the_page_has_the_test_that_was_asked_for(runs, fairtk):
+    pytest.importorskip("jinja2")
+    done = fairtk(*WORDS, "--test", "randomization", "--baseline", "y", "--page", "page.html")
+    assert done.exit_code == 0 and done.stderr.endswith("Page: page.html\n")
+    text = (runs / "page.html").read_text(encoding="utf-8")
+    assert "randomization test" in text and "Differences from <bdi>y</bdi>" in text
+
+
+def test_a_line_names_the_runs_that_differ(runs, fairtk):
+    assert "Significantly different from x (p < 0.05): no run." in fairtk(*WORDS).stdout
+    (runs / "z.run").write_text("".join(f"q{i} Q0 z 0 9 t\n" for i in range(9)))
+    found = fairtk("compare", "qrels.txt", "x.run", "z.run", "-m", "E(RR)")
+    assert "Significantly different from x (p < 0.05): z by E(RR)." in found.stdout
+
+
 @pytest.mark.parametrize("form", ["table", "latex", "markdown"])
 def test_digits_behind_the_point(runs, fairtk, form):
     text = fairtk(*WORDS, "--format", form, "--digits", "2").stdout

@@ -46,13 +46,11 @@ def _table(disparity, utility):
 
 def test_summary_names_the_fairest_policy_without_a_loss():
     text = study.summary(_table([0.1, 0.8, 1.0], [0.5, 0.70, 0.7]))
-    assert "\n" not in text
-    assert "EE_D@5 goes from 1.00 to 0.10" in text
-    assert "accuracy is alpha 8 (0.70 at EE_D@5 0.80)" in text
-    assert "is alpha 0 (0.69 at" in study.summary(_table([0.1, 0.8, 1.0], [0.694, 0.70, 0.7]))
+    assert "\n" not in text and len(text) <= 80 + len("...")
+    assert "alpha 8 (EE_D@5 0.80, not 1.00)" in text
+    assert "alpha 0 (EE_D@5 0.10" in study.summary(_table([0.1, 0.8, 1.0], [0.694, 0.70, 0.7]))
 
 
 def test_summary_says_when_every_policy_loses():
     text = study.summary(_table([0.1, 0.8, 1.0], [0.5, 0.6, 0.7]))
-    assert "every sampled policy answers worse" in text
-    assert "alpha 8 comes closest (0.60 at EE_D@5 0.80)" in text
+    assert "alpha 8 has 0.60" in text and "0.70" in text

@@ -6,11 +6,12 @@ import json
 import math
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.display import Table, latex_text, markdown_text
-from fairtk.display.tables import RENDERED, aligned_lines
+from fairtk.display.tables import RENDERED, aligned_lines, fitted_lines, text_width
 
 COLUMNS = ["run", "n", "p"]
 ROWS = [["a|b", 3, 0.1], ["c_d", 12, math.nan], ["é", 1, math.inf]]
@@ -87,3 +88,22 @@ def test_tables_keep_their_shape(rows, caption):
         assert not re.search(r"(?<!\\)(?:\\\\)*[<>&`$]", line)
     assert page[2 + len(rows)] == "" and page[3 + len(rows)].startswith("*")
     assert len(page) == 4 + len(rows)
+
+
+@pytest.mark.parametrize(
+    "name", ["w" * 300, "שלום" * 80, "🐟" * 300, "日本語" * 20, "\u202eevil" * 9]
+)
+def test_tables_fit_a_terminal_whatever_the_names(name):
+    heads = ["run", *(f"{name}{i}" for i in range(5))]
+    rows = [[name, *["0.1234"] * 5], [f"{name}x", *["0.5678"] * 5]]
+    lines = fitted_lines(Table(heads, rows), range(1, 6))
+    table = [line for line in lines if not line.count("…: ") and ": " not in line]
+    assert max(map(text_width, table)) <= 80
+    assert sum(line.count("0.1234") for line in table) == 5
+    runs = [line.split("  ")[0] for line in table if "0.1234" in line or "0.5678" in line]
+    assert len(set(runs)) == 2  # two runs stay two
+
+
+def test_columns_of_wide_letters_are_aligned():
+    lines = aligned_lines(Table(["run", "n"], [["日本", "1"], ["abcd", "2"]]), (1,))
+    assert {text_width(line) for line in lines} == {7}

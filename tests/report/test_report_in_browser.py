@@ -7,7 +7,17 @@ import json
 from pathlib import Path
 
 import pytest
-from browser import AXE, BEYOND, COVERED, LONGEST, driver_fixture, opened, set_width, wait  # noqa: F401
+from browser import (  # noqa: F401
+    AXE,
+    BEYOND,
+    COVERED,
+    LONGEST,
+    driver_fixture,
+    opened,
+    set_width,
+    unfold,
+    wait,
+)
 from report_world import MARKUP, N_SAMPLES
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -69,6 +79,7 @@ def test_nothing_is_asked_for_and_no_error_is_logged(driver, page):
 
 def test_tables_are_sorted_by_keyboard(driver, page):
     opened(driver, page)
+    unfold(driver, "section-1")
     driver.execute_script("document.querySelector('#section-1 h2').scrollIntoView()")
     head = tab_to(driver, lambda e: e.tag_name == "button" and e.text == "n")
     column = head.find_element(By.XPATH, "..")
@@ -111,20 +122,40 @@ def test_queries_can_be_ordered_by_what_differs(driver, page, results):
     assert spread[shown] == spread.max()
 
 
+def test_pointing_at_a_system_highlights_it_and_shows_its_values(driver, page, results):
+    opened(driver, page)
+    pointing = "arguments[0].dispatchEvent(new PointerEvent(arguments[1], {bubbles: true}))"
+    values = driver.find_element(By.ID, "values")
+    assert not values.is_displayed()
+    for kind in ("svg .system", "#overview tbody tr"):
+        part = driver.find_element(By.CSS_SELECTOR, f'{kind}[data-system="1"]')
+        driver.execute_script(pointing, part, "pointerover")
+        lit = driver.find_elements(By.CSS_SELECTOR, "#overview .on")
+        assert [e.get_attribute("data-system") for e in lit] == ["1", "1"]
+        mean = results.means.loc["fair", "EE_D@3"]
+        assert values.is_displayed() and f"EE_D@3 {mean:.3f}* [" in values.text
+        left = driver.find_element(By.ID, "overview")
+        driver.execute_script(pointing.replace("bubbles: true", ""), left, "pointerleave")
+        assert not values.is_displayed()
+
+
+def test_a_link_into_a_folded_part_opens_it(driver, page):
+    opened(driver, page)
+    driver.find_element(By.CSS_SELECTOR, "a[href='#warnings-list']").click()
+    warnings = driver.find_element(By.ID, "warnings-list")
+    WebDriverWait(driver, LONGEST).until(lambda d: warnings.is_displayed())
+
+
 def test_all_else_works_without_scripts(driver, page):
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         driver.get(page.as_uri())
-        said = driver.find_element(By.TAG_NAME, "body").text
-        for words in (
-            "is best with a mean of",
-            "This part needs JavaScript",
-            "License of the data",
-        ):
-            assert words in said
-        assert len(driver.find_elements(By.CSS_SELECTOR, "#means tbody tr")) == 3
-        assert all(e.size["height"] > 100 for e in driver.find_elements(By.TAG_NAME, "img"))
+        assert len(driver.find_elements(By.CSS_SELECTOR, "#overview tbody tr")) == 3
+        assert driver.find_element(By.CSS_SELECTOR, "svg.trade-off").size["height"] > 100
         assert driver.find_elements(By.CSS_SELECTOR, "th button, details.query") == []
+        for name in ("queries", "settings"):
+            driver.find_element(By.CSS_SELECTOR, f"#{name} > summary").click()
+        assert "needs JavaScript" in driver.find_element(By.ID, "queries").text
         driver.find_element(By.CSS_SELECTOR, "#settings details > summary").click()
         assert driver.find_element(By.CSS_SELECTOR, "#settings pre").is_displayed()
     finally:
@@ -134,6 +165,7 @@ def test_all_else_works_without_scripts(driver, page):
 def test_nothing_is_wider_than_the_screen_or_the_paper(driver, page):
     opened(driver, page)[0].click()
     wait(driver, ".opened details > summary")[1].click()
+    unfold(driver)
     wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     assert driver.execute_script(wide) == 0
     assert driver.execute_script(BEYOND) == [] == driver.execute_script(COVERED)
@@ -154,21 +186,10 @@ def test_axe_finds_no_violation(driver, page):
         pytest.skip("FAIRTK_AXE does not name axe.min.js of axe-core")
     opened(driver, page)[0].click()
     wait(driver, ".opened details > summary")[1].click()
+    unfold(driver)
     driver.execute_script(Path(AXE).read_text(encoding="utf-8"))
     found = driver.execute_async_script(
         "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done)"
     )
     assert found["passes"] or found["testEngine"]["name"] == "axe-core"
     assert [(v["id"], v["nodes"][0]["html"][:300]) for v in found["violations"]] == []
-
-
-def test_old_browsers_are_told(driver, answered, tmp_path):
-    path = tmp_path / "page.html"
-    answered.report(path)
-    source = {"source": "delete window.DecompressionStream"}
-    script = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
-    try:
-        driver.get(path.as_uri())
-        assert "This browser is too old" in driver.find_element(By.ID, "drill-down").text
-    finally:
-        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)

@@ -1,12 +1,20 @@
 "use strict";
 (() => {
   const PAGE = 25;
-  const UPRIGHT = 8; // more columns have their heads turned
+  const LONGEST = 40; // letters of names
 
   const make = (tag, text = "", name = "") => {
     const element = document.createElement(tag);
     if (text !== "") element.textContent = text;
     if (name) element.className = name;
+    return element;
+  };
+
+  const cut = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text);
+
+  const brief = (tag, text, name = "") => {
+    const element = make(tag, cut(text), name);
+    if (text.length > LONGEST) element.title = text;
     return element;
   };
 
@@ -40,42 +48,62 @@
     });
   };
 
-  // As cards on narrow screens, tables are no tables for all browsers: so it is said.
+  document.querySelectorAll("table.sortable").forEach(sortable);
 
-  const ROLES = { TABLE: "table", THEAD: "rowgroup", TBODY: "rowgroup", TR: "row", TD: "cell" };
+  // A system in the figure or the table of means is highlighted in both, with its values.
 
-  const say = (table) => {
-    for (const part of [table, ...table.querySelectorAll("thead, tbody, tr, td, th")]) {
-      part.setAttribute("role", ROLES[part.tagName] || (part.scope === "col" ? "columnheader" : "rowheader"));
+  const overview = document.getElementById("overview");
+  if (overview) {
+    const marked = [...overview.querySelectorAll("[data-system]")];
+    const heads = [...overview.querySelectorAll("thead bdi")].map((head) => head.textContent);
+    const values = document.getElementById("values");
+    const highlight = (system) => {
+      overview.classList.toggle("pointed", system !== undefined);
+      for (const part of marked) part.classList.toggle("on", part.dataset.system === system);
+      values.hidden = system === undefined;
+      if (values.hidden) return;
+      const [name, ...cells] = overview.querySelector(`tr[data-system="${system}"]`).cells;
+      values.replaceChildren(make("strong", name.textContent));
+      cells.forEach((cell, i) => {
+        values.append(make("span", `${heads[i]} ${cell.textContent} ${cell.dataset.interval}`));
+      });
+    };
+    const point = (event) => {
+      const part = event.target.closest("[data-system]");
+      if (part) highlight(part.dataset.system);
+    };
+    overview.addEventListener("pointerover", point);
+    overview.addEventListener("focusin", point);
+    overview.addEventListener("pointerleave", () => highlight());
+    overview.addEventListener("focusout", () => highlight());
+  }
+
+  // Folded parts: a link into one opens it, and all are printed.
+
+  const openTarget = () => {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    const part = target && target.closest("details");
+    if (part) {
+      part.open = true;
+      target.scrollIntoView();
     }
   };
-
-  document.querySelectorAll("table.sortable").forEach((table) => {
-    sortable(table);
-    say(table);
+  addEventListener("hashchange", openTarget);
+  openTarget();
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("details.part:not(#queries)").forEach((part) => { part.open = true; });
   });
 
-  // Queries: blocks of compressed JSON, read when one of their queries is opened.
+  // Queries: compressed JSON, read when a query is opened.
 
   const place = document.getElementById("drill-down");
   if (!place) return;
-  const blocks = [...document.querySelectorAll("script.drill-down-block")];
-  const unpacked = new Map();
+  const packed = document.getElementById("packed-queries").textContent.split(" ");
 
-  const unpack = async (element) => {
-    const bytes = Uint8Array.from(atob(element.textContent), (sign) => sign.charCodeAt(0));
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return JSON.parse(await new Response(stream).text());
-  };
-
-  const block = (i) => {
-    if (!unpacked.has(i)) unpacked.set(i, unpack(blocks[i]));
-    return unpacked.get(i);
-  };
-
-  const query = async (index, i) => {
-    const at = index.ends.findIndex((end) => i < end);
-    return (await block(at))[i - (at ? index.ends[at - 1] : 0)];
   };
 
   const shown = (value) => (value === null ? "undefined" : value.toFixed(4));
@@ -89,26 +117,23 @@
     found.setAttribute("aria-label", caption);
     found.append(make("thead"), make("tbody"));
     const top = make("tr");
-    heads.forEach(([text, name]) => {
-      const head = make("th", "", name);
-      text.split(/(?<=[,=])|(?<=\w\()/).forEach((part, i) => head.append(...(i ? [make("wbr")] : []), part));
+    for (const [text, name] of heads) {
+      const head = brief("th", text, name);
       head.scope = "col";
       top.append(head);
-    });
+    }
     found.tHead.append(top);
     for (const cells of rows) {
       const row = make("tr");
       cells.forEach((cell, i) => {
-        const kind = i ? "td" : "th";
-        const part = make(kind, cell instanceof Node ? "" : cell, i ? heads[i][1].split(" ")[0] : "");
+        const text = cell instanceof Node ? "" : cell;
+        const part = i ? make("td", text, heads[i][1]) : brief("th", text);
         if (cell instanceof Node) part.append(cell);
-        if (i) part.dataset.head = heads[i][0];
-        else part.scope = "row";
+        if (!i) part.scope = "row";
         row.append(part);
       });
       found.tBodies[0].append(row);
     }
-    say(found);
     around.append(found);
     const whole = make("div");
     whole.append(around, make("p", caption, "caption"));
@@ -140,7 +165,7 @@
       (order.length > most ? `. The first ${most} of ${order.length} documents` : "");
     return table(
       caption,
-      [["document", ""], ...some.map((s) => [index.systems[s], some.length > UPRIGHT ? "n up" : "n"])],
+      [["document", ""], ...some.map((s) => [index.systems[s], "n"])],
       order.slice(0, most).map((doc) => [
         named(one, doc), ...some.map((s) => shares[s][doc].toFixed(2)),
       ]),
@@ -162,7 +187,7 @@
     const answered = entries.some(([, , answer]) => answer !== null);
     const answers = new Set(entries.map(([, , answer]) => answer)).size;
     const plural = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
-    around.append(make("summary", `${index.systems[s]}: ${plural(total, "ranking")}, ${entries.length} distinct` +
+    around.append(make("summary", `${cut(index.systems[s])}: ${plural(total, "ranking")}, ${entries.length} distinct` +
       (answered ? `, ${plural(answers, "distinct answer")}` : "")));
     around.addEventListener("toggle", () => {
       if (!around.open || around.childElementCount > 1) return;
@@ -181,39 +206,20 @@
     return around;
   };
 
-  const answersOf = (index, one) => {
-    const rows = [];
-    one.s.forEach((entries, s) => {
-      const counts = new Map();
-      for (const [count, , answer] of entries || []) {
-        if (answer !== null) counts.set(answer, (counts.get(answer) || 0) + count);
-      }
-      const sorted = [...counts].sort((a, b) => b[1] - a[1]);
-      for (const [answer, count] of sorted.slice(0, 3)) {
-        rows.push([index.systems[s], String(count), one.a[answer]]);
-      }
-    });
-    return rows;
-  };
-
   const fill = async (index, i, around) => {
     const inside = make("div", "", "opened");
     around.append(inside);
-    if (i >= (index.ends.at(-1) || 0)) {
+    if (i >= packed.length) {
       inside.append(make("p", "The rankings of this query are not in the page; they are in the folder of the results."));
       return;
     }
-    const one = await query(index, i);
+    const one = await unpack(packed[i]);
     if (one.q && one.q !== index.texts[i]) inside.append(make("p", one.q));
     if (one.g.length) inside.append(make("p", `Gold answer: ${one.g.join(" | ")}`));
     for (const [s, error] of Object.entries(one.e)) {
       inside.append(make("p", `${index.systems[s]} failed: ${error}`));
     }
     if (index.measures.length) inside.append(values(index, i));
-    const said = answersOf(index, one);
-    if (said.length) {
-      inside.append(table("Most frequent answers, at most three per system", [["system", ""], ["times", "n"], ["answer", ""]], said));
-    }
     if (one.d.length) inside.append(exposure(index, one));
     one.s.forEach((entries, s) => {
       if (entries) inside.append(rankings(index, one, s));
@@ -251,7 +257,7 @@
       for (const i of places.slice(done, done + PAGE)) {
         const around = make("details", "", "query");
         const summary = make("summary");
-        summary.append(make("span", index.qids[i], "qid"), index.texts[i]);
+        summary.append(brief("span", index.qids[i], "qid"), index.texts[i]);
         if (m >= 0 && spread(index, m, i) >= 0) {
           summary.append(make("span", `from ${shown(Math.min(...index.values[m].map((row) => row[i] ?? Infinity)))} to ${shown(Math.max(...index.values[m].map((row) => row[i] ?? -Infinity)))}`, "gist"));
         }
@@ -294,9 +300,6 @@
   };
 
   place.hidden = false;
-  if (typeof DecompressionStream === "undefined") {
-    place.append(make("p", "This browser is too old to show single queries; the folder of the results has all of them."));
-    return;
-  }
-  unpack(document.getElementById("drill-down-index")).then(list);
+  const part = document.getElementById("queries");
+  part.addEventListener("toggle", () => unpack(document.getElementById("packed-index").textContent).then(list), { once: true });
 })();

@@ -3,7 +3,7 @@
 import pytest
 import qr_world
 import rag_world
-from browser import BEYOND, COVERED, LONGEST, driver_fixture, opened, wait  # noqa: F401
+from browser import BEYOND, COVERED, LONGEST, driver_fixture, opened, unfold, wait  # noqa: F401
 from click.testing import CliRunner
 from fairtk_papers.fair_rag import (
     save_model_sections,
@@ -56,6 +56,7 @@ def test_pages_of_studies_fit(driver, study_pages):
     assert names == ["qr-geography.html", "qr.html", "rag.html"]
     for path in study_pages:
         opened(driver, path)[0].click()
+        unfold(driver)
         summaries = wait(driver, ".opened details > summary")
         for summary in summaries:
             driver.execute_script("arguments[0].click()", summary)
@@ -70,5 +71,6 @@ def test_a_page_is_about_one_attribute(driver, study_pages):
     assert "geography" not in driver.find_element(By.TAG_NAME, "main").text
     driver.find_element(By.LINK_TEXT, "geography").click()
     WebDriverWait(driver, LONGEST).until(lambda d: d.current_url == geography.as_uri())
+    unfold(driver, "queries")
     qids = [e.text for e in wait(driver, "details.query .qid")]
     assert qids == sorted(qids, key=int) and len(qids) == qr_world.TOPICS

@@ -215,6 +215,10 @@ class QrResults:
         target = self.data.target_of(attribute)
         results.config = {
             "title": f"FAIR-QR on {self.data.name}: {attribute}, target {target}",
+            "description": (
+                f"{BM25} ranks by the original query; fair-qr rewrites it for groups whose "
+                "exposure is below their target."
+            ),
             "data": self.data.name,
             "attribute": attribute,
             "target": target,

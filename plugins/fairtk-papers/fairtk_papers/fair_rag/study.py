@@ -235,6 +235,7 @@ class RagStudy:
                         place = model_folder(self.folder, self.settings.name, tuple(model.values()))
                         results.config |= {
                             "title": "Fair RAG: " + ", ".join(model.values()),
+                            "description": _SYSTEMS,
                             "license": task.license,
                             "study": self.settings.as_json(),
                             "warnings": list(dict.fromkeys([*of_labels, *heard, *of_credit])),
@@ -585,6 +586,10 @@ def credit_values(
     return pd.concat(parts, ignore_index=True)[[ALPHA, QID, MEASURE, VALUE]]
 
 
+_SYSTEMS = (
+    "Each system orders the same documents: alpha 0 at random (uniform), a larger alpha closer to "
+    "the retriever's order, deterministic in that order, and oracle with useful documents first."
+)
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
 
 

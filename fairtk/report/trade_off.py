@@ -1,0 +1,159 @@
+"""The trade-off figure of a page: where its parts go. `page/trade_off.html` draws it as inline SVG.
+
+Unlike a picture, it takes its colors from the page, and the page's script can highlight a system.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairtk.display.figures import place_labels
+from fairtk.display.tables import shorten, text_width
+from fairtk.frames import FloatArray
+from fairtk.report.tables import mean_intervals_of, measure_name
+
+if TYPE_CHECKING:
+    from fairtk.experiment import Results
+
+_WIDTH = 480
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 464, 50, 356  # the ends of the plot
+_LETTER, _LINE = 8.0, 16  # mean width of a letter of a label, and the height of a line
+_LABEL_LETTERS, _TITLE_LETTERS = 24, 60
+_LABEL_DISTANCES = (9, 16, 26, 40, 58)
+_CORNERS = {
+    (True, True): "better ↗",
+    (True, False): "better ↘",
+    (False, True): "↖ better",
+    (False, False): "↙ better",
+}
+
+
+def main_measures(results: Results) -> tuple[str, str] | None:
+    """Return the measures of the first figure, or `None` if there are fewer than two.
+
+    Across is the first measure that is better when lower, else the first; upward is the last of
+    the others that is not a product.
+    """
+    measures = results.measures
+    if len(measures) < 2:
+        return None
+    x = next((m for m in measures if results.better(m) == "lower"), measures[0])
+    others = [m for m in measures if m != x]
+    simple = [m for m in others if "nDCG_AWRF" not in m and "Product" not in m and " * " not in m]
+    return x, (simple or others)[-1]
+
+
+def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any] | None:
+    """Return the places of the systems' means of two measures, with intervals over queries.
+
+    Args:
+        results: the results.
+        x: the label of the measure that goes across.
+        y: the label of the measure that goes upward.
+        baseline: the system that others are compared with.
+
+    Returns:
+        What the template draws, in its units; `None` if no system has both means.
+    """
+    values = np.array([mean_intervals_of(results.means, results.per_query, m) for m in (x, y)])
+    drawn = np.flatnonzero(~np.isnan(values[:, 0]).any(axis=0))
+    if not len(drawn):
+        return None
+    values = values[:, :, drawn]  # measures; mean, lower and upper end; systems
+    values = np.where(np.isnan(values), values[:, :1], values)
+    across, x_ticks = _scaled(values[0], _LEFT, _RIGHT)
+    upward, y_ticks = _scaled(values[1], _BOTTOM, _TOP)
+    names = [results.systems[i] for i in drawn]
+    labels = [shorten(name, _LABEL_LETTERS) for name in names]
+    right, up = results.better(x) == "higher", results.better(y) == "higher"
+    better = _RIGHT - 60 if right else _LEFT + 4, _TOP + 14 if up else _BOTTOM - 6
+    boxes = _label_boxes(across, upward, labels, better)
+    return {
+        "width": _WIDTH,
+        "ends": (_LEFT, _RIGHT, _TOP, _BOTTOM),
+        "titles": [_axis_title(results, measure) for measure in (x, y)],
+        "ticks": (x_ticks, y_ticks),
+        "better": (*better, _CORNERS[right, up]),
+        "systems": [
+            {
+                "index": index,
+                "name": name,
+                "is_baseline": name == baseline,
+                "label": label,
+                "x": at_x,
+                "y": at_y,
+                "box": box,
+                "near": _near((at_x[0], at_y[0]), box),
+            }
+            for index, name, label, at_x, at_y, box in zip(
+                drawn, names, labels, across.T.tolist(), upward.T.tolist(), boxes, strict=True
+            )
+        ],
+    }
+
+
+def _scaled(
+    values: FloatArray, start: float, end: float
+) -> tuple[FloatArray, list[tuple[float, str]]]:
+    """Return the places of values between two ends, and those of round numbers with their texts."""
+    low, high = float(values.min()), float(values.max())
+    margin = 0.1 * (high - low) or 0.1 * abs(high) or 0.1
+    low, high = low - margin, high + margin
+    power = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step = power * next(n for n in (1, 2, 5, 10) if (high - low) / (power * n) <= 6)
+    ticks = np.arange(math.ceil(low / step), math.floor(high / step) + 1, dtype=np.float64) * step
+
+    def places(numbers: FloatArray) -> FloatArray:
+        return np.round(start + (numbers - low) / (high - low) * (end - start), 1)
+
+    return places(values), [
+        (at, f"{tick:.4g}") for at, tick in zip(places(ticks), ticks, strict=True)
+    ]
+
+
+def _label_boxes(
+    x: FloatArray, y: FloatArray, labels: list[str], better: tuple[float, float]
+) -> list[list[float]]:
+    """Return a box for each label that covers few points, intervals and other labels.
+
+    Args:
+        x: places of the means and the ends of their intervals across, shape (3, systems).
+        y: likewise upward.
+        labels: one per system.
+        better: where the mark of the better corner is written.
+    """
+    points = np.column_stack([x[0], y[0]])
+    marks = [
+        np.hstack([points - 6, points + 6]),
+        [[better[0], better[1] - 12, better[0] + 56, better[1]]],
+    ]
+    bars = [np.column_stack([x[1], y[0], x[2], y[0]]), np.column_stack([x[0], y[2], x[0], y[1]])]
+    widths = [_LETTER * text_width(label) for label in labels]
+    boxes = place_labels(
+        points,
+        np.column_stack([widths, np.full(len(labels), _LINE)]),
+        np.concatenate([*marks, *bars]),
+        len(points) + 1,
+        np.array([_LEFT, _TOP, _WIDTH, _BOTTOM], dtype=float),
+        _LABEL_DISTANCES,
+    )
+    return [[round(end, 1) for end in box] for box in boxes.tolist()]
+
+
+def _near(point: tuple[float, float], box: list[float]) -> list[float] | None:
+    """Return the end of a line from a point to its label, or `None` if they are close."""
+    near = np.clip(point, box[:2], box[2:])
+    return near.tolist() if math.dist(near, point) > _LABEL_DISTANCES[1] else None
+
+
+def _axis_title(results: Results, measure: str) -> list[str]:
+    """Return the lines of an axis's title: its measure in words, and the better direction."""
+    name = measure_name(measure)
+    text = f"{name} ({measure})" if name not in ("", measure) else measure
+    direction = f"{results.better(measure)} is better"
+    if len(text) + len(direction) < _TITLE_LETTERS:
+        return [f"{text}, {direction}"]
+    return [shorten(text, _TITLE_LETTERS), direction]
