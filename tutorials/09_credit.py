@@ -73,7 +73,7 @@ rankings = (BM25Scorer() >> FairSampler(alpha=1, n_samples=3, cutoff=5))(three)
 lists = Subsets("all")(rankings)
 answers = reader(lists)
 n_lists = lists.groupby("qid")["sample"].nunique().sum()
-distinct = len(set(reader.asked(lists).prompts))
+distinct = len(set(reader.build_prompts(lists).prompts))
 print(f"{n_lists} lists, {distinct} distinct prompts")
 assert n_lists == 3 * 3 * 32  # queries, rankings, subsets of five documents
 assert distinct < n_lists

@@ -108,8 +108,8 @@ def test_all_by_hand_with_the_empty_set():
     q1 = out[out["qid"] == "q1"]
     assert q1["docno"].tolist() == ["@NONE", "A", "B", "A", "B"]  # C is below the cutoff
     assert q1["subset"].tolist() == [0, 1, 2, 3, 3]
-    prompts = Generator(reader).asked(out)
-    bare = Generator(reader).asked(run()[["qid", "query"]].drop_duplicates())
+    prompts = Generator(reader).build_prompts(out)
+    bare = Generator(reader).build_prompts(run()[["qid", "query"]].drop_duplicates())
     assert [prompts.prompts[prompts.prompt_of_row[i]] for i in (0, 5)] == list(bare.prompts)
 
 
