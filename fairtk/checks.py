@@ -1,7 +1,7 @@
 """Checks of settings: integers, ranges, choices. For plugins, too.
 
-Each check returns the normalized value, or raises an error with the owner of the setting (``where``:
-a transformer, measure or function; may be empty), the setting, the rule and the value.
+Each check returns the normalized value, or raises an error with the owner of the setting
+(``where``: a transformer, measure or function; may be empty), the setting, the rule and the value.
 """
 
 from __future__ import annotations

@@ -59,10 +59,10 @@ def write(study: str, folder: str, rate: float, **more: Any) -> None:
     """Write the prompts of STUDY that have no answer, as JSON lines of OpenAI's batch API.
 
     STUDY is the TOML file of `fairtk rag` or `fairtk qr`, or the output folder of a study that was
-    started by its command. The study runs as far as recorded answers allow. Local models are called,
-    servers are not. Prompts that depend on missing answers are written by the next call, after
-    these answers were read, possibly to the same DIR: labels first, then rankings; for a loop such
-    as FAIR-QR, one call per round.
+    started by its command. The study runs as far as recorded answers allow. Local models are
+    called, servers are not. Prompts that depend on missing answers are written by the next call,
+    after these answers were read, possibly to the same DIR: labels first, then rankings; for a loop
+    such as FAIR-QR, one call per round.
 
     --max-calls and --max-cost include written prompts until their answers are read and paid.
     """

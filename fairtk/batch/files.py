@@ -180,7 +180,7 @@ class PromptWriter:
         self.files[index]["bytes"] += len(line)
 
     def finish(self) -> None:
-        """Transfer the claims to the folder, and commit both by adding the files to the manifest."""
+        """Transfer the claims to the folder, and commit the files with the manifest."""
         assert self.ledger is not None
         for stream in self.streams:
             stream.flush()

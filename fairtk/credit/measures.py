@@ -100,7 +100,7 @@ class AttributedExposure(FairMeasure):
         model: BrowsingModel = self["browsing"]
         if model.stop > 0:
             raise ParameterError(
-                f"{self.NAME}: browsing={str(model)!r} is not supported, because its target depends "
+                f"{self.NAME}: browsing={str(model)!r} is not supported, as its target depends "
                 "on the ranking: use MU, RBP, DCG or TREC"
             )
         of_target = ("cutoff", "browsing", "graded", "rel")

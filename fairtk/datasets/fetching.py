@@ -1,8 +1,8 @@
 """Download data files, such that only complete and checked files get their final name.
 
 A file is downloaded to ``<name>.part``, resumed with HTTP Range (in this process or a later one),
-checked (length, known checksum or valid JSON), flushed to the disk and then renamed. A lock excludes
-other processes.
+checked (length, known checksum or valid JSON), flushed to the disk and then renamed. A lock
+excludes other processes.
 
 The environment variables of ir_datasets apply: ``IR_DATASETS_HOME`` (the folder),
 ``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``. Caches of

@@ -147,9 +147,9 @@ def check_probe(translator: Any, folder: Path, name: str) -> None:
     difference = float(np.abs(np.subtract(scores, probe["scores"])).max())
     if not np.allclose(scores, probe["scores"], rtol=TOLERANCE, atol=TOLERANCE):
         raise ModelError(
-            f"the scores of {name!r} differ between CTranslate2 and transformers: log-probabilities "
-            f"differ by {difference:.2g}, expected at most {TOLERANCE:g}; delete {folder} to "
-            "convert the model again, or use HuggingFaceSeq2Seq"
+            f"the log-probabilities of {name!r} differ by {difference:.2g} between CTranslate2 and "
+            f"transformers, expected at most {TOLERANCE:g}; delete {folder} to convert the model "
+            "again, or use HuggingFaceSeq2Seq"
         )
 
 

@@ -552,8 +552,8 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
     """An encoder-decoder model from the hub or a folder; beam search with 4 beams.
 
     The prompt's window is the tokenizer's ``model_max_length`` (512 for T5), or else the model's
-    ``max_position_embeddings`` or ``n_positions``. T5's positions are relative: it supports a larger
-    ``max_prompt_tokens``, but was not trained on such lengths.
+    ``max_position_embeddings`` or ``n_positions``. T5's positions are relative: it supports a
+    larger ``max_prompt_tokens``, but was not trained on such lengths.
 
     See `HuggingFaceBackend` for the settings.
     """

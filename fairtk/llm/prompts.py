@@ -342,7 +342,7 @@ class LampPrompt(Prompt):
         return super().__call__(question, documents, tokenizer)
 
     def room(self, question: str, tokenizer: Any) -> int | None:
-        """Return the tokens left for documents; `None` for ``"fair-rag"``, which has fixed shares."""
+        """Return the tokens left for documents; `None` for ``"fair-rag"`` (fixed shares)."""
         return None if self.truncate == "fair-rag" else super().room(question, tokenizer)
 
     def join(self, question: str, entries: Sequence[str]) -> str:

@@ -97,7 +97,7 @@ class Servers:
         self.pending_warnings: list[str] = []
 
     def next(self, tried: Collection[ServerState]) -> ServerState:
-        """Return the server for the next attempt of a call that has already `tried` some servers."""
+        """Return the server for the next attempt of a call, after the `tried` servers."""
 
         def cost(state: ServerState) -> tuple[float, ...]:
             penalties = (state.is_out, not state.is_healthy, state in tried)

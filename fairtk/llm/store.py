@@ -316,8 +316,8 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
         problem = f"SQLite cannot read this file ({error})"
     connection.close()
     raise FormatError(
-        f"{problem}. Use the version of fairtk that wrote this file, or move it away to begin a new "
-        "one",
+        f"{problem}. Use the version of fairtk that wrote this file, or move it away to begin a "
+        "new one",
         path,
     )
 

@@ -600,7 +600,7 @@ class PerSample(FairTransformer):
         return result.take(order).reset_index(drop=True)
 
     def _applied(self, plain: pd.DataFrame) -> pd.DataFrame:
-        """Return the transformer's output, with a reader's answers on all rows of their rankings."""
+        """Return the transformer's output, with a reader's answers on all rows of rankings."""
         out: pd.DataFrame = self.transformer.transform(plain)
         if DOCNO not in plain.columns or DOCNO in out.columns or QANSWER not in out.columns:
             return out

@@ -176,7 +176,7 @@ def test_settings():
             "`target_disparity` and `max_relevance_loss` exclude each other",
         ),
         ({"max_relevance_loss": 1, "relevance": "scores"}, r"must lie in \[0, 1\)"),
-        ({"max_relevance_loss": 0.1, "relevance": "labels"}, "or 'scores'; found 'labels'"),
+        ({"max_relevance_loss": 0.1, "relevance": "labels"}, "or 'scores', got 'labels'"),
     ],
 )
 def test_settings_that_are_refused(settings, message):

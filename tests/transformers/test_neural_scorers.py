@@ -135,7 +135,7 @@ def test_max_tokens(scorer, folder):
     )
     whole = scorer(folder)(inp)
     pd.testing.assert_frame_equal(scorer(folder, max_tokens=24)(inp), whole)
-    with pytest.raises(ParameterError, match="24.*found max_tokens.*25"):
+    with pytest.raises(ParameterError, match="max_tokens must be at most 24.*25"):
         scorer(folder, max_tokens=25)(inp)
 
 
@@ -259,9 +259,9 @@ def test_bad_frames(scorer, folder):
 def test_bad_settings(scorer, folder, monkeypatch):
     for settings, message in (
         ({"dtype": "float16x"}, "unknown dtype 'float16x'"),
-        ({"max_tokens": 0}, "max_tokens must be an integer from 1; found 0"),
-        ({"batch_tokens": 1.5}, "batch_tokens must be an integer from 1; found 1.5"),
-        ({"allow_pickled_weights": 1}, "allow_pickled_weights must be True or False; found 1"),
+        ({"max_tokens": 0}, "max_tokens must be an integer from 1, got 0"),
+        ({"batch_tokens": 1.5}, "batch_tokens must be an integer from 1, got 1.5"),
+        ({"allow_pickled_weights": 1}, "allow_pickled_weights must be True or False, got 1"),
     ):
         with pytest.raises(ParameterError, match=message):
             scorer(folder, **settings)

@@ -477,9 +477,10 @@ def from_folder(
     """Return the dataset in a local folder with the official files.
 
     The files, each gzipped or not, are ``train_topics_meta.jsonl`` or
-    ``trec_2022_eval_reldocs.jsonl.gz`` (the topics, required), ``trec_corpus_20220301_plain.json.gz``
-    (required for documents), and ``trec_2022_articles_discrete.json.gz`` or
-    ``..._discrete_assessed.json.gz`` (required for `groups` and `targets`).
+    ``trec_2022_eval_reldocs.jsonl.gz`` (the topics, required),
+    ``trec_corpus_20220301_plain.json.gz`` (required for documents), and
+    ``trec_2022_articles_discrete.json.gz`` or ``..._discrete_assessed.json.gz`` (required for
+    `groups` and `targets`).
 
     Args:
         path: the folder.

@@ -455,8 +455,8 @@ def read_pages(path: Path) -> Pages:
         if len(ignored := np.flatnonzero(content != content[first])):
             at = ignored[0]
             doubts[_PAGE] = (
-                f"{len(ignored)} duplicate records with other values are ignored (page {ids[at]} in "
-                f"lines {lines[first[at]]} and {lines[at]})"
+                f"{len(ignored)} duplicate records with other values are ignored (page {ids[at]} "
+                f"in lines {lines[first[at]]} and {lines[at]})"
             )
     columns = {}
     for name in DIMENSIONS:

@@ -100,10 +100,10 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     """Return the distinct keywords of an answer, separated by spaces.
 
     The parser accepts words separated by commas, semicolons, line breaks, bullets, numbers or
-    spaces, a JSON list, and a JSON object with a list under a name such as ``keywords``; with a code
-    fence, quotation marks or a label such as ``Final refined keywords:`` around them. It ignores
-    the reasoning of a model, between ``<think>`` and ``</think>`` or in a ``<|channel|>`` other
-    than the final one. Other markup is an error. Operators of query languages are removed.
+    spaces, a JSON list, and a JSON object with a list under a name such as ``keywords``; with a
+    code fence, quotation marks or a label such as ``Final refined keywords:`` around them. It
+    ignores the reasoning of a model, between ``<think>`` and ``</think>`` or in a ``<|channel|>``
+    other than the final one. Other markup is an error. Operators of query languages are removed.
 
     Args:
         text: the answer.

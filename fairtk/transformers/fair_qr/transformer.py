@@ -419,11 +419,11 @@ class FairQR(FairTransformer):
             exposure.
         divergence: ``"kl"``, KL(shares || target), with the arguments in the paper's order;
             ``"reverse-kl"``; ``"js"``; a plugin's; or a `fairtk.groups.Divergence`.
-        smoothing: the weight in [0, 1) of a uniform distribution mixed into both arguments of KL, so
-            that it is finite; 0.01 changes a share by at most 0.01.
-        pool: ``"last"``: the last kept list, closest to the paper's numbers; ``"refined"``: all kept
-            lists but the first; ``"union"``: all kept lists; `None` for ``"last"``, or ``"union"``
-            with ``rerank="exposure"``.
+        smoothing: the weight in [0, 1) of a uniform distribution mixed into both arguments of KL,
+            so that it is finite; 0.01 changes a share by at most 0.01.
+        pool: ``"last"``: the last kept list, closest to the paper's numbers; ``"refined"``: all
+            kept lists but the first; ``"union"``: all kept lists; `None` for ``"last"``, or
+            ``"union"`` with ``rerank="exposure"``.
         rerank: ``"relevance"`` (or True): order the pool by the original query; False: keep its
             order; ``"exposure"`` (not in the paper): by relevance times closeness to the target.
         reranker: R -> R; `None` for the scores of the first retrieval, with other documents last.
