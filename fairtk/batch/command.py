@@ -159,7 +159,7 @@ def _print_next(batches: Batches, folder: str) -> None:
     study = read_manifest(Path(folder)).get("command") or "the same work"
     if not out:
         click.echo(
-            "Next: fairtk prompts write, for the next round and failed prompts; if there are none: "
+            "Next: fairtk prompts write, for the next round and failed prompts; otherwise: "
             f"{study} --offline"
         )
 

@@ -410,7 +410,7 @@ class _Gap(CreditShares):
     def labeled(self) -> BoolArray:
         """Return whether a document with credit or exposure has a group, for each query.
 
-        Without such a document, a query would get 0, the best value.
+        Without these documents, a query would get 0, the best value.
         """
         members: Any = self.members
         known = np.zeros(len(self.run.docnos), dtype=bool)

@@ -253,8 +253,8 @@ def load_model(
     missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
     if missing:
         raise ModelError(
-            f"{len(missing)} weights of a {type(loaded).__name__} are missing from the files of "
-            f"{model!r} in {folder!r} (e.g. {missing[0]}): it is another kind of model"
+            f"{len(missing)} weights of a {type(loaded).__name__} are missing from the files in "
+            f"{folder!r} (e.g. {missing[0]}): it is another kind of model"
         )
     return loaded
 

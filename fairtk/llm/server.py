@@ -230,7 +230,7 @@ class OpenAICompatible(ChatModel):
     def check(self) -> None:
         """Request each server's list of models, and raise an error if no call would succeed.
 
-        A server without such a list, or one that takes more than a few seconds, is not an error.
+        A server without a list, or one that takes more than a few seconds, is not an error.
 
         Raises:
             ParameterError: the environment variable with the key is not set.

@@ -218,7 +218,7 @@ def _values(
 def _look_below(
     values: Values, query: IntArray, aim: FloatArray, alpha: FloatArray, value: FloatArray
 ) -> None:
-    """Find smaller alphas with a sufficient value, or the nearest value if there are none.
+    """Find smaller alphas with a sufficient value, otherwise with the nearest value.
 
     Args:
         values: a function that returns the values of queries at one alpha per query.

@@ -171,7 +171,11 @@ def small():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda c, r, s: (c, r[1:], s), InputError, r"docno 'd0' of qid 'q0' is no candidate"),
+        (
+            lambda c, r, s: (c, r[1:], s),
+            InputError,
+            r"docno 'd0' of qid 'q0' is missing from the candidates",
+        ),
         (lambda c, r, s: (c, r, s, 0), ParameterError, "least"),
         (
             lambda c, r, s: (c, r, pt.Transformer.identity()),
@@ -184,7 +188,7 @@ def small():
         (
             lambda c, r, s: (c, r, OracleSampler(_few(r), 4, 2)),
             InputError,
-            "never puts docno 'd3' of qid 'q0' at rank 0",
+            "docno 'd3' of qid 'q0' has credit at rank 0",
         ),
         (lambda c, r, s: (c, r, s, 0.99), InputError, "draw with a smaller alpha"),
     ],

@@ -205,7 +205,7 @@ def test_what_is_missing_is_named(folder, tmp_path):
         ("\n", "the file has no topics"),
         (
             '{"id": {"0": 1}, "title": ["a"]}',
-            "1: expected columns keyed by row, got a list for 'title'",
+            "1: expected columns keyed by row, got a list of 1 for 'title'",
         ),
         ('{"id": {"0": 1}, "title": {"1": "a"}}', "1: row '0' has no 'title'"),
         ('{"id": {"0": 1}, "title": {"0": "a"}, "rel_docs": {"0": "1,"}}', "1: row '0': topic '1'"),

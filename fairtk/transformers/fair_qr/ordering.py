@@ -180,7 +180,7 @@ RULES = ("difference", "ratio")
 def under_represented(
     share: FloatArray, target: FloatArray, known: BoolArray, rule: str
 ) -> IntArray:
-    """Return the most under-represented group of each row, -1 if there is none.
+    """Return the most under-represented group of each row, or -1.
 
     A group is under-represented if its share is below its target. The unknown level is excluded,
     because no keyword finds it. Ties are broken by the order of groups.

@@ -139,10 +139,10 @@ def test_settings_out_of_range(settings, named):
     [
         ([], "must have words .*check that there are documents, with texts"),
         (docs(["", "a"]), "must have words"),
-        ([{"docno": "d1", "text": None}], "'d1' must be a string; found None"),
+        ([{"docno": "d1", "text": None}], "'d1' must be a string, got None"),
         ([{"docno": 1, "text": "cat"}], "position 0"),
         (["cat"], "position 0"),
-        (7, "found int"),
+        (7, "got int"),
     ],
 )
 def test_documents_that_cannot_be_used(documents, named):
@@ -151,7 +151,7 @@ def test_documents_that_cannot_be_used(documents, named):
 
 
 def test_a_text_that_is_no_string():
-    with pytest.raises(InputError, match="found nan.*position 1"):
+    with pytest.raises(InputError, match="got nan.*position 1"):
         LsaEncoder.fit(CATS).encode_docs(["cat", float("nan")])
 
 
@@ -246,7 +246,7 @@ def test_get_returns_an_encoder_itself():
         ({}, "give documents"),
         ({"documents": CATS, "colour": 3}, "colour"),
         ({"encoder": LsaEncoder.fit(CATS), "dimensions": 3}, "only the encoder 'lsa'"),
-        ({"encoder": 3}, "found int"),
+        ({"encoder": 3}, "got int"),
     ],
 )
 def test_get_refuses(arguments, named):
@@ -328,10 +328,10 @@ def test_names_that_lead_nowhere(tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError, match="HF_HUB_OFFLINE"):
         encoders.get("nobody/nothing")
-    with pytest.raises(ModelError, match="found nothing"):
+    with pytest.raises(ModelError, match="got nothing"):
         encoders.get("./nothing")
     (tmp_path / "file").write_text("")
-    with pytest.raises(ModelError, match="found a"):
+    with pytest.raises(ModelError, match="got a"):
         encoders.get(tmp_path / "file")
 
 

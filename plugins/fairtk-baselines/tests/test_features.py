@@ -188,7 +188,7 @@ def test_samples_are_refused():
     ("arguments", "named"),
     [
         ({"encoder": "lsa"}, "give documents"),
-        ({"encoder": 3}, "found int"),
+        ({"encoder": 3}, "got int"),
         ({"columns": "rank"}, "list of names"),
         ({"columns": ["rank", "rank"]}, "must differ"),
         ({"columns": ["score"]}, "must differ"),

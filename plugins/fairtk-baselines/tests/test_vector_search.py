@@ -211,7 +211,7 @@ def test_others_get_an_index_of_their_own_in_the_same_folder(tmp_path):
 
 def test_no_documents_and_no_index(tmp_path):
     for folder in (None, tmp_path, tmp_path / "none"):
-        with pytest.raises(ParameterError, match="found none"):
+        with pytest.raises(ParameterError, match="got none"):
             VectorSearch(folder=folder)
 
 
@@ -395,7 +395,7 @@ class Flat(FixedEncoder):
 
 
 def test_an_encoder_of_another_shape():
-    with pytest.raises(InputError, match=r"one vector for each of 1 texts; found .*\(3,\)"):
+    with pytest.raises(InputError, match=r"one vector for each of 1 texts, got .*\(3,\)"):
         search("1 0", encoder=Flat()).transform(topics("1 0"))
 
 
@@ -417,7 +417,7 @@ def test_collections_and_seeds_lie_in_one_folder(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "index").write_text("")
-    with pytest.raises(FormatError, match="found a"):
+    with pytest.raises(FormatError, match="got a"):
         VectorSearch(FixedEncoder(), documents("1 0"), tmp_path / "index")
 
 

@@ -44,7 +44,7 @@ class Scored:
 
 
 class GroupMeasure(FairMeasure):
-    """Base class of the measures. Subclasses define `per_ranking`, and `worst` for a NaN MISSING."""
+    """Base class of measures. Subclasses define `per_ranking`, and `worst` if MISSING is NaN."""
 
     MISSING = float("nan")
 

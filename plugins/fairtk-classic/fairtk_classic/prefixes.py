@@ -340,16 +340,18 @@ class FairPrefixes(BinaryMeasure):
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         two = self.two(listed.share)
-        wanted = self.wanted(judged)
-        open_ = ~((wanted > 0) & (wanted < 1))
+        target = self.protected_shares(judged)
+        undefined = ~((target > 0) & (target < 1))
         sums = listed.running(two)
-        share = np.where(open_, 0.5, wanted)[listed.query][listed.ranking]
+        share = np.where(undefined, 0.5, target)[listed.query][listed.ranking]
         chance = binomial_cdf(sums[:, 0], sums.sum(axis=1), share)
         value = ratio(listed.total(chance), listed.size.astype(float))
         reason = f"{NO_TARGET}, or it is 0 or 1 for {self.params.get('protected')!r}"
-        return Scored(listed.query, value, ((NOTHING_KNOWN, listed.size == 0),), ((reason, open_),))
+        return Scored(
+            listed.query, value, ((NOTHING_KNOWN, listed.size == 0),), ((reason, undefined),)
+        )
 
-    def wanted(self, judged: LabeledRun) -> FloatArray:
+    def protected_shares(self, judged: LabeledRun) -> FloatArray:
         """Return p for each query, NaN if undefined."""
         n_queries = len(judged.qids)
         if self["p"] is not None:
@@ -371,9 +373,9 @@ def binomial_cdf(successes: FloatArray, trials: FloatArray, p: FloatArray) -> Fl
     from scipy.special import betainc
 
     failures = trials - successes
-    some = failures > 1e-9
+    failing = failures > 1e-9
     result: FloatArray = np.ones(np.broadcast(successes, p).shape)
-    result[some] = betainc(failures[some], successes[some] + 1.0, 1.0 - p[some])
+    result[failing] = betainc(failures[failing], successes[failing] + 1.0, 1.0 - p[failing])
     return result
 
 

@@ -358,7 +358,7 @@ def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
 
 
 def _validation_loss(model: PairScorer, task: Task, batch_size: int) -> float:
-    """Return the mean loss of the validation queries, NaN without such queries."""
+    """Return the mean loss of the validation queries, NaN if there are no queries."""
     if task.validation is None or not len(chosen := task.queries(task.validation)):
         return float("nan")
     total = 0.0

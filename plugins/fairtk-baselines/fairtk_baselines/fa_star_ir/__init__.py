@@ -130,7 +130,7 @@ class FAStarIR(FairTransformer):
         """
         encoded, counted = self._counted(run)
         given = (encoded.ranking_start, counted.group, self._test(counted))
-        unfair, shown = merging.first_unfair(*given)
+        unfair, exposed = merging.first_unfair(*given)
         rows: list[tuple[object, ...]] = []
         for i, (qid, shares, names) in enumerate(
             zip(encoded.qids, counted.p, counted.names, strict=True)
@@ -140,7 +140,7 @@ class FAStarIR(FairTransformer):
                 rows.append((qid, "no target", *[np.nan] * 5))
                 continue
             statistics = (query_test.adjusted_alpha, query_test.fail_probability, int(unfair[i]))
-            for name, share_, count in zip(names, shares, shown[i].tolist(), strict=False):
+            for name, share_, count in zip(names, shares, exposed[i].tolist(), strict=False):
                 rows.append((qid, name, share_, count, *statistics))
         columns = [QID, "group", "p", "shown", "alpha", "fail_probability", "unfair"]
         return pd.DataFrame(rows, columns=columns)
