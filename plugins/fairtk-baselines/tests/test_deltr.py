@@ -398,7 +398,7 @@ def changed(row, vector, run=RUN):
         (np.ones((1, 3)), r"got an array of shape \(1, 3\) .qid 'q1', docno 'd1-2'"),
         (np.array([1, np.nan, 2]), "got nan at place 1 .qid 'q1', docno 'd1-2'"),
         (np.array([1, 2, -np.inf]), "got -inf at place 2 .qid 'q1', docno 'd1-2'"),
-        (["a", "b", "c"], "got a list that is no vector"),
+        (["a", "b", "c"], "got a list without numbers"),
     ],
 )
 def test_broken_features_are_named(vector, message):
@@ -457,7 +457,7 @@ def test_broken_training_data(run, qrels, kind, message):
         ({"optimizer": "adam"}, "optimizer must be one of .*'lbfgs'"),
         ({"exposure": "relativ"}, "did you mean 'relative'"),
         ({"protected_as_feature": "yes"}, "protected_as_feature"),
-        ({"gradient": "published"}, "gradient='published' is a direction of optimizer='gd'"),
+        ({"gradient": "published"}, "gradient='published' is only valid with optimizer='gd'"),
     ],
 )
 def test_settings_out_of_range(settings, message):

@@ -285,7 +285,7 @@ def test_a_target_of_one_group():
         ({"p": 0.5, "alpha": 1}, ParameterError, "alpha must be in"),
         ({"p": 0.5, "test": "binomal"}, ParameterError, "did you mean 'binomial'"),
         ({"p": 0.5, "adjust": "no"}, ParameterError, "adjust must be"),
-        ({"p": 0.5, "test": "multinomial"}, ParameterError, "share for each level"),
+        ({"p": 0.5, "test": "multinomial"}, ParameterError, "shares by level"),
         ({"p": 0.5, "merge_below": 2}, ParameterError, "merge_below"),
         ({"p": 0.5, "samples": 5}, ParameterError, "samples"),
         ({"p": 0.5, "groups": "gender"}, ParameterError, "groups must be fairtk.Groups"),

@@ -363,11 +363,11 @@ def test_settings_out_of_range(arguments, named):
 @pytest.mark.parametrize(
     ("inp", "error", "named"),
     [
-        (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch needs .*'query'"),
+        (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch requires .*'query'"),
         (topics(None), InputError, "query of qid 'q0'"),
         (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "'q' occurs twice"),
         (topics("1 0").assign(qid=[None]), InputError, "VectorSearch"),
-        (topics("nan 0"), InputError, "query 'nan 0' is not finite"),
+        (topics("nan 0"), InputError, "query 'nan 0' must be finite"),
     ],
 )
 def test_topics_that_cannot_be_used(inp, error, named):
@@ -378,8 +378,8 @@ def test_topics_that_cannot_be_used(inp, error, named):
 @pytest.mark.parametrize(
     ("docs", "error", "named"),
     [
-        (documents("1 0") * 2, DuplicateError, "'d00' occurs twice"),
-        (documents("1 0", "inf 0"), InputError, "'d01' is not finite"),
+        (documents("1 0") * 2, DuplicateError, "duplicate docno 'd00'"),
+        (documents("1 0", "inf 0"), InputError, "'d01' must be finite"),
         ([{"docno": "a"}], InputError, "'text' of docno 'a'"),
         ([{"text": "1 0"}], InputError, "position 0"),
     ],
