@@ -131,7 +131,7 @@ def bench_generation(size: Size, kind: str, loop: OneAtATime) -> None:
         labels = qrels[qrels["qid"].isin(useful)]
         topics, asked = task.topics[task.topics["qid"].isin(useful)], []
         for pipeline in own.systems(task, "BM25", labels).values():
-            found = generator.asked(pipeline(topics))
+            found = generator.build_prompts(pipeline(topics))
             asked += [found.prompts[i] for i in found.prompt_of_row[::5]]  # five rows a ranking
         compare(
             f"study, {kind}",
@@ -148,8 +148,8 @@ def bench_labels(size: Size, kind: str, loop: OneAtATime) -> None:
         own = study(folder, size, size.labeled, kind)
         [task], generator = own.tasks, own.generators[kind](size.task, 5)
         topics = task.topics.head(size.labeled)
-        asked = list(generator.asked(topics).prompts)
-        alone = generator.asked((Candidates(task.dataset) >> EachDocument())(topics))
+        asked = list(generator.build_prompts(topics).prompts)
+        alone = generator.build_prompts((Candidates(task.dataset) >> EachDocument())(topics))
         asked += [alone.prompts[i] for i in alone.prompt_of_row]
         compare(
             f"labels, {kind}", loop, asked, size.looped, 8, lambda: own.labeled(task, generator)

@@ -1,8 +1,7 @@
-"""Settings, checked where they are given: whole numbers, ranges, choices. For plugins, too.
+"""Checks of settings: integers, ranges, choices. For plugins, too.
 
-Each check returns the value as it is to be kept, or raises an error that names who has the setting
-(``where``, a transformer, measure or function; ``""``: nobody is named), the setting, what it must
-be, and what was found.
+Each check returns the normalized value, or raises an error with the owner of the setting
+(``where``: a transformer, measure or function; may be empty), the setting, the rule and the value.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = [
 ]
 
 FROM_1 = "be an integer from 1"
-ABOVE_0 = "be a whole number above 0"
+ABOVE_0 = "be an integer above 0"
 
 
 def whole(
@@ -37,18 +36,18 @@ def whole(
     rule: str = "",
     most: int | None = None,
 ) -> int:
-    """Return a whole-number setting as an int.
+    """Return an integer setting as an int.
 
     Args:
         name: the setting.
-        value: what the user gave; no bool.
-        where: who has the setting.
-        least: the smallest value allowed; None for any.
-        rule: what it must do, in other words than the usual ones.
-        most: the largest value allowed; None for any.
+        value: the user's value; bool is an error.
+        where: the owner of the setting.
+        least: the smallest allowed value; `None` for any.
+        rule: the rule in the message, instead of the default.
+        most: the largest allowed value; `None` for any.
 
     Raises:
-        ParameterError: the value is not a whole number, too small or too large.
+        ParameterError: the value is not an integer, too small or too large.
     """
     try:
         count = None if isinstance(value, bool) else operator.index(value)
@@ -71,19 +70,19 @@ def number(
     ends: str = "[]",
     rule: str = "",
 ) -> float:
-    """Return a setting that is a finite number of a range, as a float.
+    """Return a setting that is a finite number in a range, as a float.
 
     Args:
         name: the setting.
-        value: what the user gave; no text, and no bool.
-        where: who has the setting.
+        value: the user's value; text and bool are errors.
+        where: the owner of the setting.
         least: the lower end of the range.
-        most: its upper end.
-        ends: ``"["`` and ``"]"`` take the end itself, ``"("`` and ``")"`` leave it out.
-        rule: what it must do, in other words than the usual ones.
+        most: the upper end of the range.
+        ends: ``"["`` and ``"]"`` include the end, ``"("`` and ``")"`` exclude it.
+        rule: the rule in the message, instead of the default.
 
     Raises:
-        ParameterError: the value is no finite number of the range.
+        ParameterError: the value is not a finite number in the range.
     """
     real = _real(value)
     above = real > least if ends[0] == "(" else real >= least
@@ -91,31 +90,31 @@ def number(
     if not (math.isfinite(real) and above and below):
         kind = f"be a finite number {'above' if ends[0] == '(' else 'of at least'} {least:g}"
         if math.isfinite(most):
-            kind = f"lie in {ends[0]}{least:g}, {most:g}{ends[1]}"
+            kind = f"be in {ends[0]}{least:g}, {most:g}{ends[1]}"
         raise _error(name, value, where, rule or kind)
     return real
 
 
 def share(name: str, value: Any, where: str = "") -> float:
-    """Return a setting that is a share, from 0 to 1; raises as `number`."""
+    """Return a setting that is a share, from 0 to 1; see `number`."""
     return number(name, value, where, 0, 1)
 
 
 def positive(name: str, value: Any, where: str = "") -> float:
-    """Return a setting that is a finite number above 0; raises as `number`."""
+    """Return a setting that is a finite number above 0; see `number`."""
     return number(name, value, where, ends="()", rule="be above 0")
 
 
 def inside(name: str, value: Any, where: str = "") -> float:
-    """Return a probability that is neither 0 nor 1, as a confidence; raises as `number`."""
+    """Return a setting that is a number above 0 and below 1; see `number`."""
     return number(name, value, where, 0, 1, "()", "be above 0 and below 1")
 
 
 def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> str:
-    """Return a setting that is one of some words; of another, the nearest is suggested.
+    """Return a setting that is one of several choices.
 
     Raises:
-        ParameterError: the value is none of the choices.
+        ParameterError: the value is not one of the choices; the nearest is suggested.
     """
     if not isinstance(value, str) or value not in choices:
         near = suggestion(value, choices) if isinstance(value, str) else ""
@@ -124,10 +123,10 @@ def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> 
 
 
 def known(kind: str, name: object, names: Collection[str]) -> str:
-    """Return the name of a thing of some kind, such as a test.
+    """Return a known name of some kind of object, such as a test.
 
     Raises:
-        NotFoundError: it is none of the names.
+        NotFoundError: the name is unknown.
     """
     if name not in names:
         raise NotFoundError(kind, name, names)
@@ -135,17 +134,17 @@ def known(kind: str, name: object, names: Collection[str]) -> str:
 
 
 def cutoff(value: Any, where: str) -> int | None:
-    """Return the setting ``cutoff``: an integer of at least 1, or None for no cutoff."""
+    """Return the setting ``cutoff``: an integer of at least 1, or `None` for no cutoff."""
     if value is None:
         return None
     try:
         return whole("cutoff", value, where)
     except ParameterError as error:
-        raise ParameterError(f"{error}; None gives full rankings") from None
+        raise ParameterError(f"{error}; use None for full rankings") from None
 
 
 def exponent(value: Any, where: str) -> int | float:
-    """Return the setting ``alpha``, finite and >= 0; equal values print alike: 2.0 becomes 2."""
+    """Return the setting ``alpha``, finite and >= 0; 2.0 becomes 2, for an equal `repr`."""
     real = number(
         *("alpha", value, where),
         rule="be a finite number of at least 0 (0 is uniform, larger is closer to the "
@@ -155,7 +154,7 @@ def exponent(value: Any, where: str) -> int | float:
 
 
 def _real(value: Any) -> float:
-    """Return a number as a float; what is none, is NaN."""
+    """Return a number as a float, NaN if it is not a number."""
     try:
         return math.nan if isinstance(value, str | bool) else float(value)
     except (TypeError, ValueError, OverflowError):
@@ -163,6 +162,4 @@ def _real(value: Any) -> float:
 
 
 def _error(name: str, value: Any, where: str, rule: str, near: str = "") -> ParameterError:
-    return ParameterError(
-        f"{where}{': ' if where else ''}{name} must {rule}; found {value!r}{near}"
-    )
+    return ParameterError(f"{where}{': ' if where else ''}{name} must {rule}, got {value!r}{near}")

@@ -1,8 +1,7 @@
-"""All exceptions and warnings that fairtk raises on purpose.
+"""The exceptions and warnings of fairtk.
 
-Everything derives from `FairtkError`, so a service can catch one class. Bad data and bad settings
-are `ValueError` as well (`InputError`), so that code which knows nothing of fairtk still sees the
-usual kind. Messages are one line: what was expected, what was found, where, and what to do.
+All errors derive from `FairtkError`. Errors in data and settings (`InputError`) are also
+`ValueError`. Messages are one line: what was expected, what was found, where, and how to fix it.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ __all__ = [
 
 
 class FairtkError(Exception):
-    """Base of all errors that fairtk raises on purpose."""
+    """Base class of all errors of fairtk."""
 
 
 class InputError(FairtkError, ValueError):
-    """Data or settings that cannot be used as they are."""
+    """Data or settings are invalid."""
 
 
 class ColumnError(InputError):
-    """A frame lacks a column, or a column has the wrong type."""
+    """A column of a frame is missing or has the wrong type."""
 
 
 class DuplicateError(InputError):
-    """Something that must be unique (a document of a ranking, a registered name) occurs twice."""
+    """A duplicate of something unique, such as a document of a ranking or a registered name."""
 
 
 class ParameterError(InputError):
@@ -65,17 +64,17 @@ class ParameterError(InputError):
 
 
 class FormatError(InputError):
-    """A file does not have the form it should have.
+    """A file has an invalid format.
 
     Args:
         message: what was expected and what was found.
-        path: the file, put in front of the message.
-        line: the 1-based line number, put behind the path.
+        path: the file, a prefix of the message.
+        line: the 1-based line number, after the path.
 
     Attributes:
-        reason: the message without the place.
-        rows: the rows of the file that break the rule, from 0; empty if it is not about rows.
-        check: what `doctor` calls it.
+        reason: the message without path and line.
+        rows: the invalid rows of the file, from 0; empty for other errors.
+        check: the name of the check in `doctor`.
     """
 
     rows: Sequence[int] = ()
@@ -92,12 +91,12 @@ class FormatError(InputError):
 
 
 class NotFoundError(InputError):
-    """A name that nothing is registered under.
+    """A name is unknown.
 
     Args:
-        kind: what was looked for, in the singular, e.g. ``"utility"``.
-        name: the name that was asked for.
-        known: the names that exist; the nearest is suggested.
+        kind: the kind of object, in the singular, e.g. ``"utility"``.
+        name: the unknown name.
+        known: the known names; the nearest is suggested.
     """
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
@@ -107,27 +106,27 @@ class NotFoundError(InputError):
 
 
 class MissingExtraError(FairtkError, ImportError):
-    """An optional dependency is needed and not installed.
+    """An optional dependency is not installed.
 
     Args:
-        package: the package that could not be imported.
+        package: the missing package.
         extra: the extra of fairtk that installs it.
-        needed_for: what was asked for.
+        needed_for: the object or function that requires it.
     """
 
     def __init__(self, package: str, extra: str, needed_for: str) -> None:
         super().__init__(
-            f"{needed_for} needs the package {package!r}, which is not installed: "
+            f"{needed_for} requires the package {package!r}, which is not installed: "
             f"{install_hint(extra)}"
         )
 
 
 class MissingPluginError(InputError):
-    """A name that one of the project's plugins gives, which is not installed.
+    """A plugin of the project is not installed.
 
     Args:
-        what: what was asked for, e.g. ``"the generator 'vllm'"``.
-        distribution: the plugin's.
+        what: the object that it defines, e.g. ``"the generator 'vllm'"``.
+        distribution: the plugin's distribution.
     """
 
     def __init__(self, what: str, distribution: str) -> None:
@@ -142,15 +141,15 @@ class PluginError(FairtkError):
 
 
 class MeasureError(FairtkError, ValueError):
-    """A measure gives something else than numbers, or wants to end the program."""
+    """A measure returns values other than numbers, or calls sys.exit()."""
 
 
 class ModelError(FairtkError, OSError):
-    """The weights of a model cannot be found, or are stored in an unsafe form."""
+    """A model cannot be found, loaded or used, or has unsafe weights."""
 
 
 class NoModelError(ModelError, InputError):
-    """What was named as a model's folder is none."""
+    """A path is not a model folder."""
 
 
 class DownloadError(FairtkError, OSError):
@@ -158,63 +157,63 @@ class DownloadError(FairtkError, OSError):
 
 
 class IdentityError(InputError):
-    """A stage or model has no content identity, so that its results cannot be kept."""
+    """A stage or model has no content identity, so that its results cannot be stored."""
 
 
 class StoreError(FairtkError, OSError):
-    """The store of an experiment cannot be opened, read or written; what it holds stays."""
+    """The store of an experiment cannot be opened, read or written."""
 
 
 class StageError(FairtkError):
-    """A stage of a pipeline failed; names system, stage and query."""
+    """A stage of a pipeline failed; the message names system, stage and query."""
 
 
 class WorkerError(FairtkError):
-    """Worker processes ended again and again, or cannot be reached."""
+    """Worker processes ended repeatedly, or cannot be reached."""
 
 
 class FairtkWarning(UserWarning):
-    """Something that a reader of the result should know."""
+    """Base class of all warnings of fairtk."""
 
     NAME: ClassVar[str] = "fairtk"
-    """What the command line calls it."""
+    """The name on the command line."""
 
 
 class UndefinedWarning(FairtkWarning):
-    """The definition of a measure leaves the value of some queries open; they are NaN."""
+    """A measure is undefined (NaN) for some queries."""
 
     NAME = "undefined"
 
     about: tuple[str, Sequence[str], str] | None = None
-    """The measure, the queries and why, of one that a measure gives."""
+    """The measure, the queries and the reason, if a measure emits the warning."""
 
 
 class PluginWarning(FairtkWarning):
-    """A plugin could not be loaded; everything else works."""
+    """A plugin could not be loaded, and is left out."""
 
     NAME = "plugin"
 
 
 class DataWarning(FairtkWarning):
-    """The data can be used, but a reader of the result should know something about them."""
+    """The data are valid, but unusual in a way that affects results."""
 
     NAME = "data"
 
 
 class TruncationWarning(DataWarning):
-    """Rankings have fewer documents than a measure of exposure reads, so values do not compare."""
+    """Rankings are shorter than a measure's cutoff, so that values are not comparable."""
 
     NAME = "truncation"
 
 
 class MissingWarning(DataWarning):
-    """A run lacks queries of the qrels; they count with the worst value."""
+    """Queries of the qrels are missing from the run; they count with the worst value."""
 
     NAME = "missing"
 
 
 class UnmatchedWarning(DataWarning):
-    """Labels and run have hardly an id in common: they may name the same things differently."""
+    """Labels and run have few ids in common; they may use different ids for the same objects."""
 
     NAME = "unmatched"
 
@@ -230,57 +229,54 @@ WARNINGS = {
 
 
 def warn(message: str, kind: type[FairtkWarning] = DataWarning, stacklevel: int = 2) -> None:
-    """Warn, as `warnings.warn` does."""
+    """Emit a warning, see `warnings.warn`."""
     warnings.warn(message, kind, stacklevel=stacklevel + 1)
 
 
 def warning_name(kind: type[Warning]) -> str:
-    """Return the name of a kind of warning; one that is not fairtk's is named after its class."""
+    """Return the name of a kind of warning, derived from the class for other libraries."""
     if issubclass(kind, FairtkWarning):
         return kind.NAME
     return kind.__name__.removesuffix("Warning").lower() or "warning"
 
 
 def install_hint(extra: str = "") -> str:
-    """Return the command that installs fairtk, with an extra.
-
-    Until there is a release it is run in a checkout.
-    """
+    """Return the command that installs fairtk with an extra, from a checkout."""
     return f"pip install '.[{extra}]'" if extra else "pip install ."
 
 
-_SHOWN = frozenset("\t\n")
+_ALLOWED_CONTROLS = frozenset("\t\n")
 
 
 def printable(text: str) -> str:
-    r"""Return a text that is safe on a terminal: control characters as ``\x1b``, ``\u202e``.
+    r"""Return a text that is safe on a terminal, with escapes such as ``\x1b`` and ``\u202e``.
 
-    Ids and file names are data of others. Controls, marks that turn the direction of text, and
-    halves of characters are escaped; tabs and line ends stay.
+    Control characters, bidirectional marks and unpaired surrogates in ids and file names are
+    escaped; tabs and line breaks are not.
     """
     if text.isascii() and text.isprintable():
         return text
     return "".join(
         c.encode("unicode_escape").decode("ascii")
-        if c not in _SHOWN and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
+        if c not in _ALLOWED_CONTROLS and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")
         else c
         for c in text
     )
 
 
 def suggestion(name: str, known: Iterable[str], limit: int = 12) -> str:
-    """Return the tail of a not-found message: the nearest known name, or the list of them.
+    """Return the end of a message about an unknown name: the nearest known name, or a list.
 
     Args:
-        name: what was asked for.
-        known: what exists.
-        limit: how many names are listed when none is near.
+        name: the unknown name.
+        known: the known names.
+        limit: the maximum length of the list.
     """
     names = sorted({str(k) for k in known})
     near = difflib.get_close_matches(name.lower(), {n.lower() for n in names}, n=1, cutoff=0.6)
     if near:
-        alike = [n for n in names if n.lower() == near[0]]  # NDCG and nDCG: case decides
-        nearest = max(alike, key=lambda n: difflib.SequenceMatcher(None, name, n).ratio())
+        matches = [n for n in names if n.lower() == near[0]]  # names that differ in case
+        nearest = max(matches, key=lambda n: difflib.SequenceMatcher(None, name, n).ratio())
         return f"; did you mean {nearest!r}?"
     if not names:
         return "; none is registered"
@@ -289,13 +285,13 @@ def suggestion(name: str, known: Iterable[str], limit: int = 12) -> str:
 
 
 def such_rows(count: int) -> str:
-    """Return ``"1 such row"`` or ``"7 such rows"``."""
+    """Return a count of rows in words: ``"1 such row"``, ``"7 such rows"``."""
     return f"{count} such row{'' if count == 1 else 's'}"
 
 
 def listed(items: Iterable[object], limit: int = 5) -> str:
     """Return the first items of a list in words: ``'a', 'b', 'c' and 17 more``."""
     values = list(items)
-    shown = ", ".join(repr(v) for v in values[:limit])
+    text = ", ".join(repr(v) for v in values[:limit])
     rest = len(values) - limit
-    return f"{shown} and {rest} more" if rest > 0 else shown
+    return f"{text} and {rest} more" if rest > 0 else text

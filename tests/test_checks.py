@@ -21,13 +21,13 @@ def test_whole_numbers_are_ints(value):
 def test_other_numbers_than_whole_ones_are_refused(value):
     with pytest.raises(ParameterError) as error:
         checks.whole("n", value, "It")
-    assert str(error.value) == f"It: n must be an integer of at least 1; found {value!r}"
+    assert str(error.value) == f"It: n must be an integer of at least 1, got {value!r}"
 
 
 def test_the_smallest_whole_number():
     assert checks.whole("seed", 0, "It", least=0) == 0
     assert checks.whole("seed", -5, "It", least=None) == -5
-    with pytest.raises(ParameterError, match="^It: seed must be an integer; found 0.5$"):
+    with pytest.raises(ParameterError, match="^It: seed must be an integer, got 0.5$"):
         checks.whole("seed", 0.5, "It", least=None)
 
 
@@ -40,7 +40,7 @@ def test_shares_are_floats(value):
     "value", [-0.1, 1.1, math.nan, math.inf, "0.5", True, None, [0.5], 10**400]
 )
 def test_other_numbers_than_shares_are_refused(value):
-    with pytest.raises(ParameterError, match=r"^w must lie in \[0, 1\]; found "):
+    with pytest.raises(ParameterError, match=r"^w must be in \[0, 1\], got "):
         checks.share("w", value)
 
 
@@ -57,18 +57,18 @@ def test_ends_of_ranges(ends, inner, outer, interval):
     for value in inner:
         assert checks.number("x", value, "It", 0, 2, ends) == value
     for value in outer:
-        with pytest.raises(ParameterError, match=f"It: x must lie in {interval}; found {value}"):
+        with pytest.raises(ParameterError, match=f"It: x must be in {interval}, got {value}"):
             checks.number("x", value, "It", 0, 2, ends)
 
 
 def test_ranges_without_an_upper_end_and_other_words():
     assert checks.number("x", 1e300) == 1e300
     for ends, words in (("[]", "of at least 0"), ("(]", "above 0")):
-        with pytest.raises(ParameterError, match=f"^x must be a finite number {words}; found inf$"):
+        with pytest.raises(ParameterError, match=f"^x must be a finite number {words}, got inf$"):
             checks.number("x", math.inf, ends=ends)
-    with pytest.raises(ParameterError, match="^x must be 0 or above; found -1$"):
+    with pytest.raises(ParameterError, match="^x must be 0 or above, got -1$"):
         checks.number("x", -1, rule="be 0 or above")
-    with pytest.raises(ParameterError, match="^It: n must be an integer from 1; found 0$"):
+    with pytest.raises(ParameterError, match="^It: n must be an integer from 1, got 0$"):
         checks.whole("n", 0, "It", rule=checks.FROM_1)
     assert checks.inside("confidence", 0.95) == 0.95
     for value in (0, 1, 95):
@@ -81,7 +81,7 @@ def test_choices_and_known_names():
     with pytest.raises(ParameterError) as error:
         checks.choice("pool", "unions", ("last", "union"), "It")
     text = str(error.value)
-    assert text.startswith("It: pool must be one of 'last', 'union'; found 'unions'")
+    assert text.startswith("It: pool must be one of 'last', 'union', got 'unions'")
     assert "did you mean 'union'" in text
     for value in (None, 3, ["last"]):
         with pytest.raises(ParameterError, match="'last'.*'union'"):
@@ -93,7 +93,7 @@ def test_choices_and_known_names():
 
 def test_cutoffs_and_exponents():
     assert checks.cutoff(None, "It") is None and checks.cutoff(np.int64(5), "It") == 5
-    with pytest.raises(ParameterError, match="at least 1; found 0; None gives full rankings$"):
+    with pytest.raises(ParameterError, match="at least 1, got 0; use None for full rankings$"):
         checks.cutoff(0, "It")
     assert [repr(checks.exponent(a, "It")) for a in (2.0, 2, 0.5, 0)] == ["2", "2", "0.5", "0"]
     for value in (-1, math.inf, "2"):

@@ -69,7 +69,7 @@ def test_a_format_error_says_where(place, text):
 def test_a_missing_extra_says_what_to_install():
     error = MissingExtraError("torch", "t5", "FlanT5")
     assert str(error) == (
-        "FlanT5 needs the package 'torch', which is not installed: pip install '.[t5]'"
+        "FlanT5 requires the package 'torch', which is not installed: pip install '.[t5]'"
     )
 
 

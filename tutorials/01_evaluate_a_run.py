@@ -53,9 +53,9 @@ plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.rig
 # %% [markdown]
 # ## Run files with samples
 #
-# A stochastic ranking policy does not return one ranking but draws one at each request. What users
-# see over many requests is estimated from N sampled rankings per query. In a file these are TREC
-# runs whose **second column is the number of the sample**; `Q0` there means a plain run.
+# A stochastic ranking policy draws a new ranking for each request. Exposure over many requests is
+# estimated from N sampled rankings per query. In a file these are TREC runs whose **second column
+# is the number of the sample**; `Q0` in that column means a plain run.
 #
 # The packaged demo (invented viewers and their movies) gives us files to work with: BM25's ranking
 # of each viewer's entries, and rankings drawn from it by `FairSampler`, 100 per query. `alpha`
@@ -91,7 +91,7 @@ shell(
 
 # %% [markdown]
 # How to read it, with the five documents of the cutoff read by a *machine user*, a language model
-# that pays the same attention to each of them and none to the rest (`browsing="MU"`, the default):
+# that pays the same attention to each of them and ignores the rest (`browsing="MU"`, the default):
 #
 # | measure | what it is | range | better |
 # |---|---|---|---|
@@ -126,13 +126,12 @@ def per_query(measure, run, labels=qrels):
 # %% [markdown]
 # ## Undefined queries
 #
-# The table says over how many queries a mean is where that is not all of them. Some viewers have no
-# useful entry at all (every label 0). No ranking is better than another then, and EE_R, EE_L are
-# undefined: NaN, with a warning. ir_measures and `pt.Experiment` average NaN to NaN;
-# `fairtk.drop_undefined` keeps the queries that have a useful document, and says so in your code.
-# `fairtk evaluate` averages what is defined and prints the number of queries. nDCG is defined to be
-# 0 for such queries, which pulls its mean down for every system alike: one more reason to leave
-# them out.
+# Where a mean does not cover all queries, the table has the number of queries. Some viewers have no
+# useful entry at all (every label is 0). Then no ranking is better than another, and EE_R and EE_L
+# are undefined: NaN, with a warning. ir_measures and `pt.Experiment` average NaN to NaN.
+# `fairtk.drop_undefined` keeps the queries with a useful document and makes that explicit in your
+# code. `fairtk evaluate` averages the defined values and prints the number of queries. nDCG is 0
+# for such queries, which lowers its mean for every system: one more reason to leave them out.
 
 # %%
 defined = fairtk.drop_undefined(qrels)
@@ -143,8 +142,8 @@ print(evaluate([EE_D @ 5, EE_R @ 5, EE_L @ 5, E(nDCG @ 5)], runs[2], defined))
 # ## Exposure, document by document
 #
 # One query. A document's expected exposure under the machine user is the share of the rankings
-# that have it among the first five. The target is what the ideal policy would give: with m useful
-# documents, 1 for each if m is at most 5, and the free places shared by the others.
+# that have it among the first five. The target is the exposure under the ideal policy: with m
+# useful documents, 1 for each if m is at most 5; the other documents share the free ranks.
 
 # %%
 useful = defined[defined["label"] > 0].groupby("qid").size()
@@ -179,28 +178,28 @@ axes.legend(frameon=False, ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0
 plt.show()
 
 # %% [markdown]
-# The measures are arithmetic on these points. By hand, for alpha 8:
+# The measures are arithmetic on these points. Computed directly, for alpha 8:
 
 # %%
 e = exposure(runs[8]).to_numpy()
-by_hand = {
+direct = {
     "EE_D": (e @ e) / k,  # a fixed ranking has k ones: squared norm k
     "EE_R": (e @ target) / (target @ target),
 }
 print(f"query {QID}: n = {n} documents, m = {m} useful")
 for name, measure in (("EE_D", EE_D @ 5), ("EE_R", EE_R @ 5)):
     measured = per_query(measure, runs[8], defined)[QID]
-    print(f"{name} by hand {by_hand[name]:.4f}, fairtk {measured:.4f}")
-    assert np.isclose(measured, by_hand[name])
+    print(f"{name} directly {direct[name]:.4f}, fairtk {measured:.4f}")
+    assert np.isclose(measured, direct[name])
 
 # %% [markdown]
 # ## Paper bounds and exact bounds
 #
 # The paper divides EE_D by its largest value and takes 0 for the smallest. No policy reaches 0:
-# five places have to be given to somebody, and a uniform policy over n documents has
+# some documents must fill the five ranks, and a uniform policy over n documents has
 # n (k/n)^2 / k = k/n. With 30 candidates that is 0.17, with 10 it is 0.5. `bounds="exact"`
-# subtracts the floor: 0 is then the most even policy there is, and queries with few and with many
-# candidates can be compared.
+# subtracts the floor: 0 is then the most even policy, and queries with few and with many
+# candidates are comparable.
 
 # %%
 bounds = {"paper": EE_D @ 5, "exact": EE_D(bounds="exact") @ 5}
@@ -241,8 +240,8 @@ right.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# One more reason why 0 is not reached: EE_D from N samples is too large by (1 - EE_D) / N in the
-# mean, because the counts fluctuate. With N = 100 that is below 0.01. Compare systems with equal N.
+# A second reason: estimated from N samples, EE_D is too large by (1 - EE_D) / N on average, because
+# the counts fluctuate. With N = 100 that is below 0.01. Compare systems with equal N.
 
 # %%
 print(f"floor: {floor:.4f}")
@@ -254,12 +253,12 @@ for n_samples in (5, 20, 100):
     assert abs(measured - expected) < 0.01
 
 # %% [markdown]
-# ## Plain measures know no samples
+# ## Plain measures expect one ranking
 #
-# nDCG, P, RR and so on know one ranking per query. Given 100 rankings they would take the last
-# score of each document, or all of them for one list. So they are an error wherever `fairtk` is
-# imported: in `ir_measures`, in `pt.Experiment` and on the command line. Ask for the expectation:
-# `E(nDCG@5)`.
+# nDCG, P, RR and so on expect one ranking per query. Given 100 rankings, they would use the last
+# score of each document, or treat all rankings as one list. So sampled runs are an error wherever
+# `fairtk` is imported: in `ir_measures`, in `pt.Experiment` and on the command line. Use the
+# expectation: `E(nDCG@5)`.
 
 # %%
 expected = evaluate([E(nDCG @ 5)], runs[2], defined)[E(nDCG @ 5)]
@@ -274,10 +273,10 @@ shell("fairtk evaluate qrels.txt alpha2.run.gz -m nDCG@5", FILES, check=False)
 # %% [markdown]
 # ## People instead of machines
 #
-# A person reads from the top and may stop. `browsing` says how: `RBP(p=0.8)` goes on with
-# probability 0.8, and no cutoff is needed. The order inside the first five now matters, so that
-# a ranking with the same five documents in changing order is more even than a fixed one. On the
-# command line measures are strings, and `fairtk measures` lists all of them with their parameters.
+# A person reads from the top and may stop. `browsing` models this: with `RBP(p=0.8)` the user
+# continues with probability 0.8, and no cutoff is needed. The order of the first five documents now
+# matters: showing the same five in changing order is more even than a fixed order. On the command
+# line measures are strings; `fairtk measures` lists all of them with their parameters.
 
 # %%
 shell(
@@ -287,13 +286,13 @@ shell(
 )
 
 # %% [markdown]
-# ## Query by query, for the machine
+# ## Values of each query
 #
-# `--per-query --format csv` (or `json`) is for the next program.
+# `--per-query --format csv` (or `json`) writes values for another program.
 
 # %%
 shell("fairtk evaluate qrels.txt alpha2.run.gz -m EE_R@5 --per-query --format csv", FILES, lines=4)
 
 # %% [markdown]
-# Where to go from here: `02_fair_rag_pipeline.py` draws the rankings inside a PyTerrier pipeline
+# Next: `02_fair_rag_pipeline.py` draws the rankings inside a PyTerrier pipeline
 # and lets a language model answer from them.

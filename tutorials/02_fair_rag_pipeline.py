@@ -15,15 +15,14 @@
 # %% [markdown]
 # # A fair RAG pipeline
 #
-# A language model that answers from retrieved documents is a user too: what it reads gets exposure,
-# what it never reads gets none. This tutorial puts a stochastic ranking policy between retriever
-# and generator, and measures what more even exposure does to relevance and to the answers. It
+# A language model that answers from retrieved documents is a user too: the documents it reads get
+# exposure, all others do not. This tutorial puts a stochastic ranking policy between retriever
+# and generator, and measures the effect of more even exposure on relevance and on the answers. It
 # follows *Towards Fair RAG* (Kim and Diaz 2024) on a small scale: the packaged demo, invented
-# viewers who tag movies, and a tiny T5 that was trained for it. The numbers say how the tools
-# behave, not how real systems do. To repeat it on LaMP itself see `lamp_folder.py`.
+# viewers who tag movies, and a tiny T5 trained for it. The numbers show how the tools behave, not
+# real systems. To repeat it on LaMP itself see `lamp_folder.py`.
 #
-# It takes a few minutes on two cores that have nothing else to do, half a minute with
-# `FAIRTK_TUTORIAL_FAST=1`.
+# It takes a few minutes on two idle cores, half a minute with `FAIRTK_TUTORIAL_FAST=1`.
 
 # %% tags=["remove-cell"]
 # On Colab, which lacks fairtk.
@@ -56,10 +55,10 @@ ALPHAS = [0, 2, 8] if FAST else [0, 1, 2, 4, 8]
 # %% [markdown]
 # ## The data
 #
-# In LaMP each query comes with the user's own past items, the profile, and these are what can be
-# retrieved. `Candidates` starts a pipeline with them. Labels say which entries are useful: those
-# with which, alone, the generator answers better than without any. Queries without such an entry
-# are left out, as in the paper: no ranking is better than another for them. For LaMP's own files
+# In LaMP the candidates of a query are the user's past items, the profile. `Candidates` starts a
+# pipeline with them. Labels say which entries are useful: an entry is useful if the generator
+# answers better with it alone than without any entry. Queries without a useful entry are left out,
+# as in the paper: no ranking is better than another for them. For LaMP's own files
 # the dataset is `fairtk.datasets.lamp.from_folder(folder, task=2)`, or the id `"lamp/2/dev"`.
 
 # %%
@@ -85,7 +84,7 @@ pipeline = bm25 >> sampler >> reader
 print(pipeline)
 
 # %% [markdown]
-# PyTerrier can inspect it before anything runs: what each stage takes and what it adds.
+# PyTerrier can inspect it before anything runs: the input and output columns of each stage.
 
 # %%
 topic_columns = list(topics.columns)
@@ -95,8 +94,8 @@ for name, stage in (("bm25", bm25), (">> sampler", bm25 >> sampler), (">> reader
 assert "FairSampler" in pt.schematic.draw(pipeline)  # the same as a drawing, in HTML
 
 # %% [markdown]
-# One topic. BM25 alone shows five entries and no others, whoever asks. With the sampler the first
-# five differ from draw to draw, and so may the answer.
+# One topic. BM25 alone always shows the same five entries. With the sampler the first five differ
+# between draws, and so may the answer.
 
 # %%
 one = demo.topics[demo.topics["qid"] == "1012"]
@@ -114,12 +113,12 @@ print("entries that were read at least once:", answered["docno"].nunique(), "of"
 # %% [markdown]
 # ## The experiment
 #
-# `fairtk.Experiment` takes what `pt.Experiment` takes; the measures are ordinary measures, and both
-# give the same values. `OracleSampler` knows the labels: its rankings have useful entries first,
-# shuffled among equals. It is the best exposure that can be had, not a system.
+# `fairtk.Experiment` takes the arguments of `pt.Experiment`; the measures are ordinary measures,
+# and both give the same values. `OracleSampler` knows the labels: its rankings have useful entries
+# first, shuffled among equals. It is the best possible exposure, not a system.
 
-# From a few samples the plain EE_D is too large, by (1 - EE_D) / N in the mean; the unbiased
-# estimate takes that away.
+# Estimated from a few samples, the plain EE_D is too large by (1 - EE_D) / N on average; the
+# unbiased estimate corrects that.
 
 # %%
 settings = {"n_samples": N_SAMPLES, "cutoff": 5}
@@ -142,7 +141,7 @@ assert means.loc["oracle", NAMES[3]] > means.loc["alpha 0", NAMES[3]]  # labels 
 # ## The trade-off
 #
 # Each point is a policy; to the left exposure is more even. Bars are intervals over queries.
-# Systems answer the same queries, so differences between them are better known than the bars
+# Systems answer the same queries, so differences between them are more precise than the bars
 # suggest: for tests call `results.compare(...)`.
 
 # %%
@@ -152,7 +151,7 @@ results.plot_trade_off(NAMES[0], "EE_R@5")
 results.plot_trade_off(NAMES[0], "EU(utility='accuracy')")
 
 # %% [markdown]
-# Means hide who wins and who loses. For each query: the share of right answers with sampled
+# Means hide gains and losses of queries. For each query: the share of right answers with sampled
 # rankings, minus BM25's (0 or 1, since it has a single answer). Where BM25 is right, sampling can
 # only lose; where BM25 is wrong, sampling can only win.
 
@@ -168,8 +167,8 @@ for name in ("alpha 0", "alpha 2"):
 # %% [markdown]
 # ## Batches and shared prefixes change nothing
 #
-# Random streams depend on (seed, qid) alone, so that the same rankings are drawn in batches of
-# topics, in another order, or when systems share their first stages.
+# Random streams depend on (seed, qid) alone: the same rankings are drawn in batches of topics, in
+# another order, and when systems share their first stages.
 
 # %%
 few = topics.head(4 if FAST else 8)
@@ -187,17 +186,17 @@ assert rows[0] == rows[1] == rows[2]
 # %% [markdown]
 # ## Retrieval over a collection
 #
-# With a search index the pipeline is the same, but for the texts: an index of PISA (no Java; Linux
-# on x86-64) holds none, so a text loader adds what the prompt needs. Here all viewers' entries form
-# one collection, and most of what BM25 finds belongs to somebody else, whose taste does not help.
-# `headline_pisa.py` runs this with your own files.
+# With a search index the pipeline is the same, except for the texts: an index of PISA (no Java;
+# Linux on x86-64) has no texts, so a text loader adds the columns of the prompt. Here all viewers'
+# entries form one collection, and most entries that BM25 retrieves belong to other viewers, whose
+# taste does not help. `headline_pisa.py` runs this with your own files.
 
 # %%
 try:
     from pyterrier_pisa import PisaIndex
 except ImportError:
     PisaIndex = None
-    print("pyterrier-pisa is not installed; any other PyTerrier retriever will do")
+    print("pyterrier-pisa is not installed; any other PyTerrier retriever works, too")
 
 # %% tags=["remove-stdout", "remove-stderr"]
 if PisaIndex is not None:
@@ -219,7 +218,7 @@ if PisaIndex is not None:
         >> FairSampler(alpha=2, n_samples=N_SAMPLES, cutoff=5)
         >> reader
     )
-    # n is the size of the collection: every document could have been shown
+    # n is the size of the collection: every document could be shown
     n = len(index)
     collection_measures = [
         EE_D(n=n, estimator="unbiased") @ 5, EE_R(n=n) @ 5, E(nDCG @ 5), EU(utility="accuracy"),

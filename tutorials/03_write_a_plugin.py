@@ -15,7 +15,7 @@
 # %% [markdown]
 # # Write a plugin
 #
-# A plugin is a Python package that fairtk finds by itself. After `pip install`, its measures work
+# A plugin is a Python package that fairtk discovers. After `pip install`, its measures work
 # in `ir_measures`, in `pt.Experiment` and on the command line, like the built-in ones; after
 # `pip uninstall` they are gone. This tutorial writes one from nothing: three files.
 #
@@ -54,10 +54,10 @@ source.mkdir()
 # are cut at `@k` in each sample already. Two declarations need thought:
 #
 # * `BETTER`: is a higher or a lower value better?
-# * `MISSING`: the value of a query for which a system returns nothing. It must be the worst one,
-#   or a system gains by keeping silent.
+# * `MISSING`: the value of a query for which a system returns nothing. It must be the worst value,
+#   or a system gains by returning nothing.
 #
-# The hook `fairtk_measures` hands an instance to fairtk.
+# The hook `fairtk_measures` returns an instance.
 
 # %%
 MODULE = '''
@@ -94,8 +94,8 @@ def fairtk_measures():
 # %% [markdown]
 # ## 2. The distribution
 #
-# `setup.cfg` says what the package is called and, under `options.entry_points`, which module
-# fairtk shall look at. pip wants a short `pyproject.toml` beside it.
+# `setup.cfg` has the name of the package and, under `options.entry_points`, the module that fairtk
+# imports. pip also requires a short `pyproject.toml`.
 
 # %%
 (source / "setup.cfg").write_text("""
@@ -121,15 +121,15 @@ build-backend = "setuptools.build_meta"
 # %% [markdown]
 # ## 3. Install it
 #
-# At home this is `pip install -e .` in the new folder. Here it goes to a temporary folder that only
-# the commands below see, so that your environment stays as it is.
+# Usually this is `pip install -e .` in the new folder. Here the target is a temporary folder that
+# only the commands below see: your environment does not change.
 
 # %%
 installed = folder / "installed"
 
 
 def run(*command: str, **env: str) -> str:
-    """Run a command that sees the plugin, print what it prints, and return that."""
+    """Run a command that sees the plugin, and return its output."""
     environment = os.environ | {"PYTHONPATH": str(installed)} | env
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
     if done.returncode:
@@ -145,10 +145,10 @@ print(*[x for x in run(sys.executable, "-m", "fairtk", "measures").splitlines() 
 # %% [markdown]
 # ## 4. Test it
 #
-# `fairtk.testing` has a contract that every measure must keep to: the order of rows and the names
-# of documents do not matter, nothing is better than silence is worse, `@k` cuts inside each sample,
-# the printed form is read back, `pt.Experiment` gives the same numbers in batches, and more.
-# Subclass it, and add a case that you computed by hand.
+# `fairtk.testing` has a contract for every measure: the order of rows and the names of documents do
+# not matter, no value is worse than that of an empty ranking, `@k` cuts inside each sample, the
+# printed form can be parsed, `pt.Experiment` gives the same numbers in batches, and more.
+# Subclass it, and add a case that you computed yourself.
 
 # %%
 TEST = """
@@ -162,7 +162,7 @@ class TestTopShare(MeasureContract):
     measure = TopShare() @ 2
 
 
-def test_by_hand():
+def test_known_value():
     # first two ranks: a b, a c. a is shown 2 times of 4
     run = pd.DataFrame(
         {
@@ -191,7 +191,7 @@ command = ["evaluate", "qrels.txt", "run.txt", "-m", "TopShare@2", "-m", "EE_D@2
 print(run(sys.executable, "-m", "fairtk", *command))
 
 # %% [markdown]
-# And in an experiment: how does the measure answer to the sampler's `alpha` on the packaged
+# And in an experiment: how does the measure depend on the sampler's `alpha` on the packaged
 # collection? The larger `alpha`, the closer the policy is to always showing the same documents.
 
 # %%
@@ -235,9 +235,9 @@ assert np.isclose(means.loc["fixed", "TopShare@5"], 1 / 5)  # five documents, sh
 
 # %% [markdown]
 # Each dot below is a query. `TopShare` reaches the value of one fixed ranking (dashed) as soon as a
-# single document is always shown; what happens to the other places it cannot see. `EE_D`, which
-# looks at all documents, still rises. Queries with few candidates stand high where alpha is small:
-# there is little to spread.
+# single document is always shown; it ignores the other ranks. `EE_D`, which looks at all documents,
+# still rises. Queries with few candidates have high values where alpha is small: there are few
+# documents to share the exposure.
 
 # %%
 import matplotlib.pyplot as plt  # noqa: E402
@@ -261,8 +261,8 @@ plt.show()
 # %% [markdown]
 # ## 6. Remove it
 #
-# `pip uninstall fairtk-top-share`; here, the temporary folder goes. An unknown name comes with the
-# names that exist.
+# `pip uninstall fairtk-top-share`; here, the temporary folder is deleted. The error of an unknown
+# name lists the known names.
 
 # %%
 shutil.rmtree(installed)
@@ -273,14 +273,14 @@ except RuntimeError as error:
 shutil.rmtree(folder)
 
 # %% [markdown]
-# ## When something is wrong
+# ## Errors
 #
-# * A plugin that cannot be imported is a warning that names its distribution; all else works.
-#   `fairtk plugins` shows what is wrong.
-# * A misspelt hook, or a name that another plugin has, is an error that names the owners.
-# * `FAIRTK_PLUGINS=fairtk-top-share` loads that plugin alone, an empty value none;
+# * If a plugin cannot be imported, a warning names its distribution; everything else works.
+#   `fairtk plugins` shows the error.
+# * A misspelt hook or a duplicate name is an error that names the plugins.
+# * `FAIRTK_PLUGINS=fairtk-top-share` loads only that plugin, an empty value no plugin;
 #   `FAIRTK_STRICT_PLUGINS=1` makes every problem an error: use it in your tests.
 #
 # Utilities, prompts, browsing models, transformers and data sets have hooks too: see
-# `fairtk.plugins`; a command is an entry point of its own. `plugins/fairtk-hello` is a distribution
+# `fairtk.plugins`. A command is a separate entry point. `plugins/fairtk-hello` is a distribution
 # to copy, with a README and tests.

@@ -26,8 +26,8 @@
 #     python -O tutorials/04_group_fairness_trec_fair.py FOLDER  # the track's files
 #
 # FOLDER holds the official files: `trec_corpus_20220301_plain.json.gz`,
-# `trec_2022_articles_discrete.json.gz` and `train_topics_meta.jsonl`. Without one, the script
-# writes files of the same form. Assertions check its numbers; `-O` skips them.
+# `trec_2022_articles_discrete.json.gz` and `train_topics_meta.jsonl`. Without FOLDER, the script
+# writes invented files in the same format. Assertions check its numbers; `-O` skips them.
 
 # %% tags=["remove-cell"]
 # On Colab, which lacks fairtk.
@@ -65,14 +65,14 @@ STARTED = time.perf_counter()
 WORK = Path(tempfile.mkdtemp(prefix="fairtk-trec-fair-"))
 N_SAMPLES = 20 if os.environ.get("FAIRTK_TUTORIAL_FAST") else 100
 show = getattr(builtins, "display", print)  # notebooks show tables
-CUTOFF = 20  # ranks that are looked at; the track itself used 500
+CUTOFF = 20  # the track itself used 500
 
 # %% [markdown]
 # ## An invented collection in the official form
 #
-# 360 "biographies" of nobody (`fairtk.demo.invented_people`). Three things about them are
-# as in life: groups are of different size, some labels are missing, and the words of the query are
-# more frequent in the articles of some groups than of others, although all of these are relevant.
+# 360 invented biographies (`fairtk.demo.invented_people`). Three properties are realistic: groups
+# differ in size, some labels are missing, and the words of the query are more frequent in the
+# relevant articles of some groups than of others.
 
 # %%
 if len(sys.argv) == 2:  # a notebook has other arguments
@@ -91,16 +91,16 @@ print(f"{len(topics)} topics, {len(qrels)} relevant articles")
 # %% [markdown]
 # ## Groups
 #
-# `groups` reads the track's metadata as its evaluation does: a page may be about several regions
-# (its membership is shared out), two genders count fully for both, and a page without a value
-# belongs to `@UNKNOWN`, which is a group like any other.
+# `groups` reads the track's metadata as its evaluation does: a page about several regions divides
+# its membership between them, a page with two genders counts fully for both, and a page without a
+# value belongs to `@UNKNOWN`, which is a group like any other.
 #
 # **What these labels are.** They are data about *documents*, derived from Wikidata statements and
-# link counts, in categories that somebody chose. A gender label says what a knowledge base
+# link counts, in categories chosen by people. A gender label is what a knowledge base
 # records about the person that an article is about, often guessed by others, sometimes wrong,
 # and reduced by the track to female, male and NB. A region is not a nationality and not an
-# identity. Labels are missing more often for people about whom less is written, which is the very
-# thing to be measured. Nothing here tells how people see themselves, and no number below is a
+# identity. Labels are missing more often for people about whom less is written, which is exactly
+# the effect to measure. Nothing here says how people see themselves, and no number below is a
 # statement about a person.
 
 # %%
@@ -117,10 +117,10 @@ show(Target.uniform(gender))
 # %% [markdown]
 # ## Targets
 #
-# The track's target for a topic is the mean over its relevant articles, whose known part is
-# averaged half and half with a background: the world population by region, and 49.5 % women,
-# 49.5 % men, 1 % NB. That is a decision, not a fact. Others are `Target.uniform`,
-# `Target.population`, and `Target.from_frame` for your own.
+# The track's target for a topic is the mean over its relevant articles. Its known part is averaged
+# with a background in equal parts: the world population by region, and 49.5 % women, 49.5 % men,
+# 1 % NB. That is a decision, not a fact. Other targets are `Target.uniform`, `Target.population`,
+# and `Target.from_frame` for your own.
 
 # %%
 targets = {
@@ -128,15 +128,15 @@ targets = {
     for groups in (gender, place, both, every)
 }
 first = topics["qid"].iloc[0]
-shown = targets["gender"].to_frame()
-print(shown[shown["qid"] == first].to_string(index=False, float_format="{:.3f}".format))
+official = targets["gender"].to_frame()
+print(official[official["qid"] == first].to_string(index=False, float_format="{:.3f}".format))
 
 # %% [markdown]
 # ## Runs
 #
-# BM25 with the keywords (PISA where it is installed), and two others to compare with: rankings
-# drawn from BM25's scores by `FairSampler`, and an oracle that knows the relevant articles and the
-# target for gender x place.
+# BM25 with the keywords (PISA where it is installed), and two systems to compare: rankings drawn
+# from BM25's scores by `FairSampler`, and an oracle that knows the relevant articles and the target
+# for gender x place.
 
 
 # %%
@@ -149,7 +149,7 @@ def retriever():
         frame = pd.DataFrame(docs)
         every_document = pt.apply.generic(lambda q: q.merge(frame, how="cross"))
         if len(frame) > 5000:
-            sys.exit("this needs pyterrier-pisa, or another PyTerrier retriever in its place")
+            sys.exit("pyterrier-pisa or another PyTerrier retriever is required")
         return every_document >> BM25Scorer() % 200
     index = PisaIndex(str(WORK / "index"), text_field="text", threads=1)
     index.index(docs)
@@ -169,9 +169,9 @@ sampled = FairSampler(alpha=4, n_samples=N_SAMPLES, cutoff=CUTOFF)(run)
 oracle = trec_fair.oracle_run(FOLDER, CUTOFF, groups=both, target=targets[both.name])
 
 # %% [markdown]
-# What do the labels know of these rankings? `coverage` has a row per query. AWRF warns where under
-# half of the documents have a known group, and where the target asks for groups that no document
-# has; look at it before you believe a number.
+# How many of the retrieved documents have a known group? `coverage` has a row per query. AWRF warns
+# if fewer than half of the documents have a known group, or if the target has groups without any
+# document. Check this before you trust a number.
 
 # %%
 coverage = fairtk.coverage(gender, run, cutoff=CUTOFF)
@@ -184,7 +184,7 @@ print(f"known gender: {coverage['with_label'].sum()} of {coverage['retrieved'].s
 # AWRF@k is 1 minus the Jensen-Shannon divergence of the groups' shares of attention from the
 # target: 1 is the target itself; with the natural logarithm, as here and in the track, the worst is
 # 1 - ln 2 = 0.307. `nDCG_TREC` is the track's nDCG (ranks 1 and 2 weigh the same), not trec_eval's.
-# The track's score is the mean of their *products*; report the factors, too.
+# The track's score is the mean of their *products*; report the factors as well.
 
 # %%
 awrf = {
@@ -202,7 +202,7 @@ measures = {
     "nDCG_TREC x AWRF gender x place": score,
 }
 begin = time.perf_counter()
-with warnings.catch_warnings(record=True) as said:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     table = pt.Experiment(
         [run, sampled, oracle],
@@ -215,7 +215,7 @@ seconds = time.perf_counter() - begin
 table = table.set_index("name").rename(columns={str(m): name for name, m in measures.items()})
 print(table[list(measures)].T.to_string(float_format="{:.4f}".format))
 print(f"({len(measures)} measures, 3 systems: {seconds:.2f} s)")
-for text in dict.fromkeys(str(w.message) for w in said if w.category is DataWarning):
+for text in dict.fromkeys(str(w.message) for w in caught if w.category is DataWarning):
     print(f"warning: {text}")
 warnings.simplefilter("ignore", DataWarning)  # the rest of this page would repeat them
 
@@ -225,21 +225,21 @@ assert crossed["oracle"] > crossed["bm25"]  # nearer to the target
 assert (table["AWRF gender"] > crossed).all()
 
 # %% [markdown]
-# Take the warnings seriously: groups that no article of the collection has cost every system the
-# same, and where most labels are missing AWRF is about those that are not.
+# Take the warnings seriously: groups without any article in the collection cost every system the
+# same, and where most labels are missing AWRF describes only the labeled articles.
 #
-# Crossing attributes lowers AWRF as a rule: a ranking may be even for gender and for place and show
-# women from one region alone. With all dimensions crossed there are millions of groups and a
-# handful of ranks, so that every ranking is far from the target; such values compare systems and
-# say little by themselves, and a policy that shows more articles is nearer to the target in any
-# case. Sampled rankings are compared with the target *after* exposure is averaged over them:
-# `amortize=False` averages the values of single rankings instead.
+# Crossing attributes usually lowers AWRF: a ranking may be even for gender and for place, yet show
+# women from one region only. All dimensions crossed give millions of groups for a few ranks, so
+# every ranking is far from the target. Such values compare systems and mean little by themselves,
+# and a policy that shows more articles is always nearer to the target. For sampled rankings,
+# exposure is averaged first and *then* compared with the target: `amortize=False` averages the
+# values of single rankings instead.
 
 # %% [markdown]
 # ## What if the unknown were known?
 #
-# `unlabeled="best"` and `"worst"` are the values over all ways to complete what is unknown. A
-# difference between systems that is smaller than this width may be one of labels.
+# `unlabeled="best"` and `"worst"` are the bounds over all ways to complete unknown labels. A
+# difference between systems that is smaller than this width may come from missing labels.
 
 # %%
 known = Target.population({"female": 0.5, "male": 0.5}, gender)
@@ -254,8 +254,8 @@ assert bounds["worst"] < bounds["best"]
 # %% [markdown]
 # ## Any measure by group
 #
-# `ByGroup` restricts labels and ranking to a group's documents, with the ranks that they have among
-# all. By default it compares; `per_group` has the values.
+# `ByGroup` restricts labels and ranking to a group's documents, which keep their ranks among all
+# documents. By default it compares groups; `per_group` has the value of each group.
 
 # %%
 by_group = ByGroup(nDCG_TREC @ CUTOFF, gender)
@@ -266,10 +266,10 @@ print(means.rename(columns={"count": "queries"}).to_string(float_format="{:.4f}"
 # %% [markdown]
 # ## Which groups, ranks and queries cost how much?
 #
-# `explain` splits the cost 1 - AWRF. Each group costs its summand of the divergence; a band of
-# ranks is charged for what it shows at the rate of the groups it shows, and with its share of
-# attention for the target. Parts add up exactly, in every direction. A cost below 0 in `by_rank`
-# means that these ranks show what is missing. It is one reasoned way to split, among others.
+# `explain` splits the cost 1 - AWRF. The cost of a group is its summand of the divergence. The cost
+# of a band of ranks follows from the groups it shows and from its share of attention. The parts add
+# up exactly for groups, ranks and queries. A cost below 0 in `by_rank` means that these ranks show
+# underexposed groups. Other ways to split the cost are possible.
 
 # %%
 explanation = fairtk.explain(qrels, run, awrf[both.name])
@@ -289,8 +289,8 @@ change.plot()
 # %% [markdown]
 # ## On the command line
 #
-# Groups, targets and runs are files. Lists in the track's own form (Task 1: `id`, `page_id`; Task
-# 2: `id`, `seq_no`, `page_id`) are read like any other run.
+# Groups, targets and runs are files. Lists in the track's format (Task 1: `id`, `page_id`; Task 2:
+# `id`, `seq_no`, `page_id`) are read like any other run.
 
 # %%
 FILES = WORK / "files"

@@ -15,11 +15,11 @@
 # %% [markdown]
 # # FAIR-QR: from one query's trace to the study
 #
-# A ranking can only show what the query finds. FAIR-QR (Chen & Fang 2025, arXiv 2503.21092) asks a
-# language model for keywords towards the group that gets less exposure than its target, retrieves
-# again, and repeats while the exposure gets nearer to the target. Then it ranks what it found by
-# the original query. This tutorial looks at one query's loop, at what the loop costs, at the loop
-# as the first stage of a RAG pipeline, and at the paper's whole comparison.
+# A ranking can only show documents that the query retrieves. FAIR-QR (Chen & Fang 2025, arXiv
+# 2503.21092) asks a language model for keywords for the group that is furthest below its target
+# exposure, retrieves again, and repeats while the exposure gets nearer to the target. Then it ranks
+# the retrieved documents by the original query. This tutorial shows one query's loop, the cost of
+# the loop, the loop as the first stage of a RAG pipeline, and the paper's whole comparison.
 #
 # It needs `fairtk-papers`: in a checkout,
 # `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
@@ -67,7 +67,7 @@ FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 WORK = Path(tempfile.mkdtemp(prefix="fairtk-fair-qr-"))
 CUTOFF = 20
 pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_colwidth", 60)
-# on a small collection most regions have no article, which AWRF says each time
+# on a small collection most regions have no article, and AWRF warns each time
 warnings.simplefilter("ignore", DataWarning)
 
 if len(sys.argv) == 2:  # a notebook has other arguments
@@ -81,10 +81,9 @@ else:
 #
 # `from_trec_fair` reads topics, judgments, documents, and for each attribute the groups and the
 # track's targets. Labels such as these are data about *documents*: coarse, often missing,
-# sometimes wrong; tutorial 04 says more. The targets come from relevance judgments, so a loop that
-# reads them while it searches uses an **oracle**: what follows shows what refinement can do when
-# somebody knows how exposure should be shared. Where nobody does, give a `Target.population` or
-# your own.
+# sometimes wrong; see tutorial 04. The targets come from relevance judgments, so a loop that reads
+# them while it searches uses an **oracle**: the results below show the effect of refinement if the
+# right shares of exposure are known. If they are not, use `Target.population` or a custom target.
 
 # %%
 data = from_trec_fair(FOLDER, ["gender", "geography"])
@@ -95,19 +94,19 @@ bm25 = CollectionBM25(WORK / "index", data.documents)
 # %% [markdown]
 # ## One query's loop
 #
-# `KeywordRefiner` stands in for a language model: it adds the group's next terms from a table
-# (`fairtk.llm.local.PACKAGED`, yours to edit). It needs nothing and costs nothing, it is the
-# baseline that a model has to beat, and a few words are a crude picture of a group. Where labels
-# were made from words, as in this collection, its terms find what the labels were made from:
-# results then say more about the rules than about refinement.
+# `KeywordRefiner` replaces a language model: it adds the group's next terms from a table
+# (`fairtk.llm.local.PACKAGED`, or your own). It is free, and it is the baseline that a model has to
+# beat. A few words are a crude picture of a group. If labels were derived from words, as in this
+# collection, its terms retrieve exactly these words: results then say more about the labels than
+# about refinement.
 
 # %%
 measured = AWRF(groups=gender, target=target) @ CUTOFF
 fair_qr = FairQR(bm25, gender, target, KeywordRefiner(), depth=CUTOFF, qrels=data.qrels)
 run = fair_qr(data.topics)
 trace = fair_qr.trace
-kept = trace[trace["iteration"] > 0].groupby("qid")["kept"].sum()
-qid = str(kept.idxmax()) if len(kept) else data.topics["qid"].iloc[0]
+n_kept = trace[trace["iteration"] > 0].groupby("qid")["kept"].sum()
+qid = str(n_kept.idxmax()) if len(n_kept) else data.topics["qid"].iloc[0]
 columns = ["iteration", "group", "divergence", "AWRF", "nDCG", "nDCG_reranked", "kept"]
 one = trace[trace["qid"] == qid]
 print(one[columns].to_string(index=False, float_format="{:.3f}".format))
@@ -115,9 +114,9 @@ for row in one.itertuples():
     print(f"iteration {row.iteration}: {row.query}{row.note and f' ({row.note})'}")
 
 # %% [markdown]
-# Read it from above: the group that lacks most, the words that were added, what the divergence and
-# the shares of exposure became, what nDCG paid, and how much of that the re-ranking by the original
-# query gave back. `share:` columns have each group's share. The same as a figure:
+# Each row has the most underexposed group, the added words, the new divergence and shares of
+# exposure, nDCG of the refined list, and nDCG after re-ranking by the original query. `share:`
+# columns have each group's share. The same as a figure:
 
 # %%
 shares = [c for c in trace.columns if c.startswith("share:")]
@@ -133,10 +132,11 @@ fair_qr.plot_trace(qid)
 #     llm = OpenAICompatible("gpt-4o")                     # the key: OPENAI_API_KEY
 #     llm = OpenAICompatible("qwen", base_url="http://127.0.0.1:8000/v1", api_key_env=None)
 #
-# Put it behind a `Ledger`: every answer is in a file before it is used, an equal call is never paid
-# for twice, a killed run goes on where it was, and `max_calls` and `max_cost` stop it cleanly.
-# `estimate` says what a run takes at most, before any call. A call that finally fails leaves its
-# query *missing*, named by a warning and in `.missing`: never silently unrefined.
+# Use it with a `Ledger`: every answer is written to a file before it is used, an equal call is
+# never paid for twice, a killed run continues where it stopped, and `max_calls` and `max_cost` stop
+# it cleanly. `estimate` returns an upper bound of the cost, before any call. If a call finally
+# fails, its query is *missing*: a warning and `.missing` name it, and it is never silently
+# unrefined.
 
 # %%
 with Ledger(WORK / "answers.sqlite", max_calls=500) as ledger:
@@ -150,13 +150,13 @@ with Ledger(WORK / "answers.sqlite", offline=True) as ledger:
     assert ledger.spent.calls == 0
 
 # %% [markdown]
-# ## What is returned
+# ## The returned list
 #
-# The paper leaves open which lists are put in the order of the original query. `pool="last"` takes
-# the list with the smallest divergence; `"refined"` all lists that were kept but the first. With
-# `"union"` the first list is in the pool, too, and ordering by the same BM25 scores gives it back:
-# the refinement was for nothing, which a warning says. `rerank=False` leaves the refined query's
-# own order.
+# The paper does not say which lists are re-ranked by the original query. `pool="last"` takes the
+# list with the smallest divergence, `"refined"` all accepted lists except the first. `"union"` adds
+# the first list to the pool, and ordering by the same BM25 scores returns exactly this list: the
+# refinement has no effect, and a warning says so. `rerank=False` keeps the order of the refined
+# query.
 
 # %%
 settings = {"depth": CUTOFF, "k": CUTOFF}
@@ -177,8 +177,8 @@ table = pt.Experiment(
     baseline=0,
 )
 names = {str(nDCG_TREC @ CUTOFF): "nDCG", str(measured): "AWRF", str(product): "nDCG x AWRF"}
-shown = [f"{m}{suffix}" for m in names for suffix in ("", " p-value")]
-table = table.set_index("name")[shown].rename(
+columns = [f"{m}{suffix}" for m in names for suffix in ("", " p-value")]
+table = table.set_index("name")[columns].rename(
     columns=lambda c: next(c.replace(m, n) for m, n in names.items() if c.startswith(m))
 )
 print(table.to_string(float_format="{:.4f}".format, na_rep=""))
@@ -189,11 +189,11 @@ assert means.loc["pool=last", "AWRF"] > means.loc["bm25", "AWRF"]  # nearer to t
 # %% [markdown]
 # ## The first stage of a RAG pipeline
 #
-# `FairQR(...) >> FairSampler(...) >> FlanT5(...)`: refinement decides what can be found, the
-# sampler which of it is shown how often, the generator what becomes of it. Here each viewer of the
-# packaged demo tags a movie, and the model reads five of the viewer's own movies. So that places
-# can be asked for, a note of where a movie was shot is put behind its text in the search (not in
-# the prompt); where a movie comes from is invented, as all of the demo is.
+# `FairQR(...) >> FairSampler(...) >> FlanT5(...)`: refinement decides which documents are
+# candidates, the sampler how often each is shown, and the generator answers from them. Here each
+# viewer of the packaged demo tags a movie, and the model reads five of the viewer's movies. For the
+# search (not for the prompt), the place where a movie was shot is appended to its text, so that
+# queries for places match. The origins are invented, as is all of the demo.
 
 # %%
 PLACES = {
@@ -224,13 +224,13 @@ searched = searched.drop(columns=["group", "weight", "shot"])
 
 
 def profiles(queries):
-    """Return each viewer's own movies as candidates."""
+    """Return each viewer's movies as candidates."""
     return queries.merge(searched, on="qid")
 
 
-def original_texts(found):
-    """Put back the texts that the model reads."""
-    return found.assign(text=found["docno"].map(prompt_texts))
+def original_texts(results):
+    """Restore the texts for the prompt."""
+    return results.assign(text=results["docno"].map(prompt_texts))
 
 
 candidates = pt.apply.generic(
@@ -263,17 +263,17 @@ print(chain.T.to_string(float_format="{:.4f}".format))
 assert chain["AWRF by origin @5"].is_monotonic_increasing  # FairQR is nearer to even shares
 
 # %% [markdown]
-# Exposure by origin gets nearer to even shares; what that does to the answers stands beside it. The
-# numbers are about invented movies: they say that the parts fit together, not more.
+# Exposure by origin gets nearer to even shares; the table also has the effect on the answers. The
+# movies are invented: the numbers only show that the parts work together.
 
 # %% [markdown]
 # ## The study
 #
 # `fairtk qr` is the paper's comparison: BM25, vector search, DLF, DELTR, FA*IR, MMR (from the
 # plugin `fairtk-baselines`), FAIR-QR with and without re-ranking, for gender and for geography,
-# with tests and intervals; then its settings one by one, how often queries were refined, and what
-# it cost. `--dry-run` says before what it takes at most. Stop it when you like: the same command
-# goes on.
+# with tests and intervals; then its settings one at a time, the number of refinements, and the
+# cost. `--dry-run` prints an upper bound of the cost first. Stop it at any time: the same command
+# resumes it.
 
 
 # %%
@@ -289,14 +289,14 @@ assert np.allclose(saved[["bm25", "fair-qr"]], means.loc[["bm25", "pool=last"], 
 # %% [markdown]
 # A TOML file (`fairtk qr study.toml`) compares several models (`[[llm]]`) and retrievers
 # (`[[retriever]]`) side by side, adds fixed targets (`[targets]`), and takes TREC Fair Ranking
-# 2021, too (`dataset = "trec-fair/2021/eval"`). Unless `--no-tuning` says otherwise, each system
-# stands there as it is and with settings chosen on other topics; `fairtk.tune` does that for any
-# pipeline. What won on real text, by how much, and why FAIR-QR loses, is in `docs/reproduce`.
+# 2021, too (`dataset = "trec-fair/2021/eval"`). Without `--no-tuning`, each system is evaluated
+# twice: with its defaults and with settings tuned on other topics; `fairtk.tune` does that for any
+# pipeline. Results on real text, and why FAIR-QR loses, are in `docs/reproduce`.
 #
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`tables/comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`,
 # `traces.parquet`), and the ledger. In Python:
 # `fairtk_papers.fair_qr.QrStudy(data, "study", llm).run()`.
 #
-# What the table does not say: whether the target is right, whether the labels are, whether words
-# from a table or a model stand for people, and what anybody who searched would have preferred.
+# What the table does not say: whether the target is right, whether the labels are right, whether
+# words from a table or a model represent people, and which list a searcher would prefer.

@@ -15,11 +15,11 @@
 # %% [markdown]
 # # From LaMP's files to the tables of *Towards Fair RAG*
 #
-# Kim and Diaz (2024, arXiv 2409.11598) ask what fair rankings do to a generator that reads them.
-# Documents are labeled by what each gains the generator; rankings are drawn at several levels of
-# randomness (alpha), by an oracle, and taken as they are; the generator answers from each. This
-# tutorial goes the whole way, from LaMP's files to the paper's tables, figures and a page to read,
-# on the packaged invented collection. The same lines work on a folder of LaMP's own files.
+# Kim and Diaz (2024, arXiv 2409.11598) study the effect of fair rankings on a generator that reads
+# them. A document's label is its gain for the generator; rankings are drawn at several levels of
+# randomness (alpha), by an oracle, and deterministically; the generator answers from each. This
+# tutorial covers all steps, from LaMP's files to the paper's tables, figures and a report page, on
+# the packaged invented collection. The same code works on a folder of LaMP's own files.
 #
 # It needs `fairtk-papers`: in a checkout,
 # `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
@@ -58,10 +58,10 @@ pd.set_option("display.width", 200, "display.max_columns", 30, "display.max_colw
 # ## Tasks, retrievers, generators
 #
 # A task is a LaMP folder (or an id such as `lamp/4/dev`); candidates of a question are the entries
-# of the user's own profile. A retriever scores candidates: `BM25Scorer`, `ContrieverScorer`,
-# `SpladeScorer`, or any transformer of yours. A generator is made for each task, because each has
-# a prompt of its own; `make_generator("t5:google/flan-t5-base")` is the paper's, `"ct2:..."` the
-# same by CTranslate2, `"openai:..."` any server.
+# of the user's profile. A retriever scores candidates: `BM25Scorer`, `ContrieverScorer`,
+# `SpladeScorer`, or any other transformer. Each task has its own generator, because prompts differ
+# between tasks. `make_generator("t5:google/flan-t5-base")` is the paper's generator, `"ct2:..."`
+# the same with CTranslate2, `"openai:..."` any server.
 
 # %%
 task = fair_rag.LampTask(lamp.from_folder(demo.collection_folder(), task=2))
@@ -76,10 +76,10 @@ settings = fair_rag.RagSettings(
 study = fair_rag.RagStudy([task], {"BM25": BM25Scorer()}, {"tiny-t5": tiny}, OUT, settings)
 
 # %% [markdown]
-# ## What it takes
+# ## The cost
 #
-# Before anything is generated: how many rankings, how many distinct prompts (equal prompts of all
-# alphas and systems are answered once), and how long that is at so many prompts per second.
+# Before anything is generated: the number of rankings, the number of distinct prompts (equal
+# prompts of all alphas and systems are answered once), and the time at a given speed.
 
 # %%
 plan = study.plan()
@@ -90,10 +90,10 @@ print(f"prompts to answer: about {prompts:.0f}, {prompts / 100 / 60:.1f} minutes
 # %% [markdown]
 # ## Labels
 #
-# The answer without any document, and the answer from each document alone: the gain of a document
-# is the difference of their utilities, and a document with a gain above 0 is useful. A label
-# belongs to a generator: it says nothing about readers. Queries with at most one useful document
-# are left out, as in the paper.
+# The generator answers without any document, and from each document alone. The gain of a document
+# is the difference of the two utilities, and a document with a gain above 0 is useful. A label is
+# valid for one generator, not for human readers. Queries with at most one useful document are left
+# out, as in the paper.
 
 # %%
 labeled = study.labeled(task, tiny(task.number, settings.cutoff))
@@ -106,8 +106,8 @@ print("as a test collection:", sorted(path.name for path in (OUT / "labeled").it
 # %% [markdown]
 # ## The run
 #
-# Stop it when you like: each answer is in `experiment.sqlite` before it is used, and the same lines
-# go on. The table has, per policy: disparity of exposure (EE_D, lower is more even), exposure of
+# Stop it at any time: each answer is in `experiment.sqlite` before it is used, and the same code
+# resumes. The table has, per policy: disparity of exposure (EE_D, lower is more even), exposure of
 # useful documents (EE_R) and quality of rankings (nDCG), the utility of answers, and the same
 # divided by the best single ranking's (normalized EU).
 
@@ -123,20 +123,20 @@ assert np.isclose(means.loc["oracle", "nDCG"], 1)
 # ## The paper's tables
 #
 # Tables 1 and 6 to 12 group rankings by how uneven their exposure is; Tables 3 to 5 are slopes and
-# areas of the three trade-offs; Tables 13 to 15 describe the collection. Where the paper prints a
-# number for the task, retriever and generator, it stands beside yours.
+# areas of the three trade-offs; Tables 13 to 15 describe the collection. If the paper has a number
+# for the task, retriever and generator, it is in a column beside yours.
 
 # %%
 tables = results.tables()
-shown = ["interval", "points", "queries", "baseline", "value", "paired", "low", "high", "note"]
-print(tables["fairness_intervals"][shown].to_string(index=False, float_format="{:.3f}".format))
-shown = ["x", "y", "statistic", "value", "low", "high", "covered"]
-print(tables["trade_offs"][shown].to_string(index=False, float_format="{:.3f}".format))
+columns = ["interval", "points", "queries", "baseline", "value", "paired", "low", "high", "note"]
+print(tables["fairness_intervals"][columns].to_string(index=False, float_format="{:.3f}".format))
+columns = ["x", "y", "statistic", "value", "low", "high", "covered"]
+print(tables["trade_offs"][columns].to_string(index=False, float_format="{:.3f}".format))
 place = results.save(OUT)
 
 # %% [markdown]
-# Intervals that are out of reach are marked: a user with 20 entries of which 5 are read has a
-# disparity of at least 5/20, however even the policy.
+# Intervals that no policy can reach are marked: for a user with 20 entries, of which 5 are read,
+# even the most even policy has a disparity of 5/20.
 
 # %%
 fair_rag.plot_trade_off(results.values, "EE_D", "normalized EU")
@@ -145,11 +145,11 @@ fair_rag.plot_trade_off(results.values, "EE_D", "normalized EU")
 fair_rag.plot_spread(results.values)
 
 # %%
-print("pages to read and send, in the folder of the results:")
+print("report pages, in the folder of the results:")
 for page in fair_rag.save_model_sections(results, OUT):
     print(f"fairtk report {page.relative_to(OUT)}")
 
 # %% [markdown]
-# What these numbers do not say: whether even exposure is what the authors of documents want, and
-# whether a label by this generator holds for another. On this invented collection they say that
-# the parts fit together, not more.
+# What these numbers do not say: whether the authors of documents want even exposure, and whether
+# labels of this generator hold for another. On this invented collection they only show that the
+# parts work together.

@@ -16,9 +16,9 @@
 # # Fair rankings in production: one ranking per request
 #
 # An evaluation draws a hundred rankings of one query. A service draws one for each request
-# (*Towards Fair RAG*, appendix E): `n_samples=1`, with a seed of the request's own. This tutorial
-# puts a sampler behind a plain request handler, measures what it adds to a request, and looks at
-# what a single ranking does and does not guarantee.
+# (*Towards Fair RAG*, appendix E): `n_samples=1`, with one seed per request. This tutorial adds a
+# sampler to a plain request handler, measures the added time per request, and shows what a single
+# ranking does and does not guarantee.
 #
 # Run it as a script or open it as a notebook (jupytext):
 #
@@ -57,10 +57,10 @@ REQUESTS = 60 if FAST else 400
 # %% [markdown]
 # ## The service
 #
-# Retrieval and sampling of one viewer's movies. The seed of a request comes from the request: the
-# same request id gives the same ranking again, which is what one needs when a user asks why, and
-# another id gives another draw. Random numbers come from (seed, qid) alone, so threads do not
-# disturb each other.
+# Retrieval and sampling of one viewer's movies. The seed is derived from the request id: the same
+# id gives the same ranking, so a ranking can be reproduced when a user asks about it; another id
+# gives another draw. Random numbers depend on (seed, qid) alone, so threads do not affect each
+# other.
 
 # %%
 data = demo.load()
@@ -69,12 +69,12 @@ scorer = BM25Scorer()
 
 
 def seed_of(request_id: str) -> int:
-    """Return a seed for a request: the same wherever and whenever it is computed."""
+    """Return the seed of a request, equal on all machines."""
     return int.from_bytes(hashlib.blake2b(request_id.encode(), digest_size=4).digest(), "big")
 
 
 def rank(qid: str, request_id: str) -> tuple[list[str], dict[str, float]]:
-    """Return the documents that the generator reads, and the seconds of both stages."""
+    """Return the documents for the generator, and the seconds of both stages."""
     began = time.perf_counter()
     scored = scorer(profiles[qid])
     between = time.perf_counter()
@@ -85,15 +85,15 @@ def rank(qid: str, request_id: str) -> tuple[list[str], dict[str, float]]:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers ``POST /rank`` with ``{"qid": ..., "request_id": ...}``."""
+    """A handler of ``POST /rank`` with ``{"qid": ..., "request_id": ...}``."""
 
     def do_POST(self) -> None:
         """Draw one ranking."""
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if asked.get("qid") not in profiles:
-            self.send_error(404, "no such viewer")
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if request.get("qid") not in profiles:
+            self.send_error(404, "unknown viewer")
             return
-        docnos, seconds = rank(asked["qid"], asked["request_id"])
+        docnos, seconds = rank(request["qid"], request["request_id"])
         body = json.dumps({"docnos": docnos, "seconds": seconds}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -102,7 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *values: object) -> None:
-        """Say nothing on the terminal."""
+        """Log nothing."""
 
 
 server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -125,10 +125,9 @@ assert first == again  # the same request, the same ranking
 assert first != other  # another request, another draw
 
 # %% [markdown]
-# ## What it costs
+# ## The added time
 #
-# Sampling is added to what a request takes anyway. The first request loads modules, so it is left
-# out.
+# Sampling adds to the time of a request. The first request loads modules, so it is left out.
 
 # %%
 replies = [ask(qid, f"r-{number}") for number in range(REQUESTS)]
@@ -139,10 +138,10 @@ print(seconds.quantile([0.5, 0.95]).rename(index={0.5: "median", 0.95: "95 %"}).
 # %% [markdown]
 # ## What a single ranking guarantees
 #
-# Nothing about evenness: each of these rankings shows five documents and hides all others, so its
-# disparity is the largest there is. What is even is the *policy*: over requests, exposure comes
-# near to what the policy gives in expectation. How many requests that takes is seen here, as the
-# disparity of the exposure that all requests so far have given together.
+# Nothing about evenness: each ranking shows five documents and hides all others, so its disparity
+# is the largest possible. The *policy* is even: over many requests, exposure approaches the
+# policy's expectation. The values below show how many requests that takes, as the disparity of the
+# total exposure of all requests so far.
 
 # %%
 runs = pd.DataFrame(
@@ -163,9 +162,9 @@ for n, value in zip(steps, so_far, strict=True):
     print(f"after {n:>3} requests: EE_D {value:.3f}")
 assert so_far[0] == 1  # a single ranking is as uneven as can be
 assert so_far[-1] < so_far[1] < so_far[0]  # requests together are more even
-# each document's own variance shrinks with 1 / n, and so does what EE_D is too large by
+# the variance of each document's exposure shrinks with 1 / n, and so does the bias of EE_D
 last = so_far[-1] - (1 - so_far[-1]) / (steps[-1] - 1)
-print(f"the policy's own EE_D, about: {last:.3f}")
+print(f"EE_D of the policy, about: {last:.3f}")
 
 # %%
 figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
@@ -182,7 +181,6 @@ plt.show()
 server.shutdown()
 
 # %% [markdown]
-# So: what to log is the seed (or the request id), alpha, and the versions, with which any ranking
-# can be drawn again; what to watch is exposure over a window of requests, by query or by provider,
-# not the evenness of single answers. A query that is asked once is answered by one draw, and nobody
-# is compensated for it.
+# So log the seed (or the request id), alpha, and the versions: they reproduce any ranking. Monitor
+# exposure over a window of requests, by query or by provider, not the evenness of single answers.
+# A query that occurs once gets one draw, and no later request compensates for it.

@@ -15,11 +15,10 @@
 # %% [markdown]
 # # How sure are we?
 #
-# A number is worth what one knows about it. Are the data sound? Is the difference noise of the 100
-# samples that were drawn, or of the queries that happened to be there? Would another cutoff, or
-# another patience of the user, have made the other system win? Each question has a command; here
-# they are asked one after the other, on the packaged demo (invented viewers who tag movies, and a
-# tiny T5). The numbers say how the tools behave, not how real systems do.
+# How reliable is a number? Are the data sound? Is the difference noise of the 100 samples, or of
+# the choice of queries? Would another system win at another cutoff, or with a more patient user?
+# Each question has a command. This tutorial uses the packaged demo (invented viewers who tag
+# movies, and a tiny T5). The numbers show how the tools behave, not real systems.
 #
 # It takes a few minutes on two cores, half a minute with `FAIRTK_TUTORIAL_FAST=1`.
 
@@ -53,27 +52,27 @@ groups = fairtk.Groups.from_frame(production, name="production")
 # %% [markdown]
 # ## Are the data sound?
 #
-# `fairtk doctor QRELS RUN` on the command line. Readers refuse a file at its first broken
-# line; the doctor counts all that is wrong, leaves it out, and goes on. Here somebody read the ids
-# of three queries as numbers, and copied ten rows twice.
+# `fairtk doctor QRELS RUN` on the command line. Readers reject a file at its first invalid line;
+# the doctor counts all errors, leaves out these rows, and continues. Here the ids of three queries
+# were read as numbers, and ten rows are duplicates.
 
 # %%
 broken = bm25.copy()
 broken["qid"] = broken["qid"].replace({q: f"{q}.0" for q in ("1001", "1002", "1003")})
 broken = pd.concat([broken, broken.iloc[100:110]])
-found = fairtk.doctor(demo.qrels, broken)
-print(found)
-assert found.number("error") == 1 and found.findings[0].count == 10  # the copied rows
+diagnosis = fairtk.doctor(demo.qrels, broken)
+print(diagnosis)
+assert diagnosis.number("error") == 1 and diagnosis.findings[0].count == 10  # the copied rows
 
 # %% [markdown]
-# The run as it should be. What is left are things to know: queries without a useful document have
-# no EE_R, a few ties lie below the cutoff, and for some queries the target is out of reach, since
-# no retrieved document belongs to the groups that it asks for.
+# The correct run. The remaining findings are notes: queries without a useful document have no EE_R,
+# a few ties are below the cutoff, and for some queries the target is out of reach, since no
+# retrieved document belongs to some of its groups.
 
 # %%
-found = fairtk.doctor(demo.qrels, bm25, groups, target="uniform")
-print(found)
-assert found.number("error") == 0
+diagnosis = fairtk.doctor(demo.qrels, bm25, groups, target="uniform")
+print(diagnosis)
+assert diagnosis.number("error") == 0
 qrels = fairtk.drop_undefined(demo.qrels)
 qids = list(dict.fromkeys(qrels["qid"]))[:N_QUERIES]
 qrels, bm25, newest = (frame[frame["qid"].isin(qids)] for frame in (qrels, bm25, newest))
@@ -82,9 +81,9 @@ qrels, bm25, newest = (frame[frame["qid"].isin(qids)] for frame in (qrels, bm25,
 # ## Are the numbers those of the papers?
 #
 # Tests compare fairtk with plain implementations of the published definitions. The page "Agreement
-# with published definitions" has the table. The definitions differ from each other: the code of
-# *Towards Fair RAG* gives documents that are not useful no target, so its EE_R of an ideal policy
-# can be below 1. That variant is `EE_R(variant="fair-rag")`.
+# with published definitions" has the table. The definitions differ: in the code of *Towards Fair
+# RAG*, documents that are not useful have no target, so its EE_R of an ideal policy can be below 1.
+# That variant is `EE_R(variant="fair-rag")`.
 
 # %%
 sampled = FairSampler(alpha=2, n_samples=10, cutoff=5)(bm25)
@@ -93,9 +92,9 @@ print(fairtk.evaluate(qrels, {"alpha 2": sampled}, [EE_R @ 5, EE_R(variant="fair
 # %% [markdown]
 # ## How much is sampling noise?
 #
-# EE_D of N samples is too large by (1 - EE_D) / N: samples that happen to agree look like
-# unevenness. Three remedies: more samples, the unbiased estimator, or no samples at all.
-# `PlackettLuceExposure` integrates the exposure of every document exactly.
+# EE_D of N samples is too large by (1 - EE_D) / N: chance agreement of samples looks like
+# unevenness. Three remedies: more samples, the unbiased estimator, or exact exposure.
+# `PlackettLuceExposure` computes the exposure of every document by numerical integration.
 
 # %%
 exact = fairtk.evaluate(qrels, PlackettLuceExposure(alpha=2, cutoff=5)(bm25), [EE_D @ 5, EE_R @ 5])
@@ -112,16 +111,16 @@ assert plain == sorted(plain, reverse=True) and plain[-1] > exact_value  # too l
 assert (abs(table["EE_D unbiased"][1:] - exact_value) < 0.06).all()
 
 # %% [markdown]
-# How many samples would be enough? `fairtk.precision` needs a pilot of 20 for a plan.
+# How many samples are enough? `fairtk.precision` computes that from a pilot run of 20 samples.
 
 # %%
 pilot = FairSampler(alpha=2, n_samples=20, cutoff=5)(bm25)
 print(fairtk.precision(qrels, pilot, [unbiased, EE_R @ 5], half_width=0.005))
 
 # %% [markdown]
-# An alpha means something else for each query: the exponent works on its scores. What is wanted
-# can be stated instead: `target_disparity=0.4` finds, for each query, the alpha whose exact EE_D is
-# 0.4. Queries that cannot reach it (k / n is the floor) get the nearest, and are counted.
+# The effect of alpha differs between queries, since it is an exponent of their scores. Instead, set
+# the disparity: `target_disparity=0.4` finds, for each query, the alpha whose exact EE_D is 0.4.
+# Queries that cannot reach it (k / n is the floor) get the nearest value, and are counted.
 
 # %%
 stated = FairSampler(target_disparity=0.4, n_samples=100, cutoff=5)(bm25)
@@ -131,9 +130,9 @@ print(reached.groupby("system")["value"].describe()[["mean", "std", "min", "max"
 # %% [markdown]
 # ## Every alpha at once
 #
-# Exact values cost no samples, so the whole trade-off can be drawn: `fairtk frontier`. The bands
-# are about the queries. The last lines compare the areas of BM25 and "the newest first", and say
-# what they pay for equal relevance, if there is one that both reach.
+# Exact values require no samples, so the whole trade-off can be drawn: `fairtk frontier`. The bands
+# are intervals over queries. The last lines compare the areas of BM25 and "newest first", and their
+# disparity at equal relevance, if both reach it.
 
 # %%
 frontier = fairtk.frontier(qrels, {"bm25": bm25, "newest": newest}, "EE_D@5", "EE_R@5")
@@ -143,9 +142,9 @@ assert areas["bm25"] > areas["newest"]
 frontier.plot()
 
 # %% [markdown]
-# Answers are what costs. With answers generated at two alphas, the utility at all others follows by
-# importance weights: each answer counts by how much likelier its ranking is there. Far from
-# the alphas that were used few answers count much: `effective` is what they are worth.
+# Answers are expensive. From answers generated at two alphas, importance weights estimate the
+# utility at all others: an answer's weight is the likelihood ratio of its ranking. Far from the two
+# alphas few answers have most of the weight: `effective` is the effective sample size.
 
 # %%
 reader = FlanT5(model=fairtk.demo.model_folder(), prompt="lamp-2", cutoff=5, max_new_tokens=8)
@@ -173,9 +172,9 @@ utility.plot()
 # %% [markdown]
 # ## Does the order of systems hold?
 #
-# BM25 wins by EE_R@5. Would it by another cutoff, a user with more patience, exact bounds, or with
-# other guesses about documents that nobody judged? `fairtk sensitivity` tries them all and says
-# which choice makes another system win.
+# BM25 wins by EE_R@5. Would it win at another cutoff, with a more patient user, exact bounds, or
+# other assumptions about unjudged documents? `fairtk sensitivity` tries all of these and lists the
+# choices with another winner.
 
 # %%
 systems = {
@@ -190,10 +189,11 @@ assert (as_asked["winner"] == "bm25").all()
 order.plot()
 
 # %% [markdown]
-# And the queries: `fairtk.compare` tests differences over them. `levels=True` says what is left of
-# the error with endless samples (`error_queries`), and what sampling alone makes of it. That no
-# difference is found is no proof that there is none: with a margin, a small `p_not_worse` says that
-# a system is at most so much worse. `comparison.queries_needed(0.01)` plans the next experiment.
+# And the queries: `fairtk.compare` tests differences over them. `levels=True` splits the error: the
+# part that remains with infinitely many samples (`error_queries`), and the part from sampling
+# (`error_samples`). A difference that is not significant does not prove equality: with a margin, a
+# small `p_not_worse` says that a system is worse by less than the margin.
+# `comparison.queries_needed(0.01)` plans the next experiment.
 
 # %%
 comparison = fairtk.compare(qrels, systems, ["EE_R@5"], baseline="bm25", margin=0.1, levels=True)
@@ -204,8 +204,8 @@ print(comparison.table[columns].round(4).to_string(index=False))
 # %% [markdown]
 # ## What to report
 #
-# - that the data are sound, or what is wrong with them (`fairtk doctor --format json` in CI);
+# - the state of the data (`fairtk doctor --format json` in CI);
 # - exact values, or the number of samples and the estimator;
 # - an interval over queries, and the test;
-# - which choices were made, and which of them the order of systems depends on;
-# - how useful the answers are beside how even the exposure is: one number alone can always be had.
+# - all choices, and those on which the order of systems depends;
+# - the utility of the answers beside the evenness of exposure: either alone is easy to maximize.

@@ -12,12 +12,12 @@
 #     name: python3
 # ---
 # %% [markdown]
-# # From exposure to credit: on whose documents do answers rest?
+# # From exposure to credit: which documents do answers depend on?
 #
-# Exposure says which documents are put before a reader. This tutorial asks what comes next: how
-# much of an answer rests on each of them. A document's credit is what the answer loses without it,
-# or what it cites. All of it runs on the packaged invented collection (viewers who tag movies) with
-# a tiny T5, so the numbers say how the tools behave, not how real systems do.
+# Exposure says which documents a reader sees. Credit says how much an answer depends on each of
+# them: by the loss of utility without the document, or by citations. This tutorial uses the
+# packaged invented collection (viewers who tag movies) with a tiny T5, so the numbers show how the
+# tools behave, not real systems.
 #
 # It needs `fairtk-papers`: in a checkout,
 # `pip install -c constraints.txt '.[t5,report]' ./plugins/fairtk-papers`. Run it as a script or
@@ -64,16 +64,16 @@ rankings = (BM25Scorer() >> FairSampler(alpha=1, n_samples=3, cutoff=5))(three)
 # %% [markdown]
 # ## Answers without some of the documents
 #
-# `Subsets("all")` makes the 32 lists that can be made of five documents in their order, and the
-# generator answers from each; equal prompts are asked once. `from_answers` turns the answers'
-# utilities into credit: exact Shapley values, or what the answer loses without each document.
-# The values of a ranking add up to what all five documents gain over none.
+# `Subsets("all")` returns all 32 ordered sublists of five documents, and the generator answers from
+# each; equal prompts are generated once. `from_answers` turns the utilities of the answers into
+# credit: exact Shapley values, or the loss without each document (`method="one-out"`). The Shapley
+# values of a ranking add up to the gain of all five documents over no document.
 
 # %%
 lists = Subsets("all")(rankings)
 answers = reader(lists)
 n_lists = lists.groupby("qid")["sample"].nunique().sum()
-distinct = len(set(reader.asked(lists).prompts))
+distinct = len(set(reader.build_prompts(lists).prompts))
 print(f"{n_lists} lists, {distinct} distinct prompts")
 assert n_lists == 3 * 3 * 32  # queries, rankings, subsets of five documents
 assert distinct < n_lists
@@ -83,9 +83,9 @@ both = shapley.assign(one_out=one_out["credit"]).rename(columns={"credit": "shap
 print(both.head(10).to_string(index=False, float_format="{:.3f}".format))
 
 # %% [markdown]
-# Leave-one-out is 0 wherever another document says the same: of two that are alike, neither is
-# missed. Shapley values share the credit between them. With a reader that is as good as its best
-# document there is a formula, and here are two documents that are alike, and a poor one:
+# Leave-one-out is 0 wherever another document says the same: the answer does not change if one of
+# two duplicates is removed. Shapley values share the credit between them. If a reader is as good as
+# its best document, there is a formula. Two duplicates and a poor document:
 
 # %%
 maximum_game = max_shapley([[0.9], [0.9], [0.3]])
@@ -95,24 +95,24 @@ assert np.allclose(maximum_game, [0.4, 0.4, 0.1])
 # %% [markdown]
 # ## Citations
 #
-# Where answers cite, credit is there without another prompt. A citation says what a model wrote,
-# not what it used; an answer that cites nothing has no credit, which is undefined rather than
-# even. This T5 cites nothing, so two answers are written by hand.
+# If answers have citations, credit requires no further prompt. A citation says what a model wrote,
+# not what it used. An answer without citations has no credit: it is undefined rather than even.
+# This T5 cites nothing, so the answers here are invented.
 
 # %%
 cited = rankings[(rankings["qid"] == rankings["qid"].iloc[0]) & (rankings["sample"] == 0)]
-by_hand = cited.assign(qanswer="It is a comedy [1], and a romance [1, 2]. So say [2] and [5].")
-counted = Citations("count")(by_hand)
+citing = cited.assign(qanswer="It is a comedy [1], and a romance [1, 2]. So say [2] and [5].")
+counted = Citations("count")(citing)
 print(counted[["docno", "rank", "credit"]].to_string(index=False))
 assert counted["credit"].tolist() == [0.5, 1, 0, 0, 0.5]  # [1, 2] is half a citation of each
 
 # %% [markdown]
 # ## Measures
 #
-# The measures of exposure, on credit: `AE_D` (concentration), `AE_R` (how much goes to useful
-# documents), and `CreditGap`: how far credit is from the exposure that documents had. Sampling adds
-# to the two that are squared, the more the fewer samples there are, so their unbiased estimates are
-# taken. Warnings count what is left out: rankings without credit, and values below 0, which have no
+# The measures of exposure, on credit: `AE_D` (concentration), `AE_R` (the part for useful
+# documents), and `CreditGap` (the distance between credit and exposure). Sampling noise inflates
+# the two squared measures, most with few samples, so this example uses their unbiased estimates.
+# Warnings count what is left out: rankings without credit, and negative values, which have no
 # share.
 
 # %%
@@ -127,9 +127,9 @@ print(measured.means.to_string())
 # %% [markdown]
 # ## In the study
 #
-# `fairtk rag ... --credit shapley`, or `credit="shapley"` in the settings: subsets go through the
-# same store as all answers, so that they can be planned, budgeted and resumed, and are shared by
-# all alphas. Labels have asked for each document alone; credit does not ask again.
+# `fairtk rag ... --credit shapley`, or `credit="shapley"` in the settings: subsets use the same
+# store as all answers, so they can be planned, budgeted and resumed, and all alphas share them.
+# Answers from single documents already exist for the labels and are reused.
 
 # %%
 settings = fair_rag.RagSettings(
@@ -149,7 +149,7 @@ results = study.run(print)
 # %% [markdown]
 # The table has each measure for credit and for exposure on one scale (as if all documents of a
 # prompt had equal credit), and the difference with its interval over the queries. `undefined` is
-# the share of rankings in which no document helps: they have no credit to share.
+# the share of rankings in which no document helps and credit is therefore 0.
 
 # %%
 tables = results.tables()
@@ -166,7 +166,7 @@ fair_rag.plot_credit(results.values)
 # %% [markdown]
 # ## What credit does not say
 #
-# It says what this reader's answers rest on, by this utility. It says nothing of causes in the
-# world: whether the reader knew the answer anyway, or would find it elsewhere. It says nothing of
-# who owes whom, and nothing of copyright. A document without credit was exposed all the same; and
-# even credit is no goal by itself where one document is right and the others are not.
+# Credit measures the dependence of this reader's answers on documents, by this utility. It says
+# nothing about causes in the world: whether the reader knew the answer anyway, or would find it
+# elsewhere. It says nothing about payment or copyright. A document without credit was exposed all
+# the same; and even credit is no goal by itself if one document is right and the others are not.

@@ -5,7 +5,7 @@
 
     batches = Batches(Ledger("answers.sqlite"))
 
-An optional part: nothing else in fairtk imports it.
+An optional subpackage: nothing else in fairtk imports it.
 """
 
 from __future__ import annotations

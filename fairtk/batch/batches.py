@@ -46,10 +46,10 @@ KINDS = (
     *("taken", "unusable", "there", "duplicate", "error", "unknown", "other model", "edited"),
     *("broken", "cut", "empty"),
 )
-"""Kinds of lines of answers; see `ReadReport`."""
+"""Kinds of answer lines; see `ReadReport`."""
 
-_TOGETHER = 500  # lines of answers in a transaction
-_NAMED = 1000  # problems of a kind that are named
+_CHUNK = 500  # answer lines per transaction
+_MAX_PROBLEMS = 1000  # reported problems of a kind
 
 
 @dataclass
@@ -60,13 +60,13 @@ class ReadReport:
         counts: lines by kind. ``taken``: new answers; ``unusable``, also counted as taken: refused,
             cut off at the token limit, or without text; ``there``: read earlier; ``duplicate``:
             a second answer in these files; ``error``: the prompt failed, and may be written again;
-            ``unknown``: the id of no prompt of this batch; ``other model``: the answer of another
-            model; ``edited``: the prompt was changed after it was written; ``broken``: no answer;
-            ``cut``: the last line is incomplete; ``empty``: files without a line.
-        problems: messages by kind, each with its file and line, up to 1,000 of a kind.
+            ``unknown``: the id is not of this batch; ``other model``: the answer of another model;
+            ``edited``: the prompt was changed after it was written; ``broken``: not an answer;
+            ``cut``: the last line is incomplete; ``empty``: files without lines.
+        problems: messages by kind, each with file and line, up to 1,000 of a kind.
         price: the price of the answers, at batch rates; NaN if unknown.
-        out: prompts of the batch that have no answer yet.
-        foreign: files without a line that answers a prompt of the batch.
+        out: the number of prompts of the batch without an answer.
+        foreign: files without an answer to a prompt of the batch.
     """
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(KINDS, 0))
@@ -76,10 +76,10 @@ class ReadReport:
     foreign: list[Path] = field(default_factory=list)
 
     def add(self, kind: str, place: str, reason: str = "") -> None:
-        """Count a line or a file, and name it if there is a reason."""
+        """Count a line or a file, and add a message if there is a reason."""
         self.counts[kind] += 1
         messages = self.problems.setdefault(kind, []) if reason else []
-        if reason and len(messages) < _NAMED:
+        if reason and len(messages) < _MAX_PROBLEMS:
             messages.append(one_line(f"{place}: {reason}", 300))
 
 
@@ -91,10 +91,9 @@ class Batches:
         ...  # a batch API, or vllm run-batch
         batches.read("prompts", ["answers.jsonl"])
 
-    A prompt that is written is claimed in the ledger, with the most that it may cost, until its
-    answer is read and paid for. Meanwhile it is not requested by others: work that needs it ends
-    with a `DeferredError` after everything else is done. Nothing is lost or paid twice when a
-    process is killed.
+    A written prompt is claimed in the ledger, with its maximum price, until its answer is read and
+    paid for. Until then it is not requested again: work that needs it ends with a `DeferredError`
+    after all other work is done. A killed process loses no answers and pays none twice.
 
     Args:
         ledger: the ledger of the models, with its limits and prices.
@@ -106,23 +105,23 @@ class Batches:
 
     def __init__(self, ledger: Ledger, rate: float = RATE) -> None:
         if ledger.offline:
-            raise ParameterError("Batches needs a ledger that can be written, without offline=True")
+            raise ParameterError("Batches requires a writable ledger, without offline=True")
         self.ledger = ledger
-        self.rate = checks.number("rate", rate, "Batches", rule="be finite and not negative")
+        self.rate = checks.number("rate", rate, "Batches", rule="be finite and at least 0")
 
     def write(self, work: Callable[[], Any], folder: Place, command: str = "") -> Written:
         """Write the prompts without an answer as JSON lines of OpenAI's batch API.
 
-        The work runs as far as recorded answers go, and its results are kept. Models of servers are
-        not called, models on this machine are. Prompts that depend on answers are written by
-        another call after these were read, also to the same folder: a round. A file has at most
-        50,000 lines and 200 MB, and prompts to one model. A call that is killed writes nothing.
+        The work runs as far as recorded answers allow, and stores its results. Local models are
+        called, servers are not. Prompts that depend on missing answers are written in another
+        round: a later call, after these answers were read, possibly to the same folder. A file has
+        prompts to one model, at most 50,000 lines and 200 MB. A killed call writes nothing.
 
         Args:
-            work: a function without arguments that runs a study or `fairtk.Experiment`, whose
-                models are behind the ledger.
+            work: a function without arguments that runs a study or `fairtk.Experiment` with models
+                behind the ledger.
             folder: the batch folder; created if absent.
-            command: the command that continues when the answers were read, for `fairtk prompts
+            command: the command that continues after the answers were read, for `fairtk prompts
                 status`.
 
         Raises:
@@ -133,13 +132,13 @@ class Batches:
     def read(self, folder: Place, files: Iterable[Place], models: Sequence[str] = ()) -> ReadReport:
         """Read answers from files of OpenAI's batch API or of ``vllm run-batch``, in any order.
 
-        Files can be read again, and after a kill.
+        Files can be read again, also after a kill.
 
         Args:
             folder: the batch folder.
             files: output and error files.
-            models: other names of the models that answered. The names in the prompts, and versions
-                of them such as ``gpt-4o-2024-08-06`` of ``gpt-4o``, need not be given.
+            models: additional names of the models, besides the names in the prompts and their
+                versions, such as ``gpt-4o-2024-08-06`` for ``gpt-4o``.
 
         Raises:
             InputError: the folder has no batch, or a file cannot be read.
@@ -154,7 +153,7 @@ class Batches:
         return reader.reading
 
     def status(self, folder: Place) -> pd.DataFrame:
-        """Return how many prompts of each file are answered.
+        """Return the number of answered prompts of each file.
 
         Columns: ``round``, ``file``, ``model``, ``prompts``, ``answered``, ``failed`` (to be
         written again), ``out``.
@@ -178,10 +177,10 @@ class Batches:
         return pd.DataFrame(rows, columns=STATUS)
 
     def drop(self, folder: Place) -> int:
-        """Give up the prompts of a folder that have no answer, and return how many.
+        """Drop the unanswered prompts of a folder, and return their number.
 
-        They may be requested, or written, again. If a server still answers them, the answers can be
-        read, and are paid for unless the prompts were answered meanwhile. The folder may be gone.
+        They may then be requested or written again. If a server still answers them, the answers can
+        be read; they are paid for unless there is already an answer. The folder may be deleted.
         """
         place = Path(folder).absolute()
 
@@ -228,9 +227,9 @@ class _Reader:
     def read(self, path: Path) -> None:
         """Read a file."""
         lines, is_empty, is_foreign = answer_lines(path), True, True
-        while some := list(islice(lines, _TOGETHER)):
+        while chunk := list(islice(lines, _CHUNK)):
             is_empty = False
-            is_foreign &= not self._take(some)
+            is_foreign &= not self._take(chunk)
         if is_empty:
             self.reading.add("empty", str(path), "the file is empty")
         elif is_foreign:
@@ -292,7 +291,7 @@ class _Reader:
         self.taken.add(key)
         self.reading.add("taken", line.place)
         if not line.answer.usable:
-            self.reading.add("unusable", line.place, f"no use: {line.answer.finish}")
+            self.reading.add("unusable", line.place, f"unusable answer: {line.answer.finish}")
         row = answer_row(key, model, file["parameters"], chat, line.answer)
         return row, _price(line.answer, file, most)
 
@@ -308,7 +307,7 @@ def _end_claim(database: sqlite3.Connection, key: str, owner: str, price: float)
 
 
 def _price(answer: Completion, file: Mapping[str, Any], most: float) -> float | None:
-    """Return the price of an answer: if it is unknown the most that it can cost, or else `None`."""
+    """Return the price of an answer, or its maximum if unknown, or `None`."""
     counts = (answer.prompt_tokens, answer.completion_tokens)
     if file["prices"] is None or None in counts:
         return most or None

@@ -46,9 +46,9 @@ class Written:
         round: the number of this round in the folder, from 1; 0 if no prompt was written.
         prompts: the number of prompts that were written.
         files: their files.
-        elsewhere: prompts that are in a batch folder already, or that another process requests.
+        elsewhere: prompts that are already in a batch folder, or that another process requests.
         left_out: prompts that the budget does not allow.
-        price: about the most that the answers cost, at batch rates; NaN if unknown.
+        price: an upper bound of the price of the answers, at batch rates; NaN if unknown.
         reason: why prompts were left out, or why the work could not be finished.
         results: the results of the work; `None` if it needs answers first.
     """
@@ -70,14 +70,14 @@ def write_prompts(
     rate: float = RATE,
     command: str = "",
 ) -> Written:
-    """Write the prompts that some work needs to a folder; see `Batches.write`.
+    """Write the prompts of `work` to a folder; see `Batches.write`.
 
     Args:
-        work: calls models behind ledgers.
+        work: a function that calls models behind ledgers.
         folder: the batch folder.
-        ledger: the ledger's file; `None`: the file of the first model that is called.
+        ledger: the ledger's file; `None` for the file of the first model that is called.
         rate: see `Batches`.
-        command: the command that continues when the answers were read, for messages.
+        command: the command that continues after the answers were read, for messages.
     """
     place = Path(folder).absolute()
     place.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ def write_prompts(
 
 
 class PromptWriter:
-    """Takes calls instead of models: claims them in the ledger, and writes their prompts."""
+    """A collector of calls that claims them in the ledger and writes their prompts."""
 
     def __init__(self, folder: Path, rate: float, command: str) -> None:
         self.folder, self.rate = folder, rate
@@ -111,9 +111,9 @@ class PromptWriter:
             self.manifest = {**identity, "command": "", "files": []}
         self.manifest["command"] = command or self.manifest["command"]
         self.round = 1 + max((file["round"] for file in self.manifest["files"]), default=0)
-        self.ledger: Ledger | None = None  # opened here: all its claims are those of this round
-        self.files: list[dict[str, Any]] = []  # as they will be in the manifest
-        self.streams: list[BinaryIO] = []  # of these files
+        self.ledger: Ledger | None = None  # opened here, so that its claims are those of this round
+        self.files: list[dict[str, Any]] = []  # entries for the manifest
+        self.streams: list[BinaryIO] = []  # one per file
         self.current: dict[str, int] = {}  # index of the last file by the digest of its model
         self.keys: set[str] = set()
         self.written = Written()
@@ -132,7 +132,7 @@ class PromptWriter:
         return self.ledger
 
     def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
-        """Claim calls, and write the prompts of those that could be claimed."""
+        """Claim calls, and write the prompts of the claimed calls."""
         ledger, limits, model = self.open(llm.ledger.path), llm.ledger, llm.llm
         assert isinstance(model, OpenAICompatible)  # only its requests are `writable`
         most = {key: self.rate * limits.most(model, chat) for key, chat in calls.items()}
@@ -152,7 +152,7 @@ class PromptWriter:
                 written.reason = claim.reason
 
     def _write(self, digest: str, llm: OpenAICompatible, prices: Prices, line: bytes) -> None:
-        """Write a line to the last file of a model, or to a new one if that is full."""
+        """Write a line to the last file of a model, or to a new file if that is full."""
         index = self.current.get(digest)
         if (
             index is None
@@ -180,9 +180,7 @@ class PromptWriter:
         self.files[index]["bytes"] += len(line)
 
     def finish(self) -> None:
-        """Make the folder the owner of the claims, and list the files in the manifest, which makes
-        both count.
-        """
+        """Transfer the claims to the folder, and commit the files with the manifest."""
         assert self.ledger is not None
         for stream in self.streams:
             stream.flush()
@@ -210,7 +208,7 @@ class PromptWriter:
         self.manifest = manifest
 
     def close(self) -> None:
-        """Name the files that are in the manifest, and remove the others and their claims."""
+        """Rename the files in the manifest, and remove other files and their claims."""
         for stream in self.streams:
             stream.close()
         if self.ledger is not None:
@@ -225,7 +223,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a batch folder."""
     path = folder / MANIFEST
     if not path.exists():
-        raise InputError(f"{folder}: this is not a batch folder ({MANIFEST} is missing)")
+        raise InputError(f"{folder}: not a batch folder ({MANIFEST} is missing)")
     manifest = read_json(path)
     version = manifest.get("format") if isinstance(manifest, dict) else None
     if version != _FORMAT:
@@ -236,7 +234,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 
 def ledger_of(folder: Place) -> Path:
-    """Return the ledger in which the prompts of a batch folder are claimed.
+    """Return the ledger of a batch folder.
 
     Raises:
         InputError: the folder has no batch.
@@ -245,14 +243,14 @@ def ledger_of(folder: Place) -> Path:
 
 
 def owner_of(manifest: Mapping[str, Any], round_number: int | str = "%") -> str:
-    """Return the owner of a round's claims; by default a pattern for the owners of all rounds."""
+    """Return the owner of a round's claims; by default a pattern for all rounds."""
     return f"{manifest['batch']}-{round_number}"
 
 
 def recover(ledger: Ledger, folder: Path, manifest: Mapping[str, Any]) -> None:
-    """End the work of a writer, which may have been killed, and note where the folder is.
+    """Complete or undo the work of a killed writer, and store the folder's path in the ledger.
 
-    The files and the claims of a round count if the manifest lists it.
+    The files and claims of a round are valid if it is in the manifest.
     """
     names = {file["name"] for file in manifest["files"]}
     for part in folder.glob(str(_part(Path(), "batch-*.jsonl"))):
@@ -276,5 +274,5 @@ def recover(ledger: Ledger, folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def _part(folder: Path, name: str) -> Path:
-    """Return the path of a file that is being written."""
+    """Return the path of an incomplete file."""
     return folder / f".{name}.part"

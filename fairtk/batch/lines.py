@@ -1,4 +1,4 @@
-"""Lines of batch files: prompts, and answers as batch APIs and ``vllm run-batch`` write them."""
+"""Lines of batch files: prompts, and answers of batch APIs and ``vllm run-batch``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def byte_lines(path: Path) -> Iterator[bytes]:
 
 
 def _json_object(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of a line, an empty one if the line has none."""
+    """Return the JSON object of a line, empty if the line is invalid."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
@@ -38,7 +38,7 @@ _ESCAPE = re.compile(r"\\(x00|ud[89a-f])")
 
 
 def custom_id(key: str, round_number: int) -> str:
-    """Return the id of a prompt's line; a prompt that is written again gets another one."""
+    """Return the id of a prompt's line, which differs between rounds."""
     return key if round_number == 1 else f"{key}-{round_number}"
 
 
@@ -63,21 +63,21 @@ def line_ids(path: Path) -> Iterator[tuple[str, int]]:
 
 
 def prompt_at(folder: Path, file: Mapping[str, Any], start: int, key: str) -> Chat | None:
-    """Return the prompt in a line, `None` if it is not the one that was written.
+    """Return the prompt in a line, `None` if it was changed.
 
     Args:
         folder: the batch folder.
         file: the file's entry in the manifest.
         start: the offset of the line.
-        key: the key that the prompt had when it was written.
+        key: the key of the prompt that was written.
     """
     with (folder / file["name"]).open("rb") as stream:
         stream.seek(start)
         body = _json_object(stream.readline()).get("body", {})
     joined = [{"role": "user", "content": body.get("prompt")}]  # of /v1/completions
-    messages = [Message(each["role"], each["content"]) for each in body.get("messages", joined)]
+    messages = [Message(one["role"], one["content"]) for one in body.get("messages", joined)]
     chat = Chat(tuple(messages))
-    # the key is that of the messages before they were joined or escaped
+    # the key cannot be computed from joined or escaped messages
     if "messages" not in body or _ESCAPE.search(chat.text):
         return chat
     return chat if [key] == call_keys(file["model"], file["parameters"], [chat]) else None
@@ -98,7 +98,7 @@ class AnswerLine(NamedTuple):
 
 
 def answer_lines(path: Path) -> Iterator[AnswerLine]:
-    """Yield the lines of a file of answers, without blank ones."""
+    """Yield the lines of a file of answers, except blank lines."""
     for number, line in enumerate(byte_lines(path), 1):
         if line.strip():
             yield _answer_line(f"{path}:{number}", line)

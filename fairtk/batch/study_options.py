@@ -1,4 +1,4 @@
-"""Options of commands that run studies, and what they keep; `fairtk prompts` passes them on."""
+"""Options of commands that run studies, which `fairtk prompts` passes on."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from fairtk.llm import Ledger
 
 COMMAND_FILE = "command.json"
-"""In a study's folder: the command that ran it last, and from which folder."""
+"""The file in a study's folder with its last command and working directory."""
 
 
 def say_beginning(folder: Path, text: str) -> None:
-    """Say what a study begins, and keep its command line in its folder, which stands for it."""
+    """Print what a study begins, and store its command line in its folder."""
     from fairtk.io.atomic import atomic_text
 
     words = [word for word in shlex.split(said_command())[1:] if word != "--offline"]
@@ -54,20 +54,22 @@ paying_options = all_of(
         "server_settings",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Another setting of its models, e.g. max_tokens=64; temperature=none sends none.",
+        help="Another setting of its models, e.g. max_tokens=64; use temperature=none to omit it.",
     ),
-    click.option("--max-calls", type=int, help="The most calls to pay for in this run."),
-    click.option("--max-cost", type=float, help="The most to pay in this run; needs --prices."),
+    click.option(
+        "--max-calls", type=int, help="The maximum number of calls to pay for in this run."
+    ),
+    click.option("--max-cost", type=float, help="The maximum price of this run; needs --prices."),
     click.option(
         "--prices",
         metavar="FILE",
         help="Prices per million tokens: TSV with model, prompt, completion.",
     ),
-    click.option("--offline", is_flag=True, help="Only recorded answers; others are an error."),
+    click.option("--offline", is_flag=True, help="Use only recorded answers; others are an error."),
     click.option(
         "--retry-unusable",
         is_flag=True,
-        help="Ask again for answers that were refused, cut off or unreadable.",
+        help="Request answers again that were refused, cut off or unreadable.",
     ),
 )
 """The options of `SERVER` and `LEDGER`, the same for all commands."""
@@ -75,31 +77,33 @@ paying_options = all_of(
 
 study_options = all_of(
     click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
-                 help="Where systems run and answers are generated.  [default: serial]"),
+                 help="How systems run and answers are generated.  [default: serial]"),
     click.option("--workers", type=int,
                  help="Worker processes.  [default: one per GPU, or core]"),
     click.option("--scheduler", metavar="ADDRESS",
-                 help="Of the running cluster that --executor dask uses: tcp://HOST:PORT, or its "
-                 "scheduler file.  [default: a cluster of this machine]"),
-    click.option("--dry-run", is_flag=True, help="Say what it takes; generate and write nothing."),
-    click.option("--status", is_flag=True, help="Say what is done; generate and write nothing."),
+                 help="The Dask scheduler for --executor dask: tcp://HOST:PORT, or its scheduler "
+                 "file.  [default: a local cluster]"),
+    click.option("--dry-run", is_flag=True,
+                 help="Print the cost; generate and write nothing."),
+    click.option("--status", is_flag=True,
+                 help="Print the progress; generate and write nothing."),
 )  # fmt: skip
-"""How a study is run."""
+"""The options for running a study."""
 
 
 def engine_options(configured: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where a study runs: what is configured, and the options that were given."""
+    """Return the configured settings of the executor, updated by the given options."""
     names = ("executor", "workers", "scheduler")
     return {**configured, **{name: options[name] for name in names if options[name] is not None}}
 
 
 def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a server's models that were given as options."""
+    """Return the given options for a server's models as settings."""
     settings = {name: options[name] for name in SERVER if options[name] is not None}
     for text in options["server_settings"]:
         name, sign, value = text.partition("=")
         if not (name and sign):
-            raise InputError(f"--set takes NAME=VALUE, e.g. temperature=none; found {text!r}")
+            raise InputError(f"--set must be NAME=VALUE, e.g. temperature=none, got {text!r}")
         try:
             settings[name] = json.loads(value)
         except ValueError:
@@ -108,7 +112,7 @@ def server_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ModelOption(click.Option):
-    """An option ``KIND:MODEL``; its help lists the kinds that plugins give, when it is shown."""
+    """An option ``KIND:MODEL`` whose help lists the kinds of models of plugins."""
 
     def __init__(self, *names: Any, use: str, default_text: str, **settings: Any) -> None:
         super().__init__(*names, metavar="KIND:MODEL", **settings)
@@ -133,9 +137,9 @@ def open_ledger(
     dry_run: bool,
     stack: contextlib.ExitStack,
 ) -> Ledger | None:
-    """Return the ledger of a study, open until the stack ends; None if nothing about it is set.
+    """Return the ledger of a study, open until the stack ends, `None` if it is not configured.
 
-    Options that were given win over what is configured; a dry run writes nothing.
+    Given options override the configuration. A dry run writes nothing.
     """
     from fairtk.llm import Ledger
 
@@ -149,7 +153,7 @@ def open_ledger(
         return None
     path = Path(settings.pop("path", path))
     if dry_run and not path.exists() and not settings.get("offline"):
-        # prices are needed, and a file that stays is not
+        # a temporary file, only for the prices
         path = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answers.sqlite"
     if not settings.get("offline"):
         path.parent.mkdir(parents=True, exist_ok=True)

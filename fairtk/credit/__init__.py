@@ -1,6 +1,6 @@
-"""Credit: how much an answer depends on each document, beside the exposure that it got.
+"""Credit: how much an answer depends on each document, compared with its exposure.
 
-An optional part: nothing else in fairtk imports it.
+An optional subpackage: nothing else in fairtk imports it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who benefits over queries: providers, by exposure or credit; and askers, by what documents add
-to the answers that groups of queries get.
+"""Exposure or credit of providers over all queries, and the gain of groups of queries from
+documents.
 
-An author, an outlet, the domain of a URL: whoever has several documents is judged over all
-queries, not within each (Biega et al. 2018, "Equity of Attention").
+Providers with several documents, such as authors, outlets or domains, are evaluated over all
+queries, not within each query (Biega et al. 2018, "Equity of Attention").
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from fairtk.measures import EE_R, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 
 SUMMARY = {
-    "amortized": "sum over providers of |share - merit share|: 0 is in proportion, 2 the most",
-    "gini": "0: all providers have the same share; towards 1: one has all",
-    "top": "share of those providers that have most",
+    "amortized": "sum over providers of |share - merit share|, from 0 (proportional) to 2",
+    "gini": "0 if all providers have the same share; near 1 if one has all",
+    "top": "share of the top providers",
     "minimum": "smallest share of a provider",
 }
-"""What is said of all providers together."""
+"""The summary values over all providers."""
 
 _BLOCK = 1 << 24  # numbers in memory at a time
-_ROUNDING = 1e-12  # means of gains below this part of the largest utility are 0
+_ROUNDING = 1e-12  # mean gains below this share of the largest utility count as 0
 
 
 @dataclass(frozen=True)
 class Providers:
-    """What providers got over all queries.
+    """Shares of providers over all queries.
 
     Attributes:
         table: a row per provider, most exposed first: ``provider``, ``documents`` (judged or
-            retrieved in these queries), ``exposure`` (share of all, of credit if that was given),
-            ``merit`` (share of the target), ``gap`` (exposure less merit).
+            retrieved in these queries), ``exposure`` (share of exposure, or of credit for a frame
+            C), ``merit`` (share of the target), ``gap`` (exposure minus merit).
         summary: a row for each of `SUMMARY`: ``name``, ``value``, ``low``, ``high``, by bootstrap
             over queries.
-        unknown: share of exposure on documents without a provider, which are left out above.
-        settings: how it was made.
+        unknown: share of exposure of documents without a provider, which are left out above.
+        settings: the settings.
     """
 
     table: pd.DataFrame
@@ -63,14 +63,14 @@ class Providers:
     settings: Mapping[str, Any]
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Draw the Lorenz curves of exposure and of merit; return the figure, or write it.
+        """Draw the Lorenz curves of exposure and merit, and return the figure.
 
         Args:
-            path: an .svg, .pdf or .png file; None: only the figure is returned.
+            path: an .svg, .pdf or .png file to write; `None` to write no file.
         """
         figure = new_figure((4.6, 4.2), "providers")
         axes = figure.subplots()
-        axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, label="all alike")
+        axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, label="equal shares")
         of = self.settings["of"]
         for name, what, style in (("exposure", of, "-"), ("merit", "merit", "--")):
             share = np.sort(self.table[name].to_numpy())
@@ -78,8 +78,8 @@ class Providers:
             label = f"{what} (Gini {gini(share[None])[0]:.2f})"
             axes.plot(x, np.concatenate([[0.0], np.cumsum(share)]), style, label=label)
         axes.set(
-            xlabel="share of providers, the least shown first",
-            ylabel="share of what they get together",
+            xlabel="share of providers, smallest first",
+            ylabel="cumulative share",
             xlim=(0, 1),
             ylim=(0, 1),
         )
@@ -104,29 +104,29 @@ def providers(
     confidence: float = 0.95,
     seed: int = 42,
 ) -> Providers:
-    """Return what providers got over all queries: E_p = sum_q w_q sum_{d in p} e_qd.
+    """Return the exposure of providers over all queries: E_p = sum_q w_q sum_{d in p} e_qd.
 
-    e_qd is the expected exposure of document d for query q (R, S or X), or its expected credit if
-    the run is a frame C; merit is the same sum of the target of EE_R. The providers are those with
-    a judged or retrieved document; of a frame C one that stands only in rankings whose credit is
-    undefined (NaN, or adds up to 0) does not count as retrieved. A run that lacks a query gives
-    nobody exposure there; a query whose credit is undefined is left out.
+    e_qd is the expected exposure of document d for query q (R, S or X), or its expected credit for
+    a frame C. Merit is the same sum for the target of EE_R. The table has the providers with a
+    judged or retrieved document. In a frame C, a document only in rankings with undefined credit
+    (NaN, or a sum of 0) does not count as retrieved. A query missing from the run gives no
+    exposure. A query with undefined credit is left out.
 
     Args:
-        qrels: labels, which merit comes from: a frame or a file.
+        qrels: labels for merit: a frame or a file.
         run: R, S, X or C: a frame or a file.
-        providers: who is behind each document (``docno``, ``group``, optional ``weight``). A file,
-            a frame or groups.
+        providers: the provider of each document (``docno``, ``group``, optional ``weight``): a
+            file, a frame or groups.
         cutoff: ranks that are read; at least 1.
-        browsing: the browsing model. A model or its string; for exact exposure that of the frame.
-        weights: of queries by qid, e.g. how often they are asked, above 0; None: 1 each.
-        top: the share of the providers whose part is shown as ``top``, in (0, 1).
+        browsing: the browsing model, or its name; for exact exposure, the model of the frame.
+        weights: weights of queries by qid, e.g. their frequency, above 0; `None` for 1.
+        top: the share of providers in the summary value ``top``, in (0, 1).
         resamples: bootstrap samples of the queries, at least 2.
-        confidence: of the intervals, in (0, 1).
+        confidence: confidence level of the intervals, in (0, 1).
         seed: the seed of the bootstrap.
 
     Raises:
-        InputError: no document has a provider, a weight is missing; names the qid.
+        InputError: no document has a provider, or a weight is missing (names the qid).
         ParameterError: a setting is out of its range.
     """
     from scipy import sparse
@@ -144,63 +144,63 @@ def providers(
     owners = _owners(providers)
     try:
         measure = EE_R(browsing=browsing) @ cutoff
-    except ParameterError as error:  # names the measure, which nobody asked for
+    except ParameterError as error:  # without the name of the measure
         raise ParameterError(f"{where}: {str(error).removeprefix('EE_R: ')}") from None
     labels = Qrels(qrels, where, (DOCNO, LABEL), either=True)
     judged = LabeledRun(labels, Run(run, f"{where} (run)", either=True), where)
     of = "credit" if CREDIT in run.columns else "exposure"
     if of == "credit":
         judged, undefined = expected_credit(judged, where)
-        got = np.zeros(judged.n_pairs)
-        got[judged.pair_of_row] = judged.run.scores[judged.run.order]
+        received = np.zeros(judged.n_pairs)
+        received[judged.pair_of_row] = judged.run.scores[judged.run.order]
     else:
-        got = measure.exposure(judged)
+        received = measure.exposure(judged)
     merit = measure.targets(judged)
     memberships = owners.memberships(judged.docnos, "drop")
     levels, column = np.unique(memberships.level, return_inverse=True)
     if not len(levels):
         raise InputError(
-            f"{where}: none of the {len(judged.docnos)} judged or retrieved documents has a "
-            f"provider; found docno {str(judged.docnos[0])!r} there, and "
-            f"{str(owners.docnos[0])!r} among the providers' documents"
+            f"{where}: none of the {len(judged.docnos)} judged or retrieved documents (such as "
+            f"{str(judged.docnos[0])!r}) has a provider; the documents of providers look like "
+            f"{str(owners.docnos[0])!r}"
         )
     shape = (memberships.n_rows, len(levels))
     of_docs = sparse.csr_array((memberships.weight, column, memberships.start), shape=shape)
-    each = _weights(weights, judged.qids)
-    if of == "credit" and undefined.any():  # merit that nobody could earn is none
+    weight = _weights(weights, judged.qids)
+    if of == "credit" and undefined.any():
         warn(
-            f"{where}: the credit of {int(undefined.sum())} of {len(each)} queries is undefined, "
-            f"such as qid {str(judged.qids[undefined][0])!r}; they are left out, of merit too",
+            f"{where}: the credit of {int(undefined.sum())} of {len(weight)} queries is undefined, "
+            f"such as qid {str(judged.qids[undefined][0])!r}; they are left out, also from merit",
             UndefinedWarning,
         )
-        each = np.where(undefined, 0.0, each)
-    shares = [_by_query(judged, share, of_docs) for share in (got, merit)]
-    sums = [each @ share for share in shares]
-    whole = float((got * each[judged.pair_query]).sum())
+        weight = np.where(undefined, 0.0, weight)
+    amounts = [_by_query(judged, amount, of_docs) for amount in (received, merit)]
+    sums = [weight @ amount for amount in amounts]
+    total = float((received * weight[judged.pair_query]).sum())
     names = [str(owners.levels[level]) for level in levels]
-    exposure, deserved = (_shared(row[None])[0] for row in sums)
+    exposure, merit_share = (_shares(row[None])[0] for row in sums)
     documents = np.bincount(column, minlength=len(levels))
     table = pd.DataFrame(
         {
             "provider": names,
             "documents": documents,
             "exposure": exposure,
-            "merit": deserved,
-            "gap": exposure - deserved,
+            "merit": merit_share,
+            "gap": exposure - merit_share,
         }
     ).sort_values(["exposure", "provider"], ascending=[False, True], ignore_index=True)
     settings = {"of": of, "cutoff": cutoff, "browsing": str(measure["browsing"]), "top": top}
     settings |= {"resamples": resamples, "confidence": confidence, "seed": seed}
     return Providers(
         table,
-        _summary(shares, each, top, resamples, confidence, seed),
-        1.0 - float(sums[0].sum()) / whole if whole > 0 else math.nan,
+        _summary(amounts, weight, top, resamples, confidence, seed),
+        1.0 - float(sums[0].sum()) / total if total > 0 else math.nan,
         settings,
     )
 
 
 def gini(shares: FloatArray) -> FloatArray:
-    """Return the Gini coefficient of each row of shares, which add up to 1; shape (n_rows,)."""
+    """Return the Gini coefficient of each row of shares, which sum to 1; shape (n_rows,)."""
     n = shares.shape[1]
     ranks = 2 * np.arange(1, n + 1) - n - 1
     return np.asarray(np.sort(shares, axis=1) @ ranks / n)
@@ -217,34 +217,33 @@ def _owners(providers: Groups | pd.DataFrame | str | PathLike[str]) -> Groups:
 def _weights(weights: Mapping[str, float] | None, qids: ObjectArray) -> FloatArray:
     if weights is None:
         return np.ones(len(qids))
-    lacking = [qid for qid in qids if qid not in weights]
-    if lacking:
+    missing = [qid for qid in qids if qid not in weights]
+    if missing:
         raise InputError(
-            f"providers: every query needs a weight; qid {lacking[0]!r} has none ({len(lacking)} "
-            "such queries)"
+            f"providers: missing weight of qid {missing[0]!r} ({len(missing)} such queries)"
         )
     return np.array([checks.number(f"weights[{q!r}]", weights[q], "providers") for q in qids])
 
 
-def _by_query(judged: LabeledRun, share: FloatArray, of_docs: Any) -> Any:
-    """Return what each provider gets from each query, a ``scipy.sparse.csr_array``."""
+def _by_query(judged: LabeledRun, amount: FloatArray, of_docs: Any) -> Any:
+    """Return the amount of each provider in each query, as a ``scipy.sparse.csr_array``."""
     shape = (len(judged.qids), of_docs.shape[0])
-    return attention_matrix(judged.pair_query, judged.pair_doc, share, shape) @ of_docs
+    return attention_matrix(judged.pair_query, judged.pair_doc, amount, shape) @ of_docs
 
 
-def _shared(rows: FloatArray) -> FloatArray:
-    """Return rows divided by their sums; NaN where one is 0."""
+def _shares(rows: FloatArray) -> FloatArray:
+    """Return rows divided by their sums, NaN if a sum is 0."""
     total = rows.sum(axis=1, keepdims=True)
     return np.asarray(rows / np.where(total > 0, total, np.nan))
 
 
-def _values(got: FloatArray, merit: FloatArray, top: float) -> FloatArray:
-    """Return the values of `SUMMARY` for rows of what providers got; shape (n_rows, 4)."""
-    shares, deserved = _shared(got), _shared(merit)
+def _values(amount: FloatArray, merit: FloatArray, top: float) -> FloatArray:
+    """Return the values of `SUMMARY` for rows of amounts of providers; shape (n_rows, 4)."""
+    shares, merit_shares = _shares(amount), _shares(merit)
     n_top = max(1, math.ceil(top * shares.shape[1]))
     ordered = np.sort(shares, axis=1)
     values = [
-        np.abs(shares - deserved).sum(axis=1),
+        np.abs(shares - merit_shares).sum(axis=1),
         gini(shares),
         ordered[:, -n_top:].sum(axis=1),
         ordered[:, 0],
@@ -253,14 +252,14 @@ def _values(got: FloatArray, merit: FloatArray, top: float) -> FloatArray:
 
 
 def _summary(
-    shares: list[Any], weight: FloatArray, top: float, resamples: int, confidence: float, seed: int
+    amounts: list[Any], weight: FloatArray, top: float, resamples: int, confidence: float, seed: int
 ) -> pd.DataFrame:
-    """Return values and percentile intervals, of queries drawn with replacement."""
-    got, merit = shares
-    value = _values((weight @ got)[None], (weight @ merit)[None], top)[0]
-    n_queries, n = got.shape
+    """Return values and percentile intervals over queries drawn with replacement."""
+    amount, merit = amounts
+    value = _values((weight @ amount)[None], (weight @ merit)[None], top)[0]
+    n_queries, n = amount.shape
     drawn = [
-        _values((times * weight) @ got, (times * weight) @ merit, top)
+        _values((times * weight) @ amount, (times * weight) @ merit, top)
         for times in np.array_split(
             drawn_weights(n_queries, resamples, seed),
             max(1, resamples * max(n, n_queries) // _BLOCK),
@@ -272,15 +271,16 @@ def _summary(
 
 @dataclass(frozen=True)
 class QueryGain:
-    """What documents add to the answers that groups of queries get.
+    """The gain from documents in the answers of groups of queries.
 
     Attributes:
         table: a row per group: ``group``, ``queries``, the mean utility ``with`` documents and
-            ``without``, their difference ``gain`` (above 0: documents help), ``low``, ``high``.
-        comparison: rows ``difference`` (largest less smallest gain) and ``ratio`` (smallest by
-            largest; NaN unless that is above 0), as in `fairtk.ByGroup`; paired bootstrap over
-            queries. A difference of noise alone is above 0, too.
-        undefined: queries of groups that are left out, as the utility is undefined there.
+            ``without``, their difference ``gain`` (above 0 if documents help), ``low``, ``high``.
+        comparison: rows ``difference`` (largest minus smallest gain) and ``ratio`` (smallest by
+            largest; NaN unless that is above 0), as in `fairtk.ByGroup`, with a paired bootstrap
+            over queries. A difference by noise alone is also above 0.
+        undefined: the number of queries with a group that are left out, because the utility is
+            undefined.
     """
 
     table: pd.DataFrame
@@ -299,40 +299,39 @@ def query_gain(
     confidence: float = 0.95,
     seed: int = 42,
 ) -> QueryGain:
-    """Return gain_g, the mean over the queries of a group of EU with documents less without.
+    """Return the gain of each group: the mean of EU with documents minus EU without documents.
 
-    The gain of retrieval by group of queries, as in arXiv 2603.24218. Answers without documents are
-    those of the generator alone: ``topics >> FlanT5()``, or a system of an experiment. Gain says
-    what documents do for the answers of this generator, not whether the answers are good.
+    See arXiv 2603.24218. The generator produces answers without documents from topics: ``topics >>
+    FlanT5()``, or a system of an experiment. The gain does not say whether the answers are good.
 
     Args:
         qrels: labels with ``gold_answer``.
         run: answers with documents (R or S with ``qanswer``).
-        without: answers without, a row per query.
-        groups: of queries: groups whose docnos are qids, or a frame (``qid``, ``group``). A query
-            of several groups counts in each, whatever its weight.
-        utility: ``EU(utility="rougeL")``; an error is turned around.
+        without: answers without documents, a row per query.
+        groups: groups of queries: groups whose docnos are qids, or a frame (``qid``, ``group``). A
+            query with several groups counts fully in each.
+        utility: ``EU(utility="rougeL")``; the sign of an error is inverted.
         resamples: bootstrap samples of the queries, at least 2.
-        confidence: of the intervals, in (0, 1).
-        seed: of the bootstrap.
+        confidence: confidence level of the intervals, in (0, 1).
+        seed: the seed of the bootstrap.
 
     Raises:
-        InputError: no query has a group, or answers or gold answers are missing; names the qid.
+        InputError: no query has a group, or answers or gold answers are missing (names the qid).
         ParameterError: a setting is out of its range.
     """
     where = "query_gain"
     resamples = checks.whole("resamples", resamples, where, 2)
     confidence = checks.inside("confidence", confidence, where)
     if not isinstance(utility, ExpectedUtility):
-        raise ParameterError(f"{where}: utility must be EU(utility=...); found {utility!r}")
+        raise ParameterError(f"{where}: utility must be EU(utility=...), got {utility!r}")
     labels = Qrels(qrels, where, (QID,), either=True)
     for frame, what in ((run, "run"), (without, "without")):
-        missing = labels.queries.find(Run(frame, f"{where} ({what})", either=True).queries)
-        lacking = np.setdiff1d(np.arange(len(labels.qids)), missing)
-        if len(lacking):
+        present = labels.queries.find(Run(frame, f"{where} ({what})", either=True).queries)
+        missing = np.setdiff1d(np.arange(len(labels.qids)), present)
+        if len(missing):
             raise InputError(
-                f"{where}: {what} has no answer for qid {str(labels.qids[lacking[0]])!r} "
-                f"({len(lacking)} such queries)"
+                f"{where}: {what} has no answer for qid {str(labels.qids[missing[0]])!r} "
+                f"({len(missing)} such queries)"
             )
     both = [utility.score_all(LabeledRun.of(qrels, f, where, False)) for f in (run, without)]
     sign = 1.0 if utility.better == "higher" else -1.0
@@ -348,12 +347,12 @@ def query_gain(
     of_group = np.zeros((len(labels.qids), len(levels)))
     of_group[memberships.row[counts], column] = 1.0  # a query counts in each of its groups
     undefined = int((np.isnan(gain) & of_group.any(axis=1)).sum())
-    there = np.flatnonzero(~np.isnan(gain) & of_group.any(axis=1))
-    if not len(there):
+    defined = np.flatnonzero(~np.isnan(gain) & of_group.any(axis=1))
+    if not len(defined):
         raise InputError(f"{where}: {utility!r} is undefined for all queries with a group")
-    gain, of_group = gain[there], of_group[there]
-    times = drawn_weights(len(there), resamples, seed)
-    weight = np.concatenate([np.ones((1, len(there))), times])
+    gain, of_group = gain[defined], of_group[defined]
+    times = drawn_weights(len(defined), resamples, seed)
+    weight = np.concatenate([np.ones((1, len(defined))), times])
 
     def means(value: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
@@ -365,15 +364,15 @@ def query_gain(
         {
             GROUP: [str(askers.levels[level]) for level in levels],
             "queries": (of_group > 0).sum(axis=0),
-            "with": means(both[0][there])[0],
-            "without": means(both[1][there])[0],
+            "with": means(both[0][defined])[0],
+            "without": means(both[1][defined])[0],
             "gain": gains[0],
             "low": low,
             "high": high,
         }
     )
     most, least = gains.max(axis=1), gains.min(axis=1)
-    above = most > _ROUNDING * np.abs(np.stack(both)[:, there]).max()  # gains may cancel out
+    above = most > _ROUNDING * np.abs(np.stack(both)[:, defined]).max()  # gains may cancel out
     ratio = np.divide(least, most, out=np.full(len(most), np.nan), where=above)
     pairs = (("difference", most - least), ("ratio", ratio))
     ends = [(name, v[0], *percentiles(v[1:], confidence)) for name, v in pairs]
@@ -385,14 +384,14 @@ def query_gain(
 
 
 def drawn_weights(n: int, resamples: int, seed: int) -> FloatArray:
-    """Return how often each of n queries is drawn, of n with replacement; (resamples, n)."""
+    """Return the counts of n queries in bootstrap samples of size n; shape (resamples, n)."""
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), resamples)
     return np.asarray(drawn, dtype=np.float64)
 
 
 def percentiles(drawn: FloatArray, confidence: float) -> tuple[Any, Any]:
-    """Return the ends of the percentile interval of each column; NaN draws do not count."""
+    """Return the ends of the percentile interval of each column, ignoring NaN."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # no draw is defined: NaN
+        warnings.simplefilter("ignore", RuntimeWarning)  # NaN if no draw is defined
         low, high = np.nanquantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2], axis=0)
     return low, high

@@ -1,4 +1,4 @@
-"""Credit from citations in an answer: which documents its sentences point to, and how often."""
+"""Credit from the citations in answers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fairtk.frames.columns import refuse_subsets
 from fairtk.transformers import FairTransformer
 
 WEIGHTS = ("count", "words", "position")
-"""What a sentence counts: 1; its words; its words, less the later it comes."""
+"""The weight of a sentence: 1, its words, or its words with a discount for its position."""
 
 _GROUP = re.compile(r"\[+\s*(\d+(?:(?:\s*[,;–-]\s*|[\s,;]*\[\s*)\d+)*)\s*\]+")
-"""A citation: ``[3]``, ``[1, 2]``, ``[1-3]``, ``[[3]]``, ``[1 [2]]``, digits of any script."""
+"""A citation: ``[3]``, ``[1, 2]``, ``[1-3]``, ``[[3]]``, ``[1 [2]]``, with digits of any script."""
 _RANGE = re.compile(r"(\d+)\s*[–-]\s*(\d+)")
 _END = re.compile(
-    r"""[.!?…]+["'”’»)]*(?:\s*\[[\d\s,;–\-\[\]]+\])*(?=\s|$)"""  # citations may follow the stop
+    r"""[.!?…]+["'”’»)]*(?:\s*\[[\d\s,;–\-\[\]]+\])*(?=\s|$)"""  # with citations after the stop
     r"""|[。！？]+["'”’」』)]*(?:\s*\[[\d\s,;–\-\[\]]+\])*"""
 )
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -35,16 +35,16 @@ _LONGEST_RANGE = 1000
 class Sentence(NamedTuple):
     """A sentence of an answer."""
 
-    cited: frozenset[int]  # places in the prompt, from 1, each once
-    words: int  # words of more than two letters, citations apart
+    cited: frozenset[int]  # positions in the prompt, from 1
+    words: int  # number of words of more than two letters, without citations
 
 
 @lru_cache(maxsize=1 << 14)
 def sentences_of(answer: str) -> tuple[Sentence, ...]:
-    """Return the sentences of an answer with what they cite; an empty answer has none.
+    """Return the sentences of an answer with their citations.
 
-    A sentence ends with its stop, the quotation marks or brackets that close there, and the
-    citations that follow directly.
+    A sentence includes its full stop, closing quotation marks or brackets, and the citations that
+    follow directly.
     """
     ends = [match.end() for match in _END.finditer(answer)]
     if not ends or answer[ends[-1] :].strip():
@@ -54,16 +54,16 @@ def sentences_of(answer: str) -> tuple[Sentence, ...]:
 
 
 def _sentence(text: str) -> Sentence:
-    places: set[int] = set()
+    positions: set[int] = set()
     for group in _GROUP.finditer(text):
         rest = group.group(1)
         for first, last in _RANGE.findall(rest):
             low, high = int(first), int(last)
-            # a range that falls or goes on for ever names its ends alone
-            whole = low <= high < low + _LONGEST_RANGE
-            places.update(range(low, high + 1) if whole else (low, high))
-        places.update(int(number) for number in re.findall(r"\d+", _RANGE.sub(" ", rest)))
-    return Sentence(frozenset(places), len(_WORD.findall(_GROUP.sub(" ", text))))
+            # only the ends of a descending or very long range count
+            is_range = low <= high < low + _LONGEST_RANGE
+            positions.update(range(low, high + 1) if is_range else (low, high))
+        positions.update(int(number) for number in re.findall(r"\d+", _RANGE.sub(" ", rest)))
+    return Sentence(frozenset(positions), len(_WORD.findall(_GROUP.sub(" ", text))))
 
 
 def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatArray, int]:
@@ -72,51 +72,50 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
     With C_i the documents that sentence i cites and L_i its words of more than two letters, a
     document gets ``sum_i 1[d in C_i] / |C_i|``, times L_i for ``"words"``, and times
     L_i exp(-i / (S - 1)) for ``"position"``, i from 0 to S - 1 (one sentence: factor 1): Aggarwal
-    et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735. Its code gives every
-    document 1/n where nothing is cited; here that is undefined.
+    et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735. Without citations, its
+    code gives every document 1/n; here the credit is undefined.
 
     Args:
-        answer: the text, with citations such as ``[2]``: the place in the prompt, from 1.
-        n: how many documents the prompt has; other numbers are no citations, and are counted.
+        answer: the text, with citations such as ``[2]``, a position in the prompt, from 1.
+        n: the number of documents in the prompt.
         weight: one of `WEIGHTS`.
 
     Returns:
-        The credit of each document, shape (n,), >= 0, or NaN for all if nothing is cited, or, by
-        words, only in sentences without a word that counts; and how many numbers were cited that
-        no document has.
+        The credit of each document, shape (n,), >= 0, or NaN for all if there are no citations, or
+        only in sentences of weight 0; and the number of citations beyond n.
     """
     sentences = sentences_of(answer)
-    credit, beyond = np.zeros(n), 0
+    credit, n_invalid = np.zeros(n), 0
     for number, sentence in enumerate(sentences):
-        places = [place - 1 for place in sentence.cited if 1 <= place <= n]
-        beyond += len(sentence.cited) - len(places)
-        if not places:
+        indices = [position - 1 for position in sentence.cited if 1 <= position <= n]
+        n_invalid += len(sentence.cited) - len(indices)
+        if not indices:
             continue
-        worth = 1.0 if weight == "count" else float(sentence.words)
+        sentence_weight = 1.0 if weight == "count" else float(sentence.words)
         if weight == "position" and len(sentences) > 1:
-            worth *= math.exp(-number / (len(sentences) - 1))
-        credit[places] += worth / len(places)
-    return (credit if credit.any() else np.full(n, np.nan)), beyond
+            sentence_weight *= math.exp(-number / (len(sentences) - 1))
+        credit[indices] += sentence_weight / len(indices)
+    return (credit if credit.any() else np.full(n, np.nan)), n_invalid
 
 
 class Citations(FairTransformer):
     """Answers -> C: the credit of each document from the citations in the answer to its ranking.
 
-    ``[n]`` cites the document at place n of the prompt, from 1; ``[1, 2]``, ``[1-3]`` and digits of
-    any script are read, too. A sentence's citations share its worth: 1 (``"count"``), its words
-    of more than two letters (``"words"``), or these times exp(-i / (S - 1)) for sentence i of S
-    (``"position"``; Aggarwal et al. 2024, GEO, arXiv 2311.09735). A citation says what the
-    model wrote, not what it used.
+    ``[n]`` cites the document at position n of the prompt, from 1. ``[1, 2]``, ``[1-3]`` and digits
+    of any script are supported. The documents that a sentence cites share its weight: 1
+    (``"count"``), its words of more than two letters (``"words"``), or these times exp(-i / (S -
+    1)) for sentence i of S (``"position"``; Aggarwal et al. 2024, GEO, arXiv 2311.09735). A
+    citation shows what the model wrote, not what it used.
 
     ==========  =====================================================================
     input       answers: ``qid``, ``docno``, ``score``, ``qanswer``; ``sample`` if sampled
     output      C: ``qid``, ``sample``, ``docno``, ``rank``, ``credit``, a row for each document
-                of a prompt, by query, sample and rank; NaN for all where nothing is cited
+                of a prompt, by query, sample and rank; NaN if the answer has no citations
     ==========  =====================================================================
 
     Args:
         weight: ``"count"``, ``"words"`` or ``"position"``.
-        cutoff: how many documents the prompt had, that of the generator; None: all of a ranking.
+        cutoff: the cutoff of the generator; `None` for all documents of a ranking.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -134,11 +133,11 @@ class Citations(FairTransformer):
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the credit.
 
-        Warns (`DataWarning`) of answers that cite nothing, and of numbers that no document has.
+        A `DataWarning` reports answers without citations, and citations beyond the prompt.
 
         Raises:
             ColumnError: a column is missing, or the frame has subsets of rankings.
-            InputError: an answer is missing, or a ranking has two; names the qid.
+            InputError: an answer is missing, or a ranking has two (names the qid).
         """
         self.check_inputs(inp, [QID, DOCNO, SCORE, QANSWER])
         refuse_subsets(inp, "Citations")
@@ -147,15 +146,17 @@ class Citations(FairTransformer):
         start = run.ranking_start[:-1]
         length = np.diff(run.ranking_start)
         n = length if self.cutoff is None else np.minimum(length, self.cutoff)
-        # equal answers to lists of equal length are read once
+        # equal answers to lists of equal length are parsed once
         pair, which = np.unique(np.stack([code[start], n]), axis=1, return_inverse=True)
-        credit, beyond = [], []
+        credit, n_invalid = [], []
         for answer, size in pair.T.tolist():
-            shares, numbers = citation_credit(str(texts[answer]), size, self.weight)
+            shares, count = citation_credit(str(texts[answer]), size, self.weight)
             credit.append(shares)
-            beyond.append(numbers)
-        self._warn(run, np.array([bool(np.isnan(c).any()) for c in credit])[which], "cite nothing")
-        self._warn(run, np.array(beyond, dtype=np.int64)[which] > 0, "cite numbers beyond the list")
+            n_invalid.append(count)
+        without = np.array([bool(np.isnan(c).any()) for c in credit])[which]
+        self._warn(run, without, "have no citations; their credit is undefined (NaN)")
+        invalid = np.array(n_invalid, dtype=np.int64)[which] > 0
+        self._warn(run, invalid, "cite numbers beyond the prompt, which are ignored")
         rows = np.flatnonzero(run.position < n[run.ranking])
         ranking = run.ranking[rows]
         begin = np.cumsum([0, *map(len, credit)])[:-1]
@@ -175,14 +176,9 @@ class Citations(FairTransformer):
     def _warn(self, run: Run, rankings: np.ndarray, what: str) -> None:
         if rankings.any():
             qids = dict.fromkeys(str(run.qids[q]) for q in run.ranking_query[rankings])
-            meaning = (
-                "their credit is undefined (NaN)"
-                if what == "cite nothing"
-                else "which give no credit"
-            )
             warnings.warn(
-                f"Citations: {int(rankings.sum())} of {run.n_rankings} answers {what}, {meaning}: "
-                f"qid {listed(qids)}",
+                f"Citations: {int(rankings.sum())} of {run.n_rankings} answers {what}: qid "
+                f"{listed(qids)}",
                 DataWarning,
                 stacklevel=3,
             )

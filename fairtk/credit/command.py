@@ -1,4 +1,4 @@
-"""``fairtk providers``: exposure, or credit, of those behind documents, over all queries."""
+"""``fairtk providers``: exposure or credit of providers over all queries."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ _MOST_ROWS = 20
 @plot_option("The Lorenz curves")
 @printing_options
 def command(plot: str | None, form: str, output: str | None, **options: Any) -> None:
-    """Show what providers get over all queries of RUN, beside what QRELS say they merit.
+    """Show each provider's share of exposure over all queries of RUN, and its merit by QRELS.
 
-    A provider is an author, an outlet, a domain: whoever has several documents. Exposure adds up
-    over queries; merit is the exposure that the ideal policy gives, from QRELS. amortized is the
-    sum over providers of how far share and merit share are apart. Intervals are by bootstrap over
-    queries.
+    Providers own documents, e.g. authors, outlets or domains. Exposure is summed over queries.
+    Merit is the exposure under the ideal policy for QRELS. amortized is the sum over providers of
+    the absolute difference between share and merit share. Intervals are by bootstrap over queries.
 
-    The number does not say whether labels do providers justice, nor why some are shown less.
+    The numbers do not say whether the labels are fair to providers, nor why some get less exposure.
 
     \b
     Examples:
@@ -50,7 +49,7 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
     of = result.settings["of"]
     lines = wrapped_lines(["provider", "documents", of, "merit", "gap"], shares, range(1, 5))
     if len(result.table) > _MOST_ROWS:
-        lines.append(f"... and {len(result.table) - _MOST_ROWS} more; --format csv has all")
+        lines.append(f"... and {len(result.table) - _MOST_ROWS} more (all with --format csv)")
     cells = [
         [row.name, f"{row.value:.4f}", f"[{row.low:.4f}, {row.high:.4f}]"]
         for row in result.summary.itertuples(index=False)

@@ -1,5 +1,6 @@
-"""The frame C, which says how much an answer depends on each document of its ranking: checked, as
-shares of each ranking, and as the mean over the rankings of a query.
+"""The frame C: checks, credit shares of each ranking, and means over the rankings of a query.
+
+It contains how much an answer depends on each document of its ranking.
 """
 
 from __future__ import annotations
@@ -35,25 +36,25 @@ from fairtk.measures import LabeledRun
 
 
 class Credit:
-    """The credit of a frame C as arrays, checked.
+    """The checked credit of a frame C as arrays.
 
     Args:
-        run: the frame: ``qid``, ``docno``, ``credit``, and ``sample`` if there are several rankings
-            of a query.
+        run: the frame: ``qid``, ``docno``, ``credit``, and ``sample`` if a query has several
+            rankings.
 
     Raises:
-        ColumnError: a column is missing, or a value is no number.
-        InputError: a value is infinite; NaN is undefined credit.
-        DuplicateError: a document has credit twice in one ranking.
+        ColumnError: a column is missing, or a value is not a number.
+        InputError: a value is infinite (NaN is undefined credit).
+        DuplicateError: duplicate document in a ranking.
     """
 
     ranking: IntArray  # index of the ranking of each frame row; shape (n_rows,)
     ranking_query: IntArray  # index into the run's `qids` of each ranking; shape (n_rankings,)
-    credit: FloatArray  # of each frame row; shape (n_rows,)
+    credit: FloatArray  # credit of each frame row; shape (n_rows,)
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        if len(run):  # PyTerrier's frame of no rows has the columns of a run
+        if len(run):  # PyTerrier's inspection passes an empty frame with other columns
             require(run.frame, [QID, DOCNO, CREDIT], run.where)
         column = run.frame.get(CREDIT, pd.Series(dtype=np.float64))
         self.credit = check_numbers(column, CREDIT, run.refuse)
@@ -66,11 +67,11 @@ class Credit:
 
     @property
     def positions(self) -> IntArray:
-        """The place of each frame row in its ranking, from 0: ranks, or scores, order.
+        """The position of each frame row in its ranking, from 0, by rank or score.
 
         Raises:
             ColumnError: the frame has neither ``rank`` nor ``score``.
-            DuplicateError: a rank stands twice in a ranking.
+            DuplicateError: duplicate rank in a ranking.
             InputError: ranks and scores disagree.
         """
         run, columns = self.run, self.run.frame.columns
@@ -81,52 +82,52 @@ class Credit:
         if len(run):
             require(run.frame, [QID, DOCNO, CREDIT, RANK], run.where)
         rank = run.ranks if RANK in columns else position
-        twice = pd.DataFrame({"ranking": self.ranking, RANK: rank}).duplicated().to_numpy()
-        if twice.any():
-            row = int(np.flatnonzero(twice)[0])
+        is_duplicate = pd.DataFrame({"ranking": self.ranking, RANK: rank}).duplicated().to_numpy()
+        if is_duplicate.any():
+            row = int(np.flatnonzero(is_duplicate)[0])
             raise DuplicateError(
-                f"{run.where}: rank {rank[row]} stands twice in a ranking of qid "
+                f"{run.where}: duplicate rank {rank[row]} in a ranking of qid "
                 f"{str(run.qids[run.frame_query[row]])!r}"
             )
-        order = np.lexsort((rank, self.ranking))  # ranks order, as everywhere: gaps do not count
+        order = np.lexsort((rank, self.ranking))  # gaps in ranks do not count
         start = np.searchsorted(self.ranking[order], self.ranking[order])
         position[order] = np.arange(len(rank)) - start
         return position
 
     def describe(self, row: int) -> str:
-        """Return ``"qid 'q1', sample 3, docno 'd7'"`` for a frame row, for messages."""
+        """Return the ids of a frame row for messages: ``"qid 'q1', sample 3, docno 'd7'"``."""
         values = self.run.frame.iloc[row]
         sample = f", sample {values[SAMPLE]}" if SAMPLE in self.run.frame.columns else ""
         return f"qid {str(values[QID])!r}{sample}, docno {str(values[DOCNO])!r}"
 
     def sums(self, weight: FloatArray) -> FloatArray:
-        """Return the sum of a weight of frame rows over each ranking; shape (n_rankings,)."""
+        """Return the sum of weights of frame rows over each ranking; shape (n_rankings,)."""
         n = len(self.ranking_query)
         return np.bincount(self.ranking, weights=weight, minlength=n).astype(np.float64)
 
 
 class CreditShares(Credit):
-    """The credit a_d / sum(a) of documents in each ranking, next to labels.
+    """The credit a_d / sum(a) of documents in each ranking.
 
-    Warns of values below 0 that count as 0, and of rankings that are left out because their credit
-    is undefined (NaN, or a sum of 0) while other rankings of their query have some.
+    Warnings report values below 0 that count as 0, and rankings with undefined credit (NaN, or a
+    sum of 0) that are left out because other rankings of their query have defined credit.
 
     Args:
         judged: the frame C and the labels.
         where: the measure, for messages.
         share: whether credit is divided by its sum; if not, a sum of 0 is defined.
-        negative: ``"zero"``: values below 0 count as 0; ``"refuse"``: they are an error.
+        negative: ``"zero"`` to count values below 0 as 0; ``"refuse"`` for an error.
 
     Raises:
-        InputError: a value is below 0, and that is refused; or as `Credit`.
+        InputError: a value is below 0 with ``negative="refuse"``; see also `Credit`.
     """
 
     value: FloatArray  # a_d / sum(a), or a_d, of each frame row; shape (n_rows,)
     defined: BoolArray  # whether the credit of each ranking is defined; shape (n_rankings,)
     query: IntArray  # index into the labels' `qids` of each ranking; shape (n_rankings,)
-    n_rankings: IntArray  # of each query of the labels; shape (n_queries,)
-    n_defined: IntArray  # how many of these have defined credit; shape (n_queries,)
-    undefined: BoolArray  # queries of the frame without such a ranking; shape (n_queries,)
+    n_rankings: IntArray  # number of rankings per query of the labels; shape (n_queries,)
+    n_defined: IntArray  # number of rankings with defined credit; shape (n_queries,)
+    undefined: BoolArray  # whether a query of the frame has none of these; shape (n_queries,)
 
     def __init__(self, judged: LabeledRun, where: str, share: bool, negative: str) -> None:
         super().__init__(judged.run)
@@ -134,11 +135,11 @@ class CreditShares(Credit):
         if below.any() and negative == "refuse":
             row = int(np.flatnonzero(below)[0])
             raise InputError(
-                f"{self.run.where}: credit below 0 is refused (negative='refuse'); found "
+                f"{self.run.where}: credit must be at least 0 with negative='refuse', got "
                 f"{self.credit[row]:g} for {self.describe(row)} ({such_rows(int(below.sum()))})"
             )
         self.value = np.where(below, 0.0, self.credit)
-        sums = self.sums(self.value)  # NaN where a value is
+        sums = self.sums(self.value)  # NaN if a value is NaN
         self.defined = sums > 0 if share else ~np.isnan(sums)
         if share:
             self.value = self.value / np.where(self.defined, sums, 1.0)[self.ranking]
@@ -150,7 +151,7 @@ class CreditShares(Credit):
         if below.any():
             warn(
                 f"{where}: {int(below.sum())} of {len(below)} values of credit are below 0 "
-                "and count as 0; negative='refuse' makes them an error",
+                "and count as 0; use negative='refuse' for an error",
                 DataWarning,
             )
         left_out = int((~self.defined & (self.n_defined > 0)[self.query]).sum())
@@ -164,7 +165,7 @@ class CreditShares(Credit):
 
     @cached_property
     def means(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """The mean credit of documents over the rankings of a query whose credit is defined.
+        """The mean credit of documents over the rankings of a query with defined credit.
 
         Indices into the run's `qids` and `docnos`, and the mean; each has shape (n_pairs,).
         """
@@ -183,7 +184,7 @@ class CreditShares(Credit):
 
 
 def credit_shares(judged: LabeledRun, where: str, share: bool, negative: str) -> CreditShares:
-    """Return the shares of a run's documents, which measures make once."""
+    """Return the credit shares of a run's documents, computed once per run."""
     key = ("credit", share, negative)
     if key not in judged.cache:
         judged.cache[key] = CreditShares(judged, where, share, negative)
@@ -194,9 +195,9 @@ def credit_shares(judged: LabeledRun, where: str, share: bool, negative: str) ->
 def expected_credit(
     judged: LabeledRun, where: str, share: bool = True, negative: str = "zero"
 ) -> tuple[LabeledRun, BoolArray]:
-    """Return the expected credit in the place of a run, and the queries whose credit is undefined.
+    """Return a run with expected credit as scores, and whether each query's credit is undefined.
 
-    The scores of that run are the expected credit. Warns once of what was cut or left out.
+    See `CreditShares` for the warnings.
     """
     shares = credit_shares(judged, where, share, negative)
     key = ("credit of documents", share, negative)

@@ -1,6 +1,4 @@
-"""Measures of credit: AE-D, AE-R and AE-L, those of EE on expected credit; credit against
-exposure; citations of useful documents.
-"""
+"""Measures of credit: AE_D, AE_R and AE_L (EE of expected credit), CreditGap, and citations."""
 
 from __future__ import annotations
 
@@ -39,27 +37,25 @@ from fairtk.measures.params import BROWSING, GROUPS, Param, count
 if TYPE_CHECKING:
     from fairtk.groups import Groups
 
-SHARE = Param(
-    bool, default=True, desc="divide the credit of each ranking by its sum; False: as it is"
-)
+SHARE = Param(bool, default=True, desc="whether to divide the credit of each ranking by its sum")
 ESTIMATOR = Param(
     str,
     default="plain",
     choices=("plain", "unbiased"),
-    desc="plain: of the mean over the rankings; unbiased: without what sampling adds to it",
+    desc="plain, or unbiased: without the bias by sampling",
 )
 NEGATIVE = Param(
     str,
     default="zero",
     choices=("zero", "refuse"),
-    desc="what becomes of credit below 0: counted as 0, or an error",
+    desc="how credit below 0 is handled: counted as 0, or an error",
 )
 
 
 def unbiased_reasons(
     measure: FairMeasure, judged: LabeledRun, shares: CreditShares
 ) -> list[tuple[str, BoolArray]]:
-    """Return the queries with a single ranking of defined credit, and the reason.
+    """Return the reason why queries with a single ranking of defined credit are undefined.
 
     The list is empty for ``estimator="plain"`` and for rankings without samples.
 
@@ -77,7 +73,7 @@ NO_CREDIT = "no ranking of it has defined credit"
 
 
 class AttributedExposure(FairMeasure):
-    """Base of the measures of attributed exposure: EE's, of credit in the place of exposure."""
+    """Base class of the measures of attributed exposure: EE with credit instead of exposure."""
 
     CITATION: ClassVar[str] = "diaz2020evaluating kim2024fairrag"
     RUN_COLUMNS: ClassVar[tuple[str, ...]] = (QID, DOCNO, CREDIT)
@@ -96,27 +92,27 @@ class AttributedExposure(FairMeasure):
     expected_credit = staticmethod(expected_credit)  # AWRF(of="credit") gets its shares from AE_D
 
     def check_params(self) -> None:
-        """Raise if the parameters do not go together."""
+        """Raise an error if the parameters contradict each other."""
         if not self["share"] and self.params.get("normalize", True):
             raise ParameterError(
-                f"{self.NAME}: share=False has no bounds to normalize by; add normalize=False"
+                f"{self.NAME}: share=False has no bounds for normalization: add normalize=False"
             )
         model: BrowsingModel = self["browsing"]
         if model.stop > 0:
             raise ParameterError(
-                f"{self.NAME}: browsing={str(model)!r} stops at useful documents, so that the "
-                "target depends on the ranking; use MU, RBP, DCG or TREC"
+                f"{self.NAME}: browsing={str(model)!r} is not supported, as its target depends "
+                "on the ranking: use MU, RBP, DCG or TREC"
             )
         of_target = ("cutoff", "browsing", "graded", "rel")
         self.of_target = EE_R(**{n: self.params[n] for n in of_target if n in self.params})
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the value of each query; see the class for what is undefined."""
+        """Return the value of each query, NaN if undefined."""
         needs_cutoff = self["browsing"].needs_cutoff and self["cutoff"] is None
         if self.PART != "disparity" and needs_cutoff:
             raise ParameterError(
-                f"{self.NAME}: browsing={str(self['browsing'])!r} needs a cutoff, the number of "
-                f"documents that the reader reads: write {self.NAME}@5"
+                f"{self.NAME}: a cutoff is required for browsing={str(self['browsing'])!r}, the "
+                f"number of documents that the reader reads: write {self.NAME}@5"
             )
         present, n_queries = judged.present, len(judged.qids)
         options = repr(self), self["share"], self["negative"]
@@ -144,7 +140,7 @@ class AttributedExposure(FairMeasure):
             reasons.append((part.why, present & np.isnan(result)))
         else:
             result = np.where(present, part.value, part.worst)
-            no_worst = "the run lacks it, and with share=False no value is the worst"
+            no_worst = "it is missing from the run, and share=False has no worst value"
             reasons.append((no_worst, ~present & np.isnan(part.worst)))
         return self.without_undefined(judged, result, reasons)
 
@@ -153,7 +149,7 @@ class AttributedExposure(FairMeasure):
         return Bounded(value, lowest, one, one if self["share"] else one * np.nan, 1.0)
 
     def _values(self, judged: LabeledRun) -> tuple[ExposureValues, BoolArray]:
-        """Return the values of all queries, and where nothing is useful."""
+        """Return the values of all queries, and whether a query has no useful document."""
         n_queries, query = len(judged.qids), judged.pair_query
         target = self.of_target.targets(judged)
         target = target / total(query, target, n_queries)[query]
@@ -182,23 +178,24 @@ class AttributedExposure(FairMeasure):
 
 
 class AttributedExposureDisparity(AttributedExposure):
-    """How unevenly answers rest on documents.
+    """How unevenly credit is distributed over documents.
 
     The sum over documents of their squared expected credit: alpha_d is the mean over a query's
-    rankings of a_d / sum(a), a_d the document's credit in one answer (frame C: `qid`, `sample`,
-    `docno`, `credit`). EE_D with credit in the place of exposure (Diaz et al. 2020; Kim and Diaz,
-    Towards Fair RAG, Eq. 5). In [0, 1]; lower is more even; 1: all answers rest on one document,
-    always the same. ``bounds="exact"`` takes 1 / n as the floor, n the judged documents and those
-    of rankings whose credit is defined. A cutoff cuts no credit: it is that of `AE_R`'s target.
+    rankings of a_d / sum(a), with a_d the document's credit in one answer (frame C: `qid`,
+    `sample`, `docno`, `credit`). It is EE_D with credit instead of exposure (Diaz et al. 2020; Kim
+    and Diaz, Towards Fair RAG, Eq. 5). In [0, 1]; lower is more even; 1 if all answers depend on
+    the same document only. With ``bounds="exact"`` the lower bound is 1 / n, with n the number of
+    judged documents and documents in rankings with defined credit. A cutoff does not truncate
+    credit: it is that of `AE_R`'s target.
 
-    Sampling adds to it: from N rankings it is too large by (mean squared norm of one ranking's
-    shares - AE_D) / N in expectation. ``estimator="unbiased"`` takes that away; its values may be
-    negative. One sample per query is an error then, and a query with one ranking of defined credit
-    is undefined. A frame without ``sample`` is a policy of its own, and its plain value is exact.
+    Sampling increases it: from N rankings it is too large by (mean squared norm of one ranking's
+    shares - AE_D) / N in expectation. ``estimator="unbiased"`` removes this bias; its values may be
+    negative. Then one sample per query is an error, and a query with one ranking of defined credit
+    is undefined. The plain value of a frame without ``sample``, a deterministic policy, is exact.
 
-    It says nothing about whether those documents are useful (AE_R), nor about the world: a document
-    without credit may have been read. A ranking whose credit is NaN, or sums up to 0, is left out;
-    a query without another one is undefined (NaN). A query that the frame lacks gets 1.
+    It does not say whether these documents are useful (see AE_R). A document without credit may
+    have been read. A ranking whose credit is NaN, or sums to 0, is left out; a query without other
+    rankings is undefined (NaN). A query missing from the frame gets 1.
     """
 
     identity_name = "fairtk.AE_D"
@@ -212,16 +209,15 @@ class AttributedExposureDisparity(AttributedExposure):
 
 
 class AttributedExposureRelevance(AttributedExposure):
-    """How much of the credit goes to useful documents.
+    """How much credit useful documents get.
 
-    The inner product of expected credit (see `AE_D`) and the target of EE, divided by its sum: EE_R
-    with credit in the place of exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eq. 6).
-    Normalized by its largest value, all credit on a document of the highest target, it is in
-    [0, 1]; higher is better. With labels of one grade and at least k useful documents, that is the
-    share of credit that useful documents get. With m < k useful ones of n documents, the target
-    leaves k - m ranks to the others (Eq. 6), so their credit counts (k - m) / (n - m) as much; with
-    n <= k it is always 1. A query without a useful document is undefined; one that the frame lacks
-    gets 0.
+    The inner product of expected credit (see `AE_D`) and the target of EE divided by its sum: EE_R
+    with credit instead of exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eq. 6). It is
+    normalized by its maximum, all credit on a document with the highest target. In [0, 1]; higher
+    is better. With labels of one grade and at least k useful documents, it is the share of credit
+    of useful documents. With m < k useful documents of n, the target leaves k - m ranks to the
+    others (Eq. 6), so their credit counts (k - m) / (n - m) as much; with n <= k it is always 1. A
+    query without a useful document is undefined; a query missing from the frame gets 0.
     """
 
     identity_name = "fairtk.AE_R"
@@ -240,14 +236,14 @@ class AttributedExposureRelevance(AttributedExposure):
 
 
 class AttributedExposureLoss(AttributedExposure):
-    """How far the credit that documents get is from the credit they should get.
+    """The distance of credit from its target.
 
     The squared distance of expected credit (see `AE_D`) and the target of EE divided by its sum:
-    AE_D - 2 AE_R + squared norm of the target, all unnormalized. Normalized by its largest value
-    (``bounds="paper"``: 1 + squared norm of the target; ``"exact"``: that of all credit on a
-    document of the lowest target) it is in [0, 1]; lower is better. ``estimator="unbiased"`` takes
-    away what sampling adds, as in `AE_D`; its values may be negative. A query without a useful
-    document is undefined; one that is missing from the frame gets the upper bound.
+    AE_D - 2 AE_R + squared norm of the target, all unnormalized. Normalized by its maximum
+    (``bounds="paper"``: 1 + squared norm of the target; ``"exact"``: the value for all credit on a
+    document with the lowest target) it is in [0, 1]; lower is better. ``estimator="unbiased"``
+    removes the bias by sampling, as in `AE_D`; its values may be negative. A query without a useful
+    document is undefined; a query missing from the frame gets the upper bound.
     """
 
     identity_name = "fairtk.AE_L"
@@ -268,30 +264,30 @@ AE_D, AE_R, AE_L = (
 
 
 class CreditExposureGap(FairMeasure):
-    """How far the credit that documents or groups get is from the exposure that they got.
+    """The distance between the credit and the exposure of documents or groups.
 
-    The squared distance over documents, or with ``groups=...`` over groups, of the mean credit
-    share and the mean exposure share of a query's rankings: credit of a_d / sum(a), exposure of
-    the attention of a document's rank / the ranking's sum, under `browsing` (`MU`: the first k
-    documents alike). With v the difference of the two in one ranking, it is ||mean v||^2, and with
-    ``estimator="unbiased"`` (N ||mean v||^2 - mean ||v||^2) / (N - 1) for N rankings, which
-    sampling does not add to. Lower is closer; 0: credit is proportional to exposure. In [0, 2] for
-    the plain estimate, and with weights of `groups` that are not normalized up to twice the largest
-    squared norm of a document's memberships; an unbiased value may be below 0. The exposure that it
-    compares with may itself be uneven (EE_D, AWRF), and it does not say which of the two is fair.
-    `per_group` gives the signed differences.
+    The squared distance over documents, or with ``groups=...`` over groups, between the mean credit
+    share a_d / sum(a) and the mean exposure share of a query's rankings. The exposure share is the
+    attention of a document's rank divided by the ranking's total, under `browsing` (`MU`: equal for
+    the first k documents). With v the difference in one ranking, the plain value is ||mean v||^2,
+    and ``estimator="unbiased"`` is (N ||mean v||^2 - mean ||v||^2) / (N - 1) for N rankings,
+    without the bias by sampling. Lower is closer; 0 if credit is proportional to exposure. The
+    plain value is in [0, 2]; if the weights of `groups` are not normalized, up to twice the largest
+    squared norm of a document's memberships. An unbiased value may be below 0. Exposure may itself
+    be uneven (EE_D, AWRF): the measure does not say which of the two is fair. `per_group` returns
+    the signed differences.
 
-    With groups, ``@UNKNOWN`` is one more level of each document: 1 minus the sum of its weights, at
-    least 0, and 1 without a group.
+    With groups, each document also belongs to ``@UNKNOWN``, with weight 1 minus the sum of its
+    weights, at least 0.
 
-    Needs the frame C with ``rank`` or ``score``, and a row for each document of a ranking: ranks
-    order, and gaps in them do not count. A ranking without defined credit is left out of both
-    means. A query is undefined (NaN) if none of its rankings has defined credit, if only one has
-    (for the unbiased estimate), or, with `groups`, if no document with credit or exposure has a
-    group. A query that is missing from the frame gets the upper bound.
+    The frame C must have ``rank`` or ``score``, and a row for each document of a ranking; gaps in
+    ranks do not count. A ranking without defined credit is left out of both means. A query is
+    undefined (NaN) if none of its rankings has defined credit, if only one has (for the unbiased
+    estimate), or, with `groups`, if no document with credit or exposure has a group. A query
+    missing from the frame gets the upper bound.
 
     References:
-        Kim and Diaz, Towards Fair RAG (attribution of exposure); the distance is fairtk's own.
+        Kim and Diaz, Towards Fair RAG (attribution of exposure); fairtk defines the distance.
     """
 
     identity_name = "fairtk.CreditGap"
@@ -319,7 +315,7 @@ class CreditExposureGap(FairMeasure):
 
     @cached_property
     def bounds(self) -> tuple[float, float]:
-        """0 and the largest plain value, which is also that of a missing query."""
+        """0 and the largest plain value, which is also the value of a missing query."""
         groups = self["groups"]
         if groups is None:
             return self.BOUNDS
@@ -350,7 +346,7 @@ class CreditExposureGap(FairMeasure):
 
         Returns:
             A row for each query and group (document) with credit or exposure; ``gap`` is credit
-            minus exposure, above 0 where the group has more credit than exposure.
+            minus exposure.
         """
         checked = Run(run, f"{self!r} (run)", either=True)
         qids = pd.DataFrame({QID: checked.qids})
@@ -371,19 +367,19 @@ class CreditExposureGap(FairMeasure):
 class _Gap(CreditShares):
     """Shares of credit and of exposure of the documents in each ranking."""
 
-    exposure: FloatArray  # of each frame row; shape (n_rows,)
+    exposure: FloatArray  # exposure of each frame row; shape (n_rows,)
 
     def __init__(self, judged: LabeledRun, measure: CreditExposureGap) -> None:
         model, cutoff = measure["browsing"], measure["cutoff"]
         if cutoff is None:
             raise ParameterError(
-                f"{measure.NAME} needs a cutoff, the number of documents that were shown: write "
+                f"{measure.NAME}: a cutoff is required, the number of displayed documents: write "
                 f"{measure!r}@5"
             )
         if model.stop > 0:
             raise ParameterError(
-                f"{measure.NAME}: browsing={str(model)!r} depends on which documents are useful; "
-                "use MU, RBP, DCG or TREC"
+                f"{measure.NAME}: browsing={str(model)!r} is not supported, because it depends on "
+                "labels: use MU, RBP, DCG or TREC"
             )
         super().__init__(judged, repr(measure), True, measure["negative"])
         weight = np.append(model.weights(np.arange(cutoff, dtype=np.int64)), 0.0)
@@ -396,15 +392,15 @@ class _Gap(CreditShares):
             self.members, self.unknown, self.names = _with_unknown(groups, docnos)
 
     def vectors(self, share: FloatArray) -> SparseRows:
-        """Return shares by document, or by group: a row per ranking with defined credit."""
+        """Return shares by document or group, with a row per ranking with defined credit."""
         rows = self.defined[self.ranking]
-        place = (np.cumsum(self.defined) - 1)[self.ranking[rows]]
+        row = (np.cumsum(self.defined) - 1)[self.ranking[rows]]
         shape = (int(self.defined.sum()), len(self.run.docnos))
-        matrix = attention_matrix(place, self.run.frame_doc[rows], share[rows], shape)
+        matrix = attention_matrix(row, self.run.frame_doc[rows], share[rows], shape)
         return SparseRows(matrix) if self.members is None else group_exposure(matrix, self.members)
 
     def mean(self, vectors: SparseRows) -> SparseRows:
-        """Return the mean of each query's rankings; a row per query."""
+        """Return the mean over each query's rankings, with a row per query."""
         from scipy import sparse
 
         query = self.query[self.defined]
@@ -413,9 +409,9 @@ class _Gap(CreditShares):
         return SparseRows((mean @ vectors.matrix).tocsr())
 
     def labeled(self) -> BoolArray:
-        """Return the queries in which a document with credit or exposure has a group.
+        """Return whether a document with credit or exposure has a group, for each query.
 
-        Other documents add 0 to each level, so a query without these would get 0, the best.
+        Without these documents, a query would get 0, the best value.
         """
         members: Any = self.members
         known = np.zeros(len(self.run.docnos), dtype=bool)
@@ -428,11 +424,11 @@ class _Gap(CreditShares):
 def _with_unknown(
     groups: Groups, docnos: ObjectArray
 ) -> tuple[SparseRows, int, Callable[[IntArray], Any]]:
-    """Return memberships with the level ``@UNKNOWN``, which the rest of a document belongs to.
+    """Return memberships with the level ``@UNKNOWN`` for the rest of each document.
 
     Returns:
-        The memberships, a row per document; the number of that level; and a function from level
-        numbers to names.
+        The memberships, a row per document; the index of the unknown level; and a function from
+        level indices to names.
     """
     from scipy import sparse
 
@@ -456,7 +452,7 @@ CreditGap = CreditExposureGap()
 
 
 class CitationMeasure(FairMeasure):
-    """Base of measures of which documents answers cite: those with credit above 0."""
+    """Base class of measures of citations, the documents with credit above 0."""
 
     CITATION: ClassVar[str] = "gao2023alce"
     BETTER: ClassVar[str] = "higher"
@@ -467,9 +463,8 @@ class CitationMeasure(FairMeasure):
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"rel": PARAMETERS["rel"]}
 
     def counts(self, judged: LabeledRun) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Return, by ranking, its query, cited documents, those that are useful; and useful ones.
-
-        The last is of the labels, by query.
+        """Return the query, the number of cited documents and of useful cited documents of each
+        ranking, and the number of useful documents of each query.
         """
         rel = self["rel"]
         labels = judged.qrels
@@ -479,27 +474,26 @@ class CitationMeasure(FairMeasure):
         n = len(credit.ranking_query)
         width = max(1, judged.run.documents.size)
         doc = judged.run.documents.find(labels.documents)[labels.doc]
-        asked = judged.run.queries.find(labels.queries)[labels.query]
-        keys = (asked * width + doc)[useful & (asked >= 0) & (doc >= 0)]
-        good = np.isin(judged.run.frame_query * width + judged.run.frame_doc, keys)
+        run_query = judged.run.queries.find(labels.queries)[labels.query]
+        keys = (run_query * width + doc)[useful & (run_query >= 0) & (doc >= 0)]
+        is_useful = np.isin(judged.run.frame_query * width + judged.run.frame_doc, keys)
         cited = credit.credit > 0
         return (
             query[credit.ranking_query],
             np.bincount(credit.ranking[cited], minlength=n).astype(np.float64),
-            np.bincount(credit.ranking[cited & good], minlength=n).astype(np.float64),
+            np.bincount(credit.ranking[cited & is_useful], minlength=n).astype(np.float64),
             np.bincount(labels.query[useful], minlength=len(judged.qids)).astype(np.float64),
         )
 
 
 class PrecisionOfCitations(CitationMeasure):
-    """Which share of the documents that an answer cites is useful.
+    """The share of cited documents that are useful.
 
-    Documents with credit above 0 (a frame C of `fairtk.credit.Citations`) are cited; precision of
-    an answer is the share of them with a label of at least `rel`; the mean over a query's answers.
-    In [0, 1], higher is better. Useful is what the labels say of the document, not whether it
-    supports the sentence that cites it (Gao et al. 2023, "ALCE", ask the latter). An answer that
-    cites nothing has no precision: it is left out, and counted by a warning; a query without
-    another one is undefined (NaN). A query that the frame lacks gets 0.
+    Documents with credit above 0 (a frame C of `fairtk.credit.Citations`) are cited, and useful
+    with a label of at least `rel`. The value is the mean precision over a query's answers. In
+    [0, 1], higher is better. The labels do not say whether a document supports the sentence that
+    cites it, as in ALCE (Gao et al. 2023). An answer without citations is left out, with a warning;
+    a query without other answers is undefined (NaN). A query missing from the frame gets 0.
     """
 
     identity_name = "fairtk.CitationPrecision"
@@ -509,31 +503,32 @@ class PrecisionOfCitations(CitationMeasure):
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
-        query, cited, good, _ = self.counts(judged)
-        some, n = cited > 0, len(judged.qids)
-        count = np.bincount(query[some], minlength=n)
-        summed = np.bincount(query[some], weights=good[some] / cited[some], minlength=n)
+        query, cited, useful_cited, _ = self.counts(judged)
+        has_citations, n = cited > 0, len(judged.qids)
+        count = np.bincount(query[has_citations], minlength=n)
+        precision = useful_cited[has_citations] / cited[has_citations]
+        summed = np.bincount(query[has_citations], weights=precision, minlength=n)
         result = np.where(judged.present, summed / np.maximum(count, 1), self.MISSING)
         undefined = judged.present & (count == 0)
-        left_out = int((~some & (count > 0)[query]).sum())
+        left_out = int((~has_citations & (count > 0)[query]).sum())
         if left_out:
             warn(
-                f"{self!r}: {left_out} of {len(query)} answers cite nothing, so that they have no "
-                "precision; means are over the other answers of their queries",
+                f"{self!r}: {left_out} of {len(query)} answers have no citations and no precision; "
+                "means are over the other answers of their queries",
                 DataWarning,
             )
-        self.warn_undefined(judged.qids[undefined], n, "no answer cites anything")
+        self.warn_undefined(judged.qids[undefined], n, "no answer has citations")
         return np.where(undefined, np.nan, result)
 
 
 class RecallOfCitations(CitationMeasure):
-    """Which share of the useful documents an answer cites.
+    """The share of useful documents that are cited.
 
-    Documents with credit above 0 (a frame C of `fairtk.credit.Citations`) are cited; recall of an
-    answer is how many of them have a label of at least `rel`, by how many documents have, whether
-    they were in the prompt or not; the mean over a query's answers. In [0, 1], higher is better. An
-    answer that cites nothing has recall 0. A query without a useful document is undefined (NaN);
-    one that the frame lacks gets 0.
+    Documents with credit above 0 (a frame C of `fairtk.credit.Citations`) are cited, and useful
+    with a label of at least `rel`. The value is the mean over a query's answers of useful cited
+    documents divided by useful documents, in the prompt or not. In [0, 1], higher is better. An
+    answer without citations has recall 0. A query without a useful document is undefined (NaN); a
+    query missing from the frame gets 0.
     """
 
     identity_name = "fairtk.CitationRecall"
@@ -543,10 +538,10 @@ class RecallOfCitations(CitationMeasure):
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
-        query, _, good, useful = self.counts(judged)
+        query, _, useful_cited, useful = self.counts(judged)
         n = len(judged.qids)
         count = np.bincount(query, minlength=n)
-        mean = np.bincount(query, weights=good, minlength=n) / np.maximum(count, 1)
+        mean = np.bincount(query, weights=useful_cited, minlength=n) / np.maximum(count, 1)
         result = np.where(judged.present, mean / np.maximum(useful, 1.0), self.MISSING)
         self.warn_undefined(judged.qids[useful == 0], n, "no useful document in the labels")
         return np.where(useful == 0, np.nan, result)

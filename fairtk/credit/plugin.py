@@ -1,4 +1,4 @@
-"""The plugin of credit, which is loaded through an entry point like any third party's."""
+"""The plugin with the measures and transformers of credit, loaded through an entry point."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fairtk_measures() -> Iterable[Any]:
 
 @hookimpl
 def fairtk_transformers() -> Iterable[TransformerSpec]:
-    """Return the transformers that make credit, or lead to it."""
+    """Return the transformers for credit."""
     return [
         TransformerSpec(
             "Subsets",

@@ -1,6 +1,4 @@
-"""How a reader takes the order of its documents: which places it reads, from credit in rankings
-drawn at random, and what order alone changes in what a reader or a reranker gives out.
-"""
+"""Position effects of readers: browsing models fitted to credit, and audits of document order."""
 
 from __future__ import annotations
 
@@ -39,22 +37,23 @@ from fairtk.measures.expectation import values_of_samples
 from fairtk.transformers import FairSampler, OracleSampler, PerSample
 
 STEEP = 2
-"""An alpha above which documents hardly leave their places."""
-_NEVER = 1e-9  # above the error of exact placement probabilities
+"""An alpha above which documents rarely change positions."""
+_NEVER = 1e-9  # larger than the error of exact placement probabilities
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FittedBrowsing(Fitted):
-    """The browsing model of a reader, with what it rests on.
+    """The browsing model of a reader, fitted to credit.
 
     Attributes:
-        table: a row per rank: ``rank`` (from 0), ``weight`` (as estimated; below 0 it counts as 0
-            in the model), ``standard_error``, ``low`` and ``high`` (95 %, Student's t) and
-            ``documents``, how many (query, document) it rests on.
+        table: a row per rank: ``rank`` (from 0), ``weight`` (as estimated; the model counts a
+            weight below 0 as 0), ``standard_error``, ``low`` and ``high`` (95 %, Student's t) and
+            ``documents``, the number of (query, document) pairs in the estimate.
         tests: a row per ``hypothesis``: ``statistic`` (F), its ``df1`` and ``df2``, and ``p``; NaN
-            where there are too few queries, or no spread.
+            if there are too few queries, or no variance.
         counts: ``queries``; ``rankings``; ``undefined``, rankings without defined credit, which are
-            left out; ``pairs`` of a document and a rank, and ``unlikely``, those left out.
+            left out; ``pairs`` of a document and a rank, and ``unlikely`` pairs, which are left
+            out.
     """
 
     identity_name = "fairtk.FittedBrowsing"
@@ -67,10 +66,10 @@ class FittedBrowsing(Fitted):
         return repr(Fitted(self.weight))
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Draw the weights with their intervals beside MU and DCG; return the figure, or write it.
+        """Draw the weights with their intervals, MU and DCG, and return the figure.
 
         Args:
-            path: an .svg, .pdf or .png file; None: only the figure is returned.
+            path: an .svg, .pdf or .png file to write; `None` to write no file.
         """
         figure = new_figure((4.8, 3.4), "browsing")
         axes = figure.subplots()
@@ -82,7 +81,7 @@ class FittedBrowsing(Fitted):
         axes.errorbar(
             rank, table["weight"], np.nan_to_num(error), marker="o", capsize=3, label="this reader"
         )
-        axes.set(xlabel="place in the prompt", ylabel="weight; 1 at the first place", xticks=rank)
+        axes.set(xlabel="position in the prompt", ylabel="weight (1 at the first)", xticks=rank)
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.legend(frameon=False)
         despine(axes)
@@ -100,46 +99,48 @@ def fit_browsing(
     sampler: FairSampler | OracleSampler,
     least: float = 0.001,
 ) -> FittedBrowsing:
-    """Return the browsing model of a reader, from the credit of documents in drawn rankings.
+    """Return the browsing model of a reader, fitted to the credit of documents in sampled rankings.
 
-    The model is a_{d,i} = w_i r_d: credit at rank i of document d, the examination of position
-    models (Joachims et al. 2017). Which rank d has is chance, with the probability p_{d,i} of the
-    sampler's policy, computed exactly; so sums of a / p over documents differ between ranks by w_i
-    alone. w_i is such a sum over rank i by that over the first rank, of the same documents, each
-    weighted by p_{d,1} p_{d,i} / (p_{d,1} + p_{d,i}), so that rare places do not rule (overlap
-    weights: Li, Morgan and Zaslavsky 2018). Standard errors are those of a ratio, by query.
+    The model of the credit of document d at rank i is a_{d,i} = w_i r_d, the examination of
+    position-based models (Joachims et al. 2017). The sampler's policy assigns rank i to d with
+    probability p_{d,i}, which is computed exactly. So sums of a / p over documents differ between
+    ranks only by w_i. w_i is the ratio of such sums at rank i and at the first rank over the same
+    documents, each weighted by p_{d,1} p_{d,i} / (p_{d,1} + p_{d,i}), so that rare positions do not
+    dominate (overlap weights: Li, Morgan and Zaslavsky 2018). Standard errors are those of a ratio,
+    by query.
 
     Args:
         credit: the frame C with ``rank`` or ``score``, of rankings that `sampler` drew.
-        candidates: the run R that it drew from.
-        sampler: the policy, e.g. ``FairSampler(alpha=1)``; the flatter, the more is learned.
-        least: pairs of a document and a rank less likely than this are left out, and counted.
+        candidates: the run R of the sampler.
+        sampler: the policy, e.g. ``FairSampler(alpha=1)``; flatter policies are more informative.
+        least: the minimum probability of a pair of document and rank; other pairs are left out and
+            counted.
 
     Returns:
-        The weights, 1 at the first rank; it goes into ``EE_D(browsing=...)``.
+        The model with weight 1 at the first rank, e.g. for ``EE_D(browsing=...)``.
 
     Raises:
-        InputError: credit for a document that is no candidate, or at a rank that it cannot have; a
-            rank, or the first one, has no credit to compare.
+        InputError: credit for a document that is not a candidate, or at an impossible rank; or a
+            rank without credit to compare.
         ParameterError: a setting is out of its range.
     """
     where = "fit_browsing"
     least = checks.number("least", least, where, 0, 1, "()")
     if not callable(getattr(sampler, "policy", None)):
         raise ParameterError(
-            f"{where}: sampler must be a FairSampler or an OracleSampler, whose policy is known "
-            f"exactly; found {type(sampler).__name__}"
+            f"{where}: sampler must be a FairSampler or an OracleSampler, got "
+            f"{type(sampler).__name__}"
         )
     given = Credit(Run(credit, f"{where} (credit)"))
     position, n = given.positions, len(given.ranking_query)
     ranks = int(position.max(initial=-1)) + 1
     if ranks < 2:
-        raise InputError(f"{where}: weights compare ranks; found credit at {ranks} of them")
+        raise InputError(f"{where}: expected credit at two or more ranks, got {ranks}")
     run, order, gaps = sampler.policy(candidates)
     _warn_of_alpha(sampler, candidates)
-    place = np.empty(len(order), dtype=np.int64)  # the sorted row of each row of the candidates
-    place[order] = np.arange(len(order))
-    row = _rows_of(given.run, run, place)
+    sorted_row = np.empty(len(order), dtype=np.int64)  # of each row of the candidates
+    sorted_row[order] = np.arange(len(order))
+    row = _rows_of(given.run, run, sorted_row)
     units = [np.append(np.zeros(rank), 1.0) for rank in range(ranks)]
     likely = np.stack([expected_attention(gaps, run.ranking_start, unit) for unit in units], axis=1)
     never = np.flatnonzero(likely[row, position] < _NEVER)
@@ -147,9 +148,9 @@ def fit_browsing(
         at = int(never[0])
         frame = given.run.frame.iloc[at]
         raise InputError(
-            f"{where}: {type(sampler).__name__} never puts docno {str(frame[DOCNO])!r} of qid "
-            f"{str(frame[QID])!r} at rank {position[at]}, where it has credit ({len(never)} such "
-            "rows): give the sampler that drew these rankings, and its candidates"
+            f"{where}: docno {str(frame[DOCNO])!r} of qid {str(frame[QID])!r} has credit at rank "
+            f"{position[at]}, which {type(sampler).__name__} never assigns to it ({len(never)} "
+            "such rows): use the sampler that drew these rankings, and its candidates"
         )
     undefined = np.isnan(np.bincount(given.ranking, weights=given.credit, minlength=n))
     query = run.ranking[row]  # the candidates have one ranking per query
@@ -185,17 +186,17 @@ def fit_browsing(
 def _fitted(
     here: FloatArray, top: FloatArray, documents: IntArray, counts: dict[str, int], where: str
 ) -> FittedBrowsing:
-    """Return the ratios of what ranks get to what the first gets; both (n_queries, n_ranks)."""
+    """Return the model from the sums at each rank and at the first; shape (n_queries, n_ranks)."""
     from scipy.stats import t
 
     total, n = top.sum(axis=0), len(here)
     empty = np.flatnonzero((documents == 0) | ~(total > 0))
     if len(empty):
         rank = int(empty[0])
-        why = "no document is likely enough both there and at rank 0: draw with a smaller alpha"
+        why = "no document is likely enough both there and at rank 0; draw with a smaller alpha"
         if documents[rank]:
-            why = "the same documents have no credit at rank 0, which is the unit of all weights"
-        raise InputError(f"{where}: rank {rank} has no weight, as {why}")
+            why = "its documents have no credit at rank 0, the unit of all weights"
+        raise InputError(f"{where}: rank {rank} has no weight: {why}")
     weight = here.sum(axis=0) / total
     rest = (here - weight * top) / total
     spread = rest.T @ rest * (n / (n - 1) if n > 1 else math.nan)
@@ -218,10 +219,10 @@ def _fitted(
         ("MU: all ranks weigh alike", *_test((here - top)[:, 1:])),
         ("DCG: weights are its discounts", *_test((here - discount * top)[:, 1:])),
     ]
-    if len(weight) > 2:  # how much more the two ends weigh than what is between them
+    if len(weight) > 2:  # the difference between the two ends and the middle
         contrast = np.full(len(weight), -1 / (len(weight) - 2))
         contrast[[0, -1]] = 0.5
-        linear = rest @ contrast + weight @ contrast / n  # `rest` has the spread of the weights
+        linear = rest @ contrast + weight @ contrast / n  # `rest` has the variance of the weights
         tests.append(("the middle weighs as much as the ends", *_test(linear[:, None])))
     columns = ["hypothesis", "statistic", "df1", "df2", "p"]
     weights, errors = np.maximum(weight, 0.0).tolist(), error.tolist()
@@ -237,13 +238,13 @@ def _warn_of_alpha(sampler: FairSampler | OracleSampler, candidates: pd.DataFram
     if steep:
         warn(
             f"fit_browsing: alpha is above {STEEP} for {steep} of {len(alpha)} queries (up to "
-            f"{alpha.max():g}): documents hardly leave their places, so that weights rest on few "
-            "of them; draw with a smaller alpha",
+            f"{alpha.max():g}): documents rarely change positions, so that weights depend on few "
+            "documents; draw with a smaller alpha",
             DataWarning,
         )
 
 
-def _rows_of(credit: Run, candidates: Run, place: IntArray) -> IntArray:
+def _rows_of(credit: Run, candidates: Run, sorted_row: IntArray) -> IntArray:
     """Return the sorted row of the candidates of each row of credit."""
     width = max(1, candidates.documents.size)
     query = candidates.queries.find(credit.queries)[credit.frame_query]
@@ -252,18 +253,19 @@ def _rows_of(credit: Run, candidates: Run, place: IntArray) -> IntArray:
     row = pd.Index(keys).get_indexer(
         pd.Index(np.where((query < 0) | (doc < 0), -1, query * width + doc))
     )
-    lost = np.flatnonzero(row < 0)
-    if len(lost):
-        frame = credit.frame.iloc[int(lost[0])]
+    missing = np.flatnonzero(row < 0)
+    if len(missing):
+        frame = credit.frame.iloc[int(missing[0])]
         raise InputError(
-            f"{credit.where}: docno {str(frame[DOCNO])!r} of qid {str(frame[QID])!r} is no "
-            f"candidate ({len(lost)} such rows); give the run that the sampler drew from"
+            f"{credit.where}: docno {str(frame[DOCNO])!r} of qid {str(frame[QID])!r} is missing "
+            f"from the candidates ({len(missing)} such rows): use the run that the sampler drew "
+            "from"
         )
-    return np.asarray(place[row], dtype=np.int64)
+    return np.asarray(sorted_row[row], dtype=np.int64)
 
 
 def _sums(run: Run, value: FloatArray) -> FloatArray:
-    """Return the sums of rows of each query; shape (n_queries, n_ranks)."""
+    """Return the sums over the rows of each query; shape (n_queries, n_ranks)."""
     return np.asarray(np.add.reduceat(value, run.ranking_start[:-1], axis=0))
 
 
@@ -272,12 +274,12 @@ def _test(rest: FloatArray) -> tuple[float, float, float, float]:
     from scipy.stats import f
 
     n, p = rest.shape
-    nothing = (math.nan, float(p), float(n - p), math.nan)
+    undefined = (math.nan, float(p), float(n - p), math.nan)
     if n <= p or not rest.any():
-        return nothing
+        return undefined
     mean, spread = rest.mean(axis=0), np.atleast_2d(np.cov(rest, rowvar=False))
     if np.linalg.matrix_rank(spread) < p:
-        return nothing
+        return undefined
     square = n * float(mean @ np.linalg.solve(spread, mean))
     statistic = square * (n - p) / (p * (n - 1))
     return statistic, float(p), float(n - p), float(f.sf(statistic, p, n - p))
@@ -285,19 +287,19 @@ def _test(rest: FloatArray) -> tuple[float, float, float, float]:
 
 @dataclass(frozen=True)
 class OrderAudit:
-    """What order alone changes.
+    """The effects of document order on a reader or a reranker.
 
     Attributes:
         table: a row for each ``name``: ``value``, ``low``, ``high`` (bootstrap over queries) and
-            ``queries``. ``utility share``: of the variance of the utility, what differs between
-            orders of the same documents, in [0, 1]. ``kendall tau``: between the outputs of two
-            orders, in [-1, 1], 1: order does not matter. ``equal answers``: the share of pairs of
-            orders with the same answer. ``AWRF out - in``: what the transformer adds to the
-            closeness of groups' exposure to their target, above 0 if closer.
-        preferences: a row for each two groups: ``group``, ``other``, ``value``, the share of pairs
-            of documents with equal label of which that of ``group`` comes out first (.5: neither is
-            preferred), ``low``, ``high`` and ``queries``.
-        settings: how it was made.
+            ``queries``. ``utility share``: the share of the utility's variance between orders of
+            the same documents, in [0, 1]. ``kendall tau``: of the outputs for two orders, in
+            [-1, 1], 1 if order has no effect. ``equal answers``: the share of pairs of orders with
+            the same answer. ``AWRF out - in``: the change of AWRF by the transformer, above 0 if
+            exposure gets closer to the target.
+        preferences: a row per pair of groups: ``group``, ``other``, ``value`` (the share of
+            document pairs with equal labels in which the document of ``group`` is ranked first; .5
+            is no preference), ``low``, ``high`` and ``queries``.
+        settings: the settings.
     """
 
     table: pd.DataFrame
@@ -319,28 +321,27 @@ def order_audit(
     confidence: float = 0.95,
     seed: int = 42,
 ) -> OrderAudit:
-    """Return what order alone changes in what a reader or a reranker makes of documents.
+    """Return the effects of document order on the output of a reader or a reranker.
 
-    The documents of each query are shuffled n times, uniformly (``FairSampler(alpha=0)``), and the
-    transformer gets every order. It says how much a reader leans on order, not whether the order
-    that it is given in use is a good one.
+    The documents of each query are shuffled uniformly n times (``FairSampler(alpha=0)``), and the
+    transformer gets each order. The audit does not say whether the order in use is good.
 
     Args:
         transformer: R -> R or answers: a reranker, or a reader; wrapped in `fairtk.PerSample`.
-        run: the run R with what it needs (``query``, ``text``).
-        n: orders of each query, at least 2.
-        qrels: labels, with ``gold_answer`` for ``EU``; needed by `measure`, and for preferences at
-            equal label: without them all documents count as equal.
-        measure: the utility: ``EU(utility=...)`` of a reader, e.g. ``nDCG@10`` of a reranker.
-        groups: of documents, for preferences, and for AWRF if there is a target.
-        target: over the groups.
-        cutoff: ranks that AWRF reads; None: all.
+        run: the run R with the input columns of the transformer (``query``, ``text``).
+        n: the number of orders per query, at least 2.
+        qrels: labels, with ``gold_answer`` for ``EU``; required for `measure`. Preferences compare
+            documents with equal labels; without qrels, all documents.
+        measure: the utility: ``EU(utility=...)`` for a reader, e.g. ``nDCG@10`` for a reranker.
+        groups: groups of documents, for preferences, and for AWRF if there is a target.
+        target: the target over the groups.
+        cutoff: ranks that AWRF reads; `None` for all.
         resamples: bootstrap samples of the queries, at least 2.
-        confidence: of the intervals, in (0, 1).
-        seed: of orders and bootstrap.
+        confidence: confidence level of the intervals, in (0, 1).
+        seed: the seed of orders and bootstrap.
 
     Raises:
-        ParameterError: a setting is out of its range, or lacks another.
+        ParameterError: a setting is out of its range, or requires another.
         InputError: the transformer drops queries or adds documents.
     """
     where = "order_audit"
@@ -348,16 +349,18 @@ def order_audit(
     resamples = checks.whole("resamples", resamples, where, 2)
     confidence = checks.inside("confidence", confidence, where)
     if measure is not None and qrels is None:
-        raise ParameterError(f"{where}: measure={measure!r} needs qrels")
+        raise ParameterError(f"{where}: qrels are required for measure={measure!r}")
     if target is not None and groups is None:
-        raise ParameterError(f"{where}: target needs groups")
+        raise ParameterError(f"{where}: groups are required for target")
     orders = FairSampler(alpha=0, n_samples=n, seed=seed)(run)
     out = PerSample(transformer)(orders)
     before, after = Run(orders, f"{where} (run)"), Run(out, f"{where} (output)").checked()
-    lost = before.queries.find(after.queries)
-    if len(lost) != len(before.qids) or (lost < 0).any():
+    index = before.queries.find(after.queries)
+    if len(index) != len(before.qids) or (index < 0).any():
         qid = next(q for q in before.qids if q not in set(after.qids))
-        raise InputError(f"{where}: {type(transformer).__name__} gave nothing for qid {str(qid)!r}")
+        raise InputError(
+            f"{where}: {type(transformer).__name__} returned no rows for qid {str(qid)!r}"
+        )
     labels = Qrels(qrels, f"{where} (qrels)", (QID,), either=True) if qrels is not None else None
     weight = np.concatenate(
         [np.ones((1, len(after.qids))), drawn_weights(len(after.qids), resamples, seed)]
@@ -370,33 +373,33 @@ def order_audit(
         to.append((*name, float(values[0]), low, high, int(defined.sum())))
 
     def mean(value: FloatArray) -> FloatArray:
-        there = ~np.isnan(value)
+        defined = ~np.isnan(value)
         with np.errstate(invalid="ignore"):
-            return np.asarray(weight @ np.where(there, value, 0.0) / (weight @ there))
+            return np.asarray(weight @ np.where(defined, value, 0.0) / (weight @ defined))
 
     if measure is not None and labels is not None:
         query, value = _per_ranking(measure, labels, out, where)
-        inside, center, defined = _spread(query, value, len(labels.qids))
-        spot = labels.queries.find(after.queries)
-        share = _share(weight, inside[spot], center[spot], defined[spot], n)
-        add(rows, ("utility share",), share, defined[spot])
+        variance, center, defined = _spread(query, value, len(labels.qids))
+        index = labels.queries.find(after.queries)
+        share = _share(weight, variance[index], center[index], defined[index], n)
+        add(rows, ("utility share",), share, defined[index])
     if QANSWER in out.columns:
         value = _equal_answers(after, out)
         add(rows, ("equal answers",), mean(value), ~np.isnan(value))
     else:
-        tau, placed = _tau(after), None
+        tau, wins = _tau(after), {}
         add(rows, ("kendall tau",), mean(tau), ~np.isnan(tau))
         if groups is not None:
-            placed = _preferences(after, labels, groups)
-        for (group, other), value in (placed or {}).items():
+            wins = _preferences(after, labels, groups)
+        for (group, other), value in wins.items():
             add(preferences, (group, other), mean(value), ~np.isnan(value))
     if target is not None and QANSWER not in out.columns:
         fair = AWRF(groups=groups, target=target, **({} if cutoff is None else {"cutoff": cutoff}))
         if qrels is None:
             qrels = run[[QID, DOCNO]].assign(**{LABEL: 0})
-        shared = [fair.score_all(LabeledRun.of(qrels, frame, where)) for frame in (orders, out)]
-        spot = Qrels(qrels, where, (QID,), either=True).queries.find(after.queries)
-        first, last = (value[spot] for value in shared)
+        values = [fair.score_all(LabeledRun.of(qrels, frame, where)) for frame in (orders, out)]
+        index = Qrels(qrels, where, (QID,), either=True).queries.find(after.queries)
+        first, last = (value[index] for value in values)
         for name, value in (("in", first), ("out", last), ("out - in", last - first)):
             add(rows, (f"AWRF {name}",), mean(value), ~np.isnan(value))
     columns = ["value", "low", "high", "queries"]
@@ -416,14 +419,14 @@ def _per_ranking(
         return measure.of_answers(judged)
     if isinstance(measure, FairMeasure):
         raise ParameterError(
-            f"{where}: measure must be EU or a measure of one ranking, such as nDCG@10; found "
+            f"{where}: measure must be EU or a measure of one ranking, such as nDCG@10, got "
             f"{measure!r}"
         )
     return values_of_samples(measure, judged)
 
 
 def _spread(query: IntArray, value: FloatArray, n: int) -> tuple[FloatArray, FloatArray, BoolArray]:
-    """Return the variance within each query, its mean, and whether it has two values."""
+    """Return the variance and the mean within each query, and whether it has two values."""
     count = np.bincount(query, minlength=n)
     center = np.bincount(query, weights=value, minlength=n) / np.maximum(count, 1)
     square = np.bincount(query, weights=(value - center[query]) ** 2, minlength=n)
@@ -431,13 +434,13 @@ def _spread(query: IntArray, value: FloatArray, n: int) -> tuple[FloatArray, Flo
 
 
 def _share(
-    weight: FloatArray, inside: FloatArray, center: FloatArray, defined: BoolArray, n: int
+    weight: FloatArray, variance: FloatArray, center: FloatArray, defined: BoolArray, n: int
 ) -> FloatArray:
-    """Return within by within and between, of a one-way analysis of variance, by resample."""
+    """Return within / (within + between) of a one-way analysis of variance, by resample."""
     weight = weight * defined
     with np.errstate(invalid="ignore", divide="ignore"):
         total = weight.sum(axis=1)
-        within = weight @ np.where(defined, inside, 0.0) / total
+        within = weight @ np.where(defined, variance, 0.0) / total
         middle = weight @ center / total
         around = (weight * (center - middle[:, None]) ** 2).sum(axis=1) / (total - 1)
         between = np.maximum(around - within / n, 0.0)
@@ -445,7 +448,7 @@ def _share(
 
 
 def _equal_answers(run: Run, frame: pd.DataFrame) -> FloatArray:
-    """Return the share of pairs of rankings with one answer, by query."""
+    """Return the share of pairs of rankings with equal answers, by query."""
     code = pd.factorize(frame[QANSWER].to_numpy()[run.order])[0][run.ranking_start[:-1]]
     n = np.bincount(run.ranking_query, minlength=len(run.qids)).astype(np.float64)
     pairs = pd.DataFrame({"query": run.ranking_query, "code": code}).value_counts().reset_index()
@@ -454,28 +457,28 @@ def _equal_answers(run: Run, frame: pd.DataFrame) -> FloatArray:
     return np.asarray(np.where(n > 1, total / np.maximum(n * (n - 1), 1), np.nan))
 
 
-def _places(run: Run, query: int) -> tuple[IntArray, IntArray]:
-    """Return the documents of a query and their ranks, (n_rankings, n_documents); absent: last."""
+def _positions(run: Run, query: int) -> tuple[IntArray, IntArray]:
+    """Return a query's documents and their ranks (last if absent); (n_rankings, n_documents)."""
     begin, end = np.searchsorted(run.ranking_query, [query, query + 1])
     rows = slice(run.ranking_start[begin], run.ranking_start[end])
     docs, column = np.unique(run.doc[rows], return_inverse=True)
-    place = np.full((end - begin, len(docs)), len(docs))
-    place[run.ranking[rows] - begin, column] = run.position[rows]
-    return docs, place
+    position = np.full((end - begin, len(docs)), len(docs))
+    position[run.ranking[rows] - begin, column] = run.position[rows]
+    return docs, position
 
 
 def _tau(run: Run) -> FloatArray:
-    """Return the mean Kendall tau of two rankings of a query; NaN for fewer than two documents.
+    """Return the mean Kendall tau of pairs of rankings by query; NaN below two documents.
 
     For two documents with sign s of each of n rankings, the sum over pairs of rankings of s s' is
     ((sum s)^2 - sum s^2) / 2.
     """
     result = np.full(len(run.qids), np.nan)
     for query in range(len(run.qids)):
-        docs, place = _places(run, query)
-        n, (a, b) = len(place), np.triu_indices(len(docs), 1)
+        docs, position = _positions(run, query)
+        n, (a, b) = len(position), np.triu_indices(len(docs), 1)
         if n > 1 and len(a):
-            sign = np.sign(place[:, b] - place[:, a])
+            sign = np.sign(position[:, b] - position[:, a])
             both = sign.sum(axis=0) ** 2 - (sign**2).sum(axis=0)
             result[query] = both.mean() / (n * (n - 1))
     return result
@@ -484,7 +487,7 @@ def _tau(run: Run) -> FloatArray:
 def _preferences(
     run: Run, labels: Qrels | None, groups: Groups
 ) -> dict[tuple[str, str], FloatArray]:
-    """Return by two groups the share of pairs of equal label won by the first, of each query."""
+    """Return each query's share of equal-label pairs won by the first group, by pair of groups."""
     memberships = groups.memberships(run.docnos, "drop")
     known = groups.space.known(memberships.level)
     levels, column = np.unique(memberships.level[known], return_inverse=True)
@@ -496,12 +499,12 @@ def _preferences(
     names = [str(groups.levels[level]) for level in levels]
     shares = np.full((len(run.qids), len(levels), len(levels)), np.nan)
     for query in range(len(run.qids)):
-        docs, place = _places(run, query)
+        docs, position = _positions(run, query)
         label = np.zeros(len(docs))
         begin, end = np.searchsorted(run.query, [query, query + 1])
         label[np.searchsorted(docs, run.doc[begin:end])] = grade[begin:end]
-        ahead = place[:, :, None] < place[:, None, :]
-        won = ahead.mean(axis=0) + (place[:, :, None] == place[:, None, :]).mean(axis=0) / 2
+        first, second = position[:, :, None], position[:, None, :]
+        won = (first < second).mean(axis=0) + (first == second).mean(axis=0) / 2
         equal = label[:, None] == label[None, :]
         np.fill_diagonal(equal, False)
         part = member[docs]

@@ -1,8 +1,7 @@
-"""What each document adds to an answer: rankings without some of their documents, and the values
-that answers from them give.
+"""Credit from subsets of documents: Shapley values and leave-one-out.
 
-A set of documents is a bit mask: bit i is set where document i is in the set, so that mask 0 is the
-empty set and 2^k - 1 the whole list. All functions take many lists at once.
+A set of documents is a bit mask: bit i is set if document i is in the set. Mask 0 is the empty set,
+and 2^k - 1 the full list. All functions accept several lists at once.
 """
 
 from __future__ import annotations
@@ -40,39 +39,39 @@ from fairtk.transformers import FairTransformer
 from fairtk.utilities import Utility, get
 
 MOST_EXACT = 20
-"""Documents of which all 2^k sets are looked at; more take gigabytes."""
+"""The maximum number of documents for exact values from all 2^k sets; more take gigabytes."""
 MOST_ASKED = 8
-"""Documents of which `Subsets("all")` makes all sets: 256 prompts for one ranking."""
+"""The maximum number of documents for `Subsets("all")`: 256 prompts for one ranking."""
 MOST_SAMPLED = 62
-"""Documents of which sets are drawn: bit masks are integers of 64 bits."""
+"""The maximum number of documents for sampled sets: bit masks are integers of 64 bits."""
 
 
 class Subsets(FairTransformer):
-    """S -> S: each ranking without some of its documents, for what follows to answer from.
+    """S -> S: subsets of each ranking.
 
-    A generator behind it answers from every subset, equal prompts once, and `from_answers` makes
-    credit of the answers. Documents keep their order. Measures refuse the frame: a subset is no
-    ranking of a system.
+    A generator after it answers from each subset (equal prompts once), and `from_answers` computes
+    credit from the answers. Documents keep their order. Measures refuse the frame, because a subset
+    is not a ranking of a system.
 
     ==========  =====================================================================
     input       R or S: ``qid``, ``docno``, ``score`` and any other columns
-    output      the rows of each subset, with ``sample`` numbered anew within a query, from 0,
-                ``source_sample`` (the ranking that it is made of; 0 on R), ``subset`` (bit i:
-                document i is in it) and ``rank``. The empty set has one row, whose docno is
-                ``@NONE``: `fairtk.Generator` asks without documents there
+    output      the rows of each subset, with a new ``sample`` within a query, from 0,
+                ``source_sample`` (the sample of the ranking; 0 for R), ``subset`` (the bit mask)
+                and ``rank``. The empty set has one row with docno ``@NONE``, for which
+                `fairtk.Generator` builds a prompt without documents
     ==========  =====================================================================
 
     Args:
-        kind: ``"one-out"``: the whole list and each list without one document, k + 1 rankings;
-            ``"all"``: all 2^k; ``"sampled"``: the lists that `n_orders` random orders of the
-            documents go through, k + 1 each.
-        cutoff: how many documents of a ranking are looked at; those below are dropped. None: all.
-        n_orders: orders of ``"sampled"``, even: each is followed by its reverse.
-        seed: of ``"sampled"``; orders depend on seed, qid and sample alone.
+        kind: ``"one-out"``: the full list and each list that leaves out one document, k + 1
+            rankings; ``"all"``: all 2^k; ``"sampled"``: the prefixes of `n_orders` random orders of
+            the documents, k + 1 each.
+        cutoff: the number of documents of a ranking to use; `None` for all.
+        n_orders: for ``"sampled"``, the number of orders, even: each is followed by its reverse.
+        seed: for ``"sampled"``, the seed; orders depend only on seed, qid and sample.
 
     Raises:
         ParameterError: a setting is out of its range.
-        InputError: ``"all"`` on a ranking of more than 8 documents (256 prompts); names the qid.
+        InputError: a ranking has more than 8 documents with ``"all"`` (names the qid).
     """
 
     identity_name = "fairtk.Subsets"
@@ -88,16 +87,16 @@ class Subsets(FairTransformer):
         self.cutoff = checks.cutoff(cutoff, "Subsets")
         self.n_orders = checks.whole("n_orders", n_orders, "Subsets", 2)
         if self.n_orders % 2:
-            raise ParameterError(f"Subsets: n_orders must be even; found {n_orders}")
+            raise ParameterError(f"Subsets: n_orders must be even, got {n_orders}")
         self.seed = checks.whole("seed", seed, "Subsets", 0)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the subsets of each ranking, by query and sample.
 
         Raises:
-            ColumnError: a column is missing, or the frame has subsets already.
+            ColumnError: a column is missing, or the frame already has subsets.
             InputError: a ranking is too long.
-            DuplicateError: a document occurs twice in a ranking.
+            DuplicateError: duplicate document in a ranking.
         """
         self.check_inputs(inp, [QID, DOCNO, SCORE])
         refuse_subsets(inp, "Subsets")
@@ -106,15 +105,15 @@ class Subsets(FairTransformer):
         k = length if self.cutoff is None else np.minimum(length, self.cutoff)
         self._refuse_long(run, k)
         parts = [(np.zeros(0, dtype=np.int64),) * 4]
-        n_lists = np.zeros(len(run.qids), dtype=np.int64)  # so far, of each query
+        n_lists = np.zeros(len(run.qids), dtype=np.int64)  # per query so far
         for ranking, n in enumerate(k.tolist()):
             masks = self._masks(run, ranking, n)
             member = (masks[:, None] >> np.arange(n)) & 1 == 1
-            member[masks == 0, 0] = True  # the row that stands for the empty set
-            step, place = np.nonzero(member)
-            rank = (np.cumsum(member, axis=1) - 1)[step, place]
+            member[masks == 0, 0] = True  # the row of the empty set
+            step, position = np.nonzero(member)
+            rank = (np.cumsum(member, axis=1) - 1)[step, position]
             query = run.ranking_query[ranking]
-            row = run.ranking_start[ranking] + place
+            row = run.ranking_start[ranking] + position
             parts.append((row, n_lists[query] + step, masks[step], rank))
             n_lists[query] += len(masks)
         row, sample, mask, rank = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -141,8 +140,8 @@ class Subsets(FairTransformer):
             prompts = f", {1 << int(k[at])} prompts for it" if self.kind == "all" else ""
             other = "cutoff=, or kind='sampled'" if self.kind == "all" else "cutoff="
             raise InputError(
-                f"Subsets({self.kind!r}): takes rankings of at most {most} documents; found "
-                f"{k[at]} of qid {str(run.qids[run.ranking_query[at]])!r} ({len(long)} such "
+                f"Subsets({self.kind!r}): expected rankings of at most {most} documents, got "
+                f"{k[at]} for qid {str(run.qids[run.ranking_query[at]])!r} ({len(long)} such "
                 f"rankings{prompts}): use {other}"
             )
 
@@ -156,7 +155,7 @@ class Subsets(FairTransformer):
 
 
 def _one_out(k: int) -> IntArray:
-    """Return the list of all k documents, then each list that leaves one of them out."""
+    """Return the full list of k documents, then each list that leaves out one document."""
     full_mask = (1 << k) - 1
     return np.concatenate([[full_mask], full_mask - (1 << np.arange(k))]).astype(np.int64)
 
@@ -171,25 +170,25 @@ def from_answers(
 ) -> pd.DataFrame:
     """Return the credit of each document from answers to subsets of rankings.
 
-    Credit is what a document adds to the quality of the answer: a utility where lower is better
-    (``mae``) is turned around, so that what lowers the error has credit above 0.
+    Credit is the contribution of a document to the quality of the answer. The sign of an error such
+    as ``mae`` is inverted, so that a document that lowers the error has credit above 0.
 
     Args:
-        answers: what a generator made of a frame of `Subsets`: ``qid``, ``docno``, ``score``,
+        answers: a generator's answers to a frame of `Subsets`: ``qid``, ``docno``, ``score``,
             ``sample``, ``source_sample``, ``subset``, ``qanswer``.
         utility: a name, as in ``EU(utility=...)``, or a `Utility`.
-        gold: ``qid`` and ``gold_answer`` (qrels or a data set's answers), or gold answers by qid.
-        method: ``"shapley"``, of all subsets or of sampled ones, or ``"one-out"``, which all
-            subsets have, too. None: Shapley values wherever the subsets allow it.
+        gold: ``qid`` and ``gold_answer`` (qrels or a dataset's answers), or gold answers by qid.
+        method: ``"shapley"``, from all or sampled subsets, or ``"one-out"``; `None` for Shapley
+            values if the subsets allow it, else leave-one-out.
 
     Returns:
-        The frame C: ``qid``, ``sample`` (that of the ranking), ``docno``, ``rank``, ``credit``, in
-        the order of the documents; and ``standard_error`` where orders were sampled.
+        The frame C: ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``, ``credit``, in the
+        order of the documents; and ``standard_error`` for sampled subsets.
 
     Raises:
         ColumnError: a column is missing.
         InputError: an answer, a gold answer or a subset is missing, a ranking has two answers, or
-            the utility fails; names qid and sample.
+            the utility fails (names qid and sample).
     """
     where = "from_answers"
     checks.choice("method", method or "shapley", ("shapley", "one-out"), where)
@@ -204,10 +203,10 @@ def from_answers(
     source = first[SOURCE_SAMPLE].to_numpy(dtype=np.int64)
     utility = get(utility) if isinstance(utility, str) else utility
     value = _utilities(run, first[QANSWER].tolist(), utility, _gold(gold), where)
-    made = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
+    sources = pd.DataFrame({"query": query, "source": source}).groupby(["query", "source"]).indices
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))]
     sampled = False
-    for rankings in made.values():  # of one source, in the order of their samples
+    for rankings in sources.values():  # in the order of their samples
         masks = mask[rankings]
         longest = rankings[int(masks.argmax())]
         begin, end = run.ranking_start[longest : longest + 2].tolist()
@@ -215,10 +214,9 @@ def from_answers(
         credit, error = _credit_of(masks, value[rankings], k, method)
         if credit is None:
             raise InputError(
-                f"{where}: the subsets of qid {str(run.qids[query[longest]])!r}, sample "
-                f"{source[longest]} are not complete: expected those that Subsets makes of {k} "
-                f"documents{' for ' + method if method else ''}; found "
-                f"{sorted(set(masks.tolist()))[:12]}"
+                f"{where}: incomplete subsets of qid {str(run.qids[query[longest]])!r}, sample "
+                f"{source[longest]}: expected those of Subsets for {k} documents"
+                f"{' and ' + method if method else ''}, got {sorted(set(masks.tolist()))[:12]}"
             )
         sampled = sampled or error is not None
         parts.append(
@@ -242,17 +240,17 @@ def from_answers(
 
 
 def one_per_ranking(run: Run, column: str) -> tuple[IntArray, Any]:
-    """Return what each row of a run has in a column, as codes and the distinct values.
+    """Return the codes of a column's rows and its distinct values, one value per ranking.
 
     Raises:
-        InputError: a ranking has none, or two.
+        InputError: a ranking has no value, or two.
     """
     code, values = pd.factorize(run.frame[column].to_numpy()[run.order])
     wrong = np.flatnonzero((code != code[run.ranking_start[:-1]][run.ranking]) | (code < 0))
     if len(wrong):
-        what = "none" if code[wrong[0]] < 0 else "two"
+        count = "none" if code[wrong[0]] < 0 else "two"
         raise InputError(
-            f"{run.where}: each ranking needs one {column!r}; found {what} for "
+            f"{run.where}: expected one {column!r} per ranking, got {count} for "
             f"{run.describe(int(wrong[0]))}"
         )
     return code, values
@@ -261,15 +259,15 @@ def one_per_ranking(run: Run, column: str) -> tuple[IntArray, Any]:
 def _credit_of(
     masks: IntArray, values: FloatArray, k: int, method: str | None
 ) -> tuple[FloatArray, FloatArray | None] | tuple[None, None]:
-    """Return the credit of the documents of one ranking, and standard errors if it is estimated.
+    """Return the credit of the documents of one ranking, and standard errors for sampled subsets.
 
-    Both are `None` if the subsets allow no credit.
+    Both are `None` if the subsets are incomplete.
 
     Args:
         masks: the subsets, in the order of their samples; shape (n_subsets,).
-        values: the utility of each; shape (n_subsets,).
+        values: the utility of each subset; shape (n_subsets,).
         k: the number of documents.
-        method: as in `from_answers`.
+        method: see `from_answers`.
     """
     full_mask = (1 << k) - 1
     if method != "one-out":
@@ -282,22 +280,22 @@ def _credit_of(
             orders = np.log2(steps).round().astype(np.int64)
             return sampled_shapley(values.reshape(walks.shape), orders)
     value_of = dict(zip(masks.tolist(), values.tolist(), strict=True))
-    needed = _one_out(k).tolist()
-    may = method == "one-out" or len(masks) == k + 1
-    if may and len(value_of) == len(masks) and value_of.keys() >= set(needed):
-        return value_of[full_mask] - np.array([value_of[mask] for mask in needed[1:]]), None
+    required = _one_out(k).tolist()
+    is_one_out = method == "one-out" or len(masks) == k + 1
+    if is_one_out and len(value_of) == len(masks) and value_of.keys() >= set(required):
+        return value_of[full_mask] - np.array([value_of[mask] for mask in required[1:]]), None
     return None, None
 
 
 def _utilities(
     run: Run, texts: list[Any], utility: Utility, gold: Mapping[str, Any], where: str
 ) -> FloatArray:
-    """Return the utility of each ranking's answer, turned so that higher is better."""
+    """Return the utility of each ranking's answer, with the sign of errors inverted."""
     qids = [str(qid) for qid in run.qids]
-    lacking = [qid for qid in qids if qid not in gold]
-    if lacking:
+    missing = [qid for qid in qids if qid not in gold]
+    if missing:
         raise InputError(
-            f"{where}: qid {lacking[0]!r} has no gold answer ({len(lacking)} such queries)"
+            f"{where}: qid {missing[0]!r} has no gold answer ({len(missing)} such queries)"
         )
     pairs = list(zip(run.ranking_query.tolist(), texts, strict=True))
     distinct = list(dict.fromkeys(pairs))
@@ -331,76 +329,76 @@ def shapley(values: npt.ArrayLike) -> FloatArray:
     """Return the Shapley value of each document from the utilities of all sets of documents.
 
     ``phi_d = sum over the sets T without d of |T|! (k - |T| - 1)! / k! (u(T + d) - u(T))``, Shapley
-    1953: the mean, over all orders of the documents, of what d adds to those before it. The values
-    of a list add up to u(all) - u(none).
+    1953: the mean contribution of d to the documents before it, over all orders. The values of a
+    list sum to u(all) - u(none).
 
     Args:
         values: shape (..., 2^k): the utility of each set, by bit mask.
 
     Returns:
-        shape (..., k): any finite number; NaN where a utility of the list is NaN.
+        The values, shape (..., k); NaN if a utility of the list is NaN.
 
     Raises:
-        InputError: the last axis is no power of two, or a value is infinite.
+        InputError: the length of the last axis is not a power of two, or a value is infinite.
     """
     utility, k = _by_mask(values)
     masks = np.arange(1 << k)
     size = np.array([mask.bit_count() for mask in masks.tolist()])
     share = np.array([1 / (k * math.comb(k - 1, n)) for n in range(k)])
     credit = np.empty((*utility.shape[:-1], k))
-    for place in range(k):
-        without = masks[masks >> place & 1 == 0]
-        added = utility[..., without | 1 << place] - utility[..., without]
-        credit[..., place] = added @ share[size[without]]
+    for document in range(k):
+        without = masks[masks >> document & 1 == 0]
+        gain = utility[..., without | 1 << document] - utility[..., without]
+        credit[..., document] = gain @ share[size[without]]
     return credit
 
 
 def leave_one_out(values: npt.ArrayLike) -> FloatArray:
-    """Return what each document adds to all others: u(all) - u(all without it).
+    """Return the contribution of each document to all others: u(all) - u(all without it).
 
     Args:
-        values: shape (..., 2^k): as in `shapley`; only the whole list and the lists that lack one
+        values: shape (..., 2^k), see `shapley`; only the full list and the lists that leave out one
             document are read.
 
     Returns:
-        shape (..., k): any finite number; NaN where one of the two utilities is NaN.
+        The values, shape (..., k); NaN if one of the two utilities is NaN.
 
     Raises:
-        InputError: as `shapley`.
+        InputError: see `shapley`.
     """
     utility, k = _by_mask(values)
-    whole = (1 << k) - 1
-    return utility[..., [whole]] - utility[..., whole - (1 << np.arange(k))]
+    full_mask = (1 << k) - 1
+    return utility[..., [full_mask]] - utility[..., full_mask - (1 << np.arange(k))]
 
 
 def max_shapley(x: npt.ArrayLike) -> FloatArray:
-    """Return the Shapley value of each document where a set is worth its best document.
+    """Return the Shapley value of each document if the value of a set is that of its best document.
 
-    For one key point with relevances x, ascending and with x_(0) = 0, the document at place i gets
+    For one key point with relevances x, ascending and with x_(0) = 0, the i-th document gets
     phi_(i) = sum_{j <= i} (x_(j) - x_(j-1)) / (n - j + 1), as in the airport game (Littlechild and
-    Owen 1973); points are summed. It is what MaxShapley (arXiv 2512.05958) is named after; the
-    code published with it departs from this value by up to .12 a document.
+    Owen 1973). Points are summed. MaxShapley (arXiv 2512.05958) is named after it; its published
+    code differs from this value by up to .12 per document.
 
     Args:
         x: shape (..., documents, points): how well each document covers each key point, >= 0.
 
     Returns:
-        shape (..., documents), >= 0; their sum is the sum over points of the largest relevance. NaN
-        where a point has a NaN.
+        The values, shape (..., documents), >= 0. They sum to the sum over points of the largest
+        relevance. NaN if a point has a NaN.
 
     Raises:
-        InputError: no such shape, or a relevance is negative or infinite.
+        InputError: the shape is wrong, or a relevance is negative or infinite.
     """
     relevance = np.asarray(x, dtype=np.float64)
     if relevance.ndim < 2:
         raise InputError(
-            f"max_shapley: x must have the axes documents and points; found {relevance.ndim}"
+            f"max_shapley: x must have the axes documents and points, got {relevance.ndim} axes"
         )
     if bool((relevance < 0).any()) or bool(np.isinf(relevance).any()):
-        place = np.argwhere((relevance < 0) | np.isinf(relevance))[0].tolist()
+        index = np.argwhere((relevance < 0) | np.isinf(relevance))[0].tolist()
         raise InputError(
-            f"max_shapley: relevances must be finite and at least 0; found "
-            f"{relevance[tuple(place)]} at {place}"
+            f"max_shapley: relevances must be finite and at least 0, got "
+            f"{relevance[tuple(index)]} at {index}"
         )
     n = relevance.shape[-2]
     order = np.argsort(relevance, axis=-2, kind="stable")
@@ -414,14 +412,14 @@ def max_shapley(x: npt.ArrayLike) -> FloatArray:
 def permutations_of(k: int, n: int, generator: np.random.Generator) -> IntArray:
     """Return orders of k documents, each followed by its reverse; shape (n, k), n even.
 
-    A reversed order makes the sum over both of what a document adds less variable (antithetic).
+    Antithetic pairs reduce the variance of a document's mean contribution.
     """
     orders = np.argsort(generator.random((n // 2, k)), axis=1)
     return np.stack([orders, orders[:, ::-1]], axis=1).reshape(n, k)
 
 
 def prefixes_of(orders: IntArray) -> IntArray:
-    """Return the sets that orders go through, the empty one first; bit masks (n, k + 1)."""
+    """Return the bit masks of all prefixes of orders, the empty set first; shape (n, k + 1)."""
     added = np.cumsum(np.left_shift(np.int64(1), orders), axis=1)
     return np.concatenate([np.zeros((len(orders), 1), dtype=np.int64), added], axis=1)
 
@@ -430,13 +428,12 @@ def sampled_shapley(values: npt.ArrayLike, orders: IntArray) -> tuple[FloatArray
     """Return estimated Shapley values and their standard errors, from orders of the documents.
 
     Args:
-        values: shape (n, k + 1): the utility of each set that an order goes through, as
-            `prefixes_of` lists them.
-        orders: shape (n, k): as `permutations_of` gives them, pairs of an order and its reverse.
+        values: shape (n, k + 1): the utility of each prefix of an order, see `prefixes_of`.
+        orders: shape (n, k): pairs of an order and its reverse, see `permutations_of`.
 
     Returns:
         The values, shape (k,), unbiased, and their standard errors, shape (k,), from the means of
-        the pairs; NaN errors for one pair.
+        the pairs; the errors are NaN for one pair.
     """
     utility = np.asarray(values, dtype=np.float64)
     added = np.empty(orders.shape)
@@ -447,18 +444,18 @@ def sampled_shapley(values: npt.ArrayLike, orders: IntArray) -> tuple[FloatArray
 
 
 def _by_mask(values: npt.ArrayLike) -> tuple[FloatArray, int]:
-    """Return utilities by bit mask, checked, and the number of documents."""
+    """Return checked utilities by bit mask, and the number of documents."""
     utility = np.asarray(values, dtype=np.float64)
     length = utility.shape[-1] if utility.ndim else 0
     k = length.bit_length() - 1
     if length < 1 or length != 1 << k:
         raise InputError(
-            "utilities of all sets of k documents are 2^k values, by bit mask; found "
+            "expected the utilities of all sets of k documents, 2^k values by bit mask, got "
             f"{length} values"
         )
     if k > MOST_EXACT:
-        raise InputError(f"all sets of at most {MOST_EXACT} documents; found {k} documents")
+        raise InputError(f"expected sets of at most {MOST_EXACT} documents, got {k} documents")
     if bool(np.isinf(utility).any()):
-        place = tuple(np.argwhere(np.isinf(utility))[0].tolist())
-        raise InputError(f"utilities must be finite or NaN; found {utility[place]} at {place}")
+        index = tuple(np.argwhere(np.isinf(utility))[0].tolist())
+        raise InputError(f"utilities must be finite or NaN, got {utility[index]} at {index}")
     return utility, k

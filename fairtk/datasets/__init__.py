@@ -1,8 +1,8 @@
 """Datasets in ir_datasets' terms, with queries, documents, candidates and gold answers.
 
-They are registered with ir_datasets when fairtk is imported: ``ir_datasets.load("lamp/4/dev")``,
+Importing fairtk registers them with ir_datasets: ``ir_datasets.load("lamp/4/dev")``,
 ``pt.get_dataset("irds:lamp/4/dev")`` and ``pt.get_dataset("fair:lamp/4/dev")`` are the same data.
-Registering them, which every import of fairtk does, imports none of what is here.
+The registration does not import these modules.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Downloads data files so that a broken connection, a crash or a wrong page never leaves a bad one.
+"""Download data files, such that only complete and checked files get their final name.
 
-A file arrives under the name ``<name>.part``, is resumed with HTTP Range where it stopped (in this
-process or a later one), is checked (length, checksum where one is known, valid JSON), written
-through to the disk and only then renamed. A lock keeps other processes from the same file.
+A file is downloaded to ``<name>.part``, resumed with HTTP Range (in this process or a later one),
+checked (length, known checksum or valid JSON), flushed to the disk and then renamed. A lock
+excludes other processes.
 
-The environment variables of ir_datasets hold: ``IR_DATASETS_HOME`` (the folder),
-``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``. What is
-made from data files is cached in a folder of its own (`cache_place`), never between them.
+The environment variables of ir_datasets apply: ``IR_DATASETS_HOME`` (the folder),
+``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``. Caches of
+data files are in a separate folder (`cache_place`).
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ from fairtk.io.atomic import put_in_place
 from fairtk.io.lines import JSON_ENTRY, read_json
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
-"""Dataset id -> file name -> ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
+"""Dataset id to file name to ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
 
 LOADER = "fairtk.datasets.lamp.from_folder"
 
-# what is lost when a connection breaks: requests hands out whole blocks only
+# lost when a connection breaks, because requests returns full blocks only
 _BLOCK = 1 << 14
 _CHECKSUMS = {"sha256": "SHA-256", "md5": "MD5"}
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 CACHE_HOME = "FAIRTK_HOME"
-"""The environment variable of the folder of caches."""
+"""The environment variable with the folder of caches."""
 
 
 def cache_place(source: Path, suffix: str) -> Path:
-    """Return where what is made from a file is kept: in the folder of caches, by absolute path.
+    """Return the path of a file's cache.
 
-    That folder is ``$FAIRTK_HOME``, else ``.fairtk`` beside the data folder of ir_datasets.
-    Whether a cache is of the file as it is now, its reader finds out.
+    The folder of caches is ``$FAIRTK_HOME``, else ``.fairtk`` next to the data folder of
+    ir_datasets. The name depends on the absolute path of the file. Readers check whether the cache
+    is up to date.
     """
     import ir_datasets
 
@@ -62,22 +63,22 @@ def cache_place(source: Path, suffix: str) -> Path:
     return home / "caches" / f"{key}-{source.name[-60:]}{suffix}"
 
 
-def can_be_written(place: Path) -> bool:
-    """Return whether a file can be written; its folder is made if need be.
+def can_be_written(path: Path) -> bool:
+    """Return whether a file can be written, creating its folder if it does not exist.
 
-    A folder that nobody may write to is left alone, by the superuser too.
+    A read-only folder is respected, even by the superuser.
     """
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        allowed = place.parent.stat().st_mode & 0o222
+        path.parent.mkdir(parents=True, exist_ok=True)
+        allowed = path.parent.stat().st_mode & 0o222
     except OSError:
         return False
-    return bool(allowed) and os.access(place.parent, os.W_OK)
+    return bool(allowed) and os.access(path.parent, os.W_OK)
 
 
 @cache
 def addresses() -> Table:
-    """Return the package's table of addresses: dataset id, file name, ``url`` and ``sha256``."""
+    """Return the packaged table of URLs."""
     text = (files("fairtk.datasets") / "downloads.json").read_text(encoding="utf-8")
     table: dict[str, Any] = json.loads(text)
     del table["about"]
@@ -91,11 +92,14 @@ def fetch(
     check: Callable[[Path], None] | None = None,
     loader: str = LOADER,
 ) -> Path:
-    """Return the path of a dataset's file, downloading it when it is not there.
+    """Return the path of a dataset's file, downloading it if it does not exist.
 
-    The dataset's id is also the subfolder of the data folder. `sources` is a table of addresses, by
-    default `addresses`; `check` and `loader` are as for `download`. Where no checksum is known,
-    JSON is checked.
+    Args:
+        dataset_id: the id, which is also the subfolder of the data folder.
+        name: the file name.
+        sources: a table of URLs; `None` for `addresses`.
+        check: see `download`; `None` to check JSON if there is no known checksum.
+        loader: see `download`.
     """
     import ir_datasets
 
@@ -106,7 +110,7 @@ def fetch(
     if "url" not in source:
         raise DownloadError(
             f"{dataset_id} cannot be downloaded: {source['instructions']}; put {name} into "
-            f"{target.parent}, or load any folder with {loader}"
+            f"{target.parent}, or load another folder with {loader}"
         )
     checksums = {kind: source[kind] for kind in _CHECKSUMS if kind in source}
     check = None if checksums else check or check_json
@@ -123,14 +127,18 @@ def download(
     pause: float = 1.0,
     loader: str = LOADER,
 ) -> None:
-    """Download a file; nothing is at ``target`` before the file is complete and checked.
+    """Download a file to ``target``, which exists only when the file is complete and checked.
 
-    Checksums are hex digits by kind, ``sha256`` or ``md5``. `check` raises `FormatError` on a bad
-    file; `pause` is in seconds, and doubled after each try; `loader`, what loads a folder that has
-    the file, is named in errors.
+    Args:
+        url: the URL.
+        target: the path of the file.
+        checksums: hex digits by kind, ``sha256`` or ``md5``.
+        check: raises a `FormatError` for an invalid file.
+        pause: seconds before the first retry, doubled each time.
+        loader: the function that loads a folder, for messages.
 
     Raises:
-        DownloadError: names the address, what went wrong, and what to do instead.
+        DownloadError: the download failed.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     lock = target.with_name(target.name + ".lock")
@@ -145,13 +153,13 @@ def download(
                 _receive(url, part)
                 break
             except _TransferError as error:
-                if attempt == tries - 1 or not error.again:
+                if attempt == tries - 1 or not error.can_retry:
                     raise _failed(url, target, str(error), loader) from error.__cause__
                 time.sleep(pause * 2**attempt)
         try:
             _check(part, checksums or {}, check)
         except FormatError as error:
-            _discard(part)  # a wrong file would only be resumed
+            _discard(part)  # otherwise the next call would resume it
             why = f"the server sent a wrong file: {error}"
             raise _failed(url, target, why, loader) from None
         put_in_place(part, target)
@@ -159,7 +167,7 @@ def download(
 
 
 def check_json(path: Path) -> None:
-    """Raise `FormatError` unless the file is valid JSON; large arrays are read piece by piece."""
+    """Raise a `FormatError` unless the file is valid JSON. Arrays are read in pieces."""
     with open(path, "rb") as stream:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"[":
@@ -170,36 +178,36 @@ def check_json(path: Path) -> None:
         read_json(path)
     except FormatError as error:
         text = start.decode("ascii", "replace")
-        raise FormatError(f"not JSON (it starts with {text!r}): {error.reason}") from None
+        raise FormatError(f"expected JSON, got {text!r} at the start: {error.reason}") from None
 
 
 class _TransferError(Exception):
-    """One try failed; `again` says whether another can do better."""
+    """An attempt failed."""
 
-    def __init__(self, message: str, again: bool = True) -> None:
+    def __init__(self, message: str, can_retry: bool = True) -> None:
         super().__init__(message)
-        self.again = again
+        self.can_retry = can_retry
 
 
 def _receive(url: str, part: Path) -> None:
-    """Fetch the file's rest, or all of it, into the part file."""
+    """Download the rest of the file, or all of it, into the part file."""
     import requests
 
-    have = part.stat().st_size if part.exists() else 0
-    # identity: a compressed transfer would make lengths and ranges those of something else
+    n_present = part.stat().st_size if part.exists() else 0
+    # identity: lengths and ranges of a compressed transfer would not be those of the file
     headers = {"User-Agent": "fairtk", "Accept-Encoding": "identity"}
     version = _version_file(part)
-    if have and version.exists():
-        # If-Range: a file that has changed on the server is sent from its start
-        headers |= {"Range": f"bytes={have}-", "If-Range": version.read_text(encoding="utf-8")}
+    if n_present and version.exists():
+        # If-Range: the server sends a changed file from the start
+        headers |= {"Range": f"bytes={n_present}-", "If-Range": version.read_text(encoding="utf-8")}
     timeout = float(os.environ.get("IR_DATASETS_DL_TIMEOUT", "15"))
     try:
         with requests.get(url, headers=headers, stream=True, timeout=timeout) as response:
-            if _is_complete(response, part, have):
+            if _is_complete(response, part, n_present):
                 return
-            start = _start(response, have)
+            start = _start(response, n_present)
             tag = response.headers.get("ETag", "")
-            # a weak tag does not promise the same bytes
+            # a weak tag does not guarantee identical bytes
             tag = response.headers.get("Last-Modified", "") if tag[:2] in ("", "W/") else tag
             if not start:
                 _discard(version)
@@ -218,32 +226,32 @@ def _receive(url: str, part: Path) -> None:
         raise _TransferError(f"{type(error).__name__}: {error}") from error
     size = part.stat().st_size
     if total is not None and size != total:
-        raise _TransferError(f"the transfer broke off at {size:,} of {total:,} bytes")
+        raise _TransferError(f"the transfer stopped at {size:,} of {total:,} bytes")
 
 
-def _start(response: Any, have: int) -> int:
-    """Return the byte that the answer starts with."""
+def _start(response: Any, n_present: int) -> int:
+    """Return the first byte of the response."""
     code = response.status_code
-    if code == 200:  # all of it: nothing was asked for, or the server does not know ranges
+    if code == 200:  # the full file: no range was requested, or ranges are not supported
         return 0
     if code == 206:
         range_sent = response.headers.get("Content-Range", "")
-        if range_sent.startswith(f"bytes {have}-"):
-            return have
+        if range_sent.startswith(f"bytes {n_present}-"):
+            return n_present
         raise _TransferError(
-            f"asked for bytes from {have}, got Content-Range {range_sent!r}", False
+            f"expected bytes from {n_present}, got Content-Range {range_sent!r}", False
         )
     raise _TransferError(f"status {code} {response.reason}", code in _RETRIED)
 
 
-def _is_complete(response: Any, part: Path, have: int) -> bool:
-    """Tell whether the server says that there is nothing behind the part we have."""
+def _is_complete(response: Any, part: Path, n_present: int) -> bool:
+    """Return whether the server reports that the part file is complete."""
     if response.status_code != 416:
         return False
-    if response.headers.get("Content-Range", "") == f"bytes */{have}":
+    if response.headers.get("Content-Range", "") == f"bytes */{n_present}":
         return True
     _discard(part)
-    raise _TransferError("the server's file is shorter than the part that was there")
+    raise _TransferError("the server's file is shorter than the existing part")
 
 
 def _check(part: Path, checksums: Mapping[str, str], check: Callable[[Path], None] | None) -> None:
@@ -256,14 +264,14 @@ def _check(part: Path, checksums: Mapping[str, str], check: Callable[[Path], Non
         try:
             check(part)
         except FormatError as error:
-            # the part's path is gone by the time a user reads this
+            # without the path, because the part file is deleted
             raise FormatError(error.reason) from None
 
 
 def _failed(url: str, target: Path, why: str, loader: str) -> DownloadError:
     return DownloadError(
-        f"could not download {url}: {why}; try again (a broken transfer is resumed), or put the "
-        f"file at {target} yourself, or load a folder that has it with {loader}"
+        f"cannot download {url}: {why}; try again (a broken transfer is resumed), or put the file "
+        f"at {target}, or load a folder that contains it with {loader}"
     )
 
 
@@ -281,7 +289,7 @@ def _progress(part: Path, start: int, total: int | None) -> Iterator[Callable[[i
     from tqdm import tqdm
 
     off = os.environ.get("IR_DATASETS_DL_DISABLE_PBAR", "").lower() == "true"
-    # disable=None: a bar on a terminal only
+    # disable=None: only on a terminal
     with tqdm(
         desc=part.name.removesuffix(".part"),
         initial=start,
@@ -294,44 +302,44 @@ def _progress(part: Path, start: int, total: int | None) -> Iterator[Callable[[i
 
 
 class Element(NamedTuple):
-    """One element of the array that a JSON file is, at its 0-based `number`."""
+    """One element of a JSON array in a file."""
 
-    number: int
-    start: int  # its first byte in the file
-    end: int  # the byte behind its last
+    number: int  # 0-based
+    start: int  # first byte in the file
+    end: int  # byte after the last
     value: Any
 
 
 def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
-    """Yield the elements of the JSON array that a file is, each with the bytes where it lies.
+    """Yield the elements of a file with one JSON array, with their byte ranges.
 
-    LaMP's files are single arrays of up to a few GB: the file is mapped, and checked as a whole
-    before the first element is given; one element at a time is in memory.
+    LaMP's files are arrays of up to a few GB. The file is memory-mapped and checked before the
+    first element is yielded; only one element at a time is in memory.
 
     Raises:
-        FormatError: it is not a JSON array, or an element is longer than `JSON_ENTRY` bytes; names
-            the line.
+        FormatError: the file is not a JSON array, or an element is longer than `JSON_ENTRY` bytes;
+            names the line.
     """
     import msgspec
 
     with open(path, "rb") as stream:
-        # an empty file cannot be mapped; what is mapped is closed with its last element
+        # an empty file cannot be mapped; the map is closed with its last element
         content = (
             mmap(stream.fileno(), 0, access=ACCESS_READ)
             if os.fstat(stream.fileno()).st_size
             else b""
         )
-    whole = np.frombuffer(content, np.uint8)
+    file_bytes = np.frombuffer(content, np.uint8)
     first = 3 if content[:3] == BOM_UTF8 else 0
     try:
         elements = msgspec.json.decode(memoryview(content)[first:], type=list[msgspec.Raw])
     except (msgspec.DecodeError, RecursionError) as error:
-        place = re.search(r"\(byte (\d+)\)", str(error))
-        line = line_of(path, first + int(place[1])) if place else None
+        position = re.search(r"\(byte (\d+)\)", str(error))
+        line = line_of(path, first + int(position[1])) if position else None
         raise FormatError(f"expected a JSON array: {error}", path, line) from None
     for number, raw in enumerate(elements):
         piece = np.frombuffer(raw, np.uint8)
-        start = piece.ctypes.data - whole.ctypes.data
+        start = piece.ctypes.data - file_bytes.ctypes.data
         if len(piece) > JSON_ENTRY:
             reason = f"element {number} is longer than {JSON_ENTRY >> 20} MiB"
             raise FormatError(reason, path, line_of(path, start))
@@ -343,8 +351,8 @@ def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
         yield Element(number, start, start + len(piece), value)
 
 
-def line_of(path: str | PathLike[str], place: int) -> int:
+def line_of(path: str | PathLike[str], position: int) -> int:
     """Return the 1-based line of a byte of a file."""
     with open(path, "rb") as stream:
-        blocks = iter(lambda: stream.read(min(1 << 20, place - stream.tell())), b"")
+        blocks = iter(lambda: stream.read(min(1 << 20, position - stream.tell())), b"")
         return 1 + sum(block.count(b"\n") for block in blocks)

@@ -1,8 +1,8 @@
-"""Gold answers of datasets, and PyTerrier's door to them: ``pt.get_dataset("fair:lamp/4/dev")``.
+"""Gold answers of datasets, and the PyTerrier provider ``pt.get_dataset("fair:lamp/4/dev")``.
 
-Named by an entry point of the group ``pyterrier.dataset_provider``, so it works without importing
-fairtk first. Everything that ``irds:`` datasets can do works here too; what comes on top is
-`FairDataset.get_answers` and topics without the gold answers.
+PyTerrier finds the provider by an entry point, without an import of fairtk. ``fair:`` datasets
+support all methods of ``irds:`` datasets, and `FairDataset.get_answers`; their topics have no gold
+answers.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ def get_answers(dataset: Any) -> pd.DataFrame:
     fields = source.queries_cls()._fields if source.has_queries() else ()
     if GOLD_ANSWER not in fields:
         raise InputError(
-            f"get_answers: {dataset!r} has no gold answers (fields of its queries: {list(fields)})"
+            f"get_answers: the queries of {dataset!r} must have the field {GOLD_ANSWER!r}, got "
+            f"{list(fields)}"
         )
     rows = [(q.query_id, q.gold_answer) for q in source.queries_iter()]
     return pd.DataFrame(rows, columns=[QID, GOLD_ANSWER])
 
 
 def get_topics(dataset: Any) -> pd.DataFrame:
-    """Return a dataset's queries as topics, gold answers left out.
+    """Return a dataset's queries as topics, without gold answers.
 
     Args:
         dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` or a PyTerrier dataset.
 
     Returns:
-        A frame with ``qid`` and the other fields of the queries; LaMP: ``query``, ``question``.
+        A frame with ``qid`` and the other fields of the queries (LaMP: ``query``, ``question``).
     """
     source = resolve_dataset(dataset, "get_topics")
     if not source.has_queries():
@@ -62,11 +63,10 @@ def get_topics(dataset: Any) -> pd.DataFrame:
 
 @accepts_dataframes
 def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the qrels with each query's gold answer on each of its rows.
+    """Return the qrels with the gold answer of each row's query.
 
-    The qrels say which queries are evaluated: answers of other queries are left out. A query that
-    `answers` lists more than once gets the list of its distinct answers, of which the best match
-    counts.
+    Answers of queries without qrels are dropped. A query with several answers gets the list of its
+    distinct answers, of which the best match counts.
 
     Args:
         qrels: ``qid``, ``docno``, ``label``; neither frame is changed.
@@ -74,19 +74,19 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
 
     Raises:
         ColumnError: a column is missing.
-        InputError: a query of the qrels has no gold answer (names the qids), or the qrels have
-            gold answers already.
+        InputError: a query of the qrels has no gold answer (names the qids), or the qrels already
+            have gold answers.
     """
     require(qrels, [QID], "join_answers (qrels)")
     require(answers, [QID], "join_answers (answers)")
     if GOLD_ANSWER not in answers.columns:  # `require` would advise to call this function
         raise ColumnError(
-            f"join_answers (answers) needs the column {GOLD_ANSWER!r}; found: "
+            f"join_answers (answers) requires the column {GOLD_ANSWER!r}, got "
             f"{list(answers.columns)}"
         )
     if GOLD_ANSWER in qrels.columns:
         raise InputError(
-            f"join_answers: the qrels have a column {GOLD_ANSWER!r} already; drop it first"
+            f"join_answers: the qrels already have the column {GOLD_ANSWER!r}: drop it first"
         )
     golds: dict[Any, Any] = {}
     pairs = zip(answers[QID].tolist(), answers[GOLD_ANSWER].tolist(), strict=True)
@@ -98,7 +98,7 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     if missing:
         raise InputError(
             f"join_answers: no gold answer for {len(missing)} qids of the qrels "
-            f"({listed(missing)}); complete the answers, or drop these qids from the qrels"
+            f"({listed(missing)}): complete the answers, or drop these qids from the qrels"
         )
     single = {qid: _one(values) for qid, values in golds.items()}
     joined = pd.Series([single[qid] for qid in qids], index=qrels.index, dtype=object)
@@ -109,8 +109,8 @@ def _strings(gold: Any, qid: Any) -> list[str]:
     values = [gold] if isinstance(gold, str) else gold
     if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
         raise InputError(
-            f"join_answers: the gold answer of qid {qid!r} must be a string or a list of strings; "
-            f"found {gold!r}"
+            f"join_answers: the gold answer of qid {qid!r} must be a string or a list of strings, "
+            f"got {gold!r}"
         )
     if not values:
         raise InputError(f"join_answers: the list of gold answers of qid {qid!r} is empty")
@@ -126,7 +126,7 @@ class FairDataset(IRDSDataset):  # type: ignore[misc]
     """A PyTerrier dataset with gold answers.
 
     Args:
-        dataset: a dataset id, or an ``ir_datasets.Dataset`` such as `lamp.from_folder` returns.
+        dataset: a dataset id, or an ``ir_datasets.Dataset``, e.g. of `lamp.from_folder`.
     """
 
     identity_name = "fairtk.FairDataset"
@@ -141,7 +141,7 @@ class FairDataset(IRDSDataset):  # type: ignore[misc]
         """Return the queries: ``qid``, ``query``, ``question``.
 
         Args:
-            variant: a field of the queries to use as ``query``; then only that one is returned.
+            variant: the field of the queries to return as ``query``, without the others.
         """
         if variant is not None:
             return super().get_topics(variant)
@@ -156,10 +156,10 @@ class FairDataset(IRDSDataset):  # type: ignore[misc]
 
 
 class FairDatasetProvider(pt.datasets.DatasetProvider):  # type: ignore[misc]
-    """Provides the datasets that fairtk and its plugins registered."""
+    """PyTerrier's provider of the datasets of fairtk and its plugins."""
 
     def get_dataset(self, name: str) -> FairDataset:
-        """Return a dataset; an unknown name is a `KeyError`, as PyTerrier wants it."""
+        """Return a dataset, or raise a `KeyError` for an unknown name, as PyTerrier expects."""
         try:
             registry.datasets.get(name)
         except NotFoundError as error:

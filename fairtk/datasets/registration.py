@@ -1,8 +1,7 @@
-"""The door of ir_datasets to the data sets of fairtk and its plugins, and the parts of these.
+"""Register the datasets of fairtk and its plugins with ir_datasets.
 
-ir_datasets has no plugin mechanism of its own; what it has is a registry. Each `DatasetSpec` is
-put there as a `LazyDataset`, which imports its target when something is asked of it. An id that
-ir_datasets has already stays as it is.
+ir_datasets has a registry, but no plugin mechanism. Each `DatasetSpec` is registered as a
+`LazyDataset`, which imports its target on first use. Existing ids of ir_datasets are not replaced.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ T = TypeVar("T")
 
 
 class FileDocs(BaseDocs):  # type: ignore[misc]
-    """Documents of a file, in English; `path` is called for the file, and may download it."""
+    """English documents of a file. `path` returns the file, and may download it."""
 
     def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
         self._path, self._namespace, self._cls = path, namespace, cls
@@ -47,7 +46,7 @@ class FileDocs(BaseDocs):  # type: ignore[misc]
 
 
 class FileQueries(BaseQueries):  # type: ignore[misc]
-    """Queries of a file, in English; as `FileDocs`."""
+    """English queries of a file; see `FileDocs`."""
 
     def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
         self._path, self._namespace, self._cls = path, namespace, cls
@@ -70,7 +69,7 @@ class FileQueries(BaseQueries):  # type: ignore[misc]
 
 
 class FileQrels(BaseQrels):  # type: ignore[misc]
-    """Labels of a file, and what each means."""
+    """Labels of a file, with their meanings."""
 
     def __init__(self, path: Callable[[], Path], meanings: dict[int, str]) -> None:
         self._path, self._meanings = path, meanings
@@ -84,15 +83,17 @@ class FileQrels(BaseQrels):  # type: ignore[misc]
         return TrecQrel
 
     def qrels_defs(self) -> dict[int, str]:
-        """Return what each label means."""
+        """Return the meaning of each label."""
         return dict(self._meanings)
 
 
 class DocsIter:
-    """An iterator over documents; ``it[10:20]`` and ``it[3]`` read only what they need.
+    """An iterator over documents with slices that read only their documents.
 
-    `read` yields the documents with some numbers, in file order (None: all); `count` is called when
-    a slice needs the number of documents; `rows` are the numbers of those to yield.
+    Args:
+        read: yields the documents of a range, in file order; all for `None`.
+        count: returns the number of documents; called only for slices.
+        rows: the range of the documents; `None` for all.
     """
 
     def __init__(
@@ -117,13 +118,13 @@ class DocsIter:
     def __getitem__(self, key: int | slice) -> Any:
         rows = range(self._count()) if self._rows is None else self._rows
         if isinstance(key, slice):
-            return DocsIter(self._read, self._count, rows[_whole(key, len(rows))])
+            return DocsIter(self._read, self._count, rows[_integer_slice(key, len(rows))])
         row = rows[key]
         return next(DocsIter(self._read, self._count, range(row, row + 1)))
 
 
 class ReadOnce(Generic[T]):
-    """What a file holds: read when it is first asked for, and again when the file has changed."""
+    """The content of a file, read on first use and when the file has changed."""
 
     def __init__(self, path: Callable[[], Path], read: Callable[[Path], T]) -> None:
         self.path = path
@@ -131,7 +132,7 @@ class ReadOnce(Generic[T]):
         self._content: tuple[Any, T] | None = None
 
     def __call__(self) -> T:
-        """Return what the file holds now."""
+        """Return the current content of the file."""
         path = self.path()
         state = path.stat()
         identity = path, state.st_mtime_ns, state.st_size
@@ -141,10 +142,10 @@ class ReadOnce(Generic[T]):
 
 
 class Documentation:
-    """What ir_datasets' documentation says of one dataset.
+    """The documentation of one dataset for ir_datasets.
 
-    Each entry of the package's ``documentation.yaml`` is given by the keys that lead to it;
-    descriptions are joined, of anything else the last entry counts.
+    It merges entries of the package's ``documentation.yaml``, each given by its path of keys.
+    Descriptions are joined; for other fields the last entry counts.
     """
 
     def __init__(self, package: str, *entries: tuple[str, ...]) -> None:
@@ -152,7 +153,7 @@ class Documentation:
         self._entries = entries
 
     def documentation(self) -> dict[str, str]:
-        """Return name, description, meaning of the labels, and citation."""
+        """Return name, description, labels and citation."""
         yaml = ir_datasets.lazy_libs.yaml()
         text = (files(self._package) / "documentation.yaml").read_text(encoding="utf-8")
         content = yaml.load(text, Loader=yaml.BaseLoader)
@@ -163,21 +164,21 @@ class Documentation:
 
 
 def named(dataset_id: str, *parts: Any) -> Any:
-    """Return the ``ir_datasets.Dataset`` of some parts, with its id."""
+    """Return an ``ir_datasets.Dataset`` of the given parts, with an id."""
     dataset = ir_datasets.Dataset(*parts)
     return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)
 
 
-def _whole(key: slice, count: int) -> slice:
-    """Turn ir_datasets' fractional slices (``it[:1/3]``) into whole numbers."""
+def _integer_slice(key: slice, count: int) -> slice:
+    """Convert ir_datasets' fractional slices (``it[:1/3]``) to integers."""
     start, stop = (int(v * count) if isinstance(v, float) else v for v in (key.start, key.stop))
     if key.step is not None and key.step < 1:
-        raise ValueError(f"documents are read forwards: the step must be positive, not {key.step}")
+        raise ValueError(f"the step of a slice must be at least 1, got {key.step}")
     return slice(start, stop, key.step)
 
 
 class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
-    """A dataset that is built on first use, by calling the target of its spec with its id."""
+    """A dataset that the target of its spec builds on first use."""
 
     def __init__(self, spec: DatasetSpec) -> None:
         super().__init__()
@@ -185,7 +186,7 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
         self._built: Any = None
 
     def dataset_id(self) -> str:
-        """Return the id it is registered under."""
+        """Return the registered id."""
         return self._spec.name
 
     def metadata(self) -> Any:
@@ -193,8 +194,8 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
         return self._dataset().metadata()
 
     def __getattr__(self, name: str) -> Any:
-        # unpickling asks for private names too early, and ir_datasets.load asks for "deprecated",
-        # which would build every dataset that is listed
+        # unpickling reads private names too early, and ir_datasets.load reads "deprecated", which
+        # would build each listed dataset
         if name.startswith("_") or name == "deprecated":
             raise AttributeError(name)
         return getattr(self._dataset(), name)
@@ -218,7 +219,7 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
 
 
 def listen(name: str, spec: DatasetSpec | None) -> None:
-    """Follow what plugins give and take back (None); ir_datasets' own datasets stay as they are."""
+    """Register a dataset of a plugin, or unregister it if `spec` is `None`."""
     registered = ir_datasets.registry._registered
     if spec is not None and name not in registered:
         ir_datasets.registry.register(name, LazyDataset(spec))

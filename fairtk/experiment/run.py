@@ -105,14 +105,14 @@ def _prompts(engine: Engine) -> pd.DataFrame:
         models[model.key] = model
         prompts = texts.setdefault(model.key, set())
         if node.parent is None:
-            prompts.update(generator.asked(engine.topics.frame).prompts)
+            prompts.update(generator.build_prompts(engine.topics.frame).prompts)
             continue
         cells = [cell for cell in engine.cells(node.parent).values() if cell.error is None]
         lost = len(engine.topics.qids) - len(cells)
         unknown[model.key] = unknown.get(model.key, 0) + lost
         table = engine.store.read(cells)
         if table is not None:
-            prompts.update(generator.asked(unpack(table)).prompts)
+            prompts.update(generator.build_prompts(unpack(table)).prompts)
     rows = []
     for key, model in models.items():
         stored = len(engine.store.answers.get(model, texts[key]))

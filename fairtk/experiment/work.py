@@ -273,7 +273,7 @@ def _stage_parts(
     def attempt(some: list[str]) -> Any:
         rows = inp if some is qids else _rows_of(inp, some)
         if step.ask:
-            return stage.asked(rows)
+            return stage.build_prompts(rows)
         if with_notes is None:
             out = stage.transform(rows)
         else:

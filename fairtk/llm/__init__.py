@@ -1,12 +1,12 @@
-"""Language models: chats in, completions out, each answer kept in a ledger.
+"""Language models: chats in, completions out, and a ledger of all answers.
 
     from fairtk.llm import Ledger, OpenAICompatible
 
     llm = Ledger("answers.sqlite").wrap(OpenAICompatible("gpt-4o"))
 
-`OpenAICompatible` talks to any server with OpenAI's protocol, `LocalChat` to models of this machine
-and to any object that generates, and `KeywordRefiner` needs no model at all. Importing this package
-loads no client and no model.
+`OpenAICompatible` calls any server with OpenAI's protocol, `LocalChat` runs local models and any
+object that generates, and `KeywordRefiner` needs no model. Importing this package loads no client
+and no model.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Generation backends: prompts in, answers in the same order out; a function or object that
-generates is one.
-"""
+"""Generation backends: prompts in, answers out, in the same order."""
 
 from __future__ import annotations
 
@@ -13,24 +11,23 @@ from fairtk.errors import FairtkError, InputError, ParameterError
 from fairtk.frames import ByContent, digest
 
 UNLIMITED = 10**30
-"""The window of a model without one, as Hugging Face tokenizers write it."""
+"""The ``model_max_length`` of Hugging Face tokenizers that have no limit."""
 
-REMEMBERED = 2**24
-"""The most tokens that are remembered: of some fifty thousand prompts, in 64 MB."""
+MAX_CACHED = 2**24
+"""The maximum number of cached tokens: about fifty thousand prompts, in 64 MB."""
 
 
 def declared_window(tokenizer: Any) -> int | None:
-    """Return a Hugging Face tokenizer's ``model_max_length``, or None if it has none."""
+    """Return a Hugging Face tokenizer's ``model_max_length``, `None` if it has no limit."""
     window = getattr(tokenizer, "model_max_length", None)
     return None if window is None or window >= 10**9 else int(window)
 
 
 class PromptTokenizer:
-    """Counts like the wrapped Hugging Face tokenizer, but with the backend's window.
+    """A Hugging Face tokenizer with the backend's window, special tokens included.
 
-    The wrapped tokenizer is not changed, and does not warn about texts that are counted only to
-    be cut. What was counted to fit a prompt is remembered for when it is generated from. The
-    window counts special tokens, too.
+    The wrapped tokenizer is not changed, and does not warn about long texts. The tokens of a
+    prompt that was counted are cached for its generation.
     """
 
     def __init__(self, tokenizer: Any, model_max_length: int) -> None:
@@ -38,7 +35,7 @@ class PromptTokenizer:
         self.model_max_length = model_max_length
         self._quiet = {"verbose": False} if hasattr(tokenizer, "backend_tokenizer") else {}
         self._known: dict[str, array[int]] = {}
-        self._remembered = 0
+        self._n_cached = 0
 
     def tokenize(self, text: str) -> list[str]:
         """Return the tokens of a text, without special tokens."""
@@ -46,13 +43,13 @@ class PromptTokenizer:
         return tokens
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of texts, special tokens included, never cut."""
-        # each alone: a text's tokens do not depend on others
+        """Return the token ids of texts, special tokens included, never truncated."""
+        # one by one: a text's tokens do not depend on the others
         return [list(self._ids(text)) for text in texts]
 
     def count(self, text: str) -> int:
         """Return the number of tokens of a text, without special tokens."""
-        if not self._quiet:  # may do no more than tokenize
+        if not self._quiet:  # such a tokenizer may have no other method
             return len(self.tokenize(text))
         return len(self._ids(text)) - self.num_special_tokens_to_add()
 
@@ -60,19 +57,19 @@ class PromptTokenizer:
         ids = self._known.get(text)
         if ids is None:
             ids = self._known[text] = array("i", self._encoded(text))
-            self._remembered += len(ids)
-            while self._remembered > REMEMBERED:  # the oldest goes first
-                self._remembered -= len(self._known.pop(next(iter(self._known))))
+            self._n_cached += len(ids)
+            while self._n_cached > MAX_CACHED:  # the oldest first
+                self._n_cached -= len(self._known.pop(next(iter(self._known))))
         return ids
 
     def _encoded(self, text: str) -> list[int]:
-        # A call leaves the tokenizer below without truncation and padding. From then on that one
-        # is asked, which gives the same ids in two thirds of the time: it skips offsets.
-        below = getattr(self.wrapped, "backend_tokenizer", None)
-        if below is not None and below.truncation is None and below.padding is None:
-            ids: list[int] = below.encode_batch_fast([text])[0].ids
+        # The first call turns off truncation and padding in the fast tokenizer. From then on it is
+        # called directly: it gives the same ids in two thirds of the time, as it skips offsets.
+        fast = getattr(self.wrapped, "backend_tokenizer", None)
+        if fast is not None and fast.truncation is None and fast.padding is None:
+            ids: list[int] = fast.encode_batch_fast([text])[0].ids
             return ids
-        # return_token_type_ids=False is not enough for every tokenizer: only the ids are taken
+        # not every tokenizer supports return_token_type_ids=False: take only the ids
         encoded = self.wrapped(text, truncation=False, padding=False, verbose=False)
         return list(encoded["input_ids"])
 
@@ -82,36 +79,35 @@ class PromptTokenizer:
         return text
 
     def num_special_tokens_to_add(self) -> int:
-        """Return how many special tokens are put around a prompt."""
+        """Return the number of special tokens around a prompt."""
         special = getattr(self.wrapped, "num_special_tokens_to_add", None)
         return int(special()) if callable(special) else 0
 
 
 class Backend(Protocol):
-    """Turns prompts into answers.
+    """An object that turns prompts into answers.
 
-    `generate` must be deterministic, give one answer per prompt in the order of the prompts, and
-    may be called with repeated prompts. A backend that is printed with all its settings makes
-    transformers that use it comparable.
+    `generate` must be deterministic and accept repeated prompts. Transformers that use a backend
+    can be compared if its `repr` contains all its settings.
     """
 
     @property
     def name(self) -> str:
-        """A short name for messages, e.g. the model's."""
+        """A short name for messages, e.g. the name of the model."""
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer that prompts are measured by, or None when prompts are never cut."""
+        """The tokenizer that counts a prompt's tokens, `None` if prompts are never truncated."""
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
         """Return one answer per prompt, in order."""
 
 
 class PromptLengthError(InputError):
-    """A prompt is longer than the model takes.
+    """A prompt is longer than the model's window.
 
     Attributes:
-        index: the place of the (first such) prompt in the list that `Backend.generate` got.
+        index: the index of the first such prompt in the input of `Backend.generate`.
     """
 
     def __init__(self, message: str, index: int) -> None:
@@ -120,10 +116,10 @@ class PromptLengthError(InputError):
 
 
 class NoAnswerError(FairtkError):
-    """The call for one of several prompts failed.
+    """The calls for one or more prompts failed.
 
     Attributes:
-        index: the place of the first such prompt.
+        index: the index of the first such prompt.
     """
 
     def __init__(self, message: str, index: int) -> None:
@@ -136,18 +132,18 @@ _PARTS = ("name", "tokenizer")
 
 
 class CallableBackend(ByContent):
-    """A function from a list of prompts to a list of answers.
+    """A backend that calls a function with a list of prompts.
 
-    Each distinct prompt is handed over once per call. Two such backends are equal when they wrap
-    the same function with the same settings.
+    The function gets each distinct prompt once per call. Two backends are equal if they wrap the
+    same function with the same settings.
 
     Args:
         function: takes a list of prompts, returns one answer per prompt: a string, or an object
             with the answer in ``text`` (pyterrier_rag's ``BackendOutput``).
-        name: for messages; None for the function's own.
-        tokenizer: a Hugging Face tokenizer that prompts are measured by; None: prompts are not
-            cut, and ``truncate="fair-rag"`` cannot be used.
-        max_prompt_tokens: the most tokens of a prompt; None for the tokenizer's.
+        name: a name for messages; `None` for the function's name.
+        tokenizer: a Hugging Face tokenizer that counts a prompt's tokens. `None` to never truncate
+            prompts; ``truncate="fair-rag"`` is then not supported.
+        max_prompt_tokens: the maximum number of tokens of a prompt; `None` for the tokenizer's.
     """
 
     identity_name = "fairtk.CallableBackend"
@@ -161,7 +157,7 @@ class CallableBackend(ByContent):
         max_prompt_tokens: int | None = None,
     ) -> None:
         if not callable(function):
-            raise ParameterError(f"CallableBackend needs a function; found {function!r}")
+            raise ParameterError(f"CallableBackend: function must be callable, got {function!r}")
         self.function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
         self.max_prompt_tokens = max_prompt_tokens
@@ -169,7 +165,7 @@ class CallableBackend(ByContent):
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer with the prompt's window, or None."""
+        """The tokenizer with the prompt's window, `None` if absent."""
         if self._tokenizer is None or self.max_prompt_tokens is None:
             return self._tokenizer
         return PromptTokenizer(self._tokenizer, self.max_prompt_tokens)
@@ -191,9 +187,9 @@ class CallableBackend(ByContent):
         )
 
     def digest(self) -> str:
-        """Return a digest of the very objects that are wrapped, and the settings.
+        """Return a digest of the settings and the identity of the wrapped objects.
 
-        Identity, not `repr`: two objects that print alike may generate differently.
+        Two objects with the same `repr` may generate different answers.
         """
         function = self.function
         owner, method = getattr(function, "__self__", function), getattr(function, "__name__", "")
@@ -201,7 +197,7 @@ class CallableBackend(ByContent):
 
 
 FAILED = frozenset({"ERROR::reduce_length", "ERROR::response_filtered", "ERROR::other"})
-"""What pyterrier_rag's backends give in place of an answer when a call fails."""
+"""What pyterrier_rag's backends return instead of an answer when a call fails."""
 
 
 def texts(outputs: Iterable[Any], expected: int, name: str, failed: bool = False) -> list[str]:
@@ -209,37 +205,37 @@ def texts(outputs: Iterable[Any], expected: int, name: str, failed: bool = False
 
     Args:
         outputs: what the backend returned.
-        expected: how many prompts there were.
-        name: of the backend.
-        failed: whether `FAILED` may be among them.
+        expected: the number of prompts.
+        name: the name of the backend.
+        failed: whether `FAILED` outputs are accepted.
 
     Raises:
-        InputError: there are more or fewer outputs than prompts, or one has no text.
+        InputError: the number of outputs differs from that of prompts, or an output has no text.
         NoAnswerError: a call failed.
     """
-    if isinstance(outputs, str | bytes):  # its characters would pass for answers
+    if isinstance(outputs, str | bytes):  # its characters would be taken for answers
         raise InputError(
-            f"the backend {name!r} must return a list with one answer per prompt; found the text "
+            f"the backend {name!r} must return a list with one answer per prompt, got the text "
             f"{outputs[:40]!r}"
         )
     answers = [getattr(output, "text", output) for output in outputs]
     if len(answers) != expected:
         raise InputError(
-            f"the backend {name!r} must return one answer per prompt: got {len(answers)} answers "
+            f"the backend {name!r} must return one answer per prompt, got {len(answers)} answers "
             f"for {expected} prompts"
         )
     for text in answers:
         if not isinstance(text, str):
             raise InputError(
-                f"the backend {name!r} must return strings (or objects with a string in `text`); "
-                f"found {text!r}"
+                f"the backend {name!r} must return strings (or objects with a string in `text`), "
+                f"got {text!r}"
             )
-    lost = [index for index, text in enumerate(answers) if text in FAILED and not failed]
-    if lost:
+    failures = [index for index, text in enumerate(answers) if text in FAILED and not failed]
+    if failures:
         raise NoAnswerError(
-            f"{len(lost)} of {expected} calls to the backend {name!r} failed "
-            f"({answers[lost[0]]}; pyterrier_rag printed why)",
-            lost[0],
+            f"{len(failures)} of {expected} calls to the backend {name!r} failed "
+            f"({answers[failures[0]]}; pyterrier_rag printed why)",
+            failures[0],
         )
     return answers
 
@@ -248,9 +244,9 @@ def as_backend(generator: Any) -> Backend:
     """Return a backend for a backend, a pyterrier_rag backend, or a function.
 
     An object with `name`, `tokenizer` and ``generate(prompts)`` is used as it is. A function, an
-    object with ``generate`` alone, and pyterrier_rag's backends (known by ``max_input_length``,
-    where they cut prompts silently, and not told apart by how they print) are wrapped in a
-    `CallableBackend`, so that prompts are built to fit.
+    object with only ``generate``, and pyterrier_rag's backends (recognized by
+    ``max_input_length``) are wrapped in a `CallableBackend`. pyterrier_rag's backends truncate
+    prompts without a warning, and their `repr` lacks settings.
 
     Raises:
         ParameterError: the object cannot generate.
@@ -259,14 +255,16 @@ def as_backend(generator: Any) -> Backend:
     if isinstance(generator, type) or not (callable(generate) or callable(generator)):
         raise ParameterError(
             "backend must be an object with generate(prompts) or a function from prompts to "
-            f"answers; found {generator!r} (FlanT5(model=...) takes the name of a model)"
+            f"answers, got {generator!r}; for the name of a model, use FlanT5(model=...)"
         )
     if not callable(generate):
         return CallableBackend(generator)
     # looked up statically: the attribute itself may load a tokenizer
-    whole = all(inspect.getattr_static(generator, a, _MISSING) is not _MISSING for a in _PARTS)
+    is_backend = all(
+        inspect.getattr_static(generator, name, _MISSING) is not _MISSING for name in _PARTS
+    )
     limit = getattr(generator, "max_input_length", _MISSING)
-    if whole and limit is _MISSING:
+    if is_backend and limit is _MISSING:
         backend: Backend = generator
         return backend
     return CallableBackend(

@@ -1,9 +1,9 @@
-"""T5 without the work that its beams and layers repeat; the answers stay transformers'.
+"""Faster beam search for T5, with the answers of transformers.
 
-transformers computes and keeps the prompt's keys and values once per beam, copies them whenever
-beams change places, and adds the mask to the position bias anew in each layer. Here the beams of a
-prompt read one copy, and the sum is made once per pass: about half the time on a CPU, and a
-fraction of the memory.
+transformers stores the prompt's keys and values once per beam, copies them whenever beams are
+reordered, and adds the mask to the position bias in each layer. Here the beams of a prompt share
+one copy, and the sum is computed once per pass: about half the time on a CPU, and a fraction of
+the memory.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from functools import cache
 from typing import Any
 
 ATTENTION = "fairtk-beams"
-"""What the attention is registered as with transformers."""
+"""The name under which the attention is registered with transformers."""
 
 
 def shares_beams(model: Any) -> bool:
-    """Return whether a model can be used with `shared`, and set its attention if so.
+    """Return whether `shared` supports a model, and set its attention if so.
 
     Args:
         model: a loaded Hugging Face model.
@@ -29,10 +29,10 @@ def shares_beams(model: Any) -> bool:
 
 
 def shared(model: Any, ids: Any, mask: Any) -> dict[str, Any]:
-    """Return what `model.generate` continues from: the prompts, encoded once for all beams.
+    """Return the arguments of `model.generate` for prompts that are encoded once for all beams.
 
     Args:
-        model: one for which `shares_beams` is true.
+        model: a model that `shares_beams` accepts.
         ids: token ids of the prompts; shape (n_prompts, longest).
         mask: their attention mask; same shape.
     """
@@ -41,7 +41,7 @@ def shared(model: Any, ids: Any, mask: Any) -> dict[str, Any]:
 
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask)
     keys = DynamicCache(config=model.config)
-    # a step of the decoder fills the keys of the prompts; its own are thrown away
+    # one decoder step fills the keys of the prompts; the keys of the step itself are dropped
     model.get_decoder()(
         input_ids=torch.full_like(ids[:, :1], model.generation_config.decoder_start_token_id),
         encoder_hidden_states=encoded.last_hidden_state,
@@ -58,7 +58,7 @@ def _beam_cache() -> Any:
     from transformers import EncoderDecoderCache
 
     class BeamCache(EncoderDecoderCache):  # type: ignore[misc]
-        """Keys of prompts stay where they are when the beams of a prompt change places."""
+        """A cache that does not move the keys of prompts when beams are reordered."""
 
         def reorder_cache(self, beam_idx: Any) -> None:
             self.self_attention_cache.reorder_cache(beam_idx)
@@ -85,14 +85,14 @@ def _attend(
     position_bias: Any = None,
     **_: Any,
 ) -> tuple[Any, None]:
-    """Return T5's attention, shape (batch, queries, heads, size), as transformers asks for it."""
+    """Return T5's attention, shape (batch, queries, heads, size), for transformers' interface."""
     import torch
 
     beams = len(query) // len(key)
-    if beams > 1:  # the beams of a prompt stand as several queries before its keys
+    if beams > 1:  # the beams of a prompt are several queries for its keys
         query = query.unflatten(0, (-1, beams)).transpose(1, 2).flatten(2, 3)
         attention_mask = None if attention_mask is None else attention_mask[::beams]
-        position_bias = query.new_zeros(())  # T5 has none between answer and prompt
+        position_bias = query.new_zeros(())  # T5's cross-attention has no position bias
     bias = _biased(attention_mask, position_bias)
     out = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, attn_mask=bias, scale=scaling
@@ -103,7 +103,7 @@ def _attend(
 
 
 def _biased(mask: Any, bias: Any) -> Any:
-    """Return the position bias where the mask lets see; made once, as all layers share both."""
+    """Return the masked position bias, computed once because all layers share it."""
     import torch
 
     if mask is None:

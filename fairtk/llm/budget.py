@@ -1,4 +1,4 @@
-"""What may be paid: prices that the user gives, limits, estimates."""
+"""Prices, budgets and cost estimates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Payment(NamedTuple):
 
 
 CHARACTERS_PER_TOKEN = 4
-"""A rule of thumb for English: what prompts are measured by before a server has counted."""
+"""A rule of thumb for English, to estimate the tokens of prompts."""
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_new_tokens")
 
@@ -34,21 +34,21 @@ PriceTable = Mapping[str, tuple[float, float]]
 
 
 class Price(NamedTuple):
-    """Prices of a model's prompts and answers, in any one currency, per million tokens."""
+    """Prices of a model's prompts and answers per million tokens, in any currency."""
 
     prompt: float
     completion: float
 
 
 class Prices:
-    """Prices by model; the price of a model that is not listed is unknown, NaN and not 0.
+    """Prices by model. The price of a model that is not listed is NaN, not 0.
 
     Args:
         table: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt`` and ``completion``.
 
     Raises:
-        ParameterError: a price is negative or not finite, or is no pair.
+        ParameterError: a price is not a pair of finite numbers from 0.
         FormatError: the file is not such a table.
     """
 
@@ -60,11 +60,11 @@ class Prices:
                 price = Price(*(float(value) for value in pair))
             except (TypeError, ValueError):
                 raise ParameterError(
-                    f"prices of {model!r} must be two numbers, (prompt, completion); found {pair!r}"
+                    f"prices of {model!r} must be two numbers, (prompt, completion), got {pair!r}"
                 ) from None
             if not all(math.isfinite(value) and value >= 0 for value in price):
                 raise ParameterError(
-                    f"prices must be finite and not negative; found {tuple(price)} for {model!r}"
+                    f"prices of {model!r} must be finite and at least 0, got {tuple(price)}"
                 )
             self._prices[str(model)] = price
 
@@ -77,13 +77,13 @@ class Prices:
 
         Args:
             llm: the model.
-            prompt: tokens of the prompt; None: unknown.
-            completion: tokens of the answer; None: unknown.
+            prompt: tokens of the prompt; `None` if unknown.
+            completion: tokens of the answer; `None` if unknown.
         """
         return 0.0 if llm.free else self.of_name(llm.name, prompt, completion)
 
     def of_name(self, model: str, prompt: float | None, completion: float | None) -> float:
-        """Return the price of a call to a model that is known by its name alone."""
+        """Return the price of a call to a model by its name; NaN if unknown."""
         price = self._prices.get(model)
         if price is None or prompt is None or completion is None:
             return math.nan
@@ -91,14 +91,15 @@ class Prices:
 
 
 class Estimate(NamedTuple):
-    """What work will take, before it is begun.
+    """The estimated cost of work.
 
     Attributes:
-        calls: calls to pay for; equal ones count once.
-        recorded: distinct calls whose answers are in the ledger.
-        prompt_tokens: about so many, by the length of the texts (`CHARACTERS_PER_TOKEN`).
-        completion_tokens: at most so many: every answer as long as allowed; NaN: no limit known.
-        price: at most about so much; NaN: the price is unknown.
+        calls: the number of calls to pay for; equal calls count once.
+        recorded: the number of distinct calls whose answers are in the ledger.
+        prompt_tokens: estimated from the length of the texts (`CHARACTERS_PER_TOKEN`).
+        completion_tokens: an upper bound: every answer has the maximum length. NaN if there is no
+            known limit.
+        price: an upper bound; NaN if the price is unknown.
     """
 
     calls: int
@@ -109,12 +110,12 @@ class Estimate(NamedTuple):
 
 
 def prompt_tokens(chat: Chat) -> int:
-    """Return about how many tokens a chat has."""
+    """Return the estimated number of tokens of a chat."""
     return -(-sum(len(m.content) for m in chat.messages) // CHARACTERS_PER_TOKEN) + 4
 
 
 def most_completion_tokens(llm: ChatModel) -> float:
-    """Return the most tokens of a model's answer; NaN if no limit is known."""
+    """Return the maximum number of tokens of a model's answer; NaN if there is no known limit."""
     if llm.free:
         return 0.0
     parameters = llm.parameters()
@@ -123,11 +124,11 @@ def most_completion_tokens(llm: ChatModel) -> float:
 
 
 def estimate(llm: ChatModel, chats: Sequence[Chat], recorded: int, prices: Prices) -> Estimate:
-    """Return the estimate for distinct calls to pay for; so many more are recorded."""
-    asked = sum(map(prompt_tokens, chats))
-    told = len(chats) * most_completion_tokens(llm) if chats else 0.0
-    price = prices.of(llm, asked, told) if chats else 0.0
-    return Estimate(len(chats), recorded, asked, told, price)
+    """Return the estimate for distinct calls to pay for, and the number of recorded calls."""
+    n_prompt = sum(map(prompt_tokens, chats))
+    n_completion = len(chats) * most_completion_tokens(llm) if chats else 0.0
+    price = prices.of(llm, n_prompt, n_completion) if chats else 0.0
+    return Estimate(len(chats), recorded, n_prompt, n_completion, price)
 
 
 def _read(path: str | PathLike[str]) -> dict[str, tuple[float, float]]:
@@ -135,20 +136,20 @@ def _read(path: str | PathLike[str]) -> dict[str, tuple[float, float]]:
     rows.require(["model", "prompt", "completion"], "a table of prices")
     rows.as_ids("model")
     rows.as_numbers("prompt", "completion")
-    rows.unique(["model"], "a model has two prices")
+    rows.unique(["model"], "duplicate model")
     columns = (rows.frame[name].tolist() for name in ("model", "prompt", "completion"))
-    return {model: (asked, told) for model, asked, told in zip(*columns, strict=True)}
+    return {model: (prompt, completion) for model, prompt, completion in zip(*columns, strict=True)}
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What was paid for.
+    """Calls, tokens and money that were paid for.
 
     Attributes:
-        calls: answers that were paid for; failed calls do not count.
-        prompt_tokens: tokens of prompts, as far as known.
-        completion_tokens: tokens of answers, as far as known.
-        price: NaN as soon as one price is unknown.
+        calls: the number of paid answers; failed calls do not count.
+        prompt_tokens: the known tokens of prompts.
+        completion_tokens: the known tokens of answers.
+        price: the total price; NaN if one price is unknown.
     """
 
     calls: int = 0
@@ -167,13 +168,13 @@ class Spending:
 
 
 class Budget:
-    """The limits of a ledger, and what is left of them.
+    """The limits of a ledger, and the spending so far.
 
-    Answers that other processes pay for, in the same file, count from when this one began.
+    Payments of other processes with the same file count from the time when this ledger was opened.
 
     Attributes:
-        own: what was paid through this ledger.
-        after: the number of the latest payment that is counted.
+        own: the spending of this ledger.
+        after: the number of the latest counted payment.
 
     Raises:
         ParameterError: a limit is negative or not a number.
@@ -182,7 +183,7 @@ class Budget:
     def __init__(self, max_calls: int | None, max_cost: float | None, prices: Prices) -> None:
         for name, limit in (("max_calls", max_calls), ("max_cost", max_cost)):
             if limit is not None:
-                checks.number(name, limit, "Ledger", rule="be finite and not negative")
+                checks.number(name, limit, "Ledger", rule="be finite and at least 0")
         self.max_calls = max_calls
         self.max_cost = max_cost
         self.prices = prices
@@ -209,9 +210,9 @@ class Budget:
         """Return why one more call is not allowed, or an empty string.
 
         Args:
-            running: calls that are being made.
-            reserved: the most that these can cost.
-            price: the most that one more can cost.
+            running: the number of calls under way.
+            reserved: the maximum price of these calls.
+            price: the maximum price of one more call.
         """
         others = self._calls - self.own.calls
         by = f", {others} of them by other processes" if others > 0 else ""
@@ -228,7 +229,7 @@ class Budget:
     def spend(self, llm: ChatModel, answer: Completion, most: float) -> float | None:
         """Count an answer of this process, and return its price, `None` if unknown.
 
-        `most` is what it could cost, which counts if there is a limit and the price is unknown.
+        `most` is its maximum price, which counts if there is a limit and the price is unknown.
         """
         price = self.prices.of(llm, answer.prompt_tokens, answer.completion_tokens)
         if math.isnan(price) and self.max_cost is not None:

@@ -1,4 +1,4 @@
-"""Chats in, completions out: what a language model is here, and what is kept of its calls."""
+"""Chats, completions, and the base class of language models."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairtk.frames import ByContent, digest
 from fairtk.frames.digests import digests
 
 UNUSABLE = ("refusal", "content_filter", "length", "unreadable")
-"""Ends of answers that nothing can be read from; ``retry_unusable`` asks for them again."""
+"""The `Completion.finish` of unusable answers; ``retry_unusable`` requests them again."""
 
 
 class Message(NamedTuple):
@@ -35,12 +35,12 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Chat:
-    """A prompt: messages, and the facts that they were made from.
+    """A prompt: messages, and the facts that they were built from.
 
     Attributes:
-        messages: what a model is sent.
-        facts: what the messages say, by name, for rules that stand in for a model
-            (`fairtk.llm.KeywordRefiner`). Never sent anywhere.
+        messages: the messages that a model gets.
+        facts: the inputs of the messages by name, for rules that replace a model
+            (`fairtk.llm.KeywordRefiner`). They are never sent to a server.
     """
 
     messages: tuple[Message, ...]
@@ -48,27 +48,27 @@ class Chat:
 
     @property
     def text(self) -> str:
-        """All messages below each other, for models that take one text."""
+        """The messages joined by blank lines, for models that take one text."""
         return "\n\n".join(message.content for message in self.messages)
 
 
 @dataclass(frozen=True)
 class Completion:
-    r"""An answer, in a form that every file can hold.
+    r"""An answer of a model.
 
     Attributes:
-        text: the answer. A NUL and a lone surrogate become an escape, ``\x00`` or ``\ud800``:
-            databases, Parquet and retrieval engines refuse them.
-        prompt_tokens: tokens of the prompt as the server counts them; None: unknown, as is what
-            is no count (negative, beyond 64 bits).
-        completion_tokens: tokens of the answer; None: unknown.
-        seconds: from asking (the last attempt) to the whole answer.
-        finish: why it ended: ``"stop"``; ``"length"`` when it was cut off at the most tokens;
-            ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` when something was answered
-            (and paid for) that is no text.
+        text: the answer. NUL and unpaired surrogates become escapes, ``\x00`` or ``\ud800``,
+            because databases, Parquet and retrieval engines refuse them.
+        prompt_tokens: tokens of the prompt as the server counts them; `None` if unknown or invalid
+            (negative, beyond 64 bits).
+        completion_tokens: tokens of the answer; `None` if unknown.
+        seconds: the duration of the last attempt.
+        finish: why the answer ended: ``"stop"``; ``"length"`` if it reached the maximum length;
+            ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` if the (paid) response was not
+            text.
 
     Raises:
-        InputError: the text is no string.
+        InputError: the text is not a string.
     """
 
     text: str
@@ -79,7 +79,7 @@ class Completion:
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise InputError(f"the text of an answer must be a string; found {self.text!r:.80}")
+            raise InputError(f"the text of an answer must be a string, got {self.text!r:.80}")
         changed = {
             "text": escaped(self.text),
             "finish": escaped(str(self.finish)),
@@ -92,16 +92,16 @@ class Completion:
 
     @property
     def usable(self) -> bool:
-        """Whether there is an answer to read: it is not empty, refused, cut off or unreadable."""
+        """Whether the answer is not empty, refused, cut off or unreadable."""
         return bool(self.text.strip()) and self.finish not in UNUSABLE
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A call that finally failed: there is no answer, which is not an empty answer.
+    """A call that failed after all attempts, in contrast to an empty answer.
 
     Attributes:
-        reason: what happened, in one line without secrets.
+        reason: the error, in one line without secrets.
     """
 
     reason: str
@@ -111,16 +111,16 @@ class Failure:
 
 
 def questions(prompts: Iterable[str]) -> list[Chat]:
-    """Return a chat for each prompt: it alone, from the user."""
+    """Return a chat for each prompt, with the prompt as the user's only message."""
     return [Chat((Message("user", prompt),)) for prompt in prompts]
 
 
 Outcome = Completion | Failure
-"""What becomes of a call."""
+"""The result of a call."""
 
 
 def escaped(text: str) -> str:
-    """Return a text with lone surrogates and NUL as escapes; any other text as it is."""
+    """Return a text with unpaired surrogates and NUL escaped."""
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     try:
@@ -139,7 +139,7 @@ def _count(value: Any) -> int | None:
 
 
 Listener = Callable[[Sequence[Outcome]], None]
-"""Called with outcomes as they arrive from a server."""
+"""A function that is called with outcomes as they arrive from a server."""
 
 _listener: ContextVar[Listener | None] = ContextVar("_listener", default=None)
 
@@ -155,22 +155,22 @@ def on_outcome(listener: Listener) -> Iterator[None]:
 
 
 def tell(outcomes: Sequence[Outcome]) -> None:
-    """Tell who listens, if anyone, what arrived."""
+    """Pass outcomes to the listener, if there is one."""
     listener = _listener.get()
     if listener is not None:
         listener(outcomes)
 
 
 class ChatModel(ByContent, ABC):
-    """A language model, or rules in its place.
+    """A language model, or rules that replace one.
 
-    A subclass gives `name`, `parameters` and `outcomes`. Two models are equal when class, name and
-    parameters are.
+    A subclass defines `name`, `parameters` and `outcomes`. Two models are equal if their class,
+    name and parameters are equal.
 
     Attributes:
         free: whether calls cost nothing, so that no price is needed.
-        reads_facts: whether answers depend on `Chat.facts` as well.
-        concurrency: the most calls at a time.
+        reads_facts: whether answers also depend on `Chat.facts`.
+        concurrency: the maximum number of calls at a time.
     """
 
     concurrency: int = 1
@@ -180,26 +180,26 @@ class ChatModel(ByContent, ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """The model, e.g. ``"gpt-4o"``."""
+        """The name of the model, e.g. ``"gpt-4o"``."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return all that decides an answer beside name and chat, as JSON values; no secrets."""
+        """Return all settings that affect answers, as JSON values without secrets."""
 
     @abstractmethod
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the number of a chat and its outcome, as they arrive.
+        """Yield (index of the chat, outcome) pairs as they arrive.
 
         Args:
             chats: the prompts; read one by one, only when a call can start.
 
         Raises:
-            LLMError: no call would succeed (wrong key, unknown model). What was answered before
-                is yielded first.
+            LLMError: no call would succeed (wrong key, unknown model). Earlier answers are
+                yielded first.
         """
 
     def arrivals(self, chats: Iterable[Chat]) -> Generator[list[tuple[int, Outcome]], None, None]:
-        """Yield the same, those together that arrived together, for who keeps them at once."""
+        """Yield lists of the pairs of `outcomes` that arrived together, to be stored together."""
         outcomes = self.outcomes(chats)
         try:
             for outcome in outcomes:
@@ -209,34 +209,34 @@ class ChatModel(ByContent, ABC):
                 outcomes.close()
 
     def complete(self, chats: Iterable[Chat]) -> list[Outcome]:
-        """Return one outcome for each chat, in order; a call that failed is a `Failure`.
+        """Return one outcome for each chat, in order. A failed call is a `Failure`.
 
         Raises:
             LLMError: no call would succeed.
         """
-        asked = list(chats)
-        outcomes = dict(self.outcomes(asked))
-        return [outcomes.get(i, Failure("the model gave no answer")) for i in range(len(asked))]
+        chats = list(chats)
+        outcomes = dict(self.outcomes(chats))
+        return [outcomes.get(i, Failure("the model gave no answer")) for i in range(len(chats))]
 
     def check(self) -> None:  # noqa: B027
-        """Raise if the model cannot be asked, as far as that is known without a call to pay for.
+        """Raise an error if calls would fail, as far as a free check can tell.
 
         Raises:
-            ParameterError: the environment lacks the key.
-            LLMError: there is no server at the address, or it does not know key or model.
+            ParameterError: the environment variable with the key is not set.
+            LLMError: there is no server at the address, or it does not know the key or the model.
             MissingExtraError: a package is not installed.
         """
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer that prompts are measured by; None: they are never cut."""
+        """The tokenizer that counts a prompt's tokens, `None` if prompts are never truncated."""
         return None
 
     def reject(self, chat: Chat) -> None:  # noqa: B027
-        """Be told that an answer could not be used, by who read it; a ledger notes it."""
+        """Mark an answer as unusable. A ledger records it."""
 
     def at_temperature(self, temperature: float) -> ChatModel:
-        """Return the model at another temperature; a model that does not sample stays as it is."""
+        """Return the model at another temperature, or itself if it does not sample."""
         del temperature
         return self
 
@@ -248,9 +248,8 @@ class ChatModel(ByContent, ABC):
 def call_keys(
     model: str, parameters: Mapping[str, Any], chats: Iterable[Chat], reads_facts: bool = False
 ) -> list[str]:
-    """Return what ledgers and stores know calls by: digests of model, parameters and messages.
-
-    Facts count for models that read them.
+    """Return the keys of calls in ledgers: digests of model, parameters, messages, and facts if
+    the model reads them.
     """
     calls = [
         ([list(message) for message in chat.messages], dict(chat.facts) if reads_facts else {})
@@ -260,12 +259,12 @@ def call_keys(
 
 
 def now() -> str:
-    """Return the time as records have it."""
+    """Return the current time (UTC) in ISO format."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON that every file can hold."""
+    """Return a value as JSON, in ASCII if it has unpaired surrogates."""
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     try:
         text.encode()
@@ -278,23 +277,22 @@ def as_json(value: Any) -> str:
 
 
 class LLMError(FairtkError):
-    """A language model cannot be used at all: no call to it would succeed."""
+    """No call to a language model would succeed."""
 
 
 class BudgetError(LLMError):
     """The next call would exceed ``max_calls`` or ``max_cost``.
 
-    All answers that were paid for are in the ledger: with a larger budget the same work goes on
-    where it stopped.
+    All paid answers are in the ledger. Run again with a larger budget to continue.
     """
 
 
 class DeferredError(LLMError):
-    """Answers are to come from a batch of prompts: what needs them is left for a later run.
+    """Answers come from a batch of prompts: the queries that need them wait for a later run.
 
-    All else that can be done is done first, and kept.
+    All other work is done first, and stored.
     """
 
 
 class OfflineError(InputError):
-    """An answer is not in the ledger, and ``offline=True`` forbids to ask for it."""
+    """An answer is missing from the ledger, and ``offline=True`` forbids calls."""

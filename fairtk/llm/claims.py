@@ -1,13 +1,13 @@
-"""Claims: which prompts are being answered, and by whom.
+"""Claims: which process or batch folder is answering which prompt.
 
     absent --claim--> claimed --pay--> answered
        ^                 |
        +-----------------+  released without an answer, or the owner's lease lapsed
 
 An owner is an open ledger of a process, with a lease that a thread renews, or a batch folder, whose
-claims never lapse. After a kill the claims of a process are free within `LEASE` seconds. So are
-those of a computer that was suspended for longer: when it wakes up, others may have asked for the
-same prompts. The first answer is kept then, and both are counted as paid.
+claims never lapse. After a kill the claims of a process are free within `LEASE` seconds. The same
+holds for a suspended computer: when it wakes up, others may have requested the same prompts. The
+first answer is then stored, and both are counted as paid.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ RENEWAL = 10.0
 
 
 def process_name() -> str:
-    """Return the name of this process in messages of others."""
+    """Return the name of this process for the messages of other processes."""
     return f"process {os.getpid()} on {platform.node()}"
 
 
 class Claim(NamedTuple):
     """The result of claiming a prompt.
 
-    The state is ``"mine"``: ask for it; ``"answered"``: it is in the file; ``"claimed"``: `owner`
-    asks for it; ``"batched"``: it is in the batch folder `owner`; ``"refused"``: the budget does
-    not allow it because of `reason`, while so many calls are `running`.
+    The state is ``"mine"``: this process makes the call; ``"answered"``: the answer is in the file;
+    ``"claimed"``: `owner` makes the call; ``"batched"``: it is in the batch folder `owner`;
+    ``"refused"``: the budget does not allow it because of `reason`, with `running` calls under way.
     """
 
     state: str
@@ -62,11 +62,11 @@ class Claims:
 
     @property
     def owner(self) -> str:
-        """The owner of the claims that are made here."""
+        """The owner of the claims of this object."""
         return self._file.token
 
     def last_payment(self) -> int:
-        """Return the number of the latest payment, 0 without payments."""
+        """Return the number of the latest payment, 0 if there are no payments."""
         return int(self._file.read("SELECT coalesce(max(number), 0) FROM payments")[0][0])
 
     def claim(
@@ -75,9 +75,9 @@ class Claims:
         """Claim prompts by key, in one transaction.
 
         Args:
-            prices: the most that each call can cost, by key.
+            prices: the maximum price of each call, by key.
             since: as in `AnswerStore.get`.
-            budget: decides whether one more call may be made; `None`: it may.
+            budget: decides whether one more call may be made; `None` for no limit.
 
         Returns:
             A claim for each prompt, up to the first that the budget refuses.
@@ -122,7 +122,7 @@ class Claims:
             delete_owner(connection, *owner)
 
     def _claim_of(self, connection: sqlite3.Connection, key: str, since: str) -> Claim | None:
-        """Return what is known of a prompt, `None` if it may be claimed."""
+        """Return the claim on a prompt that is answered or claimed, `None` if it is free."""
         answer = "SELECT 1 FROM answers WHERE key = ? AND NOT (unusable AND created < ?)"
         if connection.execute(answer, (key, since)).fetchone():
             return Claim("answered")
@@ -136,13 +136,15 @@ class Claims:
     def pay(
         self, rows: Sequence[Row], prices: Sequence[float | None], since: str = ""
     ) -> list[Completion]:
-        """Commit answers with their payments, all or none, end their claims, and return the stored
-        answers: if another process was first, its answer.
+        """Commit answers with their payments in one transaction, and end their claims.
 
         Args:
             rows: the answers.
-            prices: what each cost; `None`: unknown.
-            since: unusable answers created before are replaced.
+            prices: the price of each answer; `None` if unknown.
+            since: unusable answers created before this time are replaced.
+
+        Returns:
+            The stored answers. If another process was first, its answer is stored.
         """
 
         def write(connection: sqlite3.Connection) -> int:
@@ -156,7 +158,7 @@ class Claims:
         return [stored[row.key] for row in rows]
 
     def release(self, keys: Iterable[str]) -> None:
-        """End claims of calls that gave no answer."""
+        """End the claims of calls without an answer."""
         unanswered = list(keys)
         if unanswered:
             self._file.write(lambda database: self._delete(database, unanswered), durable=False)
@@ -166,7 +168,7 @@ class Claims:
         connection.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", values)
 
     def renew(self) -> None:
-        """Renew the lease, if there are claims that depend on it."""
+        """Renew the lease if there are claims."""
         self._file.write(
             lambda connection: connection.execute(
                 "UPDATE owners SET expires = ? WHERE owner = ? "
@@ -177,7 +179,7 @@ class Claims:
         )
 
     def close(self) -> None:
-        """End all claims that are left."""
+        """End all remaining claims."""
         if self.closed:
             return
         self.closed = True
@@ -192,10 +194,10 @@ def delete_owner(connection: sqlite3.Connection, owner: str) -> None:
 
 
 def _reservations(connection: sqlite3.Connection) -> tuple[int, float, int]:
-    """Return how many calls processes are making, the most that all claims can cost, and how many
-    prompts are in batch folders.
+    """Return the number of calls under way, the maximum price of all claims, and the number of
+    prompts in batch folders.
     """
-    # counts the few claims of processes; those of folders, which can be many, have totals
+    # Processes have few claims, which are counted. Folders can have many, and store totals.
     calls, price = connection.execute(
         "SELECT count(*), total(claims.price) FROM owners CROSS JOIN claims USING (owner) "
         "WHERE expires IS NOT NULL"
@@ -207,7 +209,7 @@ def _reservations(connection: sqlite3.Connection) -> tuple[int, float, int]:
 
 
 def _payments(connection: sqlite3.Connection, after: int) -> list[Payment]:
-    """Return the payments of all processes after the one with this number."""
+    """Return the payments of all processes with a number above `after`."""
     query = "SELECT * FROM payments WHERE number > ? ORDER BY number"
     return [Payment(*row) for row in connection.execute(query, (after,))]
 
@@ -215,7 +217,7 @@ def _payments(connection: sqlite3.Connection, after: int) -> list[Payment]:
 def add_payments(
     connection: sqlite3.Connection, rows: Sequence[Row], prices: Sequence[float | None]
 ) -> None:
-    """Insert the payment of each answer; a price of `None` is unknown."""
+    """Insert the payment of each answer; a price is `None` if unknown."""
     connection.executemany(
         "INSERT INTO payments (model, prompt_tokens, completion_tokens, price) VALUES (?, ?, ?, ?)",
         [
@@ -232,8 +234,8 @@ _threads: dict[int, threading.Thread] = {}  # by process: a forked one begins wi
 
 
 def _keep_renewing(claims: Claims) -> None:
-    """Have the lease renewed, by the one thread of this process that does so."""
-    if all(each() is not claims for each in list(_renewed)):
+    """Register a lease with the renewal thread of this process."""
+    if all(reference() is not claims for reference in list(_renewed)):
         _renewed.append(weakref.ref(claims))
     if os.getpid() not in _threads:
         thread = threading.Thread(target=_renew, name="fairtk-leases", daemon=True)
@@ -244,12 +246,12 @@ def _keep_renewing(claims: Claims) -> None:
 def _renew() -> None:
     while True:
         time.sleep(RENEWAL)
-        for each in list(_renewed):
-            claims = each()
+        for reference in list(_renewed):
+            claims = reference()
             if claims is None or claims.closed:
-                _renewed.remove(each)
+                _renewed.remove(reference)
                 continue
             try:
                 claims.renew()
-            except FormatError:  # the calls meet the same error, and report it
+            except FormatError:  # calls raise and report the same error
                 continue

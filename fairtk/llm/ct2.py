@@ -1,8 +1,8 @@
-"""Encoder-decoder models by CTranslate2, in a process of their own: the answers of transformers,
-sooner.
+"""Encoder-decoder models by CTranslate2, in a separate process: the answers of transformers,
+faster.
 
-CTranslate2 and PISA cannot share a process: both carry spdlog, whose unique symbols the loader
-merges, and the one that comes second crashes. So nothing outside this process imports ctranslate2.
+CTranslate2 and PISA cannot share a process: both contain spdlog, whose unique symbols the loader
+merges, and the second one crashes. So only the separate process imports ctranslate2.
 """
 
 from __future__ import annotations
@@ -28,44 +28,47 @@ from fairtk.llm import loading
 from fairtk.llm.hugging_face import GumbelNoise, HuggingFaceSeq2Seq
 
 NEEDED = "4.8"
-"""The minor version whose converter and scores are known; others are refused."""
+"""The tested minor version; other versions are refused."""
 
 TOLERANCE = 1e-3
-"""Of the probe's log-probabilities, per token, absolute and relative: float32 loses so much."""
+"""Tolerance for the probe's log-probabilities, per token, absolute and relative (float32)."""
 
 _PROBE = "The answer to this question is one that both libraries must give alike."
 _PROBE_FILE = "probe.json"
-_FORM = 1  # of what is kept beside the converted model
+_FORMAT = 1  # version of the cached folder
 
 
 def require_ctranslate2(where: str) -> str:
-    """Return the version of ctranslate2; one that is missing or was not tested is an error."""
+    """Return the version of ctranslate2, or raise an error if it is missing or was not tested."""
     try:
         version = metadata.version("ctranslate2")
     except metadata.PackageNotFoundError:
         raise MissingExtraError("ctranslate2", "fast", where) from None
     if version.split(".")[:2] != NEEDED.split("."):
         raise ModelError(
-            f"{where} needs ctranslate2 {NEEDED}, found {version}: the converter of other versions "
-            "may scale the scores of T5 otherwise, which nothing would show but wrong answers "
-            f"(pip install 'ctranslate2=={NEEDED}.*')"
+            f"{where} requires ctranslate2 {NEEDED}, got {version}: the converter of other "
+            "versions may scale the scores of T5 differently, which gives wrong answers (pip "
+            f"install 'ctranslate2=={NEEDED}.*')"
         )
     return version
 
 
 def cache_folder() -> Path:
-    """Return where converted models are kept: ``$XDG_CACHE_HOME/fairtk/ctranslate2``."""
+    """Return the folder of converted models, ``$XDG_CACHE_HOME/fairtk/ctranslate2``."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "fairtk" / "ctranslate2"
 
 
 def converted(folder: str, digest: str, name: str) -> Path:
-    """Return the folder of the converted model, which is made if it is not there.
+    """Return the folder of the converted model, converting it on first use.
 
-    Takes the Hugging Face model's files, a digest of their content, and its name for messages.
+    Args:
+        folder: the files of the Hugging Face model.
+        digest: a digest of their content.
+        name: the model's name for messages.
     """
     version = require_ctranslate2("CTranslate2Seq2Seq")
-    target = cache_folder() / f"{digest}-{version}-{_FORM}"
+    target = cache_folder() / f"{digest}-{version}-{_FORMAT}"
     if (target / _PROBE_FILE).exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -76,24 +79,24 @@ def converted(folder: str, digest: str, name: str) -> Path:
         "AutoModelForSeq2SeqLM", folder, name, torch.device("cpu"), "float32"
     )
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".converting-") as scratch:
-        made = Path(scratch) / "model"
-        _convert(model, tokenizer, folder, name, made)
+        output = Path(scratch) / "model"
+        _convert(model, tokenizer, folder, name, output)
         probe = _probe(model, tokenizer)
-        (made / _PROBE_FILE).write_text(json.dumps(probe), encoding="utf-8")
+        (output / _PROBE_FILE).write_text(json.dumps(probe), encoding="utf-8")
         try:
-            made.rename(target)
+            output.rename(target)
         except OSError:  # another process was first
             if not (target / _PROBE_FILE).exists():
                 shutil.rmtree(target, ignore_errors=True)
-                made.rename(target)
+                output.rename(target)
     return target
 
 
-def _convert(model: Any, tokenizer: Any, folder: str, name: str, made: Path) -> None:
+def _convert(model: Any, tokenizer: Any, folder: str, name: str, output: Path) -> None:
     from ctranslate2.converters import TransformersConverter
 
     class Converter(TransformersConverter):  # type: ignore[misc]
-        """Takes the model that is loaded already: from safetensors, without foreign code."""
+        """Converts the loaded model: it comes from safetensors, without foreign code."""
 
         def load_model(self, model_class: Any, path: str, **kwargs: Any) -> Any:
             return model
@@ -104,15 +107,15 @@ def _convert(model: Any, tokenizer: Any, folder: str, name: str, made: Path) -> 
     tied = getattr(model.config, "tie_word_embeddings", None)
     scaled = getattr(model.config, "scale_decoder_outputs", None)
     if model.config.model_type == "t5" and scaled is not None:
-        # The converter scales logits where embeddings are tied, which transformers 5 says of every
-        # T5; FLAN-T5's are not scaled. Greedy answers would stay, scores and beams be wrong.
+        # The converter scales logits if embeddings are tied. transformers 5 reports this for every
+        # T5, but FLAN-T5's logits are not scaled. Scores and beams would be wrong.
         model.config.tie_word_embeddings = scaled
     try:
-        Converter(folder).convert(str(made), quantization="float32")
+        Converter(folder).convert(str(output), quantization="float32")
     except Exception as error:
         raise ModelError(
             f"the model {name!r} cannot be converted to CTranslate2 ({loading.one_line(error)}); "
-            "take HuggingFaceSeq2Seq"
+            "use HuggingFaceSeq2Seq"
         ) from error
     finally:
         if tied is not None:
@@ -120,7 +123,7 @@ def _convert(model: Any, tokenizer: Any, folder: str, name: str, made: Path) -> 
 
 
 def _probe(model: Any, tokenizer: Any) -> dict[str, Any]:
-    """Return the tokens of a source and a target, and what transformers gives the target's."""
+    """Return the tokens of a source and a target, and the target's scores by transformers."""
     import torch
 
     source = tokenizer(_PROBE)["input_ids"]
@@ -138,33 +141,33 @@ def _probe(model: Any, tokenizer: Any) -> dict[str, Any]:
 
 
 def check_probe(translator: Any, folder: Path, name: str) -> None:
-    """Compare the probe's scores with transformers'; more than `TOLERANCE` apart is an error."""
+    """Raise an error if the probe's scores differ from transformers' by more than `TOLERANCE`."""
     probe = json.loads((folder / _PROBE_FILE).read_text(encoding="utf-8"))
     scores = translator.score_batch([probe["source"]], [probe["target"]])[0].log_probs
-    apart = float(np.abs(np.subtract(scores, probe["scores"])).max())
+    difference = float(np.abs(np.subtract(scores, probe["scores"])).max())
     if not np.allclose(scores, probe["scores"], rtol=TOLERANCE, atol=TOLERANCE):
         raise ModelError(
-            f"CTranslate2 gives the answers of {name!r} other scores than transformers: "
-            f"log-probabilities {apart:.2g} apart, at most {TOLERANCE:g} wanted; delete {folder} "
-            "to convert the model again, or take HuggingFaceSeq2Seq"
+            f"the log-probabilities of {name!r} differ by {difference:.2g} between CTranslate2 and "
+            f"transformers, expected at most {TOLERANCE:g}; delete {folder} to convert the model "
+            "again, or use HuggingFaceSeq2Seq"
         )
 
 
 def translating() -> Callable[[dict[str, Any]], tuple[list[list[str]], str]]:
-    """Return what loads the model that the first request names, and translates by the others.
+    """Return a function that loads a model by its first request, and translates later requests.
 
-    It gives the tokens of answers, and what went wrong.
+    It returns the tokens of the answers and an error message, empty on success.
     """
     translator: Any = None
 
-    def answer(asked: dict[str, Any]) -> tuple[list[list[str]], str]:
+    def answer(request: dict[str, Any]) -> tuple[list[list[str]], str]:
         nonlocal translator
         try:
             if translator is None:
-                translator = _loaded(**asked)
+                translator = _loaded(**request)
                 return [], ""
-            result = translator.translate_batch(asked.pop("tokens"), **asked)
-            return [each.hypotheses[0] for each in result], ""
+            results = translator.translate_batch(request.pop("tokens"), **request)
+            return [result.hypotheses[0] for result in results], ""
         except FairtkError as error:
             return [], str(error)
         except (RuntimeError, ValueError, MemoryError) as error:
@@ -178,36 +181,36 @@ def _loaded(
 ) -> Any:
     import ctranslate2
 
-    place = converted(folder, digest, name)
+    model_folder = converted(folder, digest, name)
     translator = ctranslate2.Translator(
-        str(place),
+        str(model_folder),
         device=device,
         device_index=device_index,
         compute_type="float32",
         intra_threads=threads,
         inter_threads=1,
     )
-    check_probe(translator, place, name)
+    check_probe(translator, model_folder, name)
     return translator
 
 
 class TranslatorProcess:
-    """A process with one model (what `ct2_worker` loads); it ends with this object."""
+    """A process that holds one model; it ends with this object."""
 
     def __init__(self, name: str, **model: Any) -> None:
         self.name = name
         self._lock = threading.Lock()
-        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
-        self._interpreter = Interpreter("fairtk.llm.ct2:translating", stderr=self._said)
-        self._finalizer = weakref.finalize(self, _end, self._interpreter, self._said)
+        self._stderr = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._interpreter = Interpreter("fairtk.llm.ct2:translating", stderr=self._stderr)
+        self._finalizer = weakref.finalize(self, _end, self._interpreter, self._stderr)
         self.ask(name=name, **model)
 
     def ask(self, **request: Any) -> Any:
         """Return the answer to a request.
 
         Raises:
-            RuntimeError: CTranslate2 failed, e.g. for want of memory.
-            ModelError: the model cannot be used, or the process is gone.
+            RuntimeError: CTranslate2 failed, e.g. out of memory.
+            ModelError: the model cannot be used, or the process has ended.
         """
         try:
             with self._lock:
@@ -222,8 +225,8 @@ class TranslatorProcess:
         return result
 
     def _last_words(self) -> str:
-        self._said.seek(0)
-        return " ".join(self._said.read().split())[-300:] or "it said nothing"
+        self._stderr.seek(0)
+        return " ".join(self._stderr.read().split())[-300:] or "no error output"
 
 
 def _end(interpreter: Interpreter, errors: IO[str]) -> None:
@@ -233,19 +236,19 @@ def _end(interpreter: Interpreter, errors: IO[str]) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
-    """An encoder-decoder model that CTranslate2 runs in float32; settings of `HuggingFaceSeq2Seq`.
+    """An encoder-decoder model in float32 by CTranslate2; see `HuggingFaceSeq2Seq` for settings.
 
-    The model's files are converted on first use and kept in the user's cache folder
-    (``$XDG_CACHE_HOME/fairtk/ctranslate2``), by their content. At each load the scores of one
-    probe are compared with those of transformers. CTranslate2 runs in a process of its own (beside
-    PISA it would crash), which ends with this object. Answers are those of transformers in float32,
-    but where two candidates differ by rounding alone. It needs the extra ``fast``.
+    The model's files are converted on first use and cached by content in
+    ``$XDG_CACHE_HOME/fairtk/ctranslate2``. Each load compares the scores of one probe with those
+    of transformers. CTranslate2 runs in a separate process (next to PISA it would crash), which
+    ends with this object. The answers are those of transformers in float32, except where two
+    candidates differ only by rounding. Requires the extra ``fast``.
 
     Raises:
         MissingExtraError: ctranslate2, torch or transformers is not installed.
-        ModelError: another version of ctranslate2; on use: no conversion for the model, or the
-            probe's scores differ.
-        ParameterError: a setting is out of its range, or a dtype other than float32.
+        ModelError: the version of ctranslate2 is not supported; on use: the model cannot be
+            converted, or the probe's scores differ.
+        ParameterError: a setting is out of its range, or the dtype is not float32.
     """
 
     identity_name = "fairtk.CTranslate2Seq2Seq"
@@ -259,8 +262,8 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
     def __post_init__(self) -> None:
         if self.dtype not in ("auto", "float32"):
             raise ParameterError(
-                f"CTranslate2Seq2Seq: dtype must be 'float32'; found {self.dtype!r} (use "
-                "HuggingFaceSeq2Seq for half precision)"
+                f"CTranslate2Seq2Seq: dtype must be 'float32', got {self.dtype!r}; for half "
+                "precision, use HuggingFaceSeq2Seq"
             )
         self.dtype = "float32"
         super().__post_init__()
@@ -285,17 +288,17 @@ class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
         return tokens
 
     def _generate(self, rows: list[list[int]], noise: GumbelNoise | None) -> list[str]:
-        del noise  # `stream` refuses a temperature
+        del noise  # `stream` raises an error for a temperature
         tokens = [[self._vocabulary[number] for number in row] for row in rows]
         hypotheses = self._translator.ask(
             tokens=tokens,
             max_batch_size=0,
             beam_size=self.num_beams,
             max_decoding_length=self.max_new_tokens,
-            min_decoding_length=0,  # an empty answer is one, too
+            min_decoding_length=0,  # answers may be empty
             max_input_length=0,
             length_penalty=1.0,
         )
-        ids = [self._tokenizer.convert_tokens_to_ids(each) for each in hypotheses]
+        ids = [self._tokenizer.convert_tokens_to_ids(tokens) for tokens in hypotheses]
         texts: list[str] = self._tokenizer.batch_decode(ids, skip_special_tokens=True)
         return texts

@@ -1,4 +1,4 @@
-"""Encoders: texts in, one vector each out, dense or over the vocabulary."""
+"""Text encoders, dense and sparse."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from fairtk.llm.backends import declared_window
 from fairtk.llm.hugging_face import HuggingFaceModel, padded
 
 _PAIRS = 1 << 14
-"""How many inner products are computed at a time."""
+"""The number of inner products that are computed at a time."""
 
 
 @dataclass(eq=False, repr=False)
 class Encoder(HuggingFaceModel, ABC):
-    """A Hugging Face encoder that turns each text into one vector, in batches of similar length.
+    """A Hugging Face encoder that maps each text to one vector, in batches of similar length.
 
-    Vectors are computed in `dtype` and kept in float32; they are those of one text at a time but
-    for rounding. Texts are cut at `max_tokens`.
+    Vectors are computed in `dtype` and returned in float32. Batches change them only by rounding.
+    Texts are truncated at `max_tokens`.
 
     Args:
         model: a hub name or a local folder.
-        device: ``"auto"`` (CUDA if there is one, else CPU) or a torch device.
+        device: ``"auto"`` (CUDA if available, else CPU) or a torch device.
         dtype: ``"auto"``, ``"float32"``, ``"bfloat16"`` or ``"float16"``.
-        max_tokens: the most tokens of a text, special ones included; None for the model's own.
-        batch_tokens: the most tokens of a batch; None: 4,096 on a CPU, on CUDA
-            262,144 (32,768 where a vector has the vocabulary's size).
-        revision: branch, tag or commit on the hub; None for its default.
-        allow_pickled_weights: whether weights that are there as pickles only are read.
+        max_tokens: the maximum number of tokens of a text, special tokens included; `None` for the
+            model's limit.
+        batch_tokens: the maximum number of tokens of a batch. `None` for 4,096 on a CPU and 262,144
+            on CUDA (32,768 for sparse vectors).
+        revision: branch, tag or commit on the hub; `None` for the default.
+        allow_pickled_weights: whether to read pickled weights if there are no others.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -55,36 +56,37 @@ class Encoder(HuggingFaceModel, ABC):
         super().__post_init__()
         if not isinstance(self.allow_pickled_weights, bool):
             raise ParameterError(
-                f"{type(self).__name__}: allow_pickled_weights must be True or False; found "
+                f"{type(self).__name__}: allow_pickled_weights must be True or False, got "
                 f"{self.allow_pickled_weights!r}"
             )
 
     def encode(self, texts: Sequence[str]) -> Any:
-        """Return one vector per text: the rows of an array, or of a sparse one (CSR).
+        """Return one vector per text: the rows of a dense or sparse (CSR) array.
 
         Raises:
-            ModelError: the model cannot be loaded or is no encoder, or memory does not hold a text.
-            ParameterError: `max_tokens` is more than the model takes.
+            ModelError: the model cannot be loaded, is not an encoder, or runs out of memory for a
+                single text.
+            ParameterError: `max_tokens` exceeds the model's window.
         """
         if getattr(self._config, "is_encoder_decoder", False):
             raise ModelError(
-                f"{self.model!r} is an encoder-decoder ({self._config.model_type}), and "
-                f"{type(self).__name__} needs an encoder such as BERT"
+                f"{type(self).__name__} requires an encoder such as BERT, got the encoder-decoder "
+                f"{self.model!r} ({self._config.model_type})"
             )
         tokens = self._tokens(texts)
         lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
         # a text without tokens has the vector 0
-        places, filled = [np.flatnonzero(lengths == 0)], np.flatnonzero(lengths)
-        parts = [self._kept(np.zeros((len(places[0]), self._size), dtype=np.float32))]
+        indices, filled = [np.flatnonzero(lengths == 0)], np.flatnonzero(lengths)
+        parts = [self._as_stored(np.zeros((len(indices[0]), self._size), dtype=np.float32))]
         for batch, vectors in self._in_batches(
             lengths[filled],
             0,
             lambda batch: self._vectors([tokens[i] for i in filled[batch]]),
             "use a smaller model or a smaller max_tokens",
         ):
-            places.append(filled[batch])
+            indices.append(filled[batch])
             parts.append(vectors)
-        return self._stacked(parts)[np.argsort(np.concatenate(places))]
+        return self._stacked(parts)[np.argsort(np.concatenate(indices))]
 
     def inner_products(self, vectors: Any, left: IntArray, right: IntArray) -> FloatArray:
         """Return the inner products of pairs of rows of vectors, shape (n,), summed in float64."""
@@ -95,24 +97,24 @@ class Encoder(HuggingFaceModel, ABC):
             parts.append(np.asarray((one * other).sum(axis=1), dtype=np.float64))
         return np.concatenate(parts)
 
-    # What a kind of encoder decides -----------------------------------------------------------
+    # Defined by subclasses --------------------------------------------------------------------
 
     @property
     @abstractmethod
     def _size(self) -> int:
-        """The numbers of a vector."""
+        """The length of a vector."""
 
     @abstractmethod
     def _pool(self, output: Any, mask: Any) -> Any:
         """Return vectors, shape (n, size), from a model's output and the mask of its tokens."""
 
     @abstractmethod
-    def _kept(self, vectors: Any) -> Any:
-        """Return a batch's vectors as they are kept."""
+    def _as_stored(self, vectors: Any) -> Any:
+        """Return a batch's vectors in the form in which they are stored."""
 
     @abstractmethod
     def _stacked(self, parts: list[Any]) -> Any:
-        """Return the kept vectors of all batches as one."""
+        """Return the stored vectors of all batches as one array."""
 
     # Encoding ---------------------------------------------------------------------------------
 
@@ -121,7 +123,8 @@ class Encoder(HuggingFaceModel, ABC):
         window = min(windows, default=None)
         if self.max_tokens and window and self.max_tokens > window:
             raise ParameterError(
-                f"{self.model!r} takes {window} tokens; found max_tokens={self.max_tokens}"
+                f"max_tokens must be at most {window}, the window of {self.model!r}, got "
+                f"{self.max_tokens}"
             )
         longest = self.max_tokens or window
         encoded = self._tokenizer(
@@ -133,14 +136,14 @@ class Encoder(HuggingFaceModel, ABC):
     def _vectors(self, rows: list[list[int]]) -> Any:
         ids, mask = padded(rows, self._tokenizer.pad_token_id, False, self._device)
         output = self._model(input_ids=ids, attention_mask=mask)
-        return self._kept(self._pool(output, mask.bool().unsqueeze(-1)).cpu().numpy())
+        return self._as_stored(self._pool(output, mask.bool().unsqueeze(-1)).cpu().numpy())
 
 
 Encoder.SETTINGS = tuple(field.name for field in fields(Encoder))
 
 
 class MeanEncoder(Encoder):
-    """Dense vectors: the mean of the last layer over a text's tokens (Contriever).
+    """An encoder of dense vectors: the mean of the last layer over a text's tokens (Contriever).
 
     See `Encoder` for the settings. Izacard et al. 2022, "Unsupervised Dense Information Retrieval
     with Contrastive Learning".
@@ -158,7 +161,7 @@ class MeanEncoder(Encoder):
         hidden = output.last_hidden_state.float().masked_fill(~mask, 0.0)
         return hidden.sum(dim=1) / mask.sum(dim=1)
 
-    def _kept(self, vectors: Any) -> Any:
+    def _as_stored(self, vectors: Any) -> Any:
         return vectors
 
     def _stacked(self, parts: list[Any]) -> Any:
@@ -166,26 +169,27 @@ class MeanEncoder(Encoder):
 
 
 class SpladeEncoder(Encoder):
-    """Sparse vectors over the vocabulary: the largest log(1 + relu(score)) over a text's tokens.
+    """An encoder of sparse vectors: per vocabulary term the maximum of log(1 + relu(score)).
 
-    See `Encoder` for the settings. Formal et al. 2021, "SPLADE v2", equation 6 (max pooling).
+    The maximum is over a text's tokens. See `Encoder` for the settings. Formal et al. 2021,
+    "SPLADE v2", equation 6 (max pooling).
     """
 
     identity_name = "fairtk.SpladeEncoder"
     output_version = 1
     AUTO = "AutoModelForMaskedLM"
-    GPU_MOST = 2**15  # a score for each word of the vocabulary and token: 4 GB
+    GPU_MOST = 2**15  # one score per token and vocabulary term: 4 GB
 
     @property
     def _size(self) -> int:
         return int(self._config.vocab_size)
 
     def _pool(self, output: Any, mask: Any) -> Any:
-        # log(1 + relu) grows with the score, so the largest score decides: one pass, not three
+        # log(1 + relu) is monotonic, so the maximum score suffices: one pass, not three
         largest = output.logits.masked_fill(~mask, 0.0).amax(dim=1)
         return largest.float().relu().log1p()
 
-    def _kept(self, vectors: Any) -> Any:
+    def _as_stored(self, vectors: Any) -> Any:
         from scipy import sparse
 
         return sparse.csr_array(vectors)

@@ -1,4 +1,4 @@
-"""Hugging Face models as backends: encoder-decoder and decoder-only, in batches that do not
+"""Encoder-decoder and decoder-only Hugging Face models as backends, with batches that do not
 change the answers.
 """
 
@@ -31,9 +31,9 @@ DTYPES = ("auto", "float32", "bfloat16", "float16")
 
 
 class HuggingFaceModel:
-    """A model on the hub or in a folder, loaded on first use; code of a repository is never run.
+    """A model on the hub or in a folder, loaded on first use. Code in a repository is never run.
 
-    A subclass is a dataclass whose fields are its settings, and says what they mean.
+    A subclass is a dataclass whose fields are its settings.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -41,20 +41,20 @@ class HuggingFaceModel:
     """
 
     SETTINGS: ClassVar[tuple[str, ...]]
-    """Names of the settings, in the order in which they are printed."""
+    """Names of the settings, in the order of `repr`."""
 
     COUNTS: ClassVar[tuple[str, ...]]
-    """The settings that are integers from 1, or None where that is their default."""
+    """The settings that are integers from 1, or `None` if that is the default."""
 
     LIBRARIES: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
-    """The packages on whose versions the numbers depend."""
+    """The packages whose versions affect the numbers."""
 
     AUTO: ClassVar[str]
-    """The class of transformers that loads the model."""
+    """The name of the transformers class that loads the model."""
 
     CPU_MOST: ClassVar[int] = 2**12
     GPU_MOST: ClassVar[int] = 2**18
-    """Tokens of a batch. Larger ones are no faster: on a CPU the scores fall out of the cache."""
+    """Maximum tokens of a batch. Larger batches are not faster: CPU caches would overflow."""
 
     model: str
     device: str
@@ -81,12 +81,12 @@ class HuggingFaceModel:
         return self.model
 
     def content_digest(self) -> str:
-        """Return a digest of the model's files, wherever they are."""
+        """Return a digest of the content of the model's files."""
         return model_digest(Path(self._folder))
 
     @property
     def _pickled(self) -> bool | None:
-        """Whether pickled weights may be read; None: never, and there is no setting for it."""
+        """Whether pickled weights may be read; `None` if the class has no setting for it."""
         return getattr(self, "allow_pickled_weights", None)
 
     @cached_property
@@ -113,12 +113,12 @@ class HuggingFaceModel:
 
     @property
     def _positions(self) -> int | None:
-        """Absolute positions of the model; None where positions are relative (T5)."""
+        """The number of absolute positions; `None` if positions are relative (T5)."""
         return getattr(self._config, "max_position_embeddings", None) or None
 
     @cached_property
     def _most(self) -> int:
-        """The largest `cost` of a batch so far: the setting, halved where memory ran out."""
+        """The maximum `cost` of a batch: the setting, halved whenever memory ran out."""
         return self.batch_tokens or (
             self.GPU_MOST if self._device.type == "cuda" else self.CPU_MOST
         )
@@ -126,23 +126,23 @@ class HuggingFaceModel:
     def _in_batches(
         self, lengths: IntArray, new_tokens: int, run: Callable[[IntArray], Any], remedy: str
     ) -> Iterator[tuple[IntArray, Any]]:
-        """Yield the numbers of each batch's texts and what `run` made of them.
+        """Yield the indices of each batch and the output of `run`.
 
-        A batch that memory does not hold is halved, and no batch as large is tried again.
+        A batch that runs out of memory is halved, and the maximum size is lowered.
 
         Args:
             lengths: tokens of each text; shape (n,).
-            new_tokens: tokens that each answer may have; 0 where nothing is generated.
-            run: does a batch; never returns None.
-            remedy: what to do where memory does not hold one text.
+            new_tokens: the maximum number of tokens of each answer; 0 if nothing is generated.
+            run: processes a batch; never returns `None`.
+            remedy: advice for the error if memory does not hold a single text.
 
         Raises:
-            ModelError: memory does not hold one text.
+            ModelError: memory does not hold a single text.
         """
         from tqdm import tqdm
 
         waiting = plan_batches(lengths, self._most, new_tokens)[::-1]
-        # disable=None: a bar on a terminal only; delay: only for work that takes a while
+        # disable=None: only on a terminal; delay: only for work of more than 2 seconds
         with tqdm(
             total=len(lengths), desc=self.model, unit="text", delay=2, disable=None, leave=False
         ) as bar:
@@ -157,8 +157,8 @@ class HuggingFaceModel:
                     bar.update(len(batch))
                 elif len(batch) == 1:
                     raise ModelError(
-                        f"memory on {self._device} does not hold one prompt of "
-                        f"{lengths[batch[0]]} tokens for {self.model!r}: {remedy}"
+                        f"{self.model!r} runs out of memory on {self._device} for one prompt of "
+                        f"{lengths[batch[0]]} tokens: {remedy}"
                     )
                 else:
                     self._most = min(self._most, max(1, price // 2))
@@ -166,7 +166,7 @@ class HuggingFaceModel:
                     waiting += [batch[middle:], batch[:middle]]
 
     def __getstate__(self) -> dict[str, Any]:
-        # A loaded model does not travel to other processes; each loads its own.
+        # A loaded model is not pickled: each process loads it.
         return {name: getattr(self, name) for name in self.SETTINGS}
 
     def __repr__(self) -> str:
@@ -181,20 +181,20 @@ class HuggingFaceModel:
 
 
 def cost(size: int, longest: int, new_tokens: int) -> int:
-    """Return the cost of a batch in tokens: padded prompts plus the answers' room."""
+    """Return the cost of a batch in tokens: padded prompts plus the maximum answers."""
     return size * (longest + new_tokens)
 
 
 def plan_batches(lengths: IntArray, batch_tokens: int, new_tokens: int) -> list[IntArray]:
-    """Return batches of prompt numbers, the longest prompts first.
+    """Return batches of prompt indices, the longest prompts first.
 
-    Sorting by length keeps padding small; starting with the longest shows at once whether a batch
-    fits into memory. The plan depends on the lengths alone (equal lengths keep their order).
+    Sorting by length reduces padding. Starting with the longest shows early whether a batch fits
+    into memory. The plan depends only on the lengths (equal lengths keep their order).
 
     Args:
         lengths: tokens of each prompt; shape (n,).
-        batch_tokens: the largest `cost` of a batch; a prompt above it gets a batch of its own.
-        new_tokens: tokens that each answer may have.
+        batch_tokens: the maximum `cost` of a batch; a prompt above it gets a separate batch.
+        new_tokens: the maximum number of tokens of each answer.
     """
     order = np.argsort(-np.asarray(lengths), kind="stable")
     batches = []
@@ -212,8 +212,8 @@ def padded(rows: list[list[int]], filler: int | None, left: bool, device: Any) -
 
     Args:
         rows: the token ids of prompts.
-        filler: the id of padding; None: 0.
-        left: whether the padding stands before the prompts.
+        filler: the id of padding; `None` for 0.
+        left: whether to pad on the left.
         device: the torch device.
     """
     import torch
@@ -222,9 +222,9 @@ def padded(rows: list[list[int]], filler: int | None, left: bool, device: Any) -
     ids = np.full((len(rows), longest), filler or 0, dtype=np.int64)
     mask = np.zeros((len(rows), longest), dtype=np.int64)
     for number, row in enumerate(rows):
-        place = slice(longest - len(row), None) if left else slice(None, len(row))
-        ids[number, place] = row
-        mask[number, place] = 1
+        columns = slice(longest - len(row), None) if left else slice(None, len(row))
+        ids[number, columns] = row
+        mask[number, columns] = 1
     return torch.from_numpy(ids).to(device), torch.from_numpy(mask).to(device)
 
 
@@ -243,19 +243,18 @@ def _unless_memory_runs_out(run: Callable[[IntArray], Any], batch: IntArray, dev
 
 
 def checked_sampling(temperature: Any, seed: Any, where: str) -> tuple[float, int]:
-    """Return temperature (0 or above; 0: no sampling) and seed (an integer of at least 0)."""
+    """Return the validated temperature (a number from 0) and seed (an integer from 0)."""
     rule = "be a number of at least 0"
-    heat = checks.number("temperature", temperature, where, rule=rule)
-    return heat, checks.whole("seed", seed, where, least=0)
+    temperature = checks.number("temperature", temperature, where, rule=rule)
+    return temperature, checks.whole("seed", seed, where, least=0)
 
 
 class GumbelNoise:
-    """A logits processor that makes greedy choice a draw from the softmax at a temperature.
+    """A logits processor that turns greedy decoding into sampling at a temperature.
 
-    argmax(z / T + g) with g of the standard Gumbel distribution has the probabilities softmax(z /
-    T) (Gumbel 1954; Maddison, Tarlow & Minka 2014, "A* Sampling", section 2). Each prompt, given
-    by its token ids, has a stream of its own, so that an answer is the same whatever else is in
-    its batch.
+    argmax(z / T + g) with g from the standard Gumbel distribution has the probabilities softmax(z /
+    T) (Gumbel 1954; Maddison, Tarlow & Minka 2014, "A* Sampling", section 2). There is one random
+    stream per prompt, seeded by its token ids, so that an answer does not depend on its batch.
     """
 
     def __init__(self, temperature: float, seed: int, prompts: Sequence[Sequence[int]]) -> None:
@@ -265,7 +264,7 @@ class GumbelNoise:
         ]
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Return the scores of the next token, (prompts, vocabulary), with noise."""
+        """Return the scores of the next token with noise; shape (n_prompts, n_vocabulary)."""
         import torch
 
         del input_ids
@@ -273,7 +272,7 @@ class GumbelNoise:
         return scores.float() / self.temperature + torch.from_numpy(noise).to(scores.device)
 
 
-# Set over the sampling defaults that a model's generation_config.json may have.
+# Overrides the sampling defaults in a model's generation_config.json.
 _NO_SAMPLING: dict[str, Any] = {
     "do_sample": False,
     "max_length": None,
@@ -285,25 +284,24 @@ _NO_SAMPLING: dict[str, Any] = {
 class HuggingFaceBackend(HuggingFaceModel, ABC):
     """A Hugging Face model that generates without sampling, in batches of similar length.
 
-    Model and tokenizer are loaded on first use, from safetensors only, and code of a repository
-    is never run. Each distinct prompt is generated once per call; batches depend on the lengths
-    of the prompts. In float32 the answers are those of one prompt at a time, but where two
-    candidates differ by rounding alone; in half precision rounding depends more on the batch, so
-    compare runs of equal settings (with ``batch_tokens`` given, if machines differ).
+    The model and the tokenizer are loaded on first use, from safetensors only. Code in a repository
+    is never run. Each distinct prompt is generated once per call. In float32, batches do not change
+    answers, except where two candidates differ only by rounding. In half precision, rounding
+    depends more on the batch: compare runs with equal settings, and set ``batch_tokens`` if they
+    come from different machines.
 
     Args:
         model: a hub name or a local folder with safetensors weights.
-        device: ``"auto"`` (CUDA if there is one, else CPU) or a torch device.
-        dtype: ``"auto"`` (on CUDA bfloat16, or float16 where that is missing; else float32),
+        device: ``"auto"`` (CUDA if available, else CPU) or a torch device.
+        dtype: ``"auto"`` (bfloat16 on CUDA, float16 if that is not supported; float32 on a CPU),
             ``"float32"``, ``"bfloat16"`` or ``"float16"``.
         num_beams: beams per prompt, at least 1.
-        max_new_tokens: the most tokens of an answer, at least 1.
-        max_prompt_tokens: the most tokens of a prompt, special ones included; None for what the
-            tokenizer's ``model_max_length`` or the model's configuration says.
-        batch_tokens: the most tokens of a batch, padding and room for the answers included; None:
-            4,096 on a CPU, 262,144 on CUDA. Halved, and the batch tried again, when memory runs
-            out.
-        revision: branch, tag or commit on the hub; None for its default.
+        max_new_tokens: the maximum number of tokens of an answer, at least 1.
+        max_prompt_tokens: the maximum number of tokens of a prompt, special tokens included; `None`
+            for the tokenizer's ``model_max_length`` or the limit in the model's configuration.
+        batch_tokens: the maximum number of tokens of a batch, with padding and answers. `None` for
+            4,096 on a CPU and 262,144 on CUDA. If memory runs out, it is halved.
+        revision: branch, tag or commit on the hub; `None` for the default.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -312,10 +310,10 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     COUNTS = ("num_beams", "max_new_tokens", "max_prompt_tokens", "batch_tokens")
 
     samples: ClassVar[bool] = True
-    """Whether `stream` takes a temperature."""
+    """Whether `stream` supports a temperature."""
 
     PADDED: ClassVar[str]
-    """The side of prompts where padding stands: answers go on where a decoder's prompts end."""
+    """The side of padding: ``"left"`` for decoders, whose answers continue the prompts."""
 
     model: str
     _: KW_ONLY
@@ -329,7 +327,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
     @cached_property
     def tokenizer(self) -> PromptTokenizer:
-        """The tokenizer with the prompt's window; loads the tokenizer, not the weights."""
+        """The tokenizer with the prompt's window. The weights are not loaded."""
         declared = declared_window(self._tokenizer)
         longest = self.max_prompt_tokens or self._longest_prompt(declared)
         return PromptTokenizer(self._tokenizer, longest or UNLIMITED)
@@ -339,13 +337,13 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
         Raises:
             InputError: a prompt is not a string.
-            PromptLengthError: a prompt is longer than the model takes; nothing is generated.
+            PromptLengthError: a prompt exceeds the window; nothing is generated.
             ModelError: the model cannot be loaded, or memory does not hold a single prompt.
             MissingExtraError: torch or transformers is not installed.
         """
         for index, prompt in enumerate(prompts):
             if not isinstance(prompt, str):
-                raise InputError(f"{self.name!r}: prompt {index} is no string: {prompt!r}")
+                raise InputError(f"{self.name!r}: prompt {index} must be a string, got {prompt!r}")
         distinct = list(dict.fromkeys(prompts))
         try:
             answer_of = dict(itertools.chain.from_iterable(self.stream(distinct)))
@@ -358,22 +356,24 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     def stream(
         self, prompts: Sequence[Any], temperature: float = 0.0, seed: int = 0
     ) -> Iterator[list[tuple[int, str]]]:
-        """Yield the numbers of prompts and their answers, each batch as soon as it is generated.
+        """Yield lists of (index of the prompt, answer) pairs, one list per batch.
 
         Args:
             prompts: texts; for models with a chat template also chats, as sequences of (role,
                 content).
-            temperature: above 0: answers are sampled, without beams; a prompt's answer depends on
-                the seed and the prompt alone.
-            seed: of the sampling.
+            temperature: if above 0, answers are sampled without beams. An answer depends only on
+                the seed and the prompt.
+            seed: the seed of the sampling.
 
         Raises:
-            ParameterError: a temperature above 0, and the backend does not sample.
-            PromptLengthError: a prompt is longer than the model takes; nothing is generated.
+            ParameterError: the temperature is above 0, and the backend does not sample.
+            PromptLengthError: a prompt exceeds the window; nothing is generated.
             ModelError: the model cannot be loaded, or memory does not hold a single prompt.
         """
         if temperature and not self.samples:
-            raise ParameterError(f"{type(self).__name__} does not sample: leave temperature at 0")
+            raise ParameterError(
+                f"{type(self).__name__} does not sample: temperature must be 0, got {temperature}"
+            )
         if not len(prompts):
             return
         tokens = self._encode(prompts)
@@ -382,11 +382,10 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         if too_long:
             first = too_long[0]
             raise PromptLengthError(
-                f"{len(too_long)} of {len(prompts)} prompts are longer than the "
-                f"{self.tokenizer.model_max_length} tokens that {self.model!r} takes (the first "
-                f"has {len(tokens[first])}): use a prompt that keeps to the window, as "
-                "fairtk.prompts does by default, or raise max_prompt_tokens if the model allows "
-                "it (T5's positions are relative)",
+                f"{len(too_long)} of {len(prompts)} prompts exceed the window of {self.model!r}, "
+                f"{self.tokenizer.model_max_length} tokens (the first has {len(tokens[first])}): "
+                "truncate prompts, as fairtk.prompts does by default, or raise max_prompt_tokens "
+                "if the model supports it (T5's positions are relative)",
                 first,
             )
         lengths: IntArray = np.array([len(row) for row in tokens], dtype=np.int64)
@@ -406,25 +405,25 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
     @property
     def _limit(self) -> int:
-        """The most tokens that are generated from, those around a prompt included."""
-        # The published code cuts prompts at the window and puts T5's </s> behind that.
+        """The maximum number of input tokens, special tokens included."""
+        # The published code truncates prompts at the window and appends T5's </s>.
         window = self.tokenizer.model_max_length
         special = self.tokenizer.num_special_tokens_to_add()
         spare = special if self._positions is None else self._positions - window
         return window + max(0, min(special, spare))
 
-    # What a kind of model decides -------------------------------------------------------------
+    # Defined by subclasses --------------------------------------------------------------------
 
     @abstractmethod
     def _longest_prompt(self, declared: int | None) -> int | None:
-        """Return the window, given the tokenizer's own ``model_max_length``."""
+        """Return the window, given the tokenizer's ``model_max_length``."""
 
     @abstractmethod
     def _encode(self, prompts: Sequence[Any]) -> list[list[int]]:
-        """Return the token ids of prompts, special tokens included, never cut."""
+        """Return the token ids of prompts, special tokens included, never truncated."""
 
     def _inputs(self, ids: Any, mask: Any) -> dict[str, Any]:
-        """Return what the model generates from, for padded prompts as tensors."""
+        """Return the arguments of the model's ``generate`` for padded prompts."""
         return {"input_ids": ids, "attention_mask": mask}
 
     # Loading ----------------------------------------------------------------------------------
@@ -434,7 +433,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
         from transformers import GenerationConfig
 
         model = super()._model
-        # On the model, not in the call: what a call leaves out is filled in from the model's.
+        # Set on the model, because it fills in whatever a call leaves out.
         model.generation_config = GenerationConfig.from_dict(
             model.generation_config.to_dict()
             | _NO_SAMPLING
@@ -470,10 +469,10 @@ HuggingFaceBackend.SETTINGS = tuple(field.name for field in fields(HuggingFaceBa
 class HuggingFaceCausal(HuggingFaceBackend):
     """A decoder-only model from the hub or a folder; greedy by default (``num_beams=1``).
 
-    A prompt is put into the tokenizer's chat template, if it has one, as the user's message; a chat
-    (`chats` says whether it is taken) with its roles, the system's message before the user's where
-    the template has no place for it. The answer is what the model adds. The window is the model's
-    context less ``max_new_tokens`` and the template's own tokens.
+    If the tokenizer has a chat template, a prompt is formatted as the user's message, and a chat
+    (see `chats`) with its roles. If the template has no system role, the system's message precedes
+    the user's. The window is the model's context minus ``max_new_tokens`` and the template's
+    tokens.
 
     See `HuggingFaceBackend` for the settings.
     """
@@ -503,7 +502,7 @@ class HuggingFaceCausal(HuggingFaceBackend):
 
     @cached_property
     def _template_tokens(self) -> int:
-        """Tokens that the chat template puts around a prompt, plain special tokens apart."""
+        """The number of tokens that the chat template adds, without special tokens."""
         if not self.chats:
             return 0
         return len(self._encode(["."])[0]) - 1
@@ -512,7 +511,7 @@ class HuggingFaceCausal(HuggingFaceBackend):
         chat = self.chats
         texts = [self._chat(prompt) if chat else prompt for prompt in prompts]
         encoded = self._tokenizer(
-            # a chat template writes the special tokens itself
+            # a chat template contains the special tokens
             texts,
             add_special_tokens=not chat,
             truncation=False,
@@ -523,18 +522,18 @@ class HuggingFaceCausal(HuggingFaceBackend):
         return ids
 
     def _chat(self, prompt: str | Sequence[tuple[str, str]]) -> str:
-        """Return a prompt in the chat template."""
+        """Return a prompt formatted with the chat template."""
         from jinja2.exceptions import TemplateError
 
         messages = [("user", prompt)] if isinstance(prompt, str) else prompt
         system = "\n\n".join(content for role, content in messages if role == "system")
         try:
             text = self._filled(messages)
-        except TemplateError:  # some templates refuse the system's role
+        except TemplateError:  # some templates raise an error for a system message
             text = ""
             if not system:
                 raise
-        if system.strip() not in text:  # and some leave it out silently
+        if system.strip() not in text:  # and some drop it silently
             rest = [(role, content) for role, content in messages if role != "system"]
             role, content = rest[0] if rest else ("user", "")
             text = self._filled([(role, f"{system}\n\n{content}".strip()), *rest[1:]])
@@ -553,8 +552,8 @@ class HuggingFaceSeq2Seq(HuggingFaceBackend):
     """An encoder-decoder model from the hub or a folder; beam search with 4 beams.
 
     The prompt's window is the tokenizer's ``model_max_length`` (512 for T5), or else the model's
-    ``max_position_embeddings`` or ``n_positions``. T5's positions are relative, so a larger
-    ``max_prompt_tokens`` works there, at the price of lengths not seen in training.
+    ``max_position_embeddings`` or ``n_positions``. T5's positions are relative: it supports a
+    larger ``max_prompt_tokens``, but was not trained on such lengths.
 
     See `HuggingFaceBackend` for the settings.
     """

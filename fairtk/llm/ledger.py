@@ -1,4 +1,4 @@
-"""The ledger: no answer is paid for twice, none is lost, and a budget is kept."""
+"""A ledger of paid answers, with a budget."""
 
 from __future__ import annotations
 
@@ -39,44 +39,44 @@ from fairtk.llm.claims import Claim, Claims, process_name
 from fairtk.llm.local import as_chat_model
 from fairtk.llm.store import AnswerStore, Database, answer_row
 
-_MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two looks for answers of other processes
+_MIN_WAIT, _MAX_WAIT = 0.02, 0.5  # seconds between two checks for answers of other processes
 _QUIET = 2.0  # seconds of waiting before it is reported
 
 
 class Collector(Protocol):
-    """Takes the calls that are not recorded, instead of the models."""
+    """An object that collects the calls that are not recorded, instead of the models."""
 
     def take(self, llm: LedgerModel, calls: Mapping[str, Chat]) -> None:
         """Take calls by key."""
 
 
 collecting: ContextVar[Collector | None] = ContextVar("collecting", default=None)
-"""Takes the calls of models behind ledgers; `None`: the models are called."""
+"""The collector of the calls of models behind ledgers, `None` to call the models."""
 
 
 class Ledger:
-    """Keeps every answer of a language model in a file, and answers equal calls from it.
+    """A file with all answers of language models, from which equal calls are answered.
 
         llm = Ledger("answers.sqlite", max_calls=500).wrap(OpenAICompatible("gpt-4o"))
 
-    Calls are equal when model, parameters and prompt are. Each answer is committed before it is
-    used, so a killed run continues where it stopped. Equal calls at the same time are made once, in
-    all threads and processes that have the file open: the others wait for the answer. The file
-    holds prompts and answers, and no keys. It may be the file of an experiment.
+    Calls are equal if their model, parameters and prompt are equal. Each answer is committed before
+    it is used, so a killed run continues where it stopped. If several threads or processes with the
+    same file make equal calls, one makes the call and the others wait for the answer. The file
+    contains prompts and answers, and no keys. It may be the file of an experiment.
 
     Args:
         path: the SQLite file; created if absent.
-        offline: whether a call that is not in the ledger is an error; the file need not be
+        offline: whether a call that is not in the ledger is an error. The file need not be
             writable.
-        max_calls: the most calls to pay for from now on, including those of other processes with
-            the same file; `None`: any number.
-        max_cost: the most money to pay from now on, counted likewise, in the currency of `prices`;
-            `None`: any. Before a call, its answer and those of the calls that still run count as
-            long as they can be; near the limit fewer calls run at a time.
+        max_calls: the maximum number of calls to pay for from now on, including those of other
+            processes with the same file; `None` for no limit.
+        max_cost: the maximum price of these calls, in the currency of `prices`; `None` for no
+            limit. A call under way counts with the price of the longest possible answer, so that
+            fewer calls run at a time near the limit.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
-        retry_unusable: whether to ask once more for stored answers that cannot be used: refused,
-            cut off, unreadable, or rejected by their reader.
+        retry_unusable: whether to request unusable answers once more: refused, cut off, unreadable,
+            or rejected by their reader.
 
     Raises:
         ParameterError: a limit is negative or not a number.
@@ -103,7 +103,7 @@ class Ledger:
 
     def _open(self, path: str | PathLike[str]) -> None:
         if self.offline and not Path(path).exists():
-            raise OfflineError(f"offline=True needs an existing ledger, and {path} does not exist")
+            raise OfflineError(f"offline=True requires an existing ledger: {path} does not exist")
         self.path = real_path(path)
         self.store = AnswerStore(Database(self.path, read_only=self.offline))
         self.claims = Claims(self.store)
@@ -115,15 +115,15 @@ class Ledger:
 
     @property
     def spent(self) -> Spending:
-        """What was paid through this ledger since it was opened."""
+        """The spending of this ledger since it was opened."""
         return self.budget.own
 
     def recorded(self, keys: Iterable[str]) -> dict[str, Completion]:
-        """Return the stored answers by key, without those that are to be requested again."""
+        """Return the stored answers by key, except those to request again."""
         return self.store.get(keys, self.since)
 
     def claim(self, llm: ChatModel, calls: Mapping[str, Chat]) -> dict[str, Claim]:
-        """Claim calls by key, and return a claim for each up to the first that is refused."""
+        """Claim calls by key, and return the claims up to the first refused one."""
         prices = {key: self.most(llm, chat) for key, chat in calls.items()}
         budget = self.budget if self.budget.limited else None
         return dict(zip(calls, self.claims.claim(prices, self.since, budget), strict=False))
@@ -131,7 +131,7 @@ class Ledger:
     def pay(
         self, llm: ChatModel, calls: Mapping[str, Chat], answers: Mapping[str, Completion]
     ) -> dict[str, Completion]:
-        """Commit the answers of claimed calls, by key, and return the stored answers."""
+        """Commit the answers of claimed calls by key, and return the stored answers."""
         parameters = llm.parameters()
         prices = [
             self.budget.spend(llm, answer, self.most(llm, calls[key]))
@@ -144,7 +144,7 @@ class Ledger:
         return dict(zip(answers, self.claims.pay(rows, prices, self.since), strict=True))
 
     def most(self, llm: ChatModel, chat: Chat) -> float:
-        """Return the most that a call can cost, 0 without a limit of money."""
+        """Return the maximum price of a call, 0 if there is no `max_cost`."""
         if self.budget.max_cost is None:
             return 0.0
         return self.prices.of(llm, prompt_tokens(chat), most_completion_tokens(llm))
@@ -153,10 +153,10 @@ class Ledger:
         """Return a model behind this ledger.
 
         Args:
-            llm: a `ChatModel`, or what `fairtk.llm.as_chat_model` takes: a backend, a function.
+            llm: a `ChatModel`, or any argument of `fairtk.llm.as_chat_model`.
 
         Raises:
-            ParameterError: `max_cost` is given, but no price for the model.
+            ParameterError: `max_cost` is set, and the price of the model is unknown.
         """
         return LedgerModel(as_chat_model(llm), self)
 
@@ -170,7 +170,7 @@ class Ledger:
         return len(self.store)
 
     def __getstate__(self) -> dict[str, Any]:
-        # another process opens the file itself, and shares the budget from where it began here
+        # another process opens the file again, and shares the budget from its start
         return {k: v for k, v in vars(self).items() if k not in ("store", "claims")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -198,16 +198,16 @@ def estimate_all(llm: ChatModel, chats: Sequence[Chat]) -> Estimate:
 
 
 class LedgerModel(ChatModel):
-    """A model behind a ledger; made by `Ledger.wrap`.
+    """A model behind a ledger, created by `Ledger.wrap`.
 
-    Equal to the model behind another ledger: a ledger changes what is paid, not what is answered.
+    It is equal to the same model behind another ledger: a ledger does not affect answers.
 
     Args:
         llm: the model.
-        ledger: where answers are kept.
+        ledger: the ledger that stores the answers.
 
     Raises:
-        ParameterError: the ledger has a `max_cost`, but no price for the model.
+        ParameterError: the ledger has a `max_cost`, and the price of the model is unknown.
     """
 
     identity_name = "fairtk.LedgerModel"
@@ -217,8 +217,8 @@ class LedgerModel(ChatModel):
         inner: ChatModel = llm.llm if isinstance(llm, LedgerModel) else llm
         if ledger.budget.max_cost is not None and not ledger.prices.known(inner):
             raise ParameterError(
-                f"`max_cost` needs the price of {inner.name!r}, which is unknown: give it in "
-                "`prices`, or give `max_calls`"
+                f"`max_cost` requires the price of {inner.name!r}, which is unknown: add it to "
+                "`prices`, or use `max_calls`"
             )
         self.llm: ChatModel = inner
         self.ledger = ledger
@@ -239,7 +239,7 @@ class LedgerModel(ChatModel):
 
     @property
     def concurrency(self) -> int:  # type: ignore[override]
-        """The most calls at a time."""
+        """The maximum number of calls at a time."""
         return self.llm.concurrency
 
     def digest(self) -> str:
@@ -250,7 +250,7 @@ class LedgerModel(ChatModel):
         return f"LedgerModel({self.llm!r}, {self.ledger!r})"
 
     def check(self) -> None:
-        """Raise if the model cannot be called and no answer of it is stored."""
+        """Raise an error if the model cannot be called and has no stored answers."""
         if collecting.get() is not None and self.writable:
             return
         if not self.ledger.offline and not self.ledger.store.has(self.name):
@@ -270,22 +270,22 @@ class LedgerModel(ChatModel):
         return self._keys([chat])[0]
 
     def reject(self, chat: Chat) -> None:
-        """Note that an answer cannot be used; see `retry_unusable` of `Ledger`."""
+        """Mark an answer as unusable; see `retry_unusable` of `Ledger`."""
         self.ledger.store.reject(self.key(chat))
 
     def estimate(self, chats: Sequence[Chat]) -> Estimate:
-        """Return how many calls are to be paid for, their tokens and price, without any call."""
+        """Return the number of calls to pay for, their tokens and price, without any call."""
         calls = dict(zip(self._keys(chats), chats, strict=True))
         answers = self.ledger.recorded(calls)
         missing = [chat for key, chat in calls.items() if key not in answers]
         return estimate(self.llm, missing, len(answers), self.ledger.prices)
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
-        """Yield the stored answers, then the new ones as they arrive, each committed before.
+        """Yield the stored answers, then the new answers as they arrive and are committed.
 
         Raises:
             OfflineError: a call is not in the ledger, and the ledger is offline.
-            BudgetError: the budget does not allow the next call; all others were recorded.
+            BudgetError: the budget does not allow the next call. Earlier answers are recorded.
             DeferredError: calls are in a batch folder, or were just written to one.
             LLMError: no call to the model would succeed.
         """
@@ -318,11 +318,11 @@ class LedgerModel(ChatModel):
         return call_keys(self.name, self.parameters(), chats, self.llm.reads_facts)
 
     def _defer_or_refuse(self, calls: Mapping[str, Chat]) -> None:
-        """Raise if these calls are to be written to a batch folder, or must not be made."""
+        """Raise an error if these calls belong to a batch folder, or the ledger is offline."""
         collector = collecting.get()
         if collector is not None and self.writable:
             collector.take(self, calls)
-            raise DeferredError(f"{len(calls)} prompts to {self.name!r} are to be answered")
+            raise DeferredError(f"{len(calls)} prompts to {self.name!r} have no answer yet")
         if self.ledger.offline:
             subject = "1 call is" if len(calls) == 1 else f"{len(calls)} calls are"
             raise OfflineError(
@@ -333,18 +333,18 @@ class LedgerModel(ChatModel):
     def _make(
         self, calls: Mapping[str, Chat], blocked: dict[str, Claim]
     ) -> Iterator[tuple[str, Outcome]]:
-        """Make the calls that no other process makes, as far as the budget allows.
+        """Make the calls that no other process makes, within the budget.
 
-        `blocked` gets the claims of the other calls, by key.
+        The claims of the other calls are added to `blocked`, by key.
         """
         keys: list[str] = []  # in the order in which the model gets the calls
         running: set[str] = set()
 
         def claimed() -> Iterator[Chat]:
             left = iter(calls)
-            # as many as can start: answers that arrived together make room for as many
-            while some := list(islice(left, max(1, self.llm.concurrency - len(running)))):
-                claims = self.ledger.claim(self.llm, {key: calls[key] for key in some})
+            # claim as many calls as can start
+            while batch := list(islice(left, max(1, self.llm.concurrency - len(running)))):
+                claims = self.ledger.claim(self.llm, {key: calls[key] for key in batch})
                 mine = [key for key, claim in claims.items() if claim.state == "mine"]
                 running.update(mine)
                 for key in mine:
@@ -357,8 +357,8 @@ class LedgerModel(ChatModel):
 
         arrivals = self.llm.arrivals(claimed())
         try:
-            for together in arrivals:
-                outcomes = {keys[number]: outcome for number, outcome in together}
+            for numbered in arrivals:
+                outcomes = {keys[number]: outcome for number, outcome in numbered}
                 answers = {k: one for k, one in outcomes.items() if isinstance(one, Completion)}
                 self.ledger.claims.release(outcomes.keys() - answers.keys())
                 if answers:
@@ -372,23 +372,23 @@ class LedgerModel(ChatModel):
             self.ledger.claims.release(running)
 
     def _raise_if_final(self, blocked: Mapping[str, Claim], calls: Mapping[str, Chat]) -> None:
-        """Raise if waiting for other processes brings no answer."""
+        """Raise an error if other processes will not answer the blocked calls."""
         refused = next((claim for claim in blocked.values() if claim.state == "refused"), None)
         if refused is not None and not refused.running:
             raise BudgetError(
                 f"stopped before a call to {self.name!r}: {refused.reason}; all answers so far "
-                f"are in {self.ledger.path}: raise the limit and run again to continue"
+                f"are in {self.ledger.path}; to continue, raise the limit and run again"
             )
         folders = [claim.owner for claim in blocked.values() if claim.state == "batched"]
         if len(folders) == len(calls):
             raise DeferredError(
                 f"{len(calls)} prompts to {self.name!r} are in the batch folder {folders[0]} and "
                 "are not requested twice: read its answers (`Batches.read`, or `fairtk prompts "
-                "read`), or give it up (`Batches.drop`, or `fairtk prompts drop`)"
+                "read`), or drop it (`Batches.drop`, or `fairtk prompts drop`)"
             )
 
     def _wait(self, waited: float, blocked: Mapping[str, Claim]) -> float:
-        """Wait for other processes, the longer the longer it took, and return the seconds."""
+        """Wait for other processes, longer each time, and return the seconds."""
         seconds = min(_MAX_WAIT, max(_MIN_WAIT, waited / 4))
         time.sleep(seconds)
         owners = {claim.owner for claim in blocked.values() if claim.state == "claimed"}

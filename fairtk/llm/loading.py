@@ -1,8 +1,7 @@
-"""A model's files, found and loaded with one-line errors, and how many tokens a batch may have.
+"""Find and load a model's files, with one-line errors.
 
-Only safetensors weights are read, or pickled ones where a user allows it and there are no others;
-code that a repository may hold is never run. What is fetched is the folder's JSON, vocabulary and
-weight files, nothing else.
+Only safetensors weights are read, or pickled weights if the user allows it and there are no others.
+Code in a repository is never run. Only JSON, vocabulary and weight files are downloaded.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from fairtk.errors import MissingExtraError, ModelError, NoModelError, Parameter
 from fairtk.io import folder_digest
 from fairtk.plugins.streams import on_terminal
 
-# torch's threads wait for each other by spinning, a hundred thousand rounds and more: where another
-# process has one of the cores, a small model takes four times as long. Read when torch is loaded.
+# torch's threads wait for each other by spinning. If another process uses one of the cores, a small
+# model takes four times as long. torch reads this when it is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 WEIGHTS, PICKLE = "model.safetensors", "pytorch_model.bin"
@@ -34,27 +33,26 @@ NEEDED = f"a folder with config.json, {WEIGHTS} and tokenizer.json"
 
 
 def find_folder(model: str, revision: str | None = None, pickled: bool | None = None) -> Path:
-    """Return a local folder with the files of a model: a folder, or a name on the hub.
+    """Return the local folder with the files of a model.
 
     Args:
         model: a local folder, or a name on the Hugging Face hub.
-        revision: a branch, tag or commit on the hub; None for its default.
-        pickled: whether pickled weights will do where there are no others; None: no, and the
+        revision: a branch, tag or commit on the hub; `None` for the default.
+        pickled: whether pickled weights are accepted if there are no others; `None` if not, and the
             caller has no setting ``allow_pickled_weights``.
 
     Raises:
-        NoModelError: it is no folder of a model.
-        ModelError: no such name, no connection, or no weights that may be read; one line
-            that names the model and says what to do.
-        MissingExtraError: a hub name is given and huggingface_hub is not installed.
+        NoModelError: not a model folder.
+        ModelError: the name is unknown, the hub cannot be reached, or the weights may not be read.
+        MissingExtraError: huggingface_hub, which a hub name requires, is not installed.
     """
     folder = Path(model).expanduser()
     if folder.is_dir():
         what = f"the folder {model!r}"
     elif folder.exists():
-        raise NoModelError(f"the model {model!r} is a file: give {NEEDED}, or a hub name")
+        raise NoModelError(f"the model {model!r} is a file: expected {NEEDED}, or a hub name")
     elif model.startswith((".", "~")) or folder.is_absolute() or len(folder.parts) > 2:
-        raise NoModelError(f"there is no folder {model!r}: give {NEEDED}, or a hub name")
+        raise NoModelError(f"the folder {model!r} does not exist: expected {NEEDED}, or a hub name")
     else:
         folder = _from_hub(model, revision, pickled)
         what = f"the model {model!r} in the local cache"
@@ -63,18 +61,18 @@ def find_folder(model: str, revision: str | None = None, pickled: bool | None = 
 
 
 def is_pickled(folder: Path) -> bool:
-    """Return whether a folder's weights are pickled: it has no safetensors."""
+    """Return whether a folder has no safetensors weights."""
     return not _has(folder, WEIGHTS)
 
 
 def model_digest(folder: Path) -> str:
-    """Return a digest of a model's files: all that decide what it computes."""
+    """Return a digest of the files that affect a model's output."""
     more = (PICKLES,) if is_pickled(folder) else ()
     return folder_digest(folder, (*FETCHED, *more))
 
 
 def _has(folder: Path, weights: str) -> bool:
-    """Return whether a folder has weights, in one file or in all that an index lists."""
+    """Return whether a folder has the weights, in one file or in all files of an index."""
     index = folder / f"{weights}.index.json"
     if (folder / weights).is_file() or not index.is_file():
         return (folder / weights).is_file()
@@ -87,34 +85,34 @@ def _readable(folder: Path, pickled: bool | None) -> bool:
 
 
 def _check(folder: Path, what: str, pickled: bool | None) -> None:
-    """Raise unless config and all weights are there, in a form that may be read."""
+    """Raise an error unless the folder has a config and all weights in a permitted format."""
     if not (folder / "config.json").is_file():
-        raise NoModelError(f"{what} holds no model: config.json is missing; needed is {NEEDED}")
+        raise NoModelError(f"{what} is not a model folder: config.json is missing in {NEEDED}")
     if _readable(folder, pickled):
         return
     if (folder / f"{WEIGHTS}.index.json").is_file():
-        raise ModelError(f"{what} lacks some of the weight files that {WEIGHTS}.index.json lists")
+        raise ModelError(f"missing weight files in {what}: see the list in {WEIGHTS}.index.json")
     others = sorted(path.name for kind in (PICKLES, *UNREADABLE) for path in folder.glob(kind))
     if not others:
-        must = f"its weights as {WEIGHTS}, and has none; needed is {NEEDED}"
+        problem = f"no weights; expected {NEEDED}"
     elif pickled:
-        must = f"all its weights as {WEIGHTS} or {PICKLE}; found {others[0]}"
+        problem = f"not all weights as {WEIGHTS} or {PICKLE}, only {others[0]}"
     else:
-        must = (
-            f"its weights as {WEIGHTS}, and has only {others[0]}, which is "
+        problem = (
+            f"no {WEIGHTS}, only {others[0]}, which is "
             f"{'never' if pickled is None else 'not'} loaded: a pickled file can run code; "
             "convert it once with model.save_pretrained(folder, safe_serialization=True)"
         )
     if pickled is False and others:
-        must += (
-            ", or, if you trust its maker, say allow_pickled_weights=True (it is then read with "
-            "torch.load(weights_only=True), which takes tensors alone)"
+        problem += (
+            ", or, if you trust its source, set allow_pickled_weights=True (torch.load then reads "
+            "only tensors, with weights_only=True)"
         )
-    raise ModelError(f"{what} must hold {must}")
+    raise ModelError(f"{what} has {problem}")
 
 
 def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
-    """Return the folder of the hub's cache, filled from the hub where something is missing."""
+    """Return the folder in the hub's cache, downloading missing files."""
     try:
         from huggingface_hub import constants, snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
@@ -132,7 +130,7 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
         return Path(folder)
 
     folder, reason, pickles = None, "", False
-    try:  # the cache first: no request when all is there
+    try:  # the cache first: no request if all files are cached
         cached = fetch(*FETCHED, offline=True)
         if (cached / "config.json").is_file() and _readable(cached, pickled):
             return cached
@@ -146,7 +144,7 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
     elif not _reachable(constants.ENDPOINT):
         reason = reason or f"{urlsplit(constants.ENDPOINT).hostname} cannot be reached"
     if reason and pickles:
-        return cached  # which says more
+        return cached  # the error about its pickles is more useful
     try:
         folder = None if reason else fetch(*FETCHED)
         if folder and pickled and is_pickled(folder):
@@ -156,14 +154,14 @@ def _from_hub(model: str, revision: str | None, pickled: bool | None) -> Path:
     if folder is None:
         raise ModelError(
             f"the model {model!r} is not in the local cache and cannot be downloaded "
-            f"({one_line(reason, 200)}): connect once, or give a local folder instead of the name "
+            f"({one_line(reason, 200)}): connect once, or use a local folder instead of the name "
             f"({NEEDED}), e.g. model='/path/to/folder'"
         )
     return folder
 
 
 def _reachable(endpoint: str) -> bool:
-    """Return whether the hub's name resolves: the hub's own retries would take half a minute."""
+    """Return whether the hub's host name resolves; the client's retries take half a minute."""
     proxies = ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY")
     if any(os.environ.get(name) for name in proxies):
         return True  # the proxy resolves names
@@ -174,13 +172,13 @@ def _reachable(endpoint: str) -> bool:
     return True
 
 
-_NEEDED = "needed are tokenizer.json and tokenizer_config.json"
+_NEEDED = "expected tokenizer.json and tokenizer_config.json"
 _VOCABULARIES = {"tokenizer.json", "tokenizer.model", "spiece.model", "vocab.txt", "vocab.json"}
 _SAFE: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def require_packages(where: str) -> None:
-    """Raise a `MissingExtraError` unless torch and transformers are installed; imports neither."""
+    """Raise a `MissingExtraError` unless torch and transformers are installed."""
     for package in ("torch", "transformers"):
         try:
             module = importlib.util.find_spec(package)
@@ -191,7 +189,7 @@ def require_packages(where: str) -> None:
 
 
 def load_tokenizer(folder: str, model: str) -> Any:
-    """Return the Hugging Face tokenizer of a folder; it has a padding token."""
+    """Return the Hugging Face tokenizer of a folder, with a padding token."""
     from transformers import AutoTokenizer
 
     try:
@@ -201,10 +199,10 @@ def load_tokenizer(folder: str, model: str) -> Any:
             f"the tokenizer of {model!r} cannot be loaded from {folder!r} ({one_line(error)}); "
             f"{_NEEDED}"
         ) from error
-    # transformers makes up an empty one, to which every word is unknown
+    # transformers creates an empty one, to which every word is unknown
     files = set(type(tokenizer).vocab_files_names.values())
     if files and not any((Path(folder) / name).exists() for name in files | _VOCABULARIES):
-        raise ModelError(f"there is no tokenizer of {model!r} in {folder!r}; {_NEEDED}")
+        raise ModelError(f"missing tokenizer of {model!r} in {folder!r}; {_NEEDED}")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
@@ -227,16 +225,16 @@ def load_model(
 ) -> Any:
     """Return the model of a folder on a device, in evaluation mode.
 
-    `auto` names a class of transformers, `pickled` says whether pickled weights may be read.
+    `auto` is the name of a transformers class, `pickled` whether pickled weights may be read.
 
     Raises:
-        ModelError: it cannot be loaded, or the files lack some of its weights.
+        ModelError: the model cannot be loaded, or weights are missing.
     """
     import transformers
 
     try:
         with _quiet():
-            # weights_only: a pickle gives tensors and nothing else; torch from 2.6 keeps to that
+            # weights_only: torch reads only tensors from a pickle (enforced from 2.6)
             loaded, report = getattr(transformers, auto).from_pretrained(
                 folder,
                 dtype=pick_dtype(dtype, device),
@@ -251,18 +249,18 @@ def load_model(
             f"the model {model!r} cannot be loaded from {folder!r} with {auto} "
             f"on {device} ({one_line(error)})"
         ) from error
-    # transformers gives random numbers to weights that are not there; poolers are never used
-    lacking = sorted(key for key in report["missing_keys"] if "pooler" not in key)
-    if lacking:
+    # transformers initializes missing weights at random; poolers are never used
+    missing = sorted(key for key in report["missing_keys"] if "pooler" not in key)
+    if missing:
         raise ModelError(
-            f"the files of {model!r} in {folder!r} lack {len(lacking)} of the weights that a "
-            f"{type(loaded).__name__} has (e.g. {lacking[0]}): it is another kind of model"
+            f"{len(missing)} weights of a {type(loaded).__name__} are missing from the files in "
+            f"{folder!r} (e.g. {missing[0]}): it is another kind of model"
         )
     return loaded
 
 
 def pick_device(device: str, where: str) -> Any:
-    """Return the torch device of a name; ``"auto"`` is CUDA where there is one, else the CPU."""
+    """Return the torch device of a name; ``"auto"`` is CUDA if available, else the CPU."""
     import torch
 
     if device == "auto":
@@ -274,7 +272,7 @@ def pick_device(device: str, where: str) -> Any:
 
 
 def pick_dtype(dtype: str, device: Any) -> Any:
-    """Return the torch type of a name; ``"auto"`` is a half precision on CUDA, else float32."""
+    """Return the torch type of a name; ``"auto"`` is half precision on CUDA, else float32."""
     import torch
 
     if dtype == "auto":
@@ -286,14 +284,14 @@ def pick_dtype(dtype: str, device: Any) -> Any:
 
 
 def one_line(error: BaseException | str, longest: int = 300) -> str:
-    """Return an error's text on one line of bounded length."""
+    """Return an error's text in one line of bounded length."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide transformers' list of weights, which is checked here, and its bar if nobody watches."""
+    """Hide transformers' list of missing weights, and its progress bar unless on a terminal."""
     from transformers.utils import logging
 
     hide = logging.is_progress_bar_enabled() and not on_terminal(sys.stderr)

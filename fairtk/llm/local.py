@@ -1,6 +1,4 @@
-"""Chat models of this machine: local models, any object that generates, and rules in place of a
-model.
-"""
+"""Local chat models: Hugging Face models, any object that generates, and rules without a model."""
 
 from __future__ import annotations
 
@@ -22,26 +20,27 @@ from fairtk.llm.backends import FAILED, Backend, NoAnswerError, PromptLengthErro
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, Outcome, questions
 from fairtk.llm.hugging_face import HuggingFaceBackend, HuggingFaceCausal, checked_sampling
 
-# They change speed and place, not answers.
+# They affect speed and location, not answers.
 _NOT_ABOUT_ANSWERS = ("device", "batch_tokens", "model", "revision")
 _TOGETHER = 512  # prompts
 
 
 class LocalChat(ChatModel):
-    """A generation backend as a chat model: Hugging Face models, pyterrier_rag's, functions.
+    """A chat model that calls a generation backend.
 
-    A model with a chat template gets the messages with their roles; any other one prompt, the
-    messages below each other. Hugging Face models sample at a temperature above 0; an answer
-    depends on seed and prompt, not on what is asked beside it. Other backends do not sample, and a
-    temperature changes nothing. A prompt that is longer than the model takes is a `Failure`. Each
-    batch of answers is given as soon as it is there.
+    A model with a chat template gets the messages with their roles; other models get the messages
+    as one text. Hugging Face models sample at a temperature above 0, and an answer depends only on
+    the seed and the prompt. Other backends do not sample: the temperature has no effect. A prompt
+    that exceeds the model's window is a `Failure`. Each batch of answers is yielded as soon as it
+    is generated.
 
     Args:
         backend: a `fairtk.llm.Backend` such as ``HuggingFaceCausal("...")``, a pyterrier_rag
-            backend, or a function from a list of prompts to a list of answers. A ledger knows a
-            function or a foreign backend by its name alone, so name it by what it does.
-        temperature: of the sampling; 0: none. `fairtk.FairQR` sets the paper's 0.3.
-        seed: of the sampling.
+            backend, or a function from a list of prompts to a list of answers. A ledger identifies
+            a function or a third-party backend by its name: choose a specific one.
+        temperature: the temperature of the sampling; 0 for no sampling. `fairtk.FairQR` sets the
+            paper's 0.3.
+        seed: the seed of the sampling.
 
     Raises:
         ParameterError: the object cannot generate, or a setting is out of its range.
@@ -56,7 +55,7 @@ class LocalChat(ChatModel):
 
     @property
     def local(self) -> bool:
-        """Whether the model is of this machine; functions and foreign backends may ask others."""
+        """Whether the model runs here; functions and third-party backends may call servers."""
         return isinstance(self.backend, HuggingFaceBackend)
 
     @property
@@ -81,23 +80,23 @@ class LocalChat(ChatModel):
         return self.backend.tokenizer
 
     def parameters(self) -> dict[str, Any]:
-        """Return the backend's class, the digest of the model's files if it has them, and the
-        settings, less those that only speed depends on.
+        """Return the backend's class, the digest of the model's files if it has files, and the
+        settings that affect answers.
 
         Raises:
             ModelError: the files cannot be found.
         """
         backend = self.backend
-        settings = getattr(backend, "SETTINGS", ("max_prompt_tokens",))
-        own = {n: getattr(backend, n, None) for n in settings if n not in _NOT_ABOUT_ANSWERS}
+        names = getattr(backend, "SETTINGS", ("max_prompt_tokens",))
+        settings = {n: getattr(backend, n, None) for n in names if n not in _NOT_ABOUT_ANSWERS}
         content = getattr(backend, "content_digest", None)
         files = {"content": content()} if callable(content) else {}
         sampling = {"temperature": self.temperature, "seed": self.seed}
-        made = {"backend": type(backend).__name__, **files, **own}
-        return made | (sampling if self.temperature else {})
+        parameters = {"backend": type(backend).__name__, **files, **settings}
+        return parameters | (sampling if self.temperature else {})
 
     def digest(self) -> str:
-        """Return a digest of the model; a function or foreign backend counts by identity."""
+        """Return a digest of the model; functions and third-party backends count by identity."""
         inner = getattr(self.backend, "digest", None)
         return f"{super().digest()}{inner() if callable(inner) else ''}"
 
@@ -111,32 +110,33 @@ class LocalChat(ChatModel):
         Raises:
             ModelError: the model cannot be loaded.
         """
-        whole = isinstance(self.backend, HuggingFaceCausal) and self.backend.chats
-        numbered = enumerate(tuple(chat.messages) if whole else chat.text for chat in chats)
-        # a ledger keeps what is there after each part
+        takes_chats = isinstance(self.backend, HuggingFaceCausal) and self.backend.chats
+        numbered = enumerate(tuple(chat.messages) if takes_chats else chat.text for chat in chats)
+        # in parts, so that a ledger stores the answers of each part
         while prompts := dict(itertools.islice(numbered, _TOGETHER)):
             yield from self._generated(prompts)
 
     def _generated(self, prompts: dict[int, Any]) -> Iterator[tuple[int, Outcome]]:
         while prompts:
-            places = list(prompts)
-            batches = self._batches([prompts[place] for place in places])
+            indices = list(prompts)
+            batches = self._batches([prompts[index] for index in indices])
             while True:
                 begin = time.perf_counter()
                 try:
                     batch = next(batches, None)
-                except PromptLengthError as error:  # the others are tried without it
-                    del prompts[places[error.index]]
-                    yield places[error.index], Failure(str(error))
+                except PromptLengthError as error:  # try the others without it
+                    del prompts[indices[error.index]]
+                    yield indices[error.index], Failure(str(error))
                     break
                 if batch is None:
                     return
-                each = (time.perf_counter() - begin) / len(batch)
+                seconds = (time.perf_counter() - begin) / len(batch)
                 for number, answer in batch:
-                    yield places[number], self._outcome(prompts[places[number]], answer, each)
+                    index = indices[number]
+                    yield index, self._outcome(prompts[index], answer, seconds)
 
     def _batches(self, prompts: list[Any]) -> Iterator[list[tuple[int, str]]]:
-        """Yield prompts' numbers and answers, batch by batch."""
+        """Yield lists of (index of the prompt, answer) pairs, one list per batch."""
         if isinstance(self.backend, HuggingFaceBackend):
             yield from self.backend.stream(prompts, self.temperature, self.seed)
         else:
@@ -146,8 +146,8 @@ class LocalChat(ChatModel):
     def _outcome(self, prompt: Any, answer: str, seconds: float) -> Outcome:
         if answer in FAILED:
             return Failure(f"{self.name!r}: the call failed ({answer})")
-        asked = prompt if isinstance(prompt, str) else "\n\n".join(text for _, text in prompt)
-        return Completion(answer, self._count(asked), self._count(answer), seconds)
+        text = prompt if isinstance(prompt, str) else "\n\n".join(text for _, text in prompt)
+        return Completion(answer, self._count(text), self._count(answer), seconds)
 
     def _count(self, text: str) -> int | None:
         tokenizer = self.backend.tokenizer
@@ -158,7 +158,7 @@ def as_chat_model(model: Any) -> ChatModel:
     """Return a chat model for a chat model, a generation backend, or a function.
 
     Args:
-        model: a `ChatModel` is used as it is; all else becomes a `LocalChat`.
+        model: a `ChatModel`, which is returned as it is; any other object becomes a `LocalChat`.
 
     Raises:
         ParameterError: the object cannot generate.
@@ -166,18 +166,18 @@ def as_chat_model(model: Any) -> ChatModel:
     if isinstance(model, str):
         raise ParameterError(
             "llm must be a model, e.g. KeywordRefiner(), OpenAICompatible(name) or "
-            f"LocalChat(HuggingFaceCausal(name)); found the text {model!r}"
+            f"LocalChat(HuggingFaceCausal(name)), got the text {model!r}"
         )
     return model if isinstance(model, ChatModel) else LocalChat(model)
 
 
 class ChatBackend(ByContent):
-    """A chat model as a `fairtk.llm.Backend`: a prompt is the user's only message.
+    """A `fairtk.llm.Backend` that sends each prompt to a chat model as the user's only message.
 
-    What was cut off, refused or withheld is an answer like any other: what the model said.
+    Refusals and truncated answers are returned like any other answer.
 
     Args:
-        model: the model, or one behind a ledger: its budget, prices and records count.
+        model: the model, possibly behind a ledger.
     """
 
     identity_name = "fairtk.ChatBackend"
@@ -194,12 +194,12 @@ class ChatBackend(ByContent):
 
     @property
     def concurrency(self) -> int:
-        """The most calls at a time."""
+        """The maximum number of calls at a time."""
         return self.model.concurrency
 
     @property
     def tokenizer(self) -> Any:
-        """The model's tokenizer; None: prompts are never cut."""
+        """The model's tokenizer, `None` if prompts are never truncated."""
         return self.model.tokenizer
 
     def digest(self) -> str:
@@ -210,32 +210,32 @@ class ChatBackend(ByContent):
         return repr(self.model)
 
     def generate(self, prompts: Sequence[str]) -> list[str]:
-        """Return one answer per prompt, in order; each distinct prompt is asked once.
+        """Return one answer per prompt, in order. Each distinct prompt is sent once.
 
         Raises:
-            NoAnswerError: a call failed; the answers of the others are kept for the next time.
-            LLMError, BudgetError, OfflineError: the model cannot be asked.
+            NoAnswerError: a call failed. The other answers are kept for the next attempt.
+            LLMError, BudgetError, OfflineError: the model cannot be called.
         """
-        answered = self._answers
-        asked = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answered]
-        outcomes = self.model.complete(questions(asked))
-        lost: dict[str, str] = {}
-        for prompt, outcome in zip(asked, outcomes, strict=True):
+        answer_of = self._answers
+        unanswered = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answer_of]
+        outcomes = self.model.complete(questions(unanswered))
+        errors: dict[str, str] = {}
+        for prompt, outcome in zip(unanswered, outcomes, strict=True):
             if not isinstance(outcome, Completion):
-                lost[prompt] = outcome.reason
+                errors[prompt] = outcome.reason
             elif outcome.finish == "unreadable":
-                lost[prompt] = "what the server sent is no text"
+                errors[prompt] = "the response of the server is not text"
             else:
-                answered[prompt] = outcome.text.strip()
-        if lost:
-            first = next(index for index, prompt in enumerate(prompts) if prompt in lost)
+                answer_of[prompt] = outcome.text.strip()
+        if errors:
+            first = next(index for index, prompt in enumerate(prompts) if prompt in errors)
             raise NoAnswerError(
-                f"{len(lost)} of {len(set(prompts))} prompts have no answer, the first: "
-                f"{lost[prompts[first]]}; run again to ask for these alone",
+                f"{len(errors)} of {len(set(prompts))} prompts have no answer, the first: "
+                f"{errors[prompts[first]]}; run again to retry only these",
                 first,
             )
-        answers = [answered[prompt] for prompt in prompts]
-        answered.clear()
+        answers = [answer_of[prompt] for prompt in prompts]
+        answer_of.clear()
         return answers
 
     def __getstate__(self) -> dict[str, Any]:
@@ -245,23 +245,23 @@ class ChatBackend(ByContent):
 Table = Mapping[str, Sequence[str]]
 
 PACKAGED = Path(__file__).parent / "group_terms.tsv"
-"""The packaged table; copy it, edit it, and give its path."""
+"""The packaged table. To change it, edit a copy and pass its path."""
 
 
 class KeywordRefiner(ChatModel):
-    """Refines a query without a model: adds the next terms of the group that are not in it yet.
+    """A deterministic refiner that adds terms of the group from a table, without a model.
 
-    Deterministic and free: a baseline that any model has to beat, and a way to run everything
-    without one. The terms are the table's, in the table's order; when all are in the query, it
-    stays as it is. A few words from a table are a crude picture of a group: look at the table
-    before you read anything into a result, and note that terms which resemble the rules that
-    labeled a collection find what these rules found.
+    It is a free baseline, and a way to run every pipeline without a model. It adds the next terms
+    in the table's order that are not in the query yet. If the query has all of them, it does not
+    change. A few words are a crude picture of a group: read the table before you interpret a
+    result. Terms that resemble the rules that labeled a collection retrieve what these rules
+    labeled.
 
     Args:
         table: a TSV file with a header line and the columns ``group`` and ``term``, or a mapping
-            from group to terms; None: the packaged one, for the genders and the 20 regions of TREC
-            Fair Ranking 2022 (`fairtk.llm.local.PACKAGED`).
-        terms: how many are added in one step, at least 1.
+            from group to terms. `None` for the packaged table (`fairtk.llm.local.PACKAGED`), with
+            the genders and the 20 regions of TREC Fair Ranking 2022.
+        terms: the number of terms to add in one step, at least 1.
 
     Raises:
         ParameterError: `terms` is below 1.
@@ -302,32 +302,33 @@ class KeywordRefiner(ChatModel):
         """Yield the refined keywords of each chat, as a JSON list.
 
         Raises:
-            InputError: a chat was not made by a refinement prompt, or the table lacks its group.
+            InputError: a chat does not come from a refinement prompt, or its group is missing from
+                the table.
         """
-        for place, chat in enumerate(chats):
+        for index, chat in enumerate(chats):
             if not {"keywords", "group"} <= set(chat.facts):
                 raise InputError(
-                    "KeywordRefiner answers refinement prompts only (their facts are 'keywords' "
-                    f"and 'group'); found the facts {sorted(chat.facts)}"
+                    "KeywordRefiner answers only refinement prompts: expected the facts 'keywords' "
+                    f"and 'group', got {sorted(chat.facts)}"
                 )
             keywords = words(str(chat.facts["keywords"]))
             added = self._next_terms(keywords, chat.facts["group"])
-            # a list, so that words of a long query are not taken for a sentence
-            yield place, Completion(json.dumps([*keywords, *added], ensure_ascii=False), 0, 0, 0.0)
+            # a list, so that a long query is not read as a sentence
+            yield index, Completion(json.dumps([*keywords, *added], ensure_ascii=False), 0, 0, 0.0)
 
     def _next_terms(self, keywords: Sequence[str], group: Sequence[str]) -> list[str]:
         """Return the next terms of each part of a group."""
-        have = {word.lower() for word in keywords}
+        present = {word.lower() for word in keywords}
         added = []
         for part in group:
             if part not in self.table:
                 raise InputError(
                     f"KeywordRefiner: the table has no terms for the group {part!r}"
                     f"{suggestion(part, self.table)} (add lines to a copy of {PACKAGED.name} and "
-                    "give its path as table=)"
+                    "set table= to its path)"
                 )
-            fresh = [t for t in self.table[part] if not set(t.lower().split()) <= have]
-            added += fresh[: self.terms]
+            new = [t for t in self.table[part] if not set(t.lower().split()) <= present]
+            added += new[: self.terms]
         return added
 
 
@@ -335,12 +336,12 @@ def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
     """Return the terms of each group, in the file's order.
 
     Args:
-        path: a TSV file (UTF-8) with the columns ``group`` and ``term``; lines that begin with
+        path: a TSV file (UTF-8) with the columns ``group`` and ``term``. Lines that begin with
             ``#`` are comments.
 
     Raises:
         InputError: the file cannot be opened.
-        FormatError: a line is no text, or has no group or term; names it.
+        FormatError: a line is not UTF-8 or has no group or term. The error names the line.
     """
     terms_of: dict[str, list[str]] = {}
     header = False
@@ -353,7 +354,7 @@ def read_table(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
             if not header:
                 raise FormatError("the first line must be 'group', a tab, 'term'", path, number)
         elif len(row) != 2 or not row[0].strip() or not row[1].strip():
-            raise FormatError(f"expected group, tab, term; found {row!r}", path, number)
+            raise FormatError(f"expected group, tab, term, got {row!r}", path, number)
         else:
             terms_of.setdefault(row[0].strip(), []).append(row[1].strip())
     if not header:

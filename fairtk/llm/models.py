@@ -1,4 +1,4 @@
-"""Models by strings, ``KIND:MODEL``, and by settings: the kinds that plugins give."""
+"""Build models from strings, ``KIND:MODEL``, and from settings."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from fairtk.plugins import BackendSpec, registry
 from fairtk.plugins.registry import ModelSpec, load_target, refuse_other_than_text
 
 ANSWERS, REFINEMENT = "answers", "refinement"
-"""What a model can be good for."""
+"""The uses of a model."""
 
 _VLLM = "vllm"
 _SAMPLING = ("temperature", "seed")
 
 
 def kinds_of_models(use: str) -> dict[str, ModelSpec]:
-    """Return the kinds of models that are good for a use, `ANSWERS` or `REFINEMENT`, by name."""
+    """Return the kinds of models for a use, `ANSWERS` or `REFINEMENT`, by name."""
     entries = registry.models.entries()
     return {entry.name: entry.value for entry in entries if use in entry.value.uses}
 
 
 def kind_of_model(name: Any, use: str, what: str) -> ModelSpec:
-    """Return the kind of a name; another is a `NotFoundError` of `what`, with the nearest name."""
+    """Return the kind of a name, or raise a `NotFoundError` about `what` with the nearest name."""
     kinds = kinds_of_models(use)
     if name not in kinds and str(name).partition("-")[0] == _VLLM:
         raise MissingPluginError(f"the {what} {name!r}", "fairtk-vllm")
@@ -36,15 +36,15 @@ def kind_of_model(name: Any, use: str, what: str) -> ModelSpec:
 
 
 def parse_model(text: str, use: str, what: str) -> tuple[ModelSpec, dict[str, Any]]:
-    """Return kind and settings of ``KIND:MODEL``, or ``KIND-DTYPE:MODEL``, e.g. ``t5:my/model``.
+    """Return kind and settings from ``KIND:MODEL`` or ``KIND-DTYPE:MODEL``, e.g. ``t5:my/model``.
 
     Args:
-        text: what the user wrote; kinds that need no model stand alone.
-        use: what the model must be good for.
-        what: how messages call it, e.g. ``"generator"``.
+        text: the user's text; kinds without a model have no colon.
+        use: `ANSWERS` or `REFINEMENT`.
+        what: its name in messages, e.g. ``"generator"``.
 
     Raises:
-        NotFoundError: there is no such kind; the nearest is suggested.
+        NotFoundError: unknown kind; the nearest is suggested.
         ParameterError: the model's name is missing.
     """
     name, _, model = text.partition(":")
@@ -55,16 +55,16 @@ def parse_model(text: str, use: str, what: str) -> tuple[ModelSpec, dict[str, An
     spec = kind_of_model(name, use, what)
     first = next(iter(_parameters(spec).values()))
     if not model and first.default is first.empty:
-        raise ParameterError(f"expected {name}:MODEL, e.g. {name}:{spec.example}; found {text!r}")
+        raise ParameterError(f"expected {name}:MODEL, e.g. {name}:{spec.example}, got {text!r}")
     return spec, {first.name: model, **settings} if model else settings
 
 
 def check_settings(spec: ModelSpec, settings: Mapping[str, Any]) -> None:
-    """Raise unless a kind of models has all of the settings, and the model is among them.
+    """Raise an error for an unknown setting, a missing model, or a setting of the wrong type.
 
     Raises:
-        NotFoundError: the kind has no such setting; the nearest is suggested.
-        ParameterError: the model's name is missing, or a setting should be a text and is none.
+        NotFoundError: unknown setting; the nearest is suggested.
+        ParameterError: the model's name is missing, or a setting must be a text.
     """
     name, parameters = load_target(spec.target).__name__, _parameters(spec)
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -75,7 +75,7 @@ def check_settings(spec: ModelSpec, settings: Mapping[str, Any]) -> None:
     first = next(iter(parameters.values()))
     if first.default is first.empty and first.name not in settings:
         raise ParameterError(
-            f"{spec.name} needs the name of the model: {first.name} = '...' ({name})"
+            f"the name of the model is required for {spec.name}: {first.name} = '...' ({name})"
         )
 
 
@@ -83,7 +83,7 @@ def build_model(spec: ModelSpec, settings: Mapping[str, Any]) -> Any:
     """Return a backend or chat model of a kind.
 
     Raises:
-        NotFoundError, ParameterError: as `check_settings`, or a setting is out of its range.
+        NotFoundError, ParameterError: see `check_settings`, or a setting is out of its range.
         MissingExtraError: a package is not installed.
     """
     check_settings(spec, settings)
@@ -91,17 +91,17 @@ def build_model(spec: ModelSpec, settings: Mapping[str, Any]) -> Any:
 
 
 def build_chat_model(spec: ModelSpec, settings: Mapping[str, Any]) -> ChatModel:
-    """Return a chat model; a backend becomes a `LocalChat`, whose settings go with its own."""
+    """Return a chat model. A backend becomes a `LocalChat`; `settings` may be for either."""
     if not isinstance(spec, BackendSpec):
         chat_model: ChatModel = build_model(spec, settings)
         return chat_model
-    own = {name: value for name, value in settings.items() if name not in _SAMPLING}
+    backend = {name: value for name, value in settings.items() if name not in _SAMPLING}
     sampling = {name: settings[name] for name in _SAMPLING if name in settings}
-    return LocalChat(build_model(spec, own), **sampling)
+    return LocalChat(build_model(spec, backend), **sampling)
 
 
 def takes_temperature(spec: ModelSpec) -> bool:
-    """Return whether a chat model of a kind can be given a temperature."""
+    """Return whether chat models of a kind have a temperature."""
     return isinstance(spec, BackendSpec) or "temperature" in _parameters(spec)
 
 

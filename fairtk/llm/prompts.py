@@ -1,22 +1,22 @@
-"""Prompt builders: a question and ranked documents in, one prompt out; those of LaMP as the Fair-
-RAG study words them.
+"""Prompt builders: a question and ranked documents in, one prompt out.
 
-The published Fair-RAG code reserves room for the question but not for the words that join the
-parts, so that a long prompt loses its end, which is the question. Here the whole prompt is
-counted, joining words and special tokens included:
+The published Fair-RAG code reserves tokens for the question but not for the words that join the
+parts, so that a long prompt loses the end of its question. Here all tokens of the prompt count,
+including joining words and special tokens:
 
-1. A prompt that fits is left whole.
-2. Otherwise every entry gets an equal share of the tokens that the question and the joining words
-   leave; what a short entry does not need goes to the longer ones. Only the body of an entry is
-   cut, from its end, so that a tag or a title survives.
-3. If the shares fall below `SHORTEST_ENTRY` tokens, documents are dropped from the bottom of the
-   ranking until the rest have that much.
-4. A question that is longer than the window by itself stands alone, cut at its end
-   (`fairtk.Generator` warns and names the query).
+1. A prompt that fits the window is not truncated.
+2. Otherwise each entry gets an equal share of the tokens that the question and the joining words
+   leave. Tokens that a short entry does not need go to longer entries. Only the end of an entry's
+   body is truncated, so that a tag or a title remains.
+3. If a share is below `SHORTEST_ENTRY` tokens, documents are dropped from the bottom of the ranking
+   until the shares of the rest are not.
+4. If the question alone exceeds the window, the prompt has no documents, and the end of the
+   question is truncated (`fairtk.Generator` warns and names the query).
 
-Each task declares the fields it reads, the entry of one profile document, and the words between
-the entries and the question. Wording: Kim and Diaz 2024, "Towards Fair RAG", and its published
-code; the original LaMP prompts (Salemi et al. 2023) put quotation marks around the fields.
+Each LaMP task declares the fields it reads, the entry of one profile document, and the words
+between the entries and the question. Wording: Kim and Diaz 2024, "Towards Fair RAG", and its
+published code. The original LaMP prompts (Salemi et al. 2023) put quotation marks around the
+fields.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from fairtk.plugins import registry
 from fairtk.plugins.registry import refuse_unknown_options
 
 UNLIMITED = 10**9
-"""Hugging Face tokenizers without a window have ``model_max_length`` = 1e30."""
+"""A ``model_max_length`` from this value on means no limit (Hugging Face uses 1e30)."""
 
 
 class Tokenizer(Protocol):
-    """What a prompt builder uses of a Hugging Face tokenizer."""
+    """The part of a Hugging Face tokenizer that prompt builders use."""
 
     model_max_length: int
 
@@ -52,8 +52,8 @@ def count(text: str, tokenizer: Tokenizer) -> int:
     """Return the number of tokens of a text, without special tokens."""
     if not text:
         return 0
-    own = getattr(tokenizer, "count", None)  # that of a backend, which remembers
-    return int(own(text)) if callable(own) else len(tokenizer.tokenize(text))
+    cached_count = getattr(tokenizer, "count", None)  # of a backend's tokenizer
+    return int(cached_count(text)) if callable(cached_count) else len(tokenizer.tokenize(text))
 
 
 def counts(texts: Sequence[str], tokenizer: Tokenizer) -> list[int]:
@@ -62,9 +62,9 @@ def counts(texts: Sequence[str], tokenizer: Tokenizer) -> list[int]:
 
 
 def trim(text: str, limit: int, tokenizer: Tokenizer) -> str:
-    """Return the first ``limit`` tokens of a text; the text itself, unchanged, when it is shorter.
+    """Return the first ``limit`` tokens of a text, or the text itself if it is not longer.
 
-    A text that is cut comes back through the tokenizer, so its white space may be normalized.
+    The tokenizer may normalize the white space of a truncated text.
     """
     if limit <= 0:
         return ""
@@ -73,10 +73,10 @@ def trim(text: str, limit: int, tokenizer: Tokenizer) -> str:
 
 
 def window(tokenizer: Any) -> int | None:
-    """Return how many tokens a prompt may have, or None when there is no limit.
+    """Return the maximum number of tokens of a prompt, `None` if there is no limit.
 
-    That is ``model_max_length`` less the special tokens (T5's ``</s>``) that the tokenizer puts
-    around every prompt. No tokenizer, or one without a ``model_max_length``, means no limit.
+    The limit is ``model_max_length`` minus the special tokens (T5's ``</s>``) around a prompt.
+    There is no limit without a tokenizer or a ``model_max_length``.
     """
     longest = getattr(tokenizer, "model_max_length", None)
     if longest is None or longest >= UNLIMITED:
@@ -86,13 +86,13 @@ def window(tokenizer: Any) -> int | None:
 
 
 SHORTEST_ENTRY = 8
-"""A cut entry with fewer tokens says nothing about its document."""
+"""The minimum number of tokens of a truncated entry; a shorter one says nothing."""
 QUESTION_TOKENS = 256
-"""The published code's bound on the question."""
+"""The maximum number of tokens of a question in the published code."""
 
 
 class Entry(NamedTuple):
-    """One document as it stands in a prompt; only the body is cut when room is short."""
+    """One document in a prompt. Only its body is truncated."""
 
     head: str
     body: str
@@ -100,12 +100,12 @@ class Entry(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The whole entry."""
+        """The complete entry."""
         return self.head + self.body + self.tail
 
 
 class Frame(Protocol):
-    """What a prompt is besides its entries."""
+    """The part of a prompt builder that joins a question and entries."""
 
     name: ClassVar[str]
 
@@ -114,19 +114,19 @@ class Frame(Protocol):
 
 
 def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> str:
-    """Return a prompt of at most the window's tokens that has the whole question if it fits."""
-    whole = prompt.join(question, [entry.text for entry in entries])
+    """Return a prompt that fits the window, with the complete question if possible."""
+    text = prompt.join(question, [entry.text for entry in entries])
     limit = window(tokenizer)
-    if limit is None or count(whole, tokenizer) <= limit:
-        return whole
+    if limit is None or count(text, tokenizer) <= limit:
+        return text
 
     demands = [count(entry.text, tokenizer) for entry in entries]
     for n_entries in range(len(entries), 0, -1):
-        # Tokens do not add up exactly where texts meet, so the joined prompt is counted again,
-        # and the room shrinks by what it has too much.
-        room = limit - count(prompt.join(question, [""] * n_entries), tokenizer)
-        while room > 0:
-            shares = divide(demands[:n_entries], room)
+        # Token counts do not add up exactly where texts meet. So the joined prompt is counted, and
+        # the budget is reduced by the excess.
+        budget = limit - count(prompt.join(question, [""] * n_entries), tokenizer)
+        while budget > 0:
+            shares = divide(demands[:n_entries], budget)
             if any(s < min(d, SHORTEST_ENTRY) for s, d in zip(shares, demands, strict=False)):
                 break
             texts = [
@@ -137,18 +137,18 @@ def keep_question(prompt: Frame, question: str, entries: Sequence[Entry], tokeni
             excess = count(text, tokenizer) - limit
             if excess <= 0:
                 return text
-            room -= excess
+            budget -= excess
     return _question_alone(prompt, question, limit, tokenizer)
 
 
-def divide(demands: Sequence[int], room: int) -> list[int]:
-    """Divide room: equal shares, where what one does not need goes to those that need more.
+def divide(demands: Sequence[int], budget: int) -> list[int]:
+    """Divide a budget of tokens into equal shares, up to the demands.
 
-    One share per demand, none above it, with sum ``min(room, sum(demands))``. The remainder of an
-    uneven division goes to the best ranked.
+    Tokens that one demand does not need go to the others. The shares sum to
+    ``min(budget, sum(demands))``. The remainder of an uneven division goes to the best ranked.
     """
     shares = [0] * len(demands)
-    left = max(0, room)
+    left = max(0, budget)
     waiting = sorted(range(len(demands)), key=lambda i: demands[i])
     while waiting:
         level = left // len(waiting)
@@ -164,51 +164,52 @@ def divide(demands: Sequence[int], room: int) -> list[int]:
 
 
 def _shorten(entry: Entry, share: int, tokenizer: Any) -> str:
-    room = share - count(entry.head + entry.tail, tokenizer)
-    if room > 0:
-        return entry.head + trim(entry.body, room, tokenizer) + entry.tail
+    n_body = share - count(entry.head + entry.tail, tokenizer)
+    if n_body > 0:
+        return entry.head + trim(entry.body, n_body, tokenizer) + entry.tail
     return trim(entry.text, share, tokenizer)
 
 
 def _question_alone(prompt: Frame, question: str, limit: int, tokenizer: Any) -> str:
     text = prompt.join(question, [])
-    room = count(question, tokenizer)
+    n_question = count(question, tokenizer)
     while (excess := count(text, tokenizer) - limit) > 0:
-        if room <= 0:
+        if n_question <= 0:
             raise InputError(
-                f"the own words of the prompt {prompt.name!r} take {limit + excess} tokens, the "
-                f"model takes {limit}: shorten the template, or use a model with a longer window"
+                f"the prompt template {prompt.name!r} alone has {limit + excess} tokens, and the "
+                f"model's window is {limit}: shorten the template, or use a model with a longer "
+                "window"
             )
-        room -= excess
-        text = prompt.join(trim(question, room, tokenizer), [])
+        n_question -= excess
+        text = prompt.join(trim(question, n_question, tokenizer), [])
     return text
 
 
 class Published(NamedTuple):
-    """The published code's prompt, before and after its last cut."""
+    """The published code's prompt, before and after its last truncation."""
 
     aggregated: str
     final: str
 
 
 def fair_rag(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: Any) -> Published:
-    """Return the prompt as the published Fair-RAG code builds it, to reproduce its prompts exactly.
+    """Return the prompt of the published Fair-RAG code, token for token.
 
-    The question is cut to its first 256 tokens; each of the k entries gets
-    ``(model_max_length - tokens(question)) // k`` tokens and is cut at its end, whatever stands
-    there; the joined prompt is cut at ``model_max_length``. The joining words are in no budget, so
-    a long prompt loses the end of its question. Where that code raises:
+    The question is truncated to its first 256 tokens. Each of the k entries is truncated to
+    ``(model_max_length - tokens(question)) // k`` tokens. The joined prompt is truncated at
+    ``model_max_length``. The joining words are not budgeted, so a long prompt loses the end of its
+    question. The published code raises errors in two cases:
 
-    - no document (it divides by zero): the prompt is the question, cut to 256 tokens;
-    - a LaMP-1 question whose words "which reference is related?" were cut off (an index error):
+    - no documents (it divides by zero): here the prompt is the question, truncated to 256 tokens;
+    - a LaMP-1 question that lost the words "which reference is related?" (an index error): here an
       `fairtk.errors.InputError`.
     """
     longest = getattr(tokenizer, "model_max_length", UNLIMITED)
     if longest >= UNLIMITED:
         raise InputError(
-            f"the prompt {prompt.name!r} with truncate='fair-rag' cuts by the generator's "
-            "tokenizer, and this one has no model_max_length: set the backend's "
-            "max_prompt_tokens, or use truncate='keep-question'"
+            f"truncate='fair-rag' of the prompt {prompt.name!r} requires a tokenizer with a "
+            "model_max_length: set the backend's max_prompt_tokens, or use "
+            "truncate='keep-question'"
         )
     question = trim(question, QUESTION_TOKENS, tokenizer)
     budget = (int(longest) - count(question, tokenizer)) // max(1, len(entries))
@@ -217,11 +218,11 @@ def fair_rag(prompt: Frame, question: str, entries: Sequence[Entry], tokenizer: 
 
 
 class PromptBuilder(Protocol):
-    """The interface that `fairtk.Generator` needs; a plugin's builder may be any such object."""
+    """The interface of prompt builders, also of plugins, for `fairtk.Generator`."""
 
     @property
     def name(self) -> str:
-        """What users write in ``FlanT5(prompt=...)``."""
+        """The name in ``FlanT5(prompt=...)``."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -235,11 +236,11 @@ class PromptBuilder(Protocol):
 
 @dataclass(frozen=True)
 class Prompt(ABC):
-    """Base of the built-in builders: declares an entry and a frame, inherits the truncation.
+    """Base class of the built-in builders: subclasses declare entries and how to join them.
 
-    A prompt that fits the model's window is left whole. Otherwise the documents share what the
-    question and the prompt's own words leave over (see `fairtk.llm.prompts`); the
-    question is cut only if it is longer than the window by itself.
+    A prompt that fits the model's window is not truncated. Otherwise the documents share the tokens
+    that the question and the template leave (see `fairtk.llm.prompts`). The question is truncated
+    only if it exceeds the window alone.
     """
 
     name: ClassVar[str]
@@ -255,7 +256,7 @@ class Prompt(ABC):
 
     @abstractmethod
     def join(self, question: str, entries: Sequence[str]) -> str:
-        """Return the prompt for a question and the (cut) texts of the entries, best first."""
+        """Return the prompt for a question and the (truncated) entries, best first."""
 
     def __call__(
         self, question: str, documents: Sequence[Mapping[str, Any]], tokenizer: Any
@@ -263,31 +264,31 @@ class Prompt(ABC):
         """Return the prompt.
 
         Args:
-            question: the task's input, e.g. LaMP's whole instruction.
+            question: the task's input, e.g. LaMP's full instruction.
             documents: the documents in rank order, best first, with the columns `fields`.
-            tokenizer: the generator's tokenizer; None means that nothing is ever cut.
+            tokenizer: the generator's tokenizer; `None` to never truncate.
 
         Raises:
-            InputError: a document lacks a field, or the prompt's own words exceed the window.
+            InputError: a document has no such field, or the template alone exceeds the window.
         """
         entries = [self.entry(document, rank) for rank, document in enumerate(documents)]
         return keep_question(self, question, entries, tokenizer)
 
     def room(self, question: str, tokenizer: Any) -> int | None:
-        """Return the tokens that a question leaves for documents, or None: there is no limit.
+        """Return the number of tokens that a question leaves for documents, `None` if unlimited.
 
-        Negative: the question is longer than the window and will be cut.
+        It is negative if the question exceeds the window and will be truncated.
         """
         limit = window(tokenizer)
         return None if limit is None else limit - count(self.join(question, []), tokenizer)
 
     def value(self, document: Mapping[str, Any], field: str) -> str:
-        """Return a field of a document as text; a missing one is an `InputError`."""
+        """Return a field of a document as text, or raise an `InputError` if it is missing."""
         content = document.get(field)
         if content is None:
             raise InputError(
-                f"the prompt {self.name!r} needs the document field {field!r}; "
-                f"found: {sorted(document)}"
+                f"the prompt {self.name!r} requires the document field {field!r}, got "
+                f"{sorted(document)}"
             )
         return str(content)
 
@@ -295,30 +296,29 @@ class Prompt(ABC):
 TRUNCATIONS = ("keep-question", "fair-rag")
 
 MARKER = "which reference is related?"
-"""The words of a LaMP-1 question that the titles are put before."""
+"""The words of a LaMP-1 question before which the titles are inserted."""
 
 
 @dataclass(frozen=True)
 class LampPrompt(Prompt):
-    """Base of the LaMP prompts.
+    """Base class of the LaMP prompts.
 
     Args:
-        truncate: ``"keep-question"`` (default; see `fairtk.llm.prompts`) or
-            ``"fair-rag"``, the published code's way, which can cut the question off (see
-            `fairtk.llm.prompts.fair_rag`).
+        truncate: ``"keep-question"`` (default; see `fairtk.llm.prompts`) or ``"fair-rag"``, the
+            published truncation, which can lose the question (see `fairtk.llm.prompts.fair_rag`).
     """
 
     truncate: str = "keep-question"
 
     ENTRY: ClassVar[tuple[str, str, str]]
-    """Head, body and tail of an entry; names in braces are fields of the document."""
+    """Head, body and tail of an entry. Names in braces are fields of the document."""
     LINK: ClassVar[str] = ". "
 
     def __post_init__(self) -> None:
         if self.truncate not in TRUNCATIONS:
             raise ParameterError(
-                f"the prompt {self.name!r} takes truncate={TRUNCATIONS[0]!r} or "
-                f"{TRUNCATIONS[1]!r}; found {self.truncate!r}"
+                f"truncate of the prompt {self.name!r} must be {TRUNCATIONS[0]!r} or "
+                f"{TRUNCATIONS[1]!r}, got {self.truncate!r}"
             )
 
     @cached_property
@@ -342,7 +342,7 @@ class LampPrompt(Prompt):
         return super().__call__(question, documents, tokenizer)
 
     def room(self, question: str, tokenizer: Any) -> int | None:
-        """Return the tokens left for documents; None for ``"fair-rag"``, which cuts by rule."""
+        """Return the tokens left for documents; `None` for ``"fair-rag"`` (fixed shares)."""
         return None if self.truncate == "fair-rag" else super().room(question, tokenizer)
 
     def join(self, question: str, entries: Sequence[str]) -> str:
@@ -352,7 +352,7 @@ class LampPrompt(Prompt):
 
 
 class Lamp1(LampPrompt):
-    """LaMP-1, citation identification: the titles of the author's papers inside the question."""
+    """LaMP-1, citation identification: titles of the author's papers in the question."""
 
     identity_name = "fairtk.Lamp1"
     output_version = 1
@@ -360,15 +360,15 @@ class Lamp1(LampPrompt):
     ENTRY = ("", "{title}", "")
 
     def join(self, question: str, entries: Sequence[str]) -> str:
-        """Return the question with the titles put before "which reference is related?"."""
+        """Return the question with the titles inserted before "which reference is related?"."""
         if not entries:
             return question
         head, marker, rest = question.partition(MARKER)
         if not marker:
             raise InputError(
-                f"the prompt 'lamp-1' puts titles before the words {MARKER!r}, which the question "
-                f"{question[:60]!r}... lacks (or lost to truncate='fair-rag', which keeps 256 "
-                "tokens of it): use truncate='keep-question' and LaMP-1 questions"
+                f"the prompt 'lamp-1' requires a question with the words {MARKER!r}, got "
+                f"{question[:60]!r}...: use LaMP-1 questions and truncate='keep-question' "
+                "('fair-rag' keeps only 256 tokens of a question)"
             )
         return f"{head}{', and '.join(entries)}, {marker}{rest}"
 
@@ -430,10 +430,9 @@ class Lamp7(LampPrompt):
 
 
 class Rag(Prompt):
-    """Passages from the column ``text``, then the question.
+    """Passages from the column ``text``, then the question, in one line (T5 has no line breaks).
 
-    One line, since T5's vocabulary has no line break. Without documents the passages and the
-    words about them are left out.
+    Without documents, the prompt does not mention passages.
     """
 
     identity_name = "fairtk.Rag"
@@ -451,13 +450,13 @@ class Rag(Prompt):
 
     def join(self, question: str, entries: Sequence[str]) -> str:
         """Return the instruction, the passages and the question."""
-        asked = f"Question: {question} Answer:"
+        ending = f"Question: {question} Answer:"
         if not entries:
-            return f"Answer the question. {asked}"
-        return f"Answer the question with the help of the passages. {' '.join(entries)} {asked}"
+            return f"Answer the question. {ending}"
+        return f"Answer the question with the help of the passages. {' '.join(entries)} {ending}"
 
 
-_OWN = ("question", "documents")
+_NAMES = ("question", "documents")
 _RANK = "rank"
 
 
@@ -466,12 +465,13 @@ class Template(Prompt):
     """A template with ``{question}`` and, unless it is closed-book, ``{documents}``.
 
     Args:
-        template: the prompt; ``{question}`` must be in it, ``{documents}`` may.
-        document: one document; its names are columns of the frame, ``{rank}`` is the 1-based
-            rank. When room is short, the value of the last name is what is cut.
-        joiner: what stands between two documents.
+        template: the prompt, with ``{question}`` and optionally ``{documents}``.
+        document: one document. Its names are columns of the frame; ``{rank}`` is the 1-based rank.
+            If the prompt is too long, the value of the last name is truncated.
+        joiner: the text between two documents.
 
-    Braces are written twice, as in `str.format`; formats (``{x:.2f}``) and attributes are refused.
+    Double a brace to escape it, as in `str.format`. Formats (``{x:.2f}``) and attributes are not
+    supported.
     """
 
     identity_name = "fairtk.Template"
@@ -485,16 +485,16 @@ class Template(Prompt):
     def __post_init__(self) -> None:
         names = _names(self.template, "template")
         for name in names:
-            if name not in _OWN:
+            if name not in _NAMES:
                 raise ParameterError(
-                    f"the template knows {{question}} and {{documents}}; found {{{name}}}"
-                    f"{suggestion(name, _OWN)}"
+                    f"unknown name {{{name}}} in the template, expected {{question}} or "
+                    f"{{documents}}{suggestion(name, _NAMES)}"
                 )
         if "question" not in names:
-            raise ParameterError(f"the template must contain {{question}}; found {self.template!r}")
+            raise ParameterError(f"the template must contain {{question}}, got {self.template!r}")
         if "documents" in names and not self._document_names:
             raise ParameterError(
-                f"document must contain a column name like {{text}}; found {self.document!r}"
+                f"document must contain a column name like {{text}}, got {self.document!r}"
             )
 
     @property
@@ -509,7 +509,7 @@ class Template(Prompt):
         return tuple(dict.fromkeys(self._document_names))
 
     def entry(self, document: Mapping[str, Any], rank: int) -> Entry:
-        """Return the document's entry, split around the value of its last column."""
+        """Return the entry of a document, split around the value of its last column."""
         if not self.fields:
             return Entry("", "")
         pieces = ["", "", ""]  # head, body, tail
@@ -535,14 +535,14 @@ def _names(text: str, what: str) -> list[str]:
     try:
         parts = list(Formatter().parse(text))
     except ValueError as error:
-        raise ParameterError(f"{what} cannot be read: {error}; found {text!r}") from None
+        raise ParameterError(f"{what} cannot be parsed: {error}, got {text!r}") from None
     names = [name for _, name, _, _ in parts if name is not None]
     plain = all(not spec and not conversion for _, _, spec, conversion in parts)
     for name in names:
         if not name.isidentifier() or not plain:
             raise ParameterError(
-                f"{what} takes plain names in braces like {{text}}, without formats, numbers or "
-                f"attributes; found {text!r}"
+                f"{what} must have plain names in braces like {{text}}, without formats, numbers "
+                f"or attributes, got {text!r}"
             )
     return names
 
@@ -555,20 +555,20 @@ def get(name: str, **options: Any) -> PromptBuilder:
         **options: the builder's options, e.g. ``truncate="fair-rag"`` for the LaMP prompts.
 
     Raises:
-        NotFoundError: no such prompt; the nearest name is suggested.
-        ParameterError: the prompt has no such option, needs one more, or refuses the value.
+        NotFoundError: unknown prompt; the nearest name is suggested.
+        ParameterError: an option is unknown, missing or invalid.
     """
     factory = registry.prompts.load(name)
     parameters = refuse_unknown_options(f"the prompt {name!r}", factory, options)
-    needed = [
+    required = [
         p.name
         for p in parameters.values()
         if p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
     ]
-    missing = [parameter for parameter in needed if parameter not in options]
+    missing = [parameter for parameter in required if parameter not in options]
     if missing:
         raise ParameterError(
-            f"the prompt {name!r} needs the option {missing[0]!r}: "
+            f"the option {missing[0]!r} is required for the prompt {name!r}: "
             f"fairtk.prompts.get({name!r}, {missing[0]}=...)"
         )
     builder: PromptBuilder = factory(**options)
@@ -576,7 +576,7 @@ def get(name: str, **options: Any) -> PromptBuilder:
 
 
 def as_builder(prompt: str | PromptBuilder) -> PromptBuilder:
-    """Return a builder for a name, or the given builder after a look at its interface.
+    """Return the builder of a name, or a given builder after a check of its interface.
 
     Raises:
         ParameterError: the object is neither a name nor a builder.
@@ -586,6 +586,6 @@ def as_builder(prompt: str | PromptBuilder) -> PromptBuilder:
     if isinstance(prompt, type) or not callable(prompt) or not hasattr(prompt, "fields"):
         raise ParameterError(
             "prompt must be a name (fairtk.prompts.get) or an object with `fields` that is called "
-            f"with (question, documents, tokenizer); found {prompt!r}"
+            f"with (question, documents, tokenizer), got {prompt!r}"
         )
     return prompt

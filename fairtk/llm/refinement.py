@@ -1,8 +1,7 @@
-"""Prompts that ask a model to refine a keyword query towards a group.
+"""Prompts that request a refined keyword query for a group.
 
-Unlike the other prompts these have no documents and give a chat: any object with ``name``, called
-with a `Refinement`, that returns a `fairtk.llm.Chat`, and with ``answer(text)``, which returns the
-part of the model's text that holds the keywords.
+They have no documents and return a `fairtk.llm.Chat`. Any object of the interface
+`RefinementPromptLike` is a refinement prompt.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from fairtk.llm.chat import Chat, Message
 from fairtk.llm.prompts import get
 
 NAMES: Mapping[str, str] = {"NB": "non-binary people", "female": "women", "male": "men"}
-"""How levels that are codes are written in a prompt."""
+"""The names of coded levels in prompts."""
 
 
 @dataclass(frozen=True)
 class Refinement:
-    """What is to be refined.
+    """The inputs of a refinement prompt.
 
     Attributes:
         query: the original query.
         keywords: the current keywords, separated by spaces.
-        group: the group that is shown too little; one part for each crossed attribute.
-        attribute: what the groups are about, e.g. ``"gender"``; may be empty.
+        group: the underexposed group; one part per crossed attribute.
+        attribute: the attribute of the groups, e.g. ``"gender"``; may be empty.
     """
 
     query: str
@@ -41,31 +40,31 @@ class Refinement:
 
 @runtime_checkable
 class RefinementPromptLike(Protocol):
-    """The interface that `fairtk.QueryRefiner` and `fairtk.FairQR` need."""
+    """The interface of refinement prompts for `fairtk.QueryRefiner` and `fairtk.FairQR`."""
 
     @property
     def name(self) -> str:
-        """What users write in ``QueryRefiner(prompt=...)``."""
+        """The name in ``QueryRefiner(prompt=...)``."""
 
     def __call__(self, request: Refinement) -> Chat:
-        """Return the chat that asks for refined keywords."""
+        """Return the chat that requests refined keywords."""
 
     def answer(self, text: str) -> str:
-        """Return the part of a model's text that holds the keywords."""
+        """Return the part of a model's text that contains the keywords."""
 
 
 def as_refinement_prompt(
     prompt: str | Mapping[str, Any] | RefinementPromptLike, where: str
 ) -> RefinementPromptLike:
-    """Return a refinement prompt for a name, or the given one after a look at its interface.
+    """Return the refinement prompt of a name, or a given one after a check of its interface.
 
-    Names may be a plugin's; ``name`` and the prompt's options, as a configuration has them, do too.
+    A mapping has the prompt's ``name`` and its options.
     """
     builder: Any = prompt
     if isinstance(prompt, Mapping):
         options = {str(key): value for key, value in prompt.items() if key != "name"}
         if not isinstance(prompt.get("name"), str):
-            raise ParameterError(f"{where}: prompt needs the name of a prompt; found {prompt!r}")
+            raise ParameterError(f"{where}: prompt must have the name of a prompt, got {prompt!r}")
         builder = get(prompt["name"], **options)
     elif isinstance(prompt, str):
         builder = get(prompt)
@@ -77,18 +76,18 @@ def as_refinement_prompt(
         raise ParameterError(
             f"{where}: prompt must be a refinement prompt ('refine', 'refine-few-shot', "
             "'refine-chain-of-thought', or an object with name and answer that is called with a "
-            f"Refinement); found {prompt!r}"
+            f"Refinement), got {prompt!r}"
         )
     return builder
 
 
 @dataclass(frozen=True, eq=False)
 class RefinementPrompt(ByContent):
-    """Zero-shot: names the original query, the current keywords and the group.
+    """A zero-shot prompt with the original query, the current keywords and the group.
 
     Args:
-        max_keywords: how many words the model is asked for at most, at least 1.
-        group_names: how groups are written, where the level's own name says too little.
+        max_keywords: the maximum number of words that the prompt requests, at least 1.
+        group_names: the names of levels in the prompt, if different.
 
     Raises:
         ParameterError: `max_keywords` is below 1.
@@ -115,10 +114,10 @@ class RefinementPrompt(ByContent):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Not there: a refinement prompt reads no documents, and a generator cannot use it."""
+        """Raise an error: a generator cannot use a refinement prompt."""
         raise ParameterError(
-            f"the prompt {self.name!r} refines queries: give it to QueryRefiner or FairQR, and "
-            "another one ('rag', 'template', ...) to a generator"
+            f"the prompt {self.name!r} is only valid for QueryRefiner and FairQR: use another one "
+            "('rag', 'template', ...) for a generator"
         )
 
     def __call__(self, request: Refinement) -> Chat:
@@ -150,7 +149,7 @@ class RefinementPrompt(ByContent):
         return f"{words} ({request.attribute})" if request.attribute else words
 
     def wish(self, request: Refinement) -> str:
-        """Return what the model is asked to do."""
+        """Return the instruction."""
         return (
             "Add or change keywords related to this group, so that the search also finds documents "
             "about the original query that belong to the group. Stay on the topic of the original "
@@ -164,7 +163,7 @@ class RefinementPrompt(ByContent):
 
 
 class FewShotRefinement(RefinementPrompt):
-    """Few-shot: three worked examples before the task."""
+    """A few-shot prompt: three examples before the task."""
 
     identity_name = "fairtk.FewShotRefinement"
     output_version = 1
@@ -196,7 +195,7 @@ class FewShotRefinement(RefinementPrompt):
 
 
 class ChainOfThoughtRefinement(RefinementPrompt):
-    """Chain of thought: the model reasons first, and writes the keywords on a last, marked line."""
+    """A chain-of-thought prompt: the model reasons, then writes the keywords on a last line."""
 
     identity_name = "fairtk.ChainOfThoughtRefinement"
     output_version = 1
@@ -209,6 +208,6 @@ class ChainOfThoughtRefinement(RefinementPrompt):
     )
 
     def answer(self, text: str) -> str:
-        """Return what follows the last ``Keywords:``; nothing if there is none."""
+        """Return the text after the last ``Keywords:``, empty if absent."""
         *before, last = re.split(r"keywords\**\s*:", text, flags=re.IGNORECASE)
         return last.strip("* \n") if before else ""

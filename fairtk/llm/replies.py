@@ -1,4 +1,4 @@
-"""Responses of servers: their size, their error messages, and the answers in them."""
+"""Parse the responses of servers: answers and error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ResponseTooLongError(ValueError):
 
 
 def bounded_client(max_bytes: int, **options: Any) -> Any:
-    """Return an HTTP client that follows no redirect and reads at most so many bytes."""
+    """Return an HTTP client that follows no redirects and reads at most `max_bytes` bytes."""
     return _client_class()(max_bytes, follow_redirects=False, timeout=None, **options)
 
 
@@ -63,9 +63,9 @@ _UNSUPPORTED = re.compile(
 
 
 def refused_parameter(error: Any, sent: Mapping[str, Any]) -> str | None:
-    """Return the parameter that a server does not support by its error, or `None`.
+    """Return the parameter that an error reports as unsupported, or `None`.
 
-    A limit that is too large for the context window is supported: other prompts may fit.
+    A limit that exceeds the context window is supported: other prompts may fit.
     """
     if error.status_code not in (400, 422):
         return None
@@ -87,7 +87,7 @@ def refused_parameter(error: Any, sent: Mapping[str, Any]) -> str | None:
 
 
 _SECRET = re.compile(r"\b(?:sk|key|Bearer)[-_ ][\w*.-]{4,}", re.IGNORECASE)
-SHORTEST_KEY = 16  # characters; "EMPTY" and "none" are words, and no secrets
+SHORTEST_KEY = 16  # characters; "EMPTY" and "none" are not secrets
 
 
 def error_message(error: Any) -> str:
@@ -96,7 +96,7 @@ def error_message(error: Any) -> str:
     if isinstance(message, str):
         return message
     text = str(error)
-    # Some servers put the problem where the client does not look for it.
+    # Some servers put the message where the client does not look for it.
     return text if not error.body or str(error.body) in text else f"{text}: {error.body}"
 
 
@@ -115,15 +115,15 @@ def model_names(content: bytes) -> list[str]:
 
 
 def one_line(text: str, longest: int = 200) -> str:
-    """Return a text in one line that is safe on a terminal, cut off if it is long."""
+    """Return a text in one line that is safe on a terminal, truncated if it is long."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 def without_keys(text: str, key: str) -> str:
-    """Return a server's text without the key and without anything that looks like a key.
+    """Return a server's text without the key or anything that looks like a key.
 
-    Call this before the text is cut off, so that no part of a key is left.
+    Call this before truncating the text, so that no part of a key remains.
     """
     if len(key.strip()) > 3:
         text = text.replace(key.strip(), "<hidden>")
@@ -134,7 +134,7 @@ _MAX_UNREADABLE = 10_000  # characters of an unreadable response that are record
 
 
 def keyless(answer: Completion, key: str) -> Completion:
-    """Return an answer without the key; an unreadable response may repeat the whole request."""
+    """Return an answer without the key; an unreadable response may repeat the request."""
     if answer.finish == "unreadable":
         text = without_keys(answer.text, key)
         return dataclasses.replace(answer, text=text[:_MAX_UNREADABLE])
@@ -147,7 +147,7 @@ def keyless(answer: Completion, key: str) -> Completion:
 class BrokenReplyError(ValueError):
     """A response that is not a completion. Another attempt may succeed.
 
-    `answer` is recorded if no attempt does; `None` if the server answered nothing.
+    `answer` is recorded if no attempt succeeds; `None` if there is no answer.
     """
 
     def __init__(self, message: str, answer: Completion | None = None) -> None:
@@ -156,10 +156,10 @@ class BrokenReplyError(ValueError):
 
 
 def read_reply(content: bytes, seconds: float) -> Completion:
-    """Return the completion in the body of a response that took so many seconds.
+    """Return the completion in the body of a response.
 
-    An answer that is not text is paid like any other. It is ``"unreadable"``, and its text is the
-    whole body.
+    An answer that is not text is also paid. Its `finish` is ``"unreadable"``, and its text is the
+    body.
 
     Raises:
         BrokenReplyError: the body is not JSON, contains an error, or has no choices.
@@ -200,7 +200,7 @@ def read_reply(content: bytes, seconds: float) -> Completion:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message: a string, nothing, or parts with texts."""
+    """Return the text of a message: a string, `None`, or a list of parts."""
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, list):
@@ -211,5 +211,5 @@ def _text(content: Any) -> str | None:
 
 
 def _integer(digits: str) -> int | None:
-    # Python refuses thousands of digits; no count has more than 64 bits
+    # Python refuses thousands of digits; counts have at most 64 bits
     return int(digits) if len(digits) < 20 else None

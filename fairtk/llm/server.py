@@ -1,4 +1,4 @@
-"""Any server that speaks OpenAI's chat protocol: OpenAI, vLLM, llama.cpp, Ollama, and others."""
+"""Models of servers with OpenAI's chat protocol: OpenAI, vLLM, llama.cpp, Ollama, and others."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ ENDPOINTS = ("chat", "completions")
 """Endpoints of a server: ``/chat/completions``, or ``/completions`` of base models."""
 
 GRACE = 5.0
-"""Seconds after Ctrl-C in which calls under way may still be answered, because they are paid."""
+"""Seconds after Ctrl-C to wait for calls under way, because they are paid."""
 
 CHECK_TIMEOUT = 5.0
-"""Seconds that a server has to list its models."""
+"""Seconds to wait for a server's list of models."""
 
 CONNECTIONS = 32
 """Connections of a client."""
 
 RETRY_STATUSES = (408, 409, 425, 429)
-"""The statuses below 500 after which a call is tried again."""
+"""The statuses below 500 after which a call is retried."""
 
 Clients = dict[ServerState, list[Any]]
 
@@ -63,33 +63,33 @@ class OpenAICompatible(ChatModel):
     """A model behind OpenAI's chat protocol, through the ``openai`` client.
 
     At most `concurrency` calls run at a time. Rate limits (429), server errors (5xx), timeouts,
-    broken connections and responses that are not JSON are tried again. The waits double and have
-    a random part. After ``Retry-After`` (up to 120 s) no call is sent to that server until then.
-    A call whose attempts all fail is a `Failure`.
+    broken connections and responses that are not JSON are retried. The waits double and have a
+    random part. A server gets no calls until its ``Retry-After`` (up to 120 s) has passed. A call
+    is a `Failure` if all its attempts fail.
 
     These end the work with an `LLMError`: a wrong key, an unknown model, a redirect, a parameter
-    that the server does not support, and five failed calls in a row. Where a server refuses
+    that the server does not support, and five failed calls in a row. If a server refuses
     ``max_tokens``, ``max_completion_tokens`` is sent from then on, with a warning.
 
-    With several servers of one model, each call goes to the server with the fewest calls under
+    With several servers of one model, each call is sent to the server with the fewest calls under
     way, and the next attempt of a call to the next server. After a failure the others are
     preferred for 1 s, and twice as long after each further failure. A server that refuses the key
     or the model, or redirects, is left out with a warning. The work ends when all of them fail.
 
-    The key is read from the environment when calls are made. It is never printed and never
-    recorded; in an answer that repeats it, it is replaced by ``<hidden>``.
+    The key is read from the environment when calls are made. It is never printed or recorded; if
+    an answer repeats it, it is replaced by ``<hidden>``.
 
     Args:
         model: the model's name at the server.
         base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``, or several addresses,
-            as a list or separated by commas; `None` for OpenAI's. A ledger finds answers whatever
-            the address.
+            as a list or separated by commas; `None` for OpenAI's. It is not part of a ledger's
+            keys.
         api_key_env: the environment variable with the key; `None` if the server needs no key.
-        temperature: how much answers vary, from 0. FAIR-QR uses 0.3. `None` to send none.
+        temperature: the sampling temperature, from 0. FAIR-QR uses 0.3. `None` to send none.
         max_tokens: the maximum number of tokens of an answer; `None` to send no limit.
-        timeout: seconds for one attempt, from connecting to the last byte.
+        timeout: the maximum duration of one attempt, in seconds.
         concurrency: the maximum number of calls at a time.
-        retries: how often a call is tried again. Each server is tried at least once.
+        retries: the maximum number of retries of a call. Each server is tried at least once.
         backoff: seconds before the first retry.
         seed: sent to the server if given; many servers ignore it.
         max_completion_tokens: the same limit under its newer name, sent instead of `max_tokens`.
@@ -129,7 +129,7 @@ class OpenAICompatible(ChatModel):
             raise ParameterError(f"{where}: model must be the name of a model, got {model!r}")
         urls = parse_base_url(base_url)
         if api_key_env is not None and not _VARIABLE.fullmatch(str(api_key_env)):
-            raise ParameterError(  # the value may be a key: it is not repeated
+            raise ParameterError(  # without the value, which may be a key
                 f"{where}: api_key_env must be the name of an environment variable, such as "
                 "OPENAI_API_KEY, and never the key itself"
             )
@@ -168,7 +168,7 @@ class OpenAICompatible(ChatModel):
         return ", ".join(self.urls)
 
     def parameters(self) -> dict[str, Any]:
-        """Return the settings that decide an answer: temperature, limit, seed and the others."""
+        """Return the settings that affect answers."""
         parameters: dict[str, Any] = {"temperature": self.temperature, "seed": self.seed}
         # one name for the limit, so that answers are found under both
         limit = self.max_completion_tokens or self.max_tokens
@@ -181,7 +181,7 @@ class OpenAICompatible(ChatModel):
         return parameters
 
     def settings(self) -> dict[str, Any]:
-        """Return all settings by name; there is no key among them."""
+        """Return all settings by name, without the key."""
         names = inspect.signature(OpenAICompatible).parameters
         return {name: getattr(self, name) for name in names}
 
@@ -199,8 +199,8 @@ class OpenAICompatible(ChatModel):
 
         Args:
             chat: the prompt; for ``/v1/completions`` the text of all messages.
-            renamed: whether the limit is sent as ``max_completion_tokens``; `None`: if one of the
-                servers has refused ``max_tokens``.
+            renamed: whether the limit is sent as ``max_completion_tokens``; `None` to do so if one
+                of the servers has refused ``max_tokens``.
         """
         renamed = any(one.renamed for one in self._servers.states) if renamed is None else renamed
         sent = self._sent(renamed)
@@ -220,7 +220,7 @@ class OpenAICompatible(ChatModel):
         return sent
 
     def at_temperature(self, temperature: float) -> OpenAICompatible:
-        """Return the same model at another temperature, unless it is sent no temperature."""
+        """Return the same model at another temperature, or itself if its temperature is `None`."""
         if self.temperature is None:
             return self
         other = OpenAICompatible(**{**self.settings(), "temperature": temperature})
@@ -228,9 +228,9 @@ class OpenAICompatible(ChatModel):
         return other
 
     def check(self) -> None:
-        """Ask each server for its models, and raise an error if no call would succeed.
+        """Request each server's list of models, and raise an error if no call would succeed.
 
-        A server that has no such list, or takes more than a few seconds, is not an error.
+        A server without a list, or one that takes more than a few seconds, is not an error.
 
         Raises:
             ParameterError: the environment variable with the key is not set.
@@ -259,7 +259,7 @@ class OpenAICompatible(ChatModel):
             if error.status_code in (401, 403) or 300 <= error.status_code < 400:
                 raise LLMError(self._refusal(error, server)) from None
             return
-        # "llama3" is served as "llama3:latest", and "m:free" is an offer of the model "m".
+        # "llama3" is served as "llama3:latest", and "m:free" is a variant of the model "m".
         if names and self.model.partition(":")[0] not in {n.partition(":")[0] for n in names}:
             raise LLMError(
                 f"the server {server.url} does not know the model {self.model!r}"
@@ -348,7 +348,7 @@ class OpenAICompatible(ChatModel):
             server = servers.next(tried)
             while (seconds := server.seconds_closed) > 0:
                 if seconds > MAX_RETRY_AFTER:
-                    return self._failure(f"{server.url} asks to wait {seconds:.0f} s", stop)
+                    return self._failure(f"{server.url} requires a wait of {seconds:.0f} s", stop)
                 if await _is_set(stop, min(seconds, 1.0)):
                     return Failure(f"{self.model!r}: stopped while waiting for {server.url}")
                 server = servers.next(())  # another one may be free by now
@@ -377,7 +377,7 @@ class OpenAICompatible(ChatModel):
                 if refusal := self._refusal(error, server):
                     self._leave_out(server, refusal)
                 elif error.status_code < 500 and error.status_code not in RETRY_STATUSES:
-                    servers.record_answer(server)  # it works, and refuses this prompt
+                    servers.record_answer(server)  # it works, but refuses this prompt
                     return Failure(f"{self.model!r}: {reason}")
             except ResponseTooLongError as error:
                 servers.record_answer(server)
@@ -389,7 +389,7 @@ class OpenAICompatible(ChatModel):
                 tried.clear()
                 n_rounds += 1
                 if await _is_set(stop, backoff(self.backoff, n_rounds)):
-                    return Failure(f"{self.model!r}: stopped while waiting to try again ({reason})")
+                    return Failure(f"{self.model!r}: stopped while waiting to retry ({reason})")
         return self._failure(f"{reason} ({attempts} attempts)", stop)
 
     def _failure(self, reason: str, stop: asyncio.Event) -> Failure:
@@ -400,8 +400,8 @@ class OpenAICompatible(ChatModel):
             subject = "the server seems" if len(self._servers.states) == 1 else "all servers seem"
             raise LLMError(
                 f"stopped: {MAX_FAILURES} calls in a row to {self.url} failed, the last to "
-                f"{self.model!r} with: {reason}; {subject} to be down: run again when it "
-                "answers (with a ledger, no recorded answer is requested again)"
+                f"{self.model!r} with: {reason}; {subject} to be down: run again later (recorded "
+                "answers in a ledger are not requested again)"
             )
         return Failure(f"{self.model!r}: {reason}")
 
@@ -442,11 +442,11 @@ class OpenAICompatible(ChatModel):
     def _refused_parameter(self, server: ServerState, name: str, text: str) -> str:
         limits = ["max_tokens"] + ["max_completion_tokens"] * bool(self.max_completion_tokens)
         names = limits if name == "max_completion_tokens" else [name]
-        none = "" if name == "reasoning_effort" else "none"  # which is a word for an effort
+        none = "" if name == "reasoning_effort" else "none"  # "none" is an effort
         settings = " and ".join(f"{setting}=None" for setting in names)
         return (
             f"the server {server.url} refuses {name} for the model {self.model!r} ({text}): change "
-            f'it, or leave it out with {settings} ("{none}" in a TOML file and for `--set`)'
+            f'it, or omit it with {settings} ("{none}" in a TOML file and for `--set`)'
         )
 
     def _refusal(self, error: Any, server: ServerState) -> str:
@@ -465,21 +465,21 @@ class OpenAICompatible(ChatModel):
         if 300 <= status < 400:
             location = self._hidden(error.response.headers.get("location", "an unknown address"))
             return (
-                f"the server {url} redirects calls to {location} (status {status}), where prompts "
-                "and the key are not sent: give the address that answers as base_url"
+                f"the server {url} redirects calls to {location} (status {status}), and redirects "
+                "are not followed: set base_url to the final address"
             )
         return ""
 
     def _leave_out(self, server: ServerState, refusal: str) -> None:
-        """Warn that the other servers go on without this one, or raise if it is the last one."""
+        """Exclude a server with a warning, or raise an error if it is the last one."""
         is_new, server.refused = not server.refused, True
         if all(one.refused for one in self._servers.states):
             raise LLMError(refusal) from None  # the server's text may contain the key
         if is_new:
-            self._servers.pending_warnings.append(f"{refusal}; the other servers go on without it")
+            self._servers.pending_warnings.append(f"{refusal}; the other servers are used instead")
 
     def _without_key(self, answer: Completion) -> Completion:
-        """Return an answer without the key, with a warning if the key was in it."""
+        """Return an answer without the key, and warn if it contained the key."""
         clean = keyless(answer, self._key())
         if clean != answer and clean.finish != "unreadable":
             self._servers.pending_warnings.append(
@@ -489,7 +489,7 @@ class OpenAICompatible(ChatModel):
         return clean
 
     def _hidden(self, text: str) -> str:
-        """Return the start of a server's text in one line, without anything like a key."""
+        """Return the start of a server's text in one line, without keys."""
         return one_line(without_keys(text, self._key()))
 
     def _key(self) -> str:
@@ -498,8 +498,8 @@ class OpenAICompatible(ChatModel):
     def _clients(self, n_connections: int = 1) -> Clients:
         """Return the clients of each server.
 
-        A client looks at all of its connections for each call, so that several clients with few
-        connections are faster than one client with many.
+        A client scans all of its connections for each call, so several clients with few connections
+        are faster than one client with many.
         """
         try:
             import httpx2
@@ -509,9 +509,9 @@ class OpenAICompatible(ChatModel):
         key = self._key()
         if self.api_key_env is not None and not key:
             raise ParameterError(
-                f"OpenAICompatible needs an API key in the environment variable "
-                f"{self.api_key_env!r}, which is not set: export it, name another one with "
-                "`api_key_env`; for a server without keys give None, or '' in an option or a TOML "
+                f"OpenAICompatible requires an API key in the environment variable "
+                f"{self.api_key_env!r}, which is not set: export it, or name another one with "
+                "`api_key_env`; for a server without keys use None, or '' in an option or a TOML "
                 "file"
             )
         if not key.isascii():
@@ -535,7 +535,7 @@ class OpenAICompatible(ChatModel):
 
 
 async def _is_set(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event for so many seconds, and return whether it is set."""
+    """Wait for an event for at most `seconds`, and return whether it is set."""
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     return event.is_set()
@@ -552,8 +552,8 @@ def _endpoint(endpoint: Any, max_completion_tokens: Any, reasoning_effort: Any) 
         )
     if endpoint == "completions" and (max_completion_tokens or reasoning_effort):
         raise ParameterError(
-            "OpenAICompatible: endpoint='completions' supports max_tokens, and neither "
-            "max_completion_tokens nor reasoning_effort"
+            "OpenAICompatible: max_completion_tokens and reasoning_effort are only valid with "
+            "endpoint='chat'; use max_tokens"
         )
     return str(endpoint)
 

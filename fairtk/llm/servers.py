@@ -1,4 +1,4 @@
-"""The servers of one model: their addresses, their state, and the loop that makes all calls."""
+"""The servers of one model: addresses, states, and the event loop for all calls."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MAX_RETRY_AFTER = 120.0
 """The longest ``Retry-After``, in seconds, that calls wait for."""
 
 MAX_FAILURES = 5
-"""After so many failed calls in a row the work ends."""
+"""The number of failed calls in a row after which the work ends."""
 
 FIRST_PAUSE, MAX_PAUSE = 1.0, 60.0
-"""Seconds that a server is avoided after a failure. The time doubles with each further failure."""
+"""Seconds to avoid a server after a failure, doubled with each further failure."""
 
 MAX_BACKOFF = 30.0
-"""The longest wait between two attempts, in seconds, unless the server asks for more."""
+"""The longest wait between two attempts, in seconds, unless ``Retry-After`` is longer."""
 
 
 @dataclass(eq=False)
@@ -38,13 +38,13 @@ class ServerState:
 
     Attributes:
         url: the address.
-        n_running: calls under way.
-        n_sent: attempts so far.
+        n_running: the number of calls under way.
+        n_sent: the number of attempts so far.
         renamed: whether ``max_completion_tokens`` is sent instead of ``max_tokens``.
-        refused: whether it refused the key or the model, or redirected a call. It gets no calls
-            while another server works.
+        refused: whether the server refused the key or the model, or redirected a call. It gets no
+            calls while another server works.
         closed_until: no call is sent before this time, because of ``Retry-After``.
-        pause: seconds that it is avoided for, 0 if the last attempt succeeded.
+        pause: seconds to avoid the server, 0 if the last attempt succeeded.
         paused_until: other servers are preferred until this time.
     """
 
@@ -59,12 +59,12 @@ class ServerState:
 
     @property
     def seconds_closed(self) -> float:
-        """The seconds until calls may be sent, 0 if they may be sent now."""
+        """The seconds until calls may be sent, 0 if now."""
         return max(0.0, self.closed_until - time.monotonic())
 
     @property
     def is_out(self) -> bool:
-        """Whether it gets no calls while another server works."""
+        """Whether the server gets no calls while another server works."""
         return self.refused or self.seconds_closed > MAX_RETRY_AFTER
 
     @property
@@ -73,11 +73,11 @@ class ServerState:
         return not self.pause or (time.monotonic() >= self.paused_until and not self.n_running)
 
     def record_failure(self, retry_after: float | None = None) -> None:
-        """Send no calls until ``Retry-After`` is over, or prefer other servers for a while."""
+        """Close the server until ``Retry-After``, or prefer other servers for a while."""
         now = time.monotonic()
         if retry_after is not None:
             self.closed_until = max(self.closed_until, now + retry_after)
-        elif now >= self.paused_until:  # calls that fail together count once
+        elif now >= self.paused_until:  # simultaneous failures count once
             self.pause = min(MAX_PAUSE, 2 * self.pause or FIRST_PAUSE)
             self.paused_until = now + self.pause
 
@@ -88,7 +88,7 @@ class Servers:
     Attributes:
         states: the state of each server, in the order of the addresses.
         failures: failed calls in a row, at any server.
-        pending_warnings: texts for the user, emitted by `warn` in the user's thread.
+        pending_warnings: warnings that `warn` emits in the user's thread.
     """
 
     def __init__(self, urls: Iterable[str]) -> None:
@@ -97,21 +97,21 @@ class Servers:
         self.pending_warnings: list[str] = []
 
     def next(self, tried: Collection[ServerState]) -> ServerState:
-        """Return the server for an attempt of a call that has `tried` some servers already."""
+        """Return the server for the next attempt of a call, after the `tried` servers."""
 
         def cost(state: ServerState) -> tuple[float, ...]:
-            unwanted = (state.is_out, not state.is_healthy, state in tried)
-            return *unwanted, state.seconds_closed, state.n_running, state.n_sent
+            penalties = (state.is_out, not state.is_healthy, state in tried)
+            return *penalties, state.seconds_closed, state.n_running, state.n_sent
 
         return min(self.states, key=cost)
 
     def record_answer(self, state: ServerState) -> None:
-        """Count failures from 0 again."""
+        """Reset the failure count."""
         self.failures = 0
         state.pause = state.paused_until = 0.0
 
     def reset(self) -> None:
-        """Give every server a new chance."""
+        """Make all servers available again."""
         for state in self.states:
             self.record_answer(state)
             state.closed_until, state.refused = 0.0, False
@@ -127,15 +127,15 @@ class Servers:
 
 
 def backoff(first: float, n_failures: int) -> float:
-    """Return the seconds to wait after so many failures: `first`, doubled each time.
+    """Return the seconds to wait after `n_failures` failures: `first`, doubled each time.
 
-    Half of the wait is random, so that calls that failed together do not come back together.
+    Half of the wait is random, so that calls that failed together are not retried together.
     """
     return min(MAX_BACKOFF, first * 2.0 ** min(n_failures - 1, 60)) * random.uniform(0.5, 1.0)
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that ``Retry-After`` asks for, as a number or a date, or `None`."""
+    """Return the seconds in the header ``Retry-After`` (a number or a date), or `None`."""
     value = headers.get("retry-after", "")
     try:
         seconds = float(value)
@@ -154,9 +154,9 @@ _loops_lock = threading.Lock()
 
 
 def call_loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop that makes all calls of this process, in its own thread.
+    """Return the event loop for all calls of this process, in a separate thread.
 
-    A forked process has no threads of its parent, so that it starts its own loop.
+    A forked process does not inherit threads, so that it starts a new loop.
     """
     with _loops_lock:
         loop = _loops.get(os.getpid())

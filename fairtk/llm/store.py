@@ -1,5 +1,6 @@
-"""The SQLite file of a ledger or of an experiment, the one class that opens it, and the answers in
-it; ``docs/internals.md`` draws its tables.
+"""The SQLite file of a ledger or an experiment, and the answers in it.
+
+``docs/internals.md`` describes its tables.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fairtk.io.atomic import part_beside, real_path
 from fairtk.llm.chat import Chat, ChatModel, Completion, as_json, call_keys, now, questions
 
 FORMAT = 4
-"""``PRAGMA user_version`` of a file; a file of another version is refused."""
+"""``PRAGMA user_version`` of a file; other versions are refused."""
 
 SCHEMA = """
 CREATE TABLE chains (
@@ -100,18 +101,19 @@ T = TypeVar("T")
 
 
 class Database:
-    """A connection to the file, for all threads of a process; a forked process gets its own.
+    """A connection to the file for all threads of a process. A forked process opens a new one.
 
     Args:
-        path: the file; created if absent, readable by its owner alone. `None`: in memory.
+        path: the file; created if absent, readable only by its owner. `None` for a database in
+            memory.
         read_only: whether a file that cannot be written is accepted.
 
     Attributes:
         token: identifies this connection, the owner of its claims.
 
     Raises:
-        FormatError: the file cannot be opened, is not a file of this version, or lies on a network
-            file system; later, on use: it cannot be read or written.
+        FormatError: the file cannot be opened, has another version, or is on a network file system;
+            on use: it cannot be read or written.
     """
 
     def __init__(self, path: Path | None, read_only: bool = False) -> None:
@@ -122,7 +124,7 @@ class Database:
             and not all(os.access(each, os.W_OK) for each in (path, path.parent))
         )
         self._reset()
-        with self._use():  # raises what is wrong with the file
+        with self._use():  # raises an error for an invalid file
             pass
         _open_databases.add(self)
 
@@ -132,9 +134,9 @@ class Database:
             return connection.execute(query, values).fetchall()
 
     def write(self, work: Callable[[sqlite3.Connection], T], durable: bool = True) -> T:
-        """Run `work` in a transaction and return what it returns.
+        """Run `work` in a transaction and return its result.
 
-        `durable`: what is written is on the disk when this returns, even if the power fails then.
+        If `durable`, the changes survive a power failure after the return.
         """
         with self._use() as connection:
             connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
@@ -164,9 +166,9 @@ class Database:
         self._connection: sqlite3.Connection | None = None
 
     def _after_fork(self) -> None:
-        """Let a forked process open the file itself."""
+        """Reset the connection, so that a forked process opens the file again."""
         if self.path is not None:
-            # open, it would keep SQLite from taking locks of its own in this process
+            # the parent's open connection would prevent SQLite's locks in this process
             self._finalizer()
             self._reset()
 
@@ -188,16 +190,16 @@ class Database:
             connection.executescript(SCHEMA)
             return connection
         if not path.parent.is_dir():
-            raise FormatError("the folder of this file does not exist; create it first", path)
+            raise FormatError("the folder of this file does not exist: create it first", path)
         if path.is_dir():
             raise FormatError("expected a file, got a folder", path)
         if self.read_only:
-            # what is still in the write-ahead log can only be read together with it
+            # with a write-ahead log the file is not immutable
             mode = "mode=ro" if Path(f"{path}-wal").exists() else "immutable=1"
             return _checked(_connect(f"{path.as_uri()}?{mode}"), path)
         if network := network_of(path):
             raise FormatError(
-                f"this file lies on a network file system ({network}), where SQLite can damage it: "
+                f"this file is on a network file system ({network}), where SQLite can damage it: "
                 "use a folder on a local disk, e.g. in $TMPDIR, and copy it afterwards",
                 path,
             )
@@ -213,27 +215,27 @@ NETWORK = frozenset(
         *("fuse.glusterfs", "fuse.ceph", "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone"),
     )
 )
-"""File systems on which several machines may write; locks and shared memory fail there."""
+"""File systems that several machines write to; locks and shared memory fail there."""
 
 _MOUNTS = Path("/proc/self/mounts")
 
 
 def network_of(path: Path) -> str:
-    """Return the name of the network file system that a path is on; empty: none that is known.
+    """Return the type of the network file system of a path, empty if it is on none of `NETWORK`.
 
-    The file need not be there, its folder must be.
+    The folder of the file must exist.
     """
     try:
         lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return ""
-    place = path.resolve()
+    real = path.resolve()
     depth, kind = -1, ""
     for line in lines:
-        _, where, name, *_ = line.split(" ")
-        point = Path(where.replace("\\040", " "))
-        # of two mounts on one point the later is on top
-        if len(point.parts) >= depth and place.is_relative_to(point):
+        _, mount_point, name, *_ = line.split(" ")
+        point = Path(mount_point.replace("\\040", " "))
+        # >=: a later mount hides an earlier one on the same point
+        if len(point.parts) >= depth and real.is_relative_to(point):
             depth, kind = len(point.parts), name
     return kind if kind in NETWORK else ""
 
@@ -245,7 +247,7 @@ _locked_databases: list[Database] = []
 def _before_fork() -> None:
     _locked_databases.extend(_open_databases)
     for database in _locked_databases:
-        database._lock.acquire()  # no thread may be within SQLite
+        database._lock.acquire()  # no thread may be inside SQLite
 
 
 def _after_fork_in_parent() -> None:
@@ -266,18 +268,18 @@ if hasattr(os, "register_at_fork"):  # not on Windows
     )
 
 
-def _connect(place: Path | str) -> sqlite3.Connection:
+def _connect(path: Path | str) -> sqlite3.Connection:
     return sqlite3.connect(
-        place,
+        path,
         timeout=_PATIENCE,
         isolation_level=None,
         check_same_thread=False,
-        uri=str(place).startswith("file:"),
+        uri=str(path).startswith("file:"),
     )
 
 
 def _create(path: Path) -> None:
-    """Create the file; it gets its name once it is complete, so that no process sees a part."""
+    """Create the file under a temporary name and rename it, so that it is always complete."""
     part = part_beside(path)
     with file_lock(path.parent):
         if path.exists():  # another process was faster
@@ -285,9 +287,9 @@ def _create(path: Path) -> None:
         try:
             os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             with closing(_connect(part)) as connection:
-                connection.execute("PRAGMA journal_mode=WAL")  # is kept in the file
+                connection.execute("PRAGMA journal_mode=WAL")  # the mode is stored in the file
                 connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version={FORMAT}; COMMIT")
-            # left behind by a file that was deleted; SQLite would read them into this one
+            # remains of a deleted file, which SQLite would merge into this one
             for suffix in ("-wal", "-shm", "-journal"):
                 Path(f"{path}{suffix}").unlink(missing_ok=True)
             os.replace(part, path)
@@ -314,8 +316,8 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
         problem = f"SQLite cannot read this file ({error})"
     connection.close()
     raise FormatError(
-        f"{problem}. Answers and results in such a file, e.g. an older one, are not read: use the "
-        "version of fairtk that wrote it, or move it away to begin a new one",
+        f"{problem}. Use the version of fairtk that wrote this file, or move it away to begin a "
+        "new one",
         path,
     )
 
@@ -336,7 +338,7 @@ class Row(NamedTuple):
     completion_tokens: int | None
     seconds: float
     created: str  # UTC
-    unusable: int  # whether its reader could not use it, 0 or 1
+    unusable: int  # 1 if it cannot be used, else 0
 
     @property
     def completion(self) -> Completion:
@@ -348,7 +350,7 @@ class Row(NamedTuple):
 def answer_row(
     key: str, model: str, parameters: Mapping[str, Any], chat: Chat, answer: Completion
 ) -> Row:
-    """Return the row of an answer that has just arrived."""
+    """Return the row of a new answer."""
     return Row(
         key=key,
         model=model,
@@ -373,7 +375,7 @@ _CHUNK = 500  # keys in a statement; SQLite's limit is 999 in old builds
 
 
 class AnswerStore:
-    """Answers by key, for several threads and processes.
+    """The answers in a file by key, for several threads and processes.
 
     Args:
         file: the file, or its path; see `Database`.
@@ -383,7 +385,7 @@ class AnswerStore:
         self.file = file if isinstance(file, Database) else Database(real_path(file))
 
     def get(self, keys: Iterable[str], since: str = "") -> dict[str, Completion]:
-        """Return the stored answers by key, without unusable ones created before `since`."""
+        """Return the stored answers by key, except unusable ones created before `since`."""
         distinct = list(dict.fromkeys(keys))
         answers: dict[str, Completion] = {}
         for first in range(0, len(distinct), _CHUNK):
@@ -398,13 +400,13 @@ class AnswerStore:
         return answers
 
     def put(self, key: str, llm: ChatModel, chat: Chat, answer: Completion) -> Completion:
-        """Commit an answer and return the stored one: the first for its key stays."""
+        """Commit an answer, unless its key has one, and return the stored answer."""
         return self.put_many([answer_row(key, llm.name, llm.parameters(), chat, answer)])[key]
 
     def put_texts(
         self, model: str, parameters: Mapping[str, Any], texts: Mapping[str, str]
     ) -> None:
-        """Commit the texts that a model answered, by prompt, all or none."""
+        """Commit a model's answers by prompt, in one transaction."""
         chats = questions(texts)
         calls = zip(call_keys(model, parameters, chats), chats, texts.values(), strict=True)
         self.put_many(
@@ -415,21 +417,21 @@ class AnswerStore:
         )
 
     def put_many(self, rows: Sequence[Row]) -> dict[str, Completion]:
-        """Commit answers, all or none, and return the stored ones by key."""
+        """Commit answers in one transaction, and return the stored answers by key."""
         self.file.write(lambda connection: self.insert(connection, rows))
         return self.get(row.key for row in rows)
 
     def insert(self, connection: sqlite3.Connection, rows: Sequence[Row], since: str = "") -> int:
-        """Insert rows in a transaction, and return how many: the first answer of a key stays.
+        """Insert rows whose keys have no answer, and return their number.
 
-        An unusable one created before `since` is replaced.
+        Unusable answers created before `since` are replaced.
         """
         before = connection.total_changes
         connection.executemany(f"{_INSERT}?", [(*row, since) for row in rows])
         return connection.total_changes - before
 
     def reject(self, key: str) -> None:
-        """Note that the reader of an answer could not use it."""
+        """Mark an answer as unusable."""
         if not self.file.read_only:
             change = "UPDATE answers SET unusable = 1 WHERE key = ? AND NOT unusable"
             self.file.write(lambda connection: connection.execute(change, (key,)))

@@ -1,6 +1,6 @@
 """PyTerrier transformers: candidates, scorers, samplers, exposures, generators, FAIR-QR.
 
-For those who write one: `FairTransformer`, the base, and checks of settings.
+`FairTransformer` is their base class, also for plugins.
 """
 
 from __future__ import annotations

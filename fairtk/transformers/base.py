@@ -1,4 +1,4 @@
-"""What all of fairtk's transformers share: settings, equality by content, checked inputs."""
+"""The base class of transformers: settings, equality by content, input checks."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _REPR_AS_DIGEST = (pd.DataFrame, pd.Series)
 
 
 class TransformerInputError(ColumnError, InputValidationError):  # type: ignore[misc]
-    """A transformer got a frame without the columns it needs.
+    """The input of a transformer has missing columns.
 
-    It is an `InputValidationError` too, which is how PyTerrier's inspection learns what a
-    transformer takes.
+    It is also an `InputValidationError`, from which PyTerrier's inspection learns the required
+    columns.
     """
 
     def __init__(self, message: str, modes: list[Any]) -> None:
@@ -33,22 +33,22 @@ class TransformerInputError(ColumnError, InputValidationError):  # type: ignore[
 
 
 class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
-    """A transformer whose settings decide what it does, what it prints and what it equals.
+    """A transformer whose output, `repr` and equality depend on its settings.
 
-    A subclass names its settings in `SETTINGS` and keeps each as an attribute of that name. Two
-    transformers are equal exactly when class and all settings are equal, frames by content: that
-    lets ``pt.Experiment(plan="tree")`` share prefixes and never merge two different systems.
+    A subclass lists its settings in `SETTINGS` and stores each as an attribute of that name. Two
+    transformers are equal if class and settings are equal, frames by content. So
+    ``pt.Experiment(plan="tree")`` shares prefixes and never merges different systems.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
     is_cheap: ClassVar[bool] = False
-    """Whether an experiment makes its rows again faster than it reads them from a store."""
+    """Whether computing the rows is faster than reading them from a store."""
 
     @property
     def schematic(self) -> dict[str, Any]:
-        """What PyTerrier's schematics show: the address of the class's entry in the reference.
+        """The settings of PyTerrier's schematics: the URL of the class in the reference.
 
-        Without one they ask pyterrier.readthedocs.io, and fail where there is no network.
+        Without a URL they request pyterrier.readthedocs.io, and fail offline.
         """
         return {"help_url": help_address(type(self))}
 
@@ -65,14 +65,14 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
     def subtransformers(self) -> dict[str, Any]:
         """Return the settings that are transformers, for PyTerrier's schematics.
 
-        Left to itself, PyTerrier 1.1 takes an empty tuple for a list of transformers, and fails.
+        PyTerrier 1.1's default takes an empty tuple for a list of transformers, and fails.
         """
-        own = {}
+        transformers = {}
         for name, value in self.settings().items():
             stages = value if isinstance(value, list | tuple) else [value]
             if stages and all(isinstance(stage, pt.Transformer) for stage in stages):
-                own[name] = value
-        return own
+                transformers[name] = value
+        return transformers
 
     def digest(self) -> str:
         """Return the content digest of class and settings."""
@@ -88,59 +88,59 @@ class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
         """Return the index of the first mode whose columns the frame has.
 
         Args:
-            inp: the frame that `transform` got.
-            modes: lists of needed columns, the preferred one first.
+            inp: the input of `transform`.
+            modes: lists of required columns, the preferred list first.
 
         Raises:
-            ColumnError: it is no frame, a column stands twice, or it is a frame X.
-            TransformerInputError: no mode fits; names the transformer and what is missing.
+            ColumnError: `inp` is not a frame, has a duplicate column, or is a frame X.
+            TransformerInputError: columns are missing in each mode.
         """
         plain_columns(inp, type(self).__name__)
         if {EXPOSURE, BROWSING, CUTOFF} <= set(inp.columns):
             raise ColumnError(
-                f"{type(self).__name__} takes rankings, but its input is exact exposure (it has "
-                f"the columns {EXPOSURE!r}, {BROWSING!r} and {CUTOFF!r}), which is for measures: "
-                "let it end the pipeline, or draw rankings with FairSampler"
+                f"{type(self).__name__} expected rankings, got exact exposure (columns "
+                f"{EXPOSURE!r}, {BROWSING!r} and {CUTOFF!r}), which is only valid for measures: "
+                "make it the last stage, or draw rankings with FairSampler"
             )
         if len(inp.columns) and isinstance(inp.columns, pd.RangeIndex):
-            # a chain of PyTerrier makes rows of what is no DataFrame before any stage sees it
+            # PyTerrier's chains convert other objects to rows before any stage sees them
             raise ColumnError(
-                f"{type(self).__name__} needs a frame whose columns have names; these are numbered "
-                f"from 0 to {len(inp.columns) - 1}: give a chain (>>) a pandas DataFrame, e.g. "
-                "table.to_pandas() of what another library made"
+                f"{type(self).__name__} requires named columns, got columns 0 to "
+                f"{len(inp.columns) - 1}: pass a pandas DataFrame to a chain (>>), e.g. "
+                "table.to_pandas() for another library's table"
             )
-        for index, needed in enumerate(modes):
-            if all(column in inp.columns for column in needed):
+        for index, required in enumerate(modes):
+            if all(column in inp.columns for column in required):
                 return index
         from pyterrier.validate import _TransformerMode
 
-        lacking = [[column for column in mode if column not in inp.columns] for mode in modes]
+        missing = [[column for column in mode if column not in inp.columns] for mode in modes]
         raise TransformerInputError(
-            f"{type(self).__name__} needs the columns {' or '.join(map(str, modes))}; missing: "
-            f"{min(lacking, key=len)}, found: {list(inp.columns)}",
+            f"{type(self).__name__} requires the columns {' or '.join(map(str, modes))}; missing: "
+            f"{min(missing, key=len)}, got: {list(inp.columns)}",
             [
-                _TransformerMode(missing_columns=missing, extra_columns=[], mode_name=f"mode {i}")
-                for i, missing in enumerate(lacking)
+                _TransformerMode(missing_columns=columns, extra_columns=[], mode_name=f"mode {i}")
+                for i, columns in enumerate(missing)
             ],
         )
 
     def refuse_samples(self, inp: pd.DataFrame, remedy: str = "") -> None:
-        """Raise unless the frame is a plain run, without the column ``sample``.
+        """Raise an error if the frame has the column ``sample``.
 
         Args:
-            inp: the frame that `transform` got.
-            remedy: what to do about it, if not what rerankers do.
+            inp: the input of `transform`.
+            remedy: the advice in the message, if not that for rerankers.
         """
         if SAMPLE in inp.columns:
             name = type(self).__name__
             remedy = remedy or f"put {name} before the sampler, or wrap a reranker in PerSample"
             raise ColumnError(
-                f"{name} takes one ranking per query, but its input has the column {SAMPLE!r}: it "
-                f"is sampled already; {remedy}"
+                f"{name} expected one ranking per query, got sampled rankings (column {SAMPLE!r}): "
+                f"{remedy}"
             )
 
     def plain_run(self, inp: pd.DataFrame) -> Run:
-        """Return the run that a sampler starts from, which has one ranking per query."""
+        """Return the input of a sampler as a run with one ranking per query."""
         self.check_inputs(inp, [QID, DOCNO, SCORE])
         remedy = "sample the retriever's run, or drop the column from a single sample"
         self.refuse_samples(inp, remedy)

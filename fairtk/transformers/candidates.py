@@ -1,5 +1,6 @@
-"""What starts a pipeline, Q -> R: the candidates that a dataset gives to each query, or BM25 over a
-whole collection, by PISA; and what a retriever looks up of a query.
+"""First stages, Q -> R: the candidates of a dataset, or BM25 over a collection by PISA.
+
+Also the tokens of a query that a retriever looks up.
 """
 
 from __future__ import annotations
@@ -34,32 +35,30 @@ _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
 
 
 class Candidates(FairTransformer):
-    """Q -> R: the candidates of each query, with the text and the other fields of the documents.
+    """Q -> R: the dataset's candidates of each query, with the fields of the documents.
 
-    A LaMP query's candidates are the entries of its own profile: ``Candidates("lamp/4/dev") >>
-    BM25Scorer()``. Any other dataset of ir_datasets that has scoreddocs works as well.
+    The candidates of a LaMP query are the entries of its profile: ``Candidates("lamp/4/dev") >>
+    BM25Scorer()``. Any other dataset of ir_datasets with scoreddocs is also supported.
 
-    Input columns: ``qid``. A ``query`` or ``question`` that the topics have is kept; otherwise it
-    is the dataset's. Other columns of the topics are kept too, unless a field of the documents
-    has the same name.
+    Input columns: ``qid``. If the topics have no ``query`` or ``question``, the dataset's are used.
+    Other columns of the topics are kept, unless a field of the documents has the same name.
 
-    Output columns: ``qid``, ``query``, ``question`` (where the dataset has one), ``docno``,
-    ``score`` (LaMP: 0 for all), ``rank`` (by score, then the dataset's order), ``text`` (what
-    retrieval reads) and the documents' other fields (what prompts read).
+    Output columns: ``qid``, ``query``, ``question`` (if the dataset has one), ``docno``, ``score``
+    (LaMP: always 0), ``rank`` (by score, then the dataset's order), ``text`` (for retrieval) and
+    the documents' other fields (for prompts).
 
-    The frame of all candidates is made on first use and kept: memory is that of the texts of all
-    queries' candidates. A qid that the dataset lacks, or a query without candidates, gets no rows
-    and a `DataWarning` that names it.
+    The frame of all candidates is built on first use and stays in memory. A qid that is missing
+    from the dataset, or a query without candidates, gets no rows and a `DataWarning`.
 
     Args:
-        dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` (as
-            ``fairtk.datasets.lamp.from_folder`` returns), or a PyTerrier dataset made of one.
+        dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` (such as the result of
+            ``fairtk.datasets.lamp.from_folder``), or a PyTerrier dataset of one.
 
     Raises:
-        NotFoundError: no dataset has the id.
-        InputError: the dataset has no docs, queries or scoreddocs; on use: it gives a candidate
-            that is not among its docs.
-        DuplicateError: on use: a qid occurs twice in the topics.
+        NotFoundError: unknown dataset.
+        InputError: the dataset has no docs, queries or scoreddocs; on use: a candidate is missing
+            from the docs.
+        DuplicateError: on use: duplicate qid in the topics.
     """
 
     identity_name = "fairtk.Candidates"
@@ -73,12 +72,12 @@ class Candidates(FairTransformer):
         for part in ("docs", "queries", "scoreddocs"):
             if not self._source.has(part):
                 raise InputError(
-                    f"Candidates: {dataset!r} has no {part}; it takes a dataset with docs, queries "
-                    "and scoreddocs (the candidates of each query)"
+                    f"Candidates requires a dataset with docs, queries and scoreddocs (the "
+                    f"candidates of each query): {part} is missing in {dataset!r}"
                 )
-        named = hasattr(self._source, "dataset_id")
-        # without an id, only the very same object is the same dataset
-        self.dataset: str = self._source.dataset_id() if named else f"<{id(self._source):#x}>"
+        has_id = hasattr(self._source, "dataset_id")
+        # without an id, a dataset is equal only to itself
+        self.dataset: str = self._source.dataset_id() if has_id else f"<{id(self._source):#x}>"
         self._pool: _Pool | None = None
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -110,14 +109,14 @@ class Candidates(FairTransformer):
         return out[[*first, *(c for c in out.columns if c not in first)]]
 
     def _check(self, qids: list[Any], pool: _Pool) -> None:
-        without = [q for q in qids if q not in pool.spans]
-        if without:
-            unknown = [q for q in without if q not in pool.queries.index]
-            empty = [q for q in without if q in pool.queries.index]
+        missing = [q for q in qids if q not in pool.spans]
+        if missing:
+            unknown = [q for q in missing if q not in pool.queries.index]
+            empty = [q for q in missing if q in pool.queries.index]
             texts = [f"{self.dataset} does not have qids {listed(unknown)}"] if unknown else []
             texts += [f"it has no candidates for qids {listed(empty)}"] if empty else []
             warnings.warn(
-                f"Candidates: {'; '.join(texts)}; {len(without)} of {len(qids)} topics get no "
+                f"Candidates: {'; '.join(texts)}; {len(missing)} of {len(qids)} topics get no "
                 f"documents (the dataset's qids look like {next(iter(pool.spans), None)!r})",
                 DataWarning,
                 stacklevel=4,
@@ -128,7 +127,7 @@ class Candidates(FairTransformer):
 class _Pool:
     """All candidates of a dataset."""
 
-    docs: pd.DataFrame  # ``docno``, ``score``, ``rank`` and fields, query by query
+    docs: pd.DataFrame  # ``docno``, ``score``, ``rank`` and fields, grouped by query
     spans: dict[str, tuple[int, int]]  # first row and number of rows of qids with candidates
     queries: pd.DataFrame  # ``query`` and ``question`` by qid
 
@@ -144,7 +143,7 @@ class _Pool:
         scored = [(s.query_id, s.doc_id, s.score) for s in source.scoreddocs_iter()]
         frame = pd.DataFrame(scored, columns=[QID, DOCNO, SCORE])
         code, qids = pd.factorize(frame[QID])
-        # stable: equal scores stay in the dataset's order
+        # equal scores keep the dataset's order
         order = np.lexsort((np.arange(len(frame)), -frame[SCORE].to_numpy(), code))
         frame, code = frame.iloc[order].reset_index(drop=True), code[order]
         count = np.bincount(code, minlength=len(qids))
@@ -154,9 +153,9 @@ class _Pool:
         texts = _texts(source, docs[DOCNO].tolist(), fields)
         rows = pd.Index(texts[DOCNO]).get_indexer(pd.Index(docs[DOCNO]))
         if (rows < 0).any():
-            lost = docs[DOCNO].to_numpy()[rows < 0]
-            raise InputError(f"Candidates: these candidates are not among the docs: {listed(lost)}")
-        if not np.array_equal(rows, np.arange(len(texts))):  # LaMP's are in order: no copy
+            missing = docs[DOCNO].to_numpy()[rows < 0]
+            raise InputError(f"Candidates: missing from the docs: {listed(missing)}")
+        if not np.array_equal(rows, np.arange(len(texts))):  # LaMP's are in order, without a copy
             texts = texts.iloc[rows].reset_index(drop=True)
         docs = pd.concat([docs, texts[fields]], axis=1)
         spans = {str(q): (int(s), int(n)) for q, s, n in zip(qids, start, count, strict=True)}
@@ -168,7 +167,7 @@ class _Pool:
         return cls(docs, spans, queries)
 
     def rows(self, qids: list[Any]) -> tuple[Any, Any]:
-        """Return, for each output row, the number of the topic and the row of `docs`."""
+        """Return the topic's index and the row of `docs` of each output row."""
         span = [self.spans.get(q, (0, 0)) for q in qids]
         start, count = np.array(span, dtype=np.int64).reshape(-1, 2).T
         topic = np.repeat(np.arange(len(qids)), count)
@@ -177,16 +176,16 @@ class _Pool:
 
 
 def _fields(source: Any) -> list[str]:
-    own = [f for f in source.docs_cls()._fields if f != "doc_id" and f not in _RUN]
-    return [TEXT, *(f for f in own if f != TEXT)]
+    fields = [f for f in source.docs_cls()._fields if f != "doc_id" and f not in _RUN]
+    return [TEXT, *(f for f in fields if f != TEXT)]
 
 
 def _texts(source: Any, docnos: list[str], fields: list[str]) -> pd.DataFrame:
     docs = list(source.docs_store().get_many_iter(list(dict.fromkeys(docnos))))
-    own_text = TEXT in source.docs_cls()._fields
+    has_text = TEXT in source.docs_cls()._fields
     texts = pd.DataFrame({DOCNO: [d.doc_id for d in docs]})
-    # object columns share the strings; pandas' own string type would copy them at every selection
-    values = [d.text if own_text else d.default_text() for d in docs]
+    # object columns share the strings; pandas' string type would copy them at each selection
+    values = [d.text if has_text else d.default_text() for d in docs]
     texts[TEXT] = pd.Series(values, dtype=object)
     for field in fields[1:]:
         texts[field] = pd.Series([getattr(d, field) for d in docs], dtype=object)
@@ -207,17 +206,16 @@ _WORD = re.compile(r"\w+")
 
 
 def index_tokens(retriever: Any) -> Tokens | None:
-    """Return what gives the tokens that a retriever looks up of a text; None: it is not known.
+    """Return the function from a text to a retriever's query tokens, `None` if unknown.
 
-    Known are PISA's and Terrier's (its stop words; words are not stemmed here), alone or first in a
-    pipeline, and those of a retriever with a method ``tokens(text)``, as
-    `fairtk.transformers.CollectionBM25` has.
+    It is known for PISA, Terrier (stop words, without stemming), and retrievers with a method
+    ``tokens(text)`` such as `fairtk.transformers.CollectionBM25`, alone or first in a pipeline.
     """
     if isinstance(retriever, pt.Compose):
         retriever = next(iter(retriever), None)
-    own = getattr(retriever, "tokens", None)
-    if callable(own):
-        tokens: Tokens = own
+    method = getattr(retriever, "tokens", None)
+    if callable(method):
+        tokens: Tokens = method
         return tokens
     if type(retriever).__module__.partition(".")[0] == "pyterrier_pisa":
         return _pisa(retriever)
@@ -236,7 +234,7 @@ def _pisa(retriever: Any) -> Tokens | None:
         return None
     lists = {PisaStopwords.none: (), PisaStopwords.terrier: _stops("terrier")}
     words = lists.get(stops, _stops("lucene")) if isinstance(stops, PisaStopwords) else stops or ()
-    # PISA drops what has the stem of a stop word: "hers" and "going", too
+    # PISA drops all words with the stem of a stop word, such as "hers" and "going"
     dropped = frozenset(token for word in words for token in tokenize(word, stemmer))
     return lambda text: [t for t in tokenize(text.lower(), stemmer) if t not in dropped]
 
@@ -244,7 +242,7 @@ def _pisa(retriever: Any) -> Tokens | None:
 def _terrier(pipeline: str) -> Tokens | None:
     try:
         dropped = frozenset(_stops("terrier") if "Stopwords" in pipeline else ())
-    except ImportError:  # the list is in pyterrier-pisa
+    except ImportError:  # the stop words are in pyterrier-pisa
         return None
     return lambda text: [t for t in _WORD.findall(text.lower()) if t not in dropped]
 
@@ -257,36 +255,35 @@ def _stops(name: str) -> tuple[str, ...]:
 
 
 def dropped_words(text: str, tokens: Tokens) -> list[str]:
-    """Return the words of a text of which a retriever looks up nothing, in order, each once."""
+    """Return the distinct words of a text without query tokens, in order."""
     parts = [part for word in words(text.lower()) for part in word.split("-")]
     return [part for part in dict.fromkeys(parts) if part and not tokens(part)]
 
 
 _BATCH = 10_000  # documents
-_ALL = (1 << 31) - 1  # in one batch
-_LINE = 100_000  # documents between two lines of progress where there is no terminal
+_ALL = (1 << 31) - 1  # one batch
+_LINE = 100_000  # documents between two lines of progress without a terminal
 _NOT_WORDS = re.compile(r"[^\w\s]+")
-_PLACE = "place of the query"
+_INDEX = "index of the query"
 
 
 class CollectionBM25(FairTransformer):
     """Q -> R: BM25 over all documents, by PISA.
 
-    Equal scores are ordered by docno, descending, as trec_eval orders them: which of the documents
-    with equal scores PISA keeps and shows first depends on the depth. The query is a bag of words:
-    punctuation is no operator.
+    Ties are broken by docno, descending, as in trec_eval, because PISA's order of ties depends on
+    the depth. The query is a bag of words: punctuation is ignored.
 
     Args:
-        folder: where the index is, or will be; a complete one is used as it is.
-        documents: gives all documents (mappings with ``docno`` and ``text``) for the first use.
+        folder: the folder of the index. If it does not exist, the index is built on first use.
+        documents: a function that returns all documents (mappings with ``docno`` and ``text``).
         num_results: documents per query.
-        k1: saturation of term frequencies, 0 or above.
-        b: how much long documents are held back, 0 to 1.
-        threads: of indexing and search; they change no result.
+        k1: saturation of term frequencies, at least 0.
+        b: length normalization, 0 to 1.
+        threads: threads for indexing and search, which do not affect results.
 
     Raises:
         ParameterError: a setting is out of its range.
-        FairtkError: later, on use: pyterrier-pisa is not installed.
+        FairtkError: on use: pyterrier-pisa is not installed.
     """
 
     identity_name = "fairtk.CollectionBM25"
@@ -325,37 +322,37 @@ class CollectionBM25(FairTransformer):
         topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
         topics = topics.assign(**{QID: inp[QID].astype(str)})
         words = [_bag(str(text)) for text in inp[QUERY]]
-        asked = pd.DataFrame({QID: topics[QID], QUERY: words, _PLACE: range(len(inp))})
-        asked = asked[asked[QUERY] != ""]  # which would find nothing
-        if asked.empty:
-            results = pd.DataFrame({_PLACE: [], DOCNO: [], SCORE: []}).astype({_PLACE: int})
+        queries = pd.DataFrame({QID: topics[QID], QUERY: words, _INDEX: range(len(inp))})
+        queries = queries[queries[QUERY] != ""]
+        if queries.empty:
+            results = pd.DataFrame({_INDEX: [], DOCNO: [], SCORE: []}).astype({_INDEX: int})
         else:
-            results = self._opened().transform(asked)
-        place = results[_PLACE].to_numpy()
+            results = self._opened().transform(queries)
+        topic = results[_INDEX].to_numpy()
         score, docno = (
             results[SCORE].to_numpy(dtype=np.float64),
             results[DOCNO].to_numpy(dtype=object),
         )
-        order = order_by((-score, place), lambda rows: (rows, docno))
-        place = place[order]
-        out = topics.iloc[place].reset_index(drop=True)
+        order = order_by((-score, topic), lambda rows: (rows, docno))
+        topic = topic[order]
+        out = topics.iloc[topic].reset_index(drop=True)
         out[DOCNO] = docno[order]
         out[SCORE] = score[order]
-        out[RANK] = np.arange(len(place)) - np.searchsorted(place, place)
+        out[RANK] = np.arange(len(topic)) - np.searchsorted(topic, topic)
         return out
 
     def tokens(self, text: str) -> list[str]:
-        """Return what is looked up of a text: stems, without stop words."""
+        """Return the query tokens of a text: stems, without stop words."""
         if self._tokens is None:
             self._tokens = index_tokens(self._opened()) or str.split
         return self._tokens(_bag(text))
 
     def prepare(self) -> None:
-        """Open the index, and build it before if it is not there; else the first search does.
+        """Open the index, and build it if it does not exist. Otherwise the first search does so.
 
         Raises:
             FairtkError: pyterrier-pisa is not installed.
-            InputError: there are no documents.
+            InputError: the collection is empty.
         """
         self._opened()
 
@@ -365,11 +362,11 @@ class CollectionBM25(FairTransformer):
                 from pyterrier_pisa import PisaIndex
             except ImportError:
                 raise FairtkError(
-                    "BM25 over a collection needs the package 'pyterrier-pisa', which is not "
-                    "installed: pip install pyterrier-pisa (Linux on x86-64); elsewhere use any "
-                    "other PyTerrier retriever: fairtk_papers.fair_qr.QrStudy(..., retriever=...)"
+                    "CollectionBM25 requires the package 'pyterrier-pisa', which is not installed: "
+                    "pip install pyterrier-pisa (Linux on x86-64); elsewhere use another PyTerrier "
+                    "retriever: fairtk_papers.fair_qr.QrStudy(..., retriever=...)"
                 ) from None
-            # weights for each k1 and b, which PISA would add to one folder in place
+            # one folder per k1 and b, because PISA stores the weights with the index
             folder = Path(self.folder) / f"k1-{self.k1}-b-{self.b}"
             if not folder.exists():
                 folder.parent.mkdir(parents=True, exist_ok=True)
@@ -384,17 +381,17 @@ class CollectionBM25(FairTransformer):
         return index.bm25(k1=self.k1, b=self.b, num_results=self.num_results)
 
     def _build(self, kind: Any, folder: Path) -> None:
-        """Make the index beside the folder, which gets its name when it is complete.
+        """Build the index in a temporary folder and rename it, so that it is always complete.
 
-        Of one for another k1 and b, all but the weights is shared: no document is read again.
+        An index for another k1 and b is reused, except for its weights.
         """
         part = folder.with_name(f".part.{folder.name}")
         shutil.rmtree(part, ignore_errors=True)  # left by a process that was killed
         try:
             with _silence() as terminal:
-                if there := next(folder.parent.glob("k1-*-b-*"), None):
+                if other := next(folder.parent.glob("k1-*-b-*"), None):
                     weights = shutil.ignore_patterns("bm25.*")
-                    shutil.copytree(there, part, copy_function=_linked, ignore=weights)
+                    shutil.copytree(other, part, copy_function=_link_or_copy, ignore=weights)
                 else:
                     self._index(kind, part, terminal)
                 # the first search computes the weights
@@ -406,25 +403,24 @@ class CollectionBM25(FairTransformer):
             shutil.rmtree(part, ignore_errors=True)
 
     def _index(self, kind: Any, part: Path, terminal: TextIO) -> None:
-        failed: list[Exception] = []
-        # small batches: documents that wait for PISA's threads are held in memory; but where there
-        # is one core, PISA has no such thread, and waits for ever with the third batch
+        errors: list[Exception] = []
+        # Small batches save memory. But with one core PISA has no worker thread, and waits forever
+        # at the third batch.
         size = _BATCH if cores() > 1 else _ALL
         index = kind(str(part), text_field="text", threads=self.threads, batch_size=size)
-        rows = self._rows(terminal, failed)
+        rows = self._rows(terminal, errors)
         first = next(rows, None)
         if first is not None:
             index.index(itertools.chain([first], rows))
-        if failed:
-            raise failed[0]
+        if errors:
+            raise errors[0]
         if first is None:
             raise InputError("the collection has no documents to index")
 
-    def _rows(self, terminal: TextIO, failed: list[Exception]) -> Iterator[dict[str, str]]:
-        """Yield the documents.
+    def _rows(self, terminal: TextIO, errors: list[Exception]) -> Iterator[dict[str, str]]:
+        """Yield the documents, and append an exception to `errors`.
 
-        PISA reads them in a thread of its own, where an exception would end the index early, as if
-        it were complete: it is put into `failed` instead.
+        PISA reads them in another thread, where an exception would end the index silently.
         """
         from tqdm import tqdm
 
@@ -436,7 +432,7 @@ class CollectionBM25(FairTransformer):
             documents = iter(tqdm(self.documents(), **bar))
             while batch := list(itertools.islice(documents, _BATCH)):
                 docnos = [str(document[DOCNO]) for document in batch]
-                # an id can occur more than once: the first record counts
+                # the first record of a duplicate docno counts
                 new = seen.add(docnos)
                 for docno, document, first in zip(docnos, batch, new, strict=True):
                     if first:
@@ -447,11 +443,11 @@ class CollectionBM25(FairTransformer):
             if read >= _LINE:
                 terminal.write(f"indexing: {read:,} documents read; the index is written\n")
         except Exception as error:
-            failed.append(error)
+            errors.append(error)
 
 
-def _linked(source: str, target: str) -> None:
-    """Give a file a second name, or copy it where the disk has no such thing."""
+def _link_or_copy(source: str, target: str) -> None:
+    """Create a hard link to a file, or copy it if links are not supported."""
     try:
         os.link(source, target)
     except OSError:
@@ -463,26 +459,26 @@ def _bag(text: str) -> str:
 
 
 class SeenNames:
-    """Names that occurred, in 8 bytes each: 64-bit hashes in sorted arrays that double in size.
+    """A set of names in 8 bytes each: 64-bit hashes in sorted arrays that double in size.
 
-    Two of n names are taken for one with a chance of n^2 / 2^65: a millionth for 6.5 million.
+    The probability of a collision among n names is n^2 / 2^65: a millionth for 6.5 million.
     """
 
     def __init__(self) -> None:
         self._parts: list[IntArray] = []
 
     def add(self, names: Sequence[str]) -> BoolArray:
-        """Return whether each name occurs for the first time; now it has occurred."""
+        """Add names, and return whether each is new."""
         hashes = np.fromiter(map(hash, names), dtype=np.int64, count=len(names))
         distinct, first = np.unique(hashes, return_index=True)
-        fresh = np.ones(len(distinct), dtype=bool)
+        absent = np.ones(len(distinct), dtype=bool)
         for part in self._parts:
-            places = np.minimum(np.searchsorted(part, distinct), len(part) - 1)
-            fresh &= part[places] != distinct
+            positions = np.minimum(np.searchsorted(part, distinct), len(part) - 1)
+            absent &= part[positions] != distinct
         new = np.zeros(len(names), dtype=bool)
-        new[first[fresh]] = True
-        if fresh.any():
-            self._parts.append(distinct[fresh])
+        new[first[absent]] = True
+        if absent.any():
+            self._parts.append(distinct[absent])
         while len(self._parts) > 1 and len(self._parts[-2]) <= len(self._parts[-1]):
             last = np.concatenate([self._parts.pop(), self._parts.pop()])
             self._parts.append(np.sort(last))
@@ -491,22 +487,22 @@ class SeenNames:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[TextIO]:
-    """Keep PISA's log, which C++ writes to the process's own output, off the screen.
+    """Hide PISA's log, which C++ writes to the file descriptors of stdout and stderr.
 
     Yields:
-        What stderr was before.
+        The original stderr.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     before = [os.dup(number) for number in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    null = os.open(os.devnull, os.O_WRONLY)
     try:
         for number in (1, 2):
-            os.dup2(nowhere, number)
+            os.dup2(null, number)
         with open(before[1], "w", encoding="utf-8", closefd=False) as terminal:
             yield terminal
     finally:
         for number, old in enumerate(before, 1):
             os.dup2(old, number)
             os.close(old)
-        os.close(nowhere)
+        os.close(null)

@@ -1,4 +1,4 @@
-"""Exact exposure of documents under a policy, without sampling: from a run to the frame X."""
+"""Transformers R -> X: the exact exposure of documents under a policy, without sampling."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from fairtk.plugins import as_position_model
 from fairtk.transformers.base import FairTransformer
 from fairtk.transformers.samplers import useful_first
 
-# weights of ranks below which all others together are of no account
+# ranks are ignored if the sum of their weights is below this value
 _TAIL = 1e-14
 
 
 class ExposureTransformer(FairTransformer):
-    """Base of what gives the exact exposure of a policy: R -> X.
+    """Base class of transformers R -> X that compute the exact exposure of a policy.
 
     Output: the columns of the input and ``exposure``, ``browsing`` and ``cutoff``; one row per
-    query and document, also where exposure is 0. ``score`` becomes the exposure and ``rank`` its
-    order, so that PyTerrier takes the frame; measures that read ranks refuse it. A cascade (GERR)
-    is refused: its attention depends on which documents are useful.
+    query and document, also if its exposure is 0. ``score`` becomes the exposure and ``rank`` its
+    order, so that PyTerrier accepts the frame; measures of ranks refuse it. Cascade models (GERR)
+    are not supported: their attention depends on the labels.
     """
 
     def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
@@ -37,12 +37,12 @@ class ExposureTransformer(FairTransformer):
         self.browsing = as_position_model(browsing, name)
         if self.browsing.needs_cutoff and self.cutoff is None:
             raise ParameterError(
-                f"{name}: browsing={str(self.browsing)!r} needs a cutoff, the number of "
+                f"{name}: a cutoff is required for browsing={str(self.browsing)!r}, the number of "
                 f"documents that the user reads: write {name}(cutoff=5, ...)"
             )
 
     def weights(self, run: Run) -> FloatArray:
-        """Return the attention of the ranks that get any; shape (n_ranks,), not empty."""
+        """Return the attention of the ranks that get attention; shape (n_ranks,), not empty."""
         longest = int(np.diff(run.ranking_start).max(initial=1))
         weight = RankWeights.of(self.browsing, self.cutoff, longest).weight
         below = np.cumsum(weight[::-1])[::-1]
@@ -53,7 +53,7 @@ class ExposureTransformer(FairTransformer):
     ) -> pd.DataFrame:
         """Return the frame X, sorted by query, alpha and exposure.
 
-        Exposure is that of each sorted row; for several alphas, one after the other.
+        `exposure` has one value per sorted row of the run and alpha; shape (n_alphas * n_rows,).
         """
         times = max(1, len(alphas))
         alpha = np.repeat(np.arange(times), len(run.order))
@@ -62,8 +62,8 @@ class ExposureTransformer(FairTransformer):
         row, alpha = row[order], alpha[order]
         result = inp.take(run.order[row]).reset_index(drop=True)
         result[SCORE] = exposure[order]
-        place = np.arange(len(row)) - run.ranking_start[run.ranking[row]] * times
-        result[RANK] = place - alpha * np.diff(run.ranking_start)[run.ranking[row]]
+        position = np.arange(len(row)) - run.ranking_start[run.ranking[row]] * times
+        result[RANK] = position - alpha * np.diff(run.ranking_start)[run.ranking[row]]
         if alphas:
             result[ALPHA] = np.array(alphas)[alpha]
         result[EXPOSURE] = exposure[order]
@@ -73,25 +73,24 @@ class ExposureTransformer(FairTransformer):
 
 
 class PlackettLuceExposure(ExposureTransformer):
-    """The exact expected exposure of every document under `FairSampler`'s policy: R -> X.
+    """R -> X: the exact expected exposure of each document under `FairSampler`'s policy.
 
-    What sampled rankings estimate, by numerical integration instead (see
-    `fairtk.exposure.exact`; absolute errors below 1e-10): measures of its output have no
-    sampling noise and no bias. EE_D, EE_R, EE_L, AWRF and E(nDCG@k) take it, if they are of the
-    same browsing model and cutoff. What is not linear in exposure (the chance that two documents
-    are seen together, the spread over rankings) cannot be had from it: sample instead. For 1,000
-    candidates a cutoff of 5 takes milliseconds, one of 100 tenths of a second, all ranks seconds.
+    Numerical integration (see `fairtk.exposure.exact`; absolute error below 1e-10) replaces
+    sampling, so measures of the output have no sampling noise and no bias. EE_D, EE_R, EE_L, AWRF
+    and E(nDCG@k) support it, with the same browsing model and cutoff. Values that are not linear in
+    exposure (the probability that two documents are seen together, the variance over rankings)
+    require samples. For 1,000 candidates a cutoff of 5 takes milliseconds, one of 100 tenths of a
+    second, all ranks seconds.
 
     Args:
-        alpha: exponent on the scaled scores, >= 0, as in `FairSampler`. A list of several gives
-            the frame X of each below the other, told apart by the column ``alpha``; measures take
-            one at a time.
-        cutoff: ranks that are read, >= 1; None for all (not with MU).
+        alpha: exponent on the scaled scores, >= 0, as in `FairSampler`. For a list, the output has
+            one frame X per alpha, with the column ``alpha``; measures accept one at a time.
+        cutoff: ranks that are read, >= 1; `None` for all (not with MU).
         browsing: the browsing model: MU, RBP(p=0.8), DCG, TREC; not GERR.
 
     Raises:
         ParameterError: a setting is out of its range.
-        InputError: in `transform`, as for `FairSampler`.
+        InputError: in `transform`, see `FairSampler`.
     """
 
     identity_name = "fairtk.PlackettLuceExposure"
@@ -111,7 +110,7 @@ class PlackettLuceExposure(ExposureTransformer):
         if isinstance(alpha, list | tuple | np.ndarray):
             self.alpha = [checks.exponent(one, name) for one in alpha]
             if len(set(self.alpha)) < max(1, len(self.alpha)):
-                raise ParameterError(f"{name}: alpha must be different numbers; found {alpha!r}")
+                raise ParameterError(f"{name}: alpha must be distinct numbers, got {alpha!r}")
         else:
             self.alpha = checks.exponent(alpha, name)
 
@@ -128,18 +127,18 @@ class PlackettLuceExposure(ExposureTransformer):
 
 
 class OracleExposure(ExposureTransformer):
-    """The exact exposure under `OracleSampler`'s policy, the target of EE_R: R -> X.
+    """R -> X: the exact exposure under `OracleSampler`'s policy, the target of EE_R.
 
-    Every document of a grade gets the mean attention of the ranks that its grade occupies.
+    Each document gets the mean attention of the ranks of its grade.
 
     Args:
         qrels: labels: ``qid``, ``docno``, ``label``.
-        cutoff: ranks that are read, >= 1; None for all (not with MU).
+        cutoff: ranks that are read, >= 1; `None` for all (not with MU).
         browsing: the browsing model: MU, RBP(p=0.8), DCG, TREC; not GERR.
 
     Raises:
         ParameterError: a setting is out of its range.
-        InputError: the qrels are broken; in `transform`, the run is.
+        InputError: the qrels are invalid; in `transform`, the run is.
     """
 
     identity_name = "fairtk.OracleExposure"
@@ -170,18 +169,18 @@ class OracleExposure(ExposureTransformer):
 
 
 class FixedExposure(ExposureTransformer):
-    """The exposure of a ranking that is always the same, the limit of large alpha: R -> X.
+    """R -> X: the exposure of a fixed ranking.
 
-    Each document gets the attention of its rank. It differs from the limit of
-    `PlackettLuceExposure` where scores are tied: there the policy shuffles.
+    Each document gets the attention of its rank. It is the limit of `PlackettLuceExposure` for
+    large alpha, except for tied scores, which that policy shuffles.
 
     Args:
-        cutoff: ranks that are read, >= 1; None for all (not with MU).
+        cutoff: ranks that are read, >= 1; `None` for all (not with MU).
         browsing: the browsing model: MU, RBP(p=0.8), DCG, TREC; not GERR.
 
     Raises:
         ParameterError: a setting is out of its range.
-        InputError: in `transform`, the run is broken.
+        InputError: in `transform`, the run is invalid.
     """
 
     identity_name = "fairtk.FixedExposure"

@@ -1,4 +1,4 @@
-"""A warning for questions that crowd the documents out of a prompt, or do not fit themselves."""
+"""Generators: answers from rankings and prompts."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ from fairtk.transformers.base import FairTransformer
 def warn_of_long_questions(
     where: str, prompt: Any, tokenizer: Any, qids: Sequence[str], questions: Sequence[str]
 ) -> None:
-    """Warn once, with numbers and the first qid, if questions are cut or leave no room.
+    """Warn once if questions are truncated or leave no tokens for documents.
 
-    A prompt builder without a method ``room`` is not looked at. Queries may repeat.
+    Prompt builders without a method ``room`` are not checked. Queries may repeat.
     """
-    measure = getattr(prompt, "room", None)
-    if tokenizer is None or measure is None:
+    n_tokens_left = getattr(prompt, "room", None)
+    if tokenizer is None or n_tokens_left is None:
         return
-    cut: list[str] = []
+    truncated: list[str] = []
     full: list[str] = []
     for qid, question in dict(zip(qids, questions, strict=True)).items():
-        room = measure(str(question), tokenizer)
-        if room is None:
+        left = n_tokens_left(str(question), tokenizer)
+        if left is None:
             return
-        if room < 0:
-            cut.append(qid)
-        elif room < SHORTEST_ENTRY:
+        if left < 0:
+            truncated.append(qid)
+        elif left < SHORTEST_ENTRY:
             full.append(qid)
     for ids, what in (
-        (cut, "are longer than the model's window and are cut at their end"),
-        (full, "fill the model's window and leave no room for documents"),
+        (truncated, "exceed the model's window and are truncated"),
+        (full, "fill the model's window, without documents"),
     ):
         if ids:
             warnings.warn(
                 f"{where}: the questions of {len(ids)} queries {what} (first: qid "
-                f"{ids[0]!r}); their answers cannot depend on the ranking; use a model with a "
+                f"{ids[0]!r}); their answers do not depend on the ranking; use a model with a "
                 "longer window or a larger max_prompt_tokens",
                 DataWarning,
                 stacklevel=5,
@@ -74,13 +74,13 @@ def warn_of_long_questions(
 
 
 @dataclass(frozen=True)
-class Asked:
+class RowPrompts:
     """The prompts of a frame.
 
     Attributes:
-        prompts: the prompts, one per (question, documents); texts may repeat.
-        qids: a query that each prompt is for.
-        prompt_of_row: place among `prompts` of each row of the frame; shape (n_rows,).
+        prompts: one prompt per (question, documents); texts may repeat.
+        qids: a query of each prompt.
+        prompt_of_row: the index in `prompts` of each row; shape (n_rows,).
     """
 
     prompts: Sequence[str]
@@ -89,27 +89,27 @@ class Asked:
 
 
 class Generator(FairTransformer):
-    """Generates one answer per ranking (R or S) or per query (Q), with any backend and prompt.
+    """A transformer that generates one answer per ranking (R or S) or query (Q).
 
     ==========  =====================================================================
     input       R or S: ``qid``, ``query`` (or ``question``), ``docno``, ``score`` and the
-                columns that the prompt reads (``prompt.fields``, often ``text``: put a
-                ``text_loader`` before it); ``sample`` if sampled. Q: ``qid``, ``query``.
+                columns that the prompt reads (``prompt.fields``, often ``text`` from a
+                ``text_loader``); ``sample`` if sampled. Q: ``qid``, ``query``.
     output      the input's rows and columns, in their order, and ``qanswer``
     ==========  =====================================================================
 
-    The prompt sees the first ``cutoff`` ranks of each ranking, and the column ``question`` if
-    there is one, else ``query``. The answer stands on every row of its ranking, those below the
-    cutoff included; an earlier ``qanswer`` is replaced. Equal prompts are built and generated
-    once: 100 samples of a peaked policy cost a few answers. On Q, and for the empty subset of
-    `fairtk.credit.Subsets`, the prompt has no documents.
+    The prompt contains the first ``cutoff`` ranks of a ranking, and the column ``question`` if
+    present, else ``query``. Each row of a ranking gets its answer, also below the cutoff; an
+    earlier ``qanswer`` is replaced. Equal prompts are generated once: 100 samples of a peaked
+    policy cost a few answers. For Q, and for the empty subset of `fairtk.credit.Subsets`, the
+    prompt has no documents.
 
     Args:
-        backend: a `fairtk.llm.Backend`, a pyterrier_rag backend, a function from a list of
-            prompts to a list of answers, or a model of `fairtk.llm`, alone or behind a ledger
-            (``Ledger("answers.sqlite").wrap(...)``): budget, prices and records count here, too.
+        backend: a `fairtk.llm.Backend`, a pyterrier_rag backend, a function from a list of prompts
+            to a list of answers, or a model of `fairtk.llm`, alone or behind a ledger with its
+            budget and prices (``Ledger("answers.sqlite").wrap(...)``).
         prompt: a name (`fairtk.prompts.get`) or a prompt builder.
-        cutoff: how many documents a prompt has at most, at least 1.
+        cutoff: the maximum number of documents in a prompt, at least 1.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -121,7 +121,7 @@ class Generator(FairTransformer):
 
     def __init__(self, backend: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
         super().__init__()
-        rule = f"{checks.FROM_1} (for answers without documents, give it a frame of queries)"
+        rule = f"{checks.FROM_1} (for answers without documents, pass a frame of queries)"
         self.cutoff = checks.whole("cutoff", cutoff, type(self).__name__, rule=rule)
         self.backend: Backend = (
             ChatBackend(backend) if isinstance(backend, ChatModel) else as_backend(backend)
@@ -133,31 +133,31 @@ class Generator(FairTransformer):
 
         Raises:
             ColumnError: a column is missing (`TransformerInputError`).
-            InputError: a question or a document field is NaN, one query has several questions
-                in one ranking, or a prompt is longer than the model takes; names the qid.
-            DuplicateError: a document occurs twice in a ranking, or a qid twice in topics.
+            InputError: a question or a document field is NaN, a ranking has several questions, or
+                a prompt exceeds the model's window; names the qid.
+            DuplicateError: duplicate document in a ranking, or duplicate qid in topics.
             ModelError: the model cannot be loaded.
         """
-        asked = self.asked(inp)
+        prompts = self.build_prompts(inp)
         out = inp.copy()
         if inp.empty:
             out[QANSWER] = pd.Series(dtype="str")
         else:
-            # taken as an array: a list of every row's string would be converted one by one
-            answers = pd.Series(self._generate(asked), dtype="str").array
-            out[QANSWER] = answers.take(asked.prompt_of_row)
+            # an array is faster than a list with the answer of each row
+            answers = pd.Series(self._generate(prompts), dtype="str").array
+            out[QANSWER] = answers.take(prompts.prompt_of_row)
         return out
 
-    def asked(self, inp: pd.DataFrame) -> Asked:
-        """Return the prompts for a frame, without generating anything.
+    def build_prompts(self, inp: pd.DataFrame) -> RowPrompts:
+        """Return the prompts for a frame, without generating answers.
 
         Raises:
-            InputError: as `transform`.
+            InputError: see `transform`.
         """
         self._check_columns(inp)
         if inp.empty:
-            return Asked((), (), np.zeros(0, dtype=np.int64))
-        return self._ask_rankings(inp) if DOCNO in inp.columns else self._ask_topics(inp)
+            return RowPrompts((), (), np.zeros(0, dtype=np.int64))
+        return self._ranking_prompts(inp) if DOCNO in inp.columns else self._topic_prompts(inp)
 
     def estimate(self, inp: pd.DataFrame) -> Estimate:
         """Return the calls, tokens and price that a frame takes at most, without any call.
@@ -179,37 +179,37 @@ class Generator(FairTransformer):
         if DOCNO not in inp.columns:
             self.check_inputs(inp, run, topics)
             return
-        lacking = [field for field in self.prompt.fields if field not in inp.columns]
-        if lacking and all(column in inp.columns for column in (QID, question, SCORE)):
-            # a frame of no rows comes from PyTerrier's inspection, which reads this error's type
-            self.check_inputs(inp, run) if inp.empty else self._refuse_without(lacking, inp)
+        missing = [field for field in self.prompt.fields if field not in inp.columns]
+        if missing and all(column in inp.columns for column in (QID, question, SCORE)):
+            # PyTerrier's inspection passes an empty frame and reads the error's type
+            self.check_inputs(inp, run) if inp.empty else self._refuse_without(missing, inp)
         self.check_inputs(inp, run)
 
-    def _refuse_without(self, lacking: list[str], inp: pd.DataFrame) -> None:
+    def _refuse_without(self, missing: list[str], inp: pd.DataFrame) -> None:
         name = getattr(self.prompt, "name", type(self.prompt).__name__)
         raise ColumnError(
-            f"{type(self).__name__} needs the document columns {list(self.prompt.fields)} for the "
-            f"prompt {name!r}; missing: {lacking}, found: {list(inp.columns)}; put a text_loader "
-            f"before it, e.g. retriever >> pt.text.get_text(dataset, {lacking!r}) >> "
+            f"{type(self).__name__} requires the document columns {list(self.prompt.fields)} for "
+            f"the prompt {name!r}; missing: {missing}, got: {list(inp.columns)}; add a text_loader "
+            f"before it, e.g. retriever >> pt.text.get_text(dataset, {missing!r}) >> "
             f"{type(self).__name__}(...)"
         )
 
     # One row per query -------------------------------------------------------------------------
 
-    def _ask_topics(self, inp: pd.DataFrame) -> Asked:
+    def _topic_prompts(self, inp: pd.DataFrame) -> RowPrompts:
         qids = qids_of(inp, type(self).__name__)
         code, questions = self._coded(inp, _question_column(inp))
-        asked = questions[code].tolist()
-        return Asked(self._prompts(qids, asked, [()] * len(inp), []), qids, np.arange(len(inp)))
+        prompts = self._build(qids, questions[code].tolist(), [()] * len(inp), [])
+        return RowPrompts(prompts, qids, np.arange(len(inp)))
 
     # Rankings ----------------------------------------------------------------------------------
 
-    def _ask_rankings(self, inp: pd.DataFrame) -> Asked:
+    def _ranking_prompts(self, inp: pd.DataFrame) -> RowPrompts:
         run = Run(inp, type(self).__name__)
-        seen = run.position < self.cutoff  # sorted rows
-        if SUBSET in inp.columns:  # the row of an empty subset stands for no document
-            seen &= inp[SUBSET].to_numpy()[run.order] != 0
-        top = np.flatnonzero(seen)
+        in_prompt = run.position < self.cutoff  # sorted rows
+        if SUBSET in inp.columns:  # the row of an empty subset has no document
+            in_prompt &= inp[SUBSET].to_numpy()[run.order] != 0
+        top = np.flatnonzero(in_prompt)
         question, questions = self._coded(inp, _question_column(inp))
         question = question[run.order]
         start = run.ranking_start[:-1]
@@ -217,51 +217,50 @@ class Generator(FairTransformer):
         if len(differ):
             row = int(run.order[differ[0]])
             raise InputError(
-                f"{type(self).__name__}: the rows of one ranking have different questions "
-                f"({_place(inp, row)}): found {questions[question[differ[0]]]!r}; each (qid, "
-                "sample) needs one"
+                f"{type(self).__name__}: the rows of a ranking must have one question, got another "
+                f"question {questions[question[differ[0]]]!r} for {_location(inp, row)}"
             )
-        read = {field: self._coded(inp, field, run.order[top]) for field in self.prompt.fields}
-        codes = pd.DataFrame({field: code for field, (code, _) in read.items()})
+        values = {field: self._coded(inp, field, run.order[top]) for field in self.prompt.fields}
+        codes = pd.DataFrame({field: code for field, (code, _) in values.items()})
         content, distinct = _numbered(codes.reindex(range(len(top))))
-        # One line per ranking: its question, then its documents by content; -1 where it is short.
+        # One line per ranking: its question, then its documents by content, padded with -1.
         lines = np.full((run.n_rankings, 1 + self.cutoff), -1, dtype=np.int64)
         lines[:, 0] = question[start]
         lines[run.ranking[top], 1 + run.position[top]] = content
         prompt_of_ranking, first = _numbered(pd.DataFrame(lines))
 
         qids = [str(run.qids[query]) for query in run.ranking_query[first]]
-        prompts = self._prompts(
+        prompts = self._build(
             qids,
             questions[question[start][first]].tolist(),
             [tuple(line[line >= 0].tolist()) for line in lines[first, 1:]],
             [
-                {field: texts[code[row]] for field, (code, texts) in read.items()}
+                {field: texts[code[row]] for field, (code, texts) in values.items()}
                 for row in distinct
             ],
         )
         prompt_of_row = np.empty(len(inp), dtype=np.int64)
         prompt_of_row[run.order] = prompt_of_ranking[run.ranking]
-        return Asked(prompts, qids, prompt_of_row)
+        return RowPrompts(prompts, qids, prompt_of_row)
 
     def _coded(
         self, inp: pd.DataFrame, column: str, rows: IntArray | None = None
     ) -> tuple[IntArray, Any]:
-        """Return rows of a column as codes, and what they stand for; a NaN is an `InputError`."""
+        """Return the codes of a column's rows and its distinct values; NaN is an `InputError`."""
         code, texts = pd.factorize(inp[column] if rows is None else inp[column].iloc[rows])
         missing = np.flatnonzero(code < 0)
         if len(missing):
             row = int(missing[0] if rows is None else rows[missing[0]])
             raise InputError(
-                f"{type(self).__name__} needs a text in the column {column!r}, and "
-                f"{_place(inp, row)} has none (NaN; {such_rows(len(missing))}): load the text of "
-                "every document, or fill it with ''"
+                f"{type(self).__name__}: missing text (NaN) in the column {column!r} for "
+                f"{_location(inp, row)} ({such_rows(len(missing))}): load the text of every "
+                "document, or fill it with ''"
             )
         return code, np.asarray(texts, dtype=object)
 
     # Prompts and answers -----------------------------------------------------------------------
 
-    def _prompts(
+    def _build(
         self,
         qids: Sequence[str],
         questions: Sequence[str],
@@ -281,20 +280,20 @@ class Generator(FairTransformer):
                 raise InputError(f"{where}: qid {qid!r}: {error}") from error
         return prompts
 
-    def _generate(self, asked: Asked) -> list[str]:
-        """Return one answer per prompt; equal prompts go to the backend once."""
+    def _generate(self, prompts: RowPrompts) -> list[str]:
+        """Return one answer per prompt."""
         where = type(self).__name__
         try:
-            outputs = self.backend.generate(asked.prompts)
+            outputs = self.backend.generate(prompts.prompts)
             name = getattr(self.backend, "name", where)
-            return texts(outputs, len(asked.prompts), name)
+            return texts(outputs, len(prompts.prompts), name)
         except (PromptLengthError, NoAnswerError) as error:
-            message = f"{where}: qid {asked.qids[error.index]!r}: {error}"
+            message = f"{where}: qid {prompts.qids[error.index]!r}: {error}"
             raise type(error)(message, error.index) from error
 
 
 def _numbered(frame: pd.DataFrame) -> tuple[IntArray, IntArray]:
-    """Return each row's number, by content in order of appearance, and each number's first row."""
+    """Return the code of each row's content, in order of appearance, and each code's first row."""
     if not len(frame.columns):
         return np.zeros(len(frame), dtype=np.int64), np.arange(min(1, len(frame)))
     number = frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy()
@@ -305,7 +304,7 @@ def _question_column(inp: pd.DataFrame) -> str:
     return QUESTION if QUESTION in inp.columns else QUERY
 
 
-def _place(inp: pd.DataFrame, row: int) -> str:
+def _location(inp: pd.DataFrame, row: int) -> str:
     parts = [f"qid {str(inp[QID].iloc[row])!r}"]
     if SAMPLE in inp.columns:
         parts.append(f"sample {inp[SAMPLE].iloc[row]}")
@@ -315,24 +314,24 @@ def _place(inp: pd.DataFrame, row: int) -> str:
 
 
 class FlanT5(Generator):
-    """Generates answers with a T5: beam search with 4 beams, no sampling, 128 new tokens.
+    """A generator with a T5: beam search with 4 beams, no sampling, 128 new tokens.
 
-    The frames are `Generator`'s. The model is loaded on first use, from a local folder, the hub's
-    cache or the hub, from safetensors only. It needs the extra ``t5``.
+    See `Generator` for the frames. The model is loaded on first use, from a local folder, the hub's
+    cache or the hub, from safetensors only. Requires the extra ``t5``.
 
     Args:
         model: a hub name, or a local folder with config.json, model.safetensors and
-            tokenizer.json; any encoder-decoder model will do.
+            tokenizer.json, of any encoder-decoder model.
         prompt: a name (`fairtk.prompts.get`: ``"rag"``, ``"lamp-1"`` to ``"lamp-7"``, a
             plugin's) or a prompt builder.
-        cutoff: how many documents a prompt has at most, at least 1.
+        cutoff: the maximum number of documents in a prompt, at least 1.
         **settings: ``device``, ``dtype``, ``num_beams``, ``max_new_tokens``,
             ``max_prompt_tokens``, ``batch_tokens`` and ``revision``, as in
             `fairtk.llm.HuggingFaceSeq2Seq`.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
-        ParameterError: a setting is out of its range, or there is no such setting.
+        ParameterError: a setting is unknown or out of its range.
     """
 
     identity_name = "fairtk.FlanT5"

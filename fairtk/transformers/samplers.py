@@ -1,6 +1,4 @@
-"""Samplers: from a run to the frame S, rankings drawn from a policy; transformers applied to each
-sample or document.
-"""
+"""Samplers, R -> S, and transformers for each sample or document."""
 
 from __future__ import annotations
 
@@ -37,22 +35,22 @@ from fairtk.frames.columns import as_numbers, plain_columns
 from fairtk.frames.runs import order_by
 from fairtk.transformers.base import FairTransformer
 
-_WIDE = 1e-3
-"""How far from the wanted value a value may be, on a scale of 0 to 1; what is not is warned of."""
-_TRIED = 0.1 * 1.15 ** np.arange(64)  # up to 660
-"""Alphas at which the relevance that is left is looked at where it may fall as alpha rises."""
-_REFINED = 16
-"""Halvings of the range of alpha between two of them, at most."""
+_TOLERANCE = 1e-3
+"""Tolerance for the target value, on a scale of 0 to 1. A larger difference is a warning."""
+_GRID = 0.1 * 1.15 ** np.arange(64)  # up to 660
+"""Alphas to try if the relevance may fall as alpha rises."""
+_MAX_HALVINGS = 16
+"""Maximum number of bisection steps between two of them."""
 
 Worth = Callable[[FloatArray, IntArray, IntArray], FloatArray]
 
 
 class Calibration:
-    """What a sampler is wanted to do; see `fairtk.FairSampler` for the settings.
+    """The target of a sampler; see `fairtk.FairSampler` for the settings.
 
     Raises:
-        ParameterError: a setting is out of its range, or they do not go together.
-        InputError: the labels are broken.
+        ParameterError: a setting is out of its range, or settings contradict each other.
+        InputError: the labels are invalid.
     """
 
     def __init__(
@@ -66,49 +64,49 @@ class Calibration:
         self.where = where
         self.target_disparity = self.max_relevance_loss = None
         if target_disparity is not None:
-            rule = "lie in (0, 1] (normalized EE_D; 1 is that of a fixed ranking)"
+            rule = "be in (0, 1] (normalized EE_D; 1 is that of a fixed ranking)"
             self.target_disparity = checks.number(
                 "target_disparity", target_disparity, where, 0, 1, "(]", rule
             )
         if max_relevance_loss is not None:
-            rule = "lie in [0, 1) (the share of nDCG that may be lost; 0.05 is 5 %)"
+            rule = "be in [0, 1) (the share of nDCG that may be lost; 0.05 is 5 %)"
             self.max_relevance_loss = checks.number(
                 "max_relevance_loss", max_relevance_loss, where, 0, 1, "[)", rule
             )
         if (max_relevance_loss is None) != (relevance is None):
             raise ParameterError(
-                f"{where}: `max_relevance_loss` and `relevance` go together: `relevance` is labels "
-                "(qid, docno, label), or 'scores' to trust the scores of the run"
+                f"{where}: `max_relevance_loss` and `relevance` require each other: `relevance` is "
+                "labels (qid, docno, label), or 'scores' to use the scores of the run"
             )
         if isinstance(relevance, str) and relevance != "scores":
             raise ParameterError(
-                f"{where}: relevance must be labels (qid, docno, label) or 'scores'; found "
+                f"{where}: relevance must be labels (qid, docno, label) or 'scores', got "
                 f"{relevance!r}"
             )
         self.relevance = relevance
         if relevance is not None and not isinstance(relevance, str):
-            self.relevance = Qrels(relevance, where).plain()  # in one form: equal if the labels are
+            self.relevance = Qrels(relevance, where).plain()  # normalized, for equality by content
         if cutoff is None:
-            aim = "max_relevance_loss" if target_disparity is None else "target_disparity"
+            name = "max_relevance_loss" if target_disparity is None else "target_disparity"
             raise ParameterError(
-                f"{where}: `{aim}` needs a cutoff, the number of documents that are read; give "
-                "e.g. `cutoff=5`"
+                f"{where}: a cutoff is required for `{name}`, the number of documents that are "
+                "read, e.g. `cutoff=5`"
             )
         self.cutoff = cutoff
 
     def find(self, run: Run, score: FloatArray) -> pd.DataFrame:
-        """Return the alpha of each query; warn of queries where what is wanted cannot be had.
+        """Return the alpha of each query, and warn about queries that cannot reach the target.
 
         Returns:
-            ``alpha``, ``value`` (the exact value there), ``wanted`` and ``reached`` (a disparity
-            within 0.001, a share of nDCG not more than 0.001 below), one row per query.
+            ``alpha``, ``value`` (its exact value), ``wanted`` (the target) and ``reached`` (a
+            disparity within 0.001, a share of nDCG not more than 0.001 below), one row per query.
         """
         if self.target_disparity is not None:
             result = self._to_disparity(run, score, self.target_disparity)
         else:
             result = self._to_relevance(run, score, float(self.max_relevance_loss or 0))
         missed = ~result["reached"].to_numpy()
-        self._warn(run, missed, "cannot be reached for {}, for which the nearest is taken: {}")
+        self._warn(run, missed, "cannot be reached for {}; the nearest value is used: {}")
         return result
 
     def _to_disparity(self, run: Run, score: FloatArray, target: float) -> pd.DataFrame:
@@ -123,53 +121,53 @@ class Calibration:
         aim = np.full(len(size), target)
         weight = np.ones(self.cutoff)
         values, even, steep = _values(run, score, weight, worth)
-        alpha, value = find_alphas(values, even, steep, aim - _WIDE / 2, aim + _WIDE / 2)
-        missed = (np.abs(value - target) > _WIDE) & (steep >= target)
-        _look_below(values, np.flatnonzero(missed), aim - _WIDE / 2, alpha, value)
-        return _calibrated(alpha, value, aim, np.abs(value - target) <= _WIDE)
+        alpha, value = find_alphas(values, even, steep, aim - _TOLERANCE / 2, aim + _TOLERANCE / 2)
+        missed = (np.abs(value - target) > _TOLERANCE) & (steep >= target)
+        _look_below(values, np.flatnonzero(missed), aim - _TOLERANCE / 2, alpha, value)
+        return _calibrated(alpha, value, aim, np.abs(value - target) <= _TOLERANCE)
 
     def _to_relevance(self, run: Run, score: FloatArray, loss: float) -> pd.DataFrame:
-        """Return the smallest alphas that keep the ranking's nDCG but for the loss.
+        """Return the smallest alphas whose loss of nDCG is at most `loss`.
 
-        Where no document has more gain than one of a higher score, what is kept rises with alpha.
-        Elsewhere it may fall in between, and alphas that are smaller, or nearer, are looked for.
+        If gains are sorted like scores, nDCG rises with alpha. Otherwise it may fall in between, so
+        that a grid of smaller alphas is searched, too.
         """
         weight = RankWeights.of(DCG(), self.cutoff, self.cutoff).weight
         gain = self._gain(run, score)
         n_queries = len(run.ranking_start) - 1
         attention = np.append(weight, 0.0)[np.minimum(run.position, self.cutoff)]
         fixed = total(run.ranking, attention * gain, n_queries)
-        nothing = fixed <= 0
+        undefined = fixed <= 0
         self._warn(
             run,
-            nothing,
-            "means nothing for {}, in whose ranking nothing is relevant; the uniform policy is "
-            "taken: {}",
+            undefined,
+            "is undefined for {} without a relevant document in the ranking; the uniform policy is "
+            "used: {}",
         )
-        whole = np.where(nothing, 1.0, fixed)
+        full_gain = np.where(undefined, 1.0, fixed)
 
         def worth(exposure: FloatArray, row: IntArray, query: IntArray) -> FloatArray:
-            share = total(run.ranking[row], exposure * gain[row], n_queries)[query] / whole[query]
-            return np.where(nothing[query], 1.0, share)
+            gained = total(run.ranking[row], exposure * gain[row], n_queries)[query]
+            return np.where(undefined[query], 1.0, gained / full_gain[query])
 
         aim = np.full(n_queries, 1.0 - loss)
         values, even, steep = _values(run, score, weight, worth)
-        alpha, value = find_alphas(values, even, steep, aim, aim + _WIDE)
+        alpha, value = find_alphas(values, even, steep, aim, aim + _TOLERANCE)
         same = run.ranking[1:] == run.ranking[:-1]
-        hard = (alpha > 0) & (value > aim + _WIDE)  # still too steep
+        hard = (alpha > 0) & (value > aim + _TOLERANCE)  # still too steep
         hard[run.ranking[1:][same & (np.diff(gain) > 0)]] = True
         _look_below(values, np.flatnonzero(hard), aim, alpha, value)
-        return _calibrated(alpha, value, aim, value >= aim - _WIDE)
+        return _calibrated(alpha, value, aim, value >= aim - _TOLERANCE)
 
     def _gain(self, run: Run, score: FloatArray) -> FloatArray:
         """Return the gain of each sorted row: its label, or its score scaled to [0, 1].
 
-        Where all scores are equal all documents are equally relevant.
+        If all scores are equal, all gains are 1.
         """
         if self._labels is not None:
             return np.maximum(np.nan_to_num(self._labels.labels_of(run)), 0.0)
         start = run.ranking_start
-        half = score / 2  # so that no difference overflows
+        half = score / 2  # so that differences do not overflow
         low = half[start[1:] - 1][run.ranking]
         spread = half[start[:-1]][run.ranking] - low
         return np.where(spread > 0, (half - low) / np.where(spread > 0, spread, 1.0), 1.0)
@@ -181,12 +179,12 @@ class Calibration:
 
     def _warn(self, run: Run, mask: BoolArray, what: str) -> None:
         if mask.any():
-            aim = f"max_relevance_loss={self.max_relevance_loss}"
+            setting = f"max_relevance_loss={self.max_relevance_loss}"
             if self.target_disparity is not None:
-                aim = f"target_disparity={self.target_disparity}"
+                setting = f"target_disparity={self.target_disparity}"
             n, qids = int(mask.sum()), listed(run.qids[run.ranking_query][mask])
             text = what.format(f"{n} of {len(mask)} queries", qids)
-            warnings.warn(f"{self.where}: {aim} {text}", DataWarning, stacklevel=4)
+            warnings.warn(f"{self.where}: {setting} {text}", DataWarning, stacklevel=4)
 
 
 def _calibrated(*columns: FloatArray | BoolArray) -> pd.DataFrame:
@@ -196,18 +194,17 @@ def _calibrated(*columns: FloatArray | BoolArray) -> pd.DataFrame:
 def _values(
     run: Run, score: FloatArray, weight: FloatArray, worth: Worth
 ) -> tuple[Values, FloatArray, FloatArray]:
-    """Return what gives values of queries at alphas, by exact exposure, and the values at the ends.
+    """Return a function from alphas to exact values of queries, and the values at the limits.
 
-    The ends are the uniform policy and the limit of large alpha; see
-    `fairtk.exposure.exact.find_alphas`.
+    The limits are the uniform policy and large alpha; see `fairtk.exposure.exact.find_alphas`.
     """
     start, rows = run.ranking_start, np.arange(len(score))
     queries = np.arange(len(start) - 1)
 
     def values(alpha: FloatArray, query: IntArray) -> FloatArray:
-        chosen = np.zeros(len(queries), dtype=bool)
-        chosen[query] = True  # ascending, as `query` is
-        row = rows[chosen[run.ranking]]
+        query_mask = np.zeros(len(queries), dtype=bool)
+        query_mask[query] = True  # `query` is ascending
+        row = rows[query_mask[run.ranking]]
         begin = np.concatenate([[0], np.cumsum(np.diff(start)[query])])
         gaps = score_gaps(score[row], begin, alpha)
         return worth(expected_attention(gaps, begin, weight), row, query)
@@ -221,46 +218,48 @@ def _values(
 def _look_below(
     values: Values, query: IntArray, aim: FloatArray, alpha: FloatArray, value: FloatArray
 ) -> None:
-    """Look for smaller alphas of some queries with enough value, or for nearer ones if none has.
+    """Find smaller alphas with a sufficient value, otherwise with the nearest value.
 
     Args:
-        values: values of some queries at an alpha each.
+        values: a function that returns the values of queries at one alpha per query.
         query: the queries, ascending.
-        aim: the least value that is wanted; shape (n_queries,).
-        alpha: of each query; set anew where one is better.
-        value: there; set anew, too.
+        aim: the minimum value; shape (n_queries,).
+        alpha: the alpha of each query; updated in place.
+        value: the value of each query; updated in place.
     """
     before = 0.0
-    for tried in _TRIED.tolist():
+    for grid_alpha in _GRID.tolist():
         if not len(query):
             return
-        short = value[query] < aim[query] - _WIDE
-        here = np.where(short, tried, np.minimum(tried, alpha[query]))
-        now = values(here, query)
-        enough = now >= aim[query]
-        last = ~short & (alpha[query] <= tried)
-        nearer = enough | short & (now > value[query])
-        alpha[query[nearer]], value[query[nearer]] = here[nearer], now[nearer]
-        settled, query = query[enough], query[~enough & ~last]
-        low = np.full(len(settled), before)  # where the value is too small
-        for _ in range(_REFINED):
-            wide = value[settled] > aim[settled] + _WIDE
-            settled, low = settled[wide], low[wide]
-            if not len(settled):
+        is_short = value[query] < aim[query] - _TOLERANCE
+        new_alpha = np.where(is_short, grid_alpha, np.minimum(grid_alpha, alpha[query]))
+        new_value = values(new_alpha, query)
+        is_enough = new_value >= aim[query]
+        is_last = ~is_short & (alpha[query] <= grid_alpha)
+        is_better = is_enough | is_short & (new_value > value[query])
+        alpha[query[is_better]] = new_alpha[is_better]
+        value[query[is_better]] = new_value[is_better]
+        solved, query = query[is_enough], query[~is_enough & ~is_last]
+        low = np.full(len(solved), before)  # an alpha whose value is too small
+        for _ in range(_MAX_HALVINGS):
+            is_wide = value[solved] > aim[solved] + _TOLERANCE
+            solved, low = solved[is_wide], low[is_wide]
+            if not len(solved):
                 break
-            middle = (low + alpha[settled]) / 2
-            now = values(middle, settled)
-            enough = now >= aim[settled]
-            alpha[settled[enough]], value[settled[enough]] = middle[enough], now[enough]
-            low[~enough] = middle[~enough]
-        before = tried
+            middle = (low + alpha[solved]) / 2
+            new_value = values(middle, solved)
+            is_enough = new_value >= aim[solved]
+            alpha[solved[is_enough]] = middle[is_enough]
+            value[solved[is_enough]] = new_value[is_enough]
+            low[~is_enough] = middle[~is_enough]
+        before = grid_alpha
 
 
 class Sampler(FairTransformer):
-    """What samplers share: how many rankings are drawn from which run, and from which numbers."""
+    """Base class of samplers. A subclass defines `policy`."""
 
     method = "independent"
-    """How rankings are drawn: one of `fairtk.exposure.plackett_luce.METHODS`."""
+    """The sampling method, one of `fairtk.exposure.plackett_luce.METHODS`."""
 
     def __init__(self, n_samples: int, cutoff: int | None, seed: int) -> None:
         name = type(self).__name__
@@ -269,11 +268,11 @@ class Sampler(FairTransformer):
         self.seed = checks.whole("seed", seed, name, least=None)
 
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
-        """Return a run as it is drawn from: encoded, its order, and the gaps of its log-weights.
+        """Return the run, the order of its rows, and the gaps of their log-weights.
 
         Returns:
-            The run; row number in `inp` of each sorted row, other than ``run.order`` only within
-            queries; and gaps (see `fairtk.exposure.score_gaps`).
+            The run; the row of `inp` of each sorted row, which differs from ``run.order`` only
+            within queries; and the gaps (see `fairtk.exposure.score_gaps`).
         """
         raise NotImplementedError(f"{type(self).__name__} must define policy")
 
@@ -285,58 +284,58 @@ class Sampler(FairTransformer):
         """Return rankings drawn from a run as a frame, sorted by query, sample and rank.
 
         Args:
-            inp: the run R that is sampled from.
-            run: as `policy` gives it; likewise `order` and `gaps`.
-            order: see there.
-            gaps: see there.
+            inp: the run R.
+            run: the result of `policy`.
+            order: the result of `policy`.
+            gaps: the result of `policy`.
 
         Returns:
-            The columns of `inp`, of which ``score`` and ``rank`` are set anew, and ``sample``.
-            Scores are n, n - 1, n - 2, ... for a query with n documents: they give the order and
-            nothing else, whatever is cut off, and are positive, since some evaluators take 0 for
-            "not retrieved".
+            The columns of `inp`, with a new ``score`` and ``rank``, and ``sample``. Scores are n,
+            n - 1, n - 2, ... for a query with n documents. They are positive, because some
+            evaluators take 0 for "not retrieved".
         """
         keys, start = run.qids[run.ranking_query].tolist(), run.ranking_start
         draws = draw_rankings(
             gaps, start, keys, self.n_samples, self.cutoff, self.seed, self.method
         )
         size = np.diff(start).astype(np.float64)[run.ranking[draws.row]]
-        fresh = {SCORE: size - draws.rank, RANK: draws.rank, SAMPLE: draws.sample}
-        others = inp.drop(columns=[c for c in fresh if c in inp.columns])
-        # one take for all other columns; the columns then return to their places
+        new = {SCORE: size - draws.rank, RANK: draws.rank, SAMPLE: draws.sample}
+        others = inp.drop(columns=[c for c in new if c in inp.columns])
+        # one take for all other columns; the new columns keep their positions
         result = others.take(order[draws.row]).reset_index(drop=True)
-        for place, column in enumerate([*inp.columns, *(c for c in fresh if c not in inp.columns)]):
-            if column in fresh:
-                result.insert(place, column, fresh[column])
+        for position, column in enumerate(
+            [*inp.columns, *(c for c in new if c not in inp.columns)]
+        ):
+            if column in new:
+                result.insert(position, column, new[column])
         return result
 
 
 class FairSampler(Sampler):
-    """Draws rankings from a Plackett-Luce policy: R -> S (*Towards Fair RAG*, Eqs. 1 and 2).
+    """R -> S: rankings drawn from a Plackett-Luce policy (*Towards Fair RAG*, Eqs. 1 and 2).
 
     The scores of each query are min-max scaled to [1, 2], raised to ``alpha``, and used as
-    log-weights: a document is drawn next with probability proportional to exp(scaled ** alpha)
-    among those not drawn yet. That is all it does: exposure is spread by chance and score, and no
-    group of documents is looked after.
+    log-weights: the next document is drawn with probability proportional to exp(scaled ** alpha)
+    among those not drawn yet. Exposure depends only on chance and score, not on groups.
 
     * ``alpha`` is an exponent, the opposite of a temperature: 0 is uniform, larger is closer to the
-      deterministic ranking. It is exact at every size: two tied documents share each other's
-      places evenly, however far they are behind the first.
-    * All scores equal is uniform; fewer documents than ``cutoff`` gives all of them.
-    * The random numbers of a query come from (seed, qid) alone, and its documents are taken in the
-      order of score and docno. The rankings are therefore the same whatever the batch, the order
-      of rows, the ranks given to ties, or the other queries.
+      deterministic ranking. It is exact for large values: tied documents have equal exposure,
+      however far they are behind the first.
+    * If all scores are equal, the policy is uniform. A query with fewer documents than ``cutoff``
+      gets all of them.
+    * The random numbers of a query depend only on (seed, qid), and its documents are sorted by
+      score and docno. So rankings do not depend on the batch, the order of rows, the ranks of ties,
+      or other queries.
     * ``n_samples`` and ``cutoff`` only truncate: the first 10 of 100 samples are the samples of
       ``n_samples=10``, and a ranking at ``cutoff=5`` is the top of the one without cutoff.
     * ``method="stratified"`` spreads the random numbers of a query evenly over its samples
-      (scrambled Sobol points). Each ranking by itself has the same law, so expectations stay, and
-      means over the samples vary less (EE-D most). The samples are no longer independent: their
-      standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` takes away more than
-      sampling added.
-    * ``target_disparity`` or ``max_relevance_loss`` state what is wanted in place of alpha, and the
-      alpha of each query is found from exact values (`calibrated`), to within 0.001 of the value.
-      What cannot be reached is warned of and the nearest taken; no policy is below a disparity of
-      k / n at cutoff k. Then the cutoff does more than truncate: alpha depends on it.
+      (scrambled Sobol points). Each ranking has the same distribution, so expectations do not
+      change, and means over the samples vary less (EE-D most). The samples are not independent:
+      their standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` overcorrects.
+    * ``target_disparity`` and ``max_relevance_loss`` replace alpha: the alpha of each query is
+      computed from exact values (`calibrated`), with a tolerance of 0.001. If a query cannot reach
+      the target, the nearest value is used, with a warning; the minimum disparity at cutoff k is
+      k / n. With a target, alpha depends on the cutoff.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
@@ -344,27 +343,24 @@ class FairSampler(Sampler):
 
     Args:
         alpha: exponent on the scaled scores, >= 0: 0 is uniform, larger is closer to the run.
-            None: 1, unless a target below takes its place.
-        n_samples: rankings per query, >= 1; 1 is the setting for serving users.
-        cutoff: documents per ranking, >= 1. None: all.
-        seed: the seed, any integer; the draws of a query depend on it and on the qid alone.
-        method: how rankings are drawn: ``"independent"`` or ``"stratified"`` (means over the
-            samples vary less).
+            `None` for 1, or for a target below.
+        n_samples: rankings per query, >= 1; use 1 to serve users.
+        cutoff: documents per ranking, >= 1; `None` for all.
+        seed: the seed, any integer.
+        method: ``"independent"`` or ``"stratified"``.
         target_disparity: instead of alpha, the EE_D@cutoff of the rankings (normalized, MU, the
-            paper's bounds), in (0, 1]; 1 is that of the run itself.
-        max_relevance_loss: instead of alpha, the share of the run's own nDCG@cutoff that may be
-            lost in expectation, in [0, 1); 0.05 is 5 %. The most even policy that keeps the rest is
-            drawn from, also where what is kept falls and rises with alpha: the smallest of many
-            alphas. Tied scores are in the order of ``rank`` in the run's own ranking, or of docno,
-            descending; policies draw among them.
-        relevance: goes with it: labels (``qid``, ``docno``, ``label``), or ``"scores"``, which
-            trusts the scores of the run, scaled to [0, 1] in each query.
+            paper's bounds), in (0, 1]; 1 is that of the run.
+        max_relevance_loss: instead of alpha, the maximum expected loss of nDCG@cutoff, as a share
+            of the run's, in [0, 1); 0.05 is 5 %. The smallest alpha within the loss is used. In the
+            run, tied scores are sorted by ``rank``, or by docno, descending.
+        relevance: only with `max_relevance_loss`: labels (``qid``, ``docno``, ``label``), or
+            ``"scores"`` for the scores of the run, scaled to [0, 1] per query.
 
     Raises:
         ParameterError: a setting is out of its range, or settings exclude each other.
-        NotFoundError: there is no such method.
-        InputError: in `transform`, for a missing column, a run that is sampled already, a NaN or
-            infinite score, a duplicate document, or ranks that contradict the scores.
+        NotFoundError: unknown method.
+        InputError: in `transform`, for a missing column, a sampled run, a NaN or infinite score, a
+            duplicate document, or ranks that contradict the scores.
     """
 
     identity_name = "fairtk.FairSampler"
@@ -389,30 +385,30 @@ class FairSampler(Sampler):
         super().__init__(n_samples, cutoff, seed)
         self.method = checks.known("method of FairSampler", method, METHODS)
         name = type(self).__name__
-        aims = [
-            ("alpha", alpha),
-            ("target_disparity", target_disparity),
-            ("max_relevance_loss", max_relevance_loss),
-        ]
-        chosen = [aim for aim, value in aims if value is not None]
-        if len(chosen) > 1:
+        options = {
+            "alpha": alpha,
+            "target_disparity": target_disparity,
+            "max_relevance_loss": max_relevance_loss,
+        }
+        given = [option for option, value in options.items() if value is not None]
+        if len(given) > 1:
             raise ParameterError(
-                f"{name}: {' and '.join(f'`{aim}`' for aim in chosen)} exclude each other, as each "
-                "says how even the policy is; give one"
+                f"{name}: {' and '.join(f'`{option}`' for option in given)} exclude each other: "
+                "use one"
             )
         self.alpha: Any = None  # a number unless there is a calibration
         self.target_disparity = self.max_relevance_loss = self.relevance = None
         self._calibration: Calibration | None = None
-        if chosen in ([], ["alpha"]) and relevance is None:
+        if given in ([], ["alpha"]) and relevance is None:
             self.alpha = checks.exponent(1 if alpha is None else alpha, name)
         else:
-            aim = Calibration(name, self.cutoff, target_disparity, max_relevance_loss, relevance)
-            self._calibration = aim
-            self.target_disparity = aim.target_disparity
-            self.max_relevance_loss, self.relevance = aim.max_relevance_loss, aim.relevance
+            target = Calibration(name, self.cutoff, target_disparity, max_relevance_loss, relevance)
+            self._calibration = target
+            self.target_disparity = target.target_disparity
+            self.max_relevance_loss, self.relevance = target.max_relevance_loss, target.relevance
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings, without those that are not used: results kept before stay."""
+        """Return the settings, without unused ones, so that stored results stay valid."""
         settings = super().settings()
         if self.method == "independent":
             del settings["method"]
@@ -420,7 +416,7 @@ class FairSampler(Sampler):
         return {name: v for name, v in settings.items() if v is not None or name in always}
 
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
-        """Return a run as it is drawn from; see `Sampler`."""
+        """Return the run, the order of its rows, and the gaps; see `Sampler`."""
         run = self.plain_run(inp)
         score = as_numbers(inp[SCORE])[run.order]
         order = order_by((-score, run.ranking), lambda rows: (run.doc[rows], run.docnos), False)
@@ -430,11 +426,11 @@ class FairSampler(Sampler):
         return run, run.order[order], score_gaps(score, run.ranking_start, alpha)
 
     def calibrated(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the alpha of each query of a run, and what it reaches, without drawing.
+        """Return the alpha of each query of a run and its exact value, without drawing.
 
         Returns:
-            ``qid``, ``alpha``, ``value`` (exact EE_D, or the share of the run's nDCG that is kept),
-            ``wanted`` and ``reached``; of a sampler with a fixed alpha ``qid`` and ``alpha`` alone.
+            ``qid``, ``alpha``, ``value`` (exact EE_D, or the share of the run's nDCG), ``wanted``
+            (the target) and ``reached``; only ``qid`` and ``alpha`` for a fixed alpha.
         """
         run = self.plain_run(inp)
         result = pd.DataFrame({QID: run.qids[run.ranking_query]})
@@ -445,14 +441,14 @@ class FairSampler(Sampler):
 
 
 class OracleSampler(Sampler):
-    """Ranks useful documents first, each block uniformly shuffled: R -> S.
+    """R -> S: rankings with useful documents first, shuffled within each grade.
 
     The optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al. 2020):
     grades in descending order, and within a grade every order equally likely. A document without a
-    label, or with a label of at most 0, is not useful. Scores of the run are not looked at.
+    label, or with a label of at most 0, is not useful. Scores are ignored.
 
-    Random numbers come from (seed, qid) alone, as in `FairSampler`, and ``n_samples`` and
-    ``cutoff`` only truncate.
+    As in `FairSampler`, random numbers depend only on (seed, qid), and ``n_samples`` and ``cutoff``
+    only truncate.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; ``score`` becomes n, n - 1, ... by rank, for a query
@@ -460,15 +456,15 @@ class OracleSampler(Sampler):
 
     Args:
         qrels: labels: ``qid``, ``docno``, ``label`` (utility or relevance; larger is better).
-            Other columns are ignored, also for equality of two samplers.
+            Other columns are ignored.
         n_samples: rankings per query, >= 1.
-        cutoff: documents per ranking, >= 1; None for all.
+        cutoff: documents per ranking, >= 1; `None` for all.
         seed: the seed, any integer.
 
     Raises:
         ParameterError: a setting is out of its range.
-        InputError: the qrels lack a column, repeat a (qid, docno) or have a label that is not a
-            finite number; in `transform`, the run is broken.
+        InputError: the qrels have a missing column, a duplicate (qid, docno) or a label that is not
+            a finite number; in `transform`, the run is invalid.
     """
 
     identity_name = "fairtk.OracleSampler"
@@ -484,11 +480,11 @@ class OracleSampler(Sampler):
         seed: int = 42,
     ) -> None:
         super().__init__(n_samples, cutoff, seed)
-        # in one form: equal labels, equal samplers
+        # normalized, for equality by content
         self.qrels = Qrels(qrels, type(self).__name__).plain()
 
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
-        """Return a run as it is drawn from; see `Sampler`."""
+        """Return the run, the order of its rows, and the gaps; see `Sampler`."""
         run = self.plain_run(inp)
         within, gaps = useful_first(run, self._labels)
         return run, run.order[within], gaps
@@ -502,8 +498,8 @@ def useful_first(run: Run, labels: Qrels) -> tuple[IntArray, FloatArray]:
     """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
 
     Returns:
-        Sorted rows by query, grade and docno, and `SURE` where a grade ends within a query, 0
-        elsewhere; see `fairtk.exposure.score_gaps`.
+        Sorted rows by query, grade and docno; and gaps: `SURE` at the end of a grade within a
+        query, else 0. See `fairtk.exposure.score_gaps`.
     """
     grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
     within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
@@ -513,33 +509,32 @@ def useful_first(run: Run, labels: Qrels) -> tuple[IntArray, FloatArray]:
     return within, gaps
 
 
-# between sample and qid of a temporary qid; the digits before the first one are the sample
+# separates sample and qid in a temporary qid
 _MARK = ":"
 
 
 class PerSample(FairTransformer):
-    """Applies a transformer to each sample of a sampled run on its own: S -> S.
+    """S -> S: a transformer applied to each sample of a sampled run.
 
-    For rerankers, readers and any other transformer that groups its input by ``qid`` and would mix
-    the samples of a query. The transformer sees plain runs, without the column ``sample``; it may
-    change scores and ranks, drop rows or add columns. Its rows come back in its own order within
-    each (qid, sample). A frame without samples is passed to the transformer as it is. A reader that
-    returns one row per query, as pyterrier_rag's do, has its answer (``qanswer``, and what else it
-    adds) put on every row of the ranking that it read, so that documents are not lost.
+    Use it for rerankers, readers and all transformers that group their input by ``qid`` and would
+    mix the samples of a query. The transformer gets plain runs, without the column ``sample``. It
+    may change scores and ranks, drop rows or add columns; its order of rows is kept within each
+    (qid, sample). A frame without samples is passed unchanged. If a reader returns one row per
+    query, such as pyterrier_rag's, its new columns (``qanswer`` and others) are added to all rows
+    of the ranking.
 
-    By default the transformer runs once per sample, on all queries, with their own qids: right for
-    every transformer, also for one that looks qids up. ``joint=True`` runs it once in all, with a
-    temporary qid for each (qid, sample). That gives a neural model full batches, but is only right
-    where a qid is nothing but a label.
+    By default the transformer runs once per sample, on all queries, with the original qids.
+    ``joint=True`` runs it once, with a temporary qid per (qid, sample). Neural models then get full
+    batches, but the transformer must not look qids up.
 
     Args:
         transformer: the transformer to apply.
-        joint: whether all samples go through the transformer in one call.
+        joint: whether to transform all samples in one call.
 
     Raises:
         ParameterError: `transformer` is not a PyTerrier transformer.
-        InputError: in `transform`, if ``sample`` is not a whole number in every row, or if the
-            transformer returns rows without the ``qid`` they belong to.
+        InputError: in `transform`, ``sample`` is not an integer in every row, or the transformer
+            does not keep qids.
     """
 
     identity_name = "fairtk.PerSample"
@@ -549,14 +544,14 @@ class PerSample(FairTransformer):
     def __init__(self, transformer: pt.Transformer, joint: bool = False) -> None:
         if not isinstance(transformer, pt.Transformer):
             raise ParameterError(
-                "PerSample needs a PyTerrier transformer; found "
-                f"{type(transformer).__name__} (pt.apply makes one of a function)"
+                "PerSample: transformer must be a PyTerrier transformer, got "
+                f"{type(transformer).__name__} (pt.apply converts a function)"
             )
         self.transformer = transformer
         self.joint = bool(joint)
 
     def __eq__(self, other: object) -> bool:
-        # by the transformers' own equality: what they print may leave settings out
+        # by the transformers' equality: their `repr` may lack settings
         return (
             isinstance(other, PerSample)
             and type(self) is type(other)
@@ -572,7 +567,7 @@ class PerSample(FairTransformer):
         return {"transformer": self.transformer}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return what the transformer makes of each sample."""
+        """Return the transformer's output for each sample."""
         plain_columns(inp, "PerSample")
         if SAMPLE not in inp.columns:
             return self._applied(inp)
@@ -580,7 +575,7 @@ class PerSample(FairTransformer):
         run = Run(inp, "PerSample")
         sample: Any = run.samples
         if {DOCNO, SCORE} <= {*inp.columns}:
-            run.order  # noqa: B018 - sorted, so that what is twice is refused
+            run.order  # noqa: B018 - sorting detects duplicates
         plain = inp.drop(columns=SAMPLE)
         if len(inp) == 0:
             return self._returned(self._applied(plain), 0)
@@ -598,23 +593,23 @@ class PerSample(FairTransformer):
         unknown = ~result[QID].isin(qids)
         if unknown.any():
             raise InputError(
-                f"{self._name()} returned the qid {result[QID][unknown].iloc[0]!r}, which is not "
-                "in its input; PerSample needs a transformer that keeps qids"
+                f"{self._name()} returned the unknown qid {result[QID][unknown].iloc[0]!r}: the "
+                "transformer must keep qids"
             )
-        place = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(pd.Index(result[QID]))))
-        return result.take(place).reset_index(drop=True)
+        order = np.lexsort((result[SAMPLE].to_numpy(), qids.get_indexer(pd.Index(result[QID]))))
+        return result.take(order).reset_index(drop=True)
 
     def _applied(self, plain: pd.DataFrame) -> pd.DataFrame:
-        """Return the transformer's output; a reader's answers on every row of their rankings."""
+        """Return the transformer's output, with a reader's answers on all rows of rankings."""
         out: pd.DataFrame = self.transformer.transform(plain)
         if DOCNO not in plain.columns or DOCNO in out.columns or QANSWER not in out.columns:
             return out
         require(out, [QID], f"the output of {self._name()}")
-        twice = out[QID].duplicated().to_numpy()
-        if twice.any():
+        is_duplicate = out[QID].duplicated().to_numpy()
+        if is_duplicate.any():
             raise InputError(
-                f"{self._name()} gave several answers for the qid {out[QID][twice].iloc[0]!r}; "
-                "a reader gives one for each ranking"
+                f"{self._name()} returned several answers for the qid "
+                f"{out[QID][is_duplicate].iloc[0]!r}, expected one per ranking"
             )
         new = [c for c in out.columns if c not in plain.columns or c == QANSWER]
         rows = plain.drop(columns=QANSWER, errors="ignore")
@@ -634,19 +629,19 @@ class PerSample(FairTransformer):
         pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
         if (pair < 0).any():
             raise InputError(
-                f"{self._name()} returned the qid {part[QID].iloc[int(np.argmin(pair))]!r}, which "
-                "is not in its input; PerSample(..., joint=True) needs a transformer that keeps "
-                "qids"
+                f"{self._name()} returned the unknown qid "
+                f"{part[QID].iloc[int(np.argmin(pair))]!r}: with joint=True, the transformer must "
+                "keep qids"
             )
         restored = part.assign(**{QID: plain[QID].take(first[pair]).array})
         return self._returned(restored, sample[first[pair]])
 
     def _returned(self, part: pd.DataFrame, number: Any) -> pd.DataFrame:
-        """Return the transformer's output with the sample it belongs to."""
+        """Return the transformer's output with its sample."""
         where = f"the output of {self._name()}"
         require(part, [QID], where)
         if SAMPLE in part.columns:
-            raise InputError(f"{where} has a column {SAMPLE!r} already; it must not sample again")
+            raise InputError(f"{where} must not have the column {SAMPLE!r}: do not sample again")
         samples = np.broadcast_to(np.asarray(number, dtype=np.int64), (len(part),))
         return part.assign(**{SAMPLE: samples.copy()})
 
@@ -655,18 +650,18 @@ class PerSample(FairTransformer):
 
 
 class EachDocument(FairTransformer):
-    """R -> S: as many rankings per query as it has documents, each of one document.
+    """R -> S: one ranking per document, with this document only.
 
-    A generator behind it answers from every document alone, which is how *Towards Fair RAG* finds
-    out which documents are useful (appendix B, algorithm 1).
+    A generator after it answers from each document alone. *Towards Fair RAG* determines useful
+    documents this way (appendix B, algorithm 1).
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same rows, by query and rank, with ``sample`` = the document's rank in the run, from 0, and
     ``rank`` = 0.
 
     Raises:
-        ColumnError: a column is missing, or the run is sampled already.
-        DuplicateError: a document occurs twice for a query.
+        ColumnError: a column is missing, or the run is sampled.
+        DuplicateError: duplicate document for a query.
     """
 
     identity_name = "fairtk.EachDocument"

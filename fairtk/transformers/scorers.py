@@ -1,4 +1,4 @@
-"""Scorers of each query's own candidates: BM25, a dense encoder, a learned sparse encoder."""
+"""Scorers of each query's candidates: BM25, dense and learned sparse encoders."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ Tokenizer = Callable[[str], Iterable[str]]
 
 def okapi(
     words: Any,
-    asked: Any,
+    query_words: Any,
     query: npt.NDArray[Any],
     k1: float,
     b: float,
     epsilon: float,
 ) -> FloatArray:
-    """Return the BM25 score of each document for the query whose candidate it is.
+    """Return the BM25 score of each document for its query.
 
     Robertson and Zaragoza: The Probabilistic Relevance Framework: BM25 and Beyond (2009), with the
     idf of rank_bm25's ``BM25Okapi`` (see `BM25Scorer`). All sums run in the order of df or of the
-    words' columns, so a score does not depend on which other queries are there, to the last bit,
-    as long as the words of the queries keep their relative order.
+    words' columns, so a score does not depend on the other queries, to the last bit, as long as the
+    words of the queries keep their relative order.
 
     Args:
         words: counts of words in documents; CSR with sorted columns, shape (n_documents, n_words).
-        asked: counts of words in queries, whose columns are the first ones of `words`; CSR with
-            sorted columns, shape (n_queries, n_query_words).
+        query_words: counts of words in queries, whose columns are the first columns of `words`; CSR
+            with sorted columns, shape (n_queries, n_query_words).
         query: the query of each document; shape (n_documents,).
         k1: saturation.
         b: length normalization.
@@ -63,19 +63,19 @@ def okapi(
     Returns:
         Scores of any sign, higher is better; shape (n_documents,).
     """
-    n_queries = asked.shape[0]
+    n_queries = query_words.shape[0]
     n_docs = np.bincount(query, minlength=n_queries)
     length = np.bincount(_rows(words), weights=words.data, minlength=len(query))
     total = np.bincount(query, weights=length, minlength=n_queries)
     mean_length = total / np.maximum(n_docs, 1)
-    idf = _idf(words, query, n_docs, epsilon)[:, : asked.shape[1]]
+    idf = _idf(words, query, n_docs, epsilon)[:, : query_words.shape[1]]
     idf.sort_indices()
-    words = words[:, : asked.shape[1]]
+    words = words[:, : query_words.shape[1]]
 
-    # a document without words has no entries below, so its division by 0 never happens
+    # an empty document has no entries below, so that there is no division by 0
     relative = length / np.where(mean_length > 0, mean_length, 1.0)[query]
     norm = k1 * (1 - b + b * relative)
-    weight = sparse.csr_array(asked.multiply(idf))
+    weight = sparse.csr_array(query_words.multiply(idf))
     tf = words.data
     saturated = sparse.csr_array(
         (tf * (k1 + 1) / (tf + norm[_rows(words)]), words.indices, words.indptr),
@@ -87,16 +87,16 @@ def okapi(
 
 
 def _idf(words: Any, query: npt.NDArray[Any], n_docs: npt.NDArray[Any], epsilon: float) -> Any:
-    """Return the idf of each word among the candidates of each query, negative ones replaced."""
+    """Return the idf of each word among a query's candidates, with negative values replaced."""
     shape = (len(n_docs), len(query))
     member = sparse.csr_array((np.ones(len(query)), (query, np.arange(len(query)))), shape=shape)
     present = sparse.csr_array(
         (np.ones(len(words.data)), words.indices, words.indptr), shape=words.shape
     )
-    idf = sparse.csr_array(member @ present)  # document frequencies so far
+    idf = sparse.csr_array(member @ present)  # document frequencies, replaced below
     owner = _rows(idf)
     df = idf.data.astype(np.int64)
-    # a histogram of df for each query (1 to N, ragged): its order is the same whatever the words
+    # a ragged histogram of df (1 to N) per query, whose order does not depend on the words
     start = np.cumsum(n_docs) - n_docs
     n_words = np.bincount(start[owner] + df - 1, minlength=len(query))
     of_bin = np.repeat(np.arange(len(n_docs)), n_docs)
@@ -118,7 +118,7 @@ def _rows(matrix: Any) -> IntArray:
 
 
 def _counts(texts: Iterable[Iterable[str]], vocabulary: defaultdict[str, int]) -> Any:
-    """Count the words of each text; new words are added to the vocabulary."""
+    """Return the counts of words per text, and add new words to the vocabulary."""
     codes: list[int] = []
     ends = [0]
     code = vocabulary.__getitem__
@@ -135,12 +135,12 @@ def _counts(texts: Iterable[Iterable[str]], vocabulary: defaultdict[str, int]) -
 
 
 class Scorer(FairTransformer, ABC):
-    """R -> R: scores each query's candidates by their texts, inside their own set.
+    """R -> R: base class of scorers that compare each query with the texts of its candidates.
 
     A subclass defines `scores`. Input columns: ``qid``, ``query``, ``docno``, ``text``; scores and
-    ranks are replaced, other columns kept. Output rows are ordered by query (first appearance) and
-    rank; ties are broken by docno, descending, as in all of fairtk. A sampled run (column
-    ``sample``) is refused: score first, then sample.
+    ranks are replaced, other columns kept. Output rows are sorted by query (first appearance) and
+    rank; ties are broken by docno, descending. A sampled run (column ``sample``) is an error: score
+    before sampling.
     """
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -151,9 +151,9 @@ class Scorer(FairTransformer, ABC):
 
         Raises:
             ColumnError: a column is missing, or the run is sampled.
-            InputError: a text or query is missing (names qid and docno), or a qid has two
-                different queries.
-            DuplicateError: a document occurs twice for a query.
+            InputError: a text or query is missing (names qid and docno), or a qid has several
+                queries.
+            DuplicateError: duplicate document for a query.
         """
         self.check_inputs(inp, [QID, QUERY, DOCNO, TEXT])
         self.refuse_samples(inp)
@@ -172,19 +172,19 @@ class Scorer(FairTransformer, ABC):
         """Return the score of each candidate.
 
         Args:
-            query: place of each candidate's query among `queries`; shape (n,), n at least 1.
+            query: the index in `queries` of each candidate; shape (n,), n at least 1.
             texts: the candidates' texts.
             queries: the queries.
         """
 
 
-# Queries are scored in blocks of whole queries of about this many characters of text, so that
-# memory (about 10 bytes per character) does not grow with the number of queries.
+# Queries are scored in blocks with about this many characters of text, so that memory (about 10
+# bytes per character) does not grow with the number of queries.
 _BLOCK_CHARACTERS = 10_000_000
 
 
 class BM25Scorer(Scorer):
-    """R -> R: scores each query's candidates by BM25 with statistics of these candidates alone.
+    """R -> R: BM25 scores with the statistics of each query's candidates.
 
     This is Okapi BM25 as *Towards Fair RAG* uses it on LaMP profiles (the implementation of
     rank_bm25). With N documents, document frequency df, length dl and mean length avgdl::
@@ -192,18 +192,17 @@ class BM25Scorer(Scorer):
         idf   = ln(N - df + 0.5) - ln(df + 0.5)
         score = sum over query words of  idf * tf (k1 + 1) / (tf + k1 (1 - b + b dl / avgdl))
 
-    A word in more than half of the documents has a negative idf, and gets ``epsilon`` times the
-    mean of the raw idf of all words of the candidates instead (which is negative too for one or
-    two documents, or nearly equal ones). A query word counts as often as it occurs. Words are
-    compared as they are: no lower-casing, no stemming. Where all documents are empty, all scores
-    are 0 (the original fails).
+    A negative idf, of a word in more than half of the documents, is replaced by ``epsilon`` times
+    the mean of the raw idf of all words of the candidates (which can also be negative, for one or
+    two documents, or nearly equal ones). A query word counts as often as it occurs. There is no
+    lower-casing and no stemming. If all documents are empty, all scores are 0 (the original fails).
 
-    The frames are `Scorer`'s. Fast: one sparse product for many queries, no loop over queries.
+    See `Scorer` for the frames. Many queries are scored with one sparse product.
 
     Args:
-        k1: how fast repeated words saturate, at least 0.
-        b: how much long documents are held back, 0 to 1.
-        epsilon: what negative idf are replaced by, as a share of the mean idf, at least 0.
+        k1: saturation of term frequencies, at least 0.
+        b: length normalization, 0 to 1.
+        epsilon: the replacement of a negative idf, as a share of the mean idf, at least 0.
         tokenize: ``"whitespace"``, or a function from a text to its words.
 
     Raises:
@@ -228,8 +227,8 @@ class BM25Scorer(Scorer):
         checks.number("b", b, "BM25Scorer", 0, 1, rule="be between 0 and 1")
         if tokenize != "whitespace" and not callable(tokenize):
             raise ParameterError(
-                "BM25Scorer: tokenize must be 'whitespace' or a function from a text to its words; "
-                f"found {tokenize!r}"
+                "BM25Scorer: tokenize must be 'whitespace' or a function from a text to its words, "
+                f"got {tokenize!r}"
             )
         self.k1 = k1
         self.b = b
@@ -241,23 +240,23 @@ class BM25Scorer(Scorer):
         tokenize: Tokenizer = str.split if isinstance(self.tokenize, str) else self.tokenize
         score = np.zeros(len(texts))
         for rows, first, last in _blocks(query, texts, len(queries)):
-            asked = [list(tokenize(text)) for text in queries[first:last]]
-            # words of queries come first and sorted: their order never depends on other queries
+            query_words = [list(tokenize(text)) for text in queries[first:last]]
+            # words of queries come first, sorted, so that their order depends on nothing else
             vocabulary: defaultdict[str, int] = defaultdict()
             vocabulary.default_factory = vocabulary.__len__
-            for word in sorted({word for own in asked for word in own}):
-                vocabulary[word]  # noqa: B018 (looking a word up numbers it)
-            of_queries = _counts(asked, vocabulary)
-            words = _counts((tokenize(texts[i]) for i in rows.tolist()), vocabulary)
+            for word in sorted({word for words in query_words for word in words}):
+                vocabulary[word]  # noqa: B018 (a look-up adds the word)
+            query_counts = _counts(query_words, vocabulary)
+            counts = _counts((tokenize(texts[i]) for i in rows.tolist()), vocabulary)
             settings = self.k1, self.b, self.epsilon
-            score[rows] = okapi(words, of_queries, query[rows] - first, *settings)
+            score[rows] = okapi(counts, query_counts, query[rows] - first, *settings)
         return score
 
 
 def _blocks(
     query: npt.NDArray[Any], texts: list[str], n_queries: int
 ) -> Iterator[tuple[IntArray, int, int]]:
-    """Yield blocks of whole queries: their rows, first query, and the query behind the last."""
+    """Yield blocks of queries: their rows, the first query, and the end of the range."""
     size = np.fromiter(map(len, texts), dtype=np.float64, count=len(texts))
     upto = np.cumsum(np.bincount(query, weights=size, minlength=n_queries))
     order = np.argsort(query, kind="stable")
@@ -272,25 +271,26 @@ def _blocks(
 
 
 class NeuralScorer(Scorer):
-    """R -> R: scores by the inner product of the vectors of query and text.
+    """R -> R: base class of scorers by the inner product of query and text vectors.
 
-    The frames are `Scorer`'s. All distinct texts of a frame, queries among them, are encoded once,
-    in batches of similar length; equal texts have equal scores. The model is loaded on first use,
-    from a local folder, the hub's cache or the hub. It needs the extra ``t5``. Memory: the vectors
-    of a frame's distinct texts.
+    See `Scorer` for the frames. The distinct texts and queries of a frame are encoded once, in
+    batches of similar length; equal texts have equal scores. The model is loaded on first use, from
+    a local folder, the hub's cache or the hub. Requires the extra ``t5``. The vectors of a frame's
+    distinct texts must fit into memory.
 
     Args:
         model: a hub name, or a local folder with config.json, weights and tokenizer.json.
-        device: ``"auto"`` (CUDA if there is one, else CPU) or a torch device.
-        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, or ``"auto"`` (on CUDA a half
-            precision, which makes ties and near ties fall differently; else float32).
-        max_tokens: the most tokens of a text, special ones included; what is behind is not seen.
-            None for what the model takes (512 for BERT).
-        batch_tokens: the most tokens of a batch; None for what fits into memory.
+        device: ``"auto"`` (CUDA if available, else CPU) or a torch device.
+        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, or ``"auto"`` (half precision on CUDA,
+            which changes ties and near ties; else float32).
+        max_tokens: the maximum number of tokens of a text, special tokens included; longer texts
+            are truncated. `None` for the model's limit (512 for BERT).
+        batch_tokens: the maximum number of tokens of a batch; `None` for a default that fits into
+            memory.
         revision: branch, tag or commit on the hub.
-        allow_pickled_weights: whether weights are read that are there as pickles only, with
-            ``torch.load(weights_only=True)``: as the published models have them. Safetensors are
-            taken where there are any.
+        allow_pickled_weights: whether to read pickled weights, with
+            ``torch.load(weights_only=True)``, if the model has no safetensors. The published models
+            have only pickled weights.
 
     Raises:
         MissingExtraError: torch or transformers is not installed.
@@ -329,7 +329,7 @@ class NeuralScorer(Scorer):
 
     def scores(self, query: IntArray, texts: list[str], queries: list[str]) -> FloatArray:
         """Return the inner product of each candidate and its query; see `Scorer.scores`."""
-        # sorted: batches, and with them the last digits, do not depend on the order of rows
+        # sorted, so that batches and the last digits do not depend on the order of rows
         code, distinct = pd.factorize(np.array([*queries, *texts], dtype=object), sort=True)
         vectors = self.encoder.encode(list(distinct))
         of_query, of_text = code[: len(queries)], code[len(queries) :]
@@ -337,11 +337,11 @@ class NeuralScorer(Scorer):
 
 
 class ContrieverScorer(NeuralScorer):
-    """Scores by a dense encoder: mean of the last layer over a text's tokens, inner product.
+    """R -> R: a dense encoder: the mean of the last layer over a text's tokens, inner product.
 
     Izacard et al. 2022, "Unsupervised Dense Information Retrieval with Contrastive Learning". The
-    default, ``facebook/contriever``, has pickled weights only: ``allow_pickled_weights=True``. See
-    `NeuralScorer` for frames and settings.
+    default, ``facebook/contriever``, requires ``allow_pickled_weights=True``. See `NeuralScorer`
+    for frames and settings.
     """
 
     identity_name = "fairtk.ContrieverScorer"
@@ -351,10 +351,10 @@ class ContrieverScorer(NeuralScorer):
 
 
 class SpladeScorer(NeuralScorer):
-    """Scores by a learned sparse encoder: largest log(1 + relu(score)) over a text's tokens.
+    """R -> R: a learned sparse encoder: max of log(1 + relu(score)) over a text's tokens.
 
-    Formal et al. 2021, "SPLADE v2" (equation 6). The default, ``naver/splade_v2_max``, has pickled
-    weights only: ``allow_pickled_weights=True``. See `NeuralScorer` for frames and settings.
+    Formal et al. 2021, "SPLADE v2" (equation 6). The default, ``naver/splade_v2_max``, requires
+    ``allow_pickled_weights=True``. See `NeuralScorer` for frames and settings.
     """
 
     identity_name = "fairtk.SpladeScorer"

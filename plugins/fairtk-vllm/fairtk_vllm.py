@@ -22,11 +22,11 @@ from fairtk.plugins import BackendSpec, hookimpl
 __all__ = ("VLLMCausal",)
 
 NEEDED = "0.33"
-"""The minor version of vLLM whose signatures and variables are used here; others are refused."""
+"""The supported minor version of vLLM; others are refused."""
 
 INVARIANT = "VLLM_BATCH_INVARIANT"
 CAPABILITY = (8, 0)
-"""The compute capability from which on vLLM 0.33 has batch invariance (its documentation)."""
+"""The minimum compute capability for batch invariance in vLLM 0.33 (its documentation)."""
 
 _SET_HERE = (
     *("model", "tokenizer", "revision", "tokenizer_revision", "dtype", "seed", "load_format"),
@@ -34,21 +34,21 @@ _SET_HERE = (
 )
 _T5 = re.compile(r"(flan-|long-|m|by|um)?t5([-_.]|$)|flan-ul2", re.IGNORECASE)
 _NO_T5 = (
-    "vLLM has no encoder-decoder models such as T5; {0!r} is run by CTranslate2 (ct2:{0}) or "
-    "transformers (t5:{0})"
+    "vLLM does not support encoder-decoder models such as T5: use CTranslate2 (ct2:{0}) or "
+    "transformers (t5:{0}) for {0!r}"
 )
 
 
 class MissingEngineError(MissingExtraError):
-    """The package vllm is not installed, or not in the version that is needed."""
+    """The package vllm is not installed, or has an unsupported version."""
 
     def __init__(self, installed: str | None) -> None:
-        what = f"found {installed}" if installed else "which is not installed"
+        problem = f"got {installed}" if installed else "which is not installed"
         ImportError.__init__(
             self,
-            f"VLLMCausal needs the package vllm {NEEDED}, {what}: run pip install . "
-            "'./plugins/fairtk-vllm[engine]' in a checkout of fairtk, in an environment of its "
-            "own, as vLLM pins torch",
+            f"VLLMCausal requires the package vllm {NEEDED}, {problem}: in a checkout of fairtk, "
+            "run pip install . './plugins/fairtk-vllm[engine]' in a separate environment, because "
+            "vLLM pins torch",
         )
 
 
@@ -56,7 +56,7 @@ def engine_version() -> str:
     """Return the version of vLLM.
 
     Raises:
-        MissingEngineError: it is not installed, or not `NEEDED`.
+        MissingEngineError: vLLM is not installed, or its version is not `NEEDED`.
     """
     try:
         version = metadata.version("vllm")
@@ -69,7 +69,7 @@ def engine_version() -> str:
 
 def has_batch_invariance() -> bool:
     """Return whether vLLM has batch-invariant kernels for this machine's device."""
-    from vllm.platforms import current_platform  # does not begin to use the device
+    from vllm.platforms import current_platform  # does not initialize the device
 
     return bool(current_platform.is_cuda() and current_platform.has_device_capability(CAPABILITY))
 
@@ -78,27 +78,27 @@ def has_batch_invariance() -> bool:
 class VLLMCausal(HuggingFaceCausal):
     """A decoder-only model that vLLM runs on the GPU, in this process, without sampling.
 
-    Prompts, chat templates, windows and the safetensors files are those of
-    `fairtk.llm.HuggingFaceCausal`; vLLM gets token ids. Prefixes that prompts share are computed
-    once. With batch-invariant kernels an answer does not depend on what is asked beside it; without
-    them it may, by rounding. In a chat with a temperature, each prompt has a seed of its own.
+    Prompts, chat templates, windows and safetensors files are those of
+    `fairtk.llm.HuggingFaceCausal`; vLLM gets token ids. Common prefixes of prompts are computed
+    once. With batch-invariant kernels, an answer does not depend on other prompts; without them it
+    may, by rounding. In a chat with a temperature, there is one seed per prompt.
 
     Args:
-        model: a hub name or a local folder; no T5, which vLLM does not have.
-        dtype: ``"bfloat16"``, ``"float16"`` or ``"float32"``; vLLM's ``"auto"`` is refused: it
-            depends on the device.
-        seed: of the engine, at least 0.
-        batch_invariant: whether vLLM uses batch-invariant kernels (``VLLM_BATCH_INVARIANT``);
-            None: as that variable says, or else where the device has them. Say it where this
+        model: a hub name or a local folder, not a T5.
+        dtype: ``"bfloat16"``, ``"float16"`` or ``"float32"``. vLLM's ``"auto"`` is not supported,
+            because it depends on the device.
+        seed: the seed of the engine, at least 0.
+        batch_invariant: whether vLLM uses batch-invariant kernels (``VLLM_BATCH_INVARIANT``).
+            `None` for the value of that variable, or else if the device has them. Set it if this
             process has another device than the workers.
         engine: other arguments of ``vllm.LLM``, e.g. ``{"tensor_parallel_size": 2}``.
-        batch_tokens: tokens of the prompts and answers that vLLM gets at a time, from which it
-            makes its own batches.
+        batch_tokens: the number of tokens in prompts and answers that vLLM gets at a time, and
+            divides into batches.
 
     Raises:
-        ParameterError: a setting is out of its range, or one that vLLM does not have.
+        ParameterError: a setting is out of its range, or not supported.
         ModelError: the model is a T5.
-        MissingEngineError: vLLM is not installed, or in another version than `NEEDED`.
+        MissingEngineError: vLLM is not installed, or its version is not `NEEDED`.
     """
 
     identity_name = "fairtk_vllm.VLLMCausal"
@@ -121,25 +121,25 @@ class VLLMCausal(HuggingFaceCausal):
         where = type(self).__name__
         if self.dtype == "auto":
             raise ParameterError(
-                f"{where}: dtype must be 'bfloat16', 'float16' or 'float32'; found 'auto', with "
-                "which vLLM takes what the device likes"
+                f"{where}: dtype must be 'bfloat16', 'float16' or 'float32', got 'auto', which "
+                "depends on the device"
             )
         for name, only in (("device", "cuda"), ("num_beams", 1)):
             if getattr(self, name) != only:
                 raise ParameterError(
-                    f"{where}: {name} must be {only!r}; found {getattr(self, name)!r} "
-                    "(HuggingFaceCausal has the choice; CUDA_VISIBLE_DEVICES says which GPUs)"
+                    f"{where}: {name} must be {only!r}, got {getattr(self, name)!r} "
+                    "(use HuggingFaceCausal instead; select GPUs with CUDA_VISIBLE_DEVICES)"
                 )
         if _T5.match(self.model.rpartition("/")[2]):
             raise ModelError(_NO_T5.format(self.model))
         self.seed = checks.whole("seed", self.seed, where, least=0)
         self.engine = dict(sorted(self.engine.items()))
         for name in self.engine.keys() & set(_SET_HERE):
-            raise ParameterError(f"{where}: engine must not have {name!r}, which is set here")
+            raise ParameterError(f"{where}: engine must not have {name!r}, which VLLMCausal sets")
         self.engine_version = engine_version()
         if self.batch_invariant is None:
-            said = os.environ.get(INVARIANT)
-            self.batch_invariant = has_batch_invariance() if said is None else said == "1"
+            value = os.environ.get(INVARIANT)
+            self.batch_invariant = has_batch_invariance() if value is None else value == "1"
 
     @cached_property
     def _config(self) -> Any:
@@ -150,31 +150,31 @@ class VLLMCausal(HuggingFaceCausal):
 
     @cached_property
     def _engine(self) -> Any:
-        """The model, loaded, in this process."""
+        """The loaded model in this process."""
         if engine_version() != self.engine_version:
             raise ModelError(
-                f"{self.model!r} was asked for with vLLM {self.engine_version}, and a worker has "
-                f"{engine_version()}: install one version everywhere, or answers may differ"
+                f"expected vLLM {self.engine_version} for {self.model!r}, got {engine_version()} "
+                "in a worker: install one version everywhere"
             )
         invariant = str(int(bool(self.batch_invariant)))
         if os.environ.setdefault(INVARIANT, invariant) != invariant:
             raise ModelError(
-                f"{self.model!r} has batch_invariant={self.batch_invariant}, but this process runs "
-                f"vLLM with {INVARIANT}={os.environ[INVARIANT]}: it has one value for all models"
+                f"{self.model!r} has batch_invariant={self.batch_invariant}, but this process has "
+                f"{INVARIANT}={os.environ[INVARIANT]}: use one value for all models"
             )
-        # requests are scheduled the same each time; with a process of its own they are not
+        # in a separate process, the schedule of requests would vary
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
         os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
         os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
         if self.batch_invariant and not has_batch_invariance():
             raise ModelError(
-                f"{self.model!r}: batch_invariant=True needs an NVIDIA GPU of compute capability "
-                f"{CAPABILITY[0]}.{CAPABILITY[1]} or above, and there is none here"
+                f"{self.model!r}: batch_invariant=True requires an NVIDIA GPU of compute "
+                f"capability {CAPABILITY[0]}.{CAPABILITY[1]} or above"
             )
         import vllm
 
-        room = self._limit + self.max_new_tokens  # the rest of a long window would cost memory
-        window = {"max_model_len": room} if room < 10**9 else {}
+        longest = self._limit + self.max_new_tokens  # a longer window would cost memory
+        window = {"max_model_len": longest} if longest < 10**9 else {}
         try:
             with _random_states():
                 return vllm.LLM(
@@ -189,15 +189,15 @@ class VLLMCausal(HuggingFaceCausal):
         except Exception as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())
             raise ModelError(
-                f"vLLM cannot load {self.model!r} ({text[:300]}); a smaller max_prompt_tokens, or "
-                "engine={'gpu_memory_utilization': ...} where several models share a GPU, may help"
+                f"vLLM cannot load {self.model!r} ({text[:300]}); try a smaller max_prompt_tokens, "
+                "or engine={'gpu_memory_utilization': ...} if several models share a GPU"
             ) from error
 
     def _in_batches(
         self, lengths: Any, new_tokens: int, run: Callable[[Any], Any], remedy: str
     ) -> Iterator[tuple[Any, Any]]:
         """Yield parts as large as `batch_tokens`, in the order of the prompts."""
-        del remedy  # vLLM puts requests off where memory is short
+        del remedy  # vLLM delays requests if memory is low
         most = self.batch_tokens or int(lengths.sum()) + len(lengths) * new_tokens
         part = np.cumsum(lengths + new_tokens) // max(1, most)
         for number in np.unique(part):
@@ -208,35 +208,35 @@ class VLLMCausal(HuggingFaceCausal):
         engine = self._engine
         import vllm
 
-        def params(place: int) -> Any:
+        def params(index: int) -> Any:
             if noise is None:
                 return vllm.SamplingParams(
                     temperature=0.0, seed=self.seed, max_tokens=self.max_new_tokens
                 )
             return vllm.SamplingParams(
                 temperature=noise.temperature,
-                seed=int(noise.streams[place].integers(2**31)),  # of seed and prompt alone
+                seed=int(noise.streams[index].integers(2**31)),  # depends only on seed and prompt
                 max_tokens=self.max_new_tokens,
             )
 
-        # neighbors share their beginnings
+        # sorted, so that neighbors have common prefixes
         order = sorted(range(len(rows)), key=rows.__getitem__)
         try:
             outputs = engine.generate(
-                [{"prompt_token_ids": rows[place]} for place in order],
-                [params(place) for place in order],
+                [{"prompt_token_ids": rows[index]} for index in order],
+                [params(index) for index in order],
                 use_tqdm=False,
             )
         except Exception as error:
             text = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ModelError(f"vLLM stopped over {self.model!r} ({text[:300]})") from error
+            raise ModelError(f"vLLM failed for {self.model!r} ({text[:300]})") from error
         answers = dict(zip(order, (output.outputs[0].text for output in outputs), strict=True))
-        return [answers[place] for place in range(len(rows))]
+        return [answers[index] for index in range(len(rows))]
 
 
 @contextlib.contextmanager
 def _random_states() -> Iterator[None]:
-    """Leave the user's random numbers as they are: vLLM seeds all that there are."""
+    """Restore the global random states, which vLLM seeds."""
     import torch
 
     python, numpy, of_torch = random.getstate(), np.random.get_state(), torch.get_rng_state()
@@ -250,7 +250,7 @@ def _random_states() -> Iterator[None]:
 
 @hookimpl
 def fairtk_backends() -> Iterable[BackendSpec]:
-    """Return the kind of models that vLLM runs."""
+    """Return the backend of this plugin."""
     summary = "a decoder-only model by vLLM (no T5)"
     return [
         BackendSpec("vllm", "fairtk_vllm:VLLMCausal", summary, example="Qwen/Qwen2.5-0.5B-Instruct")

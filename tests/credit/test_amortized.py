@@ -128,7 +128,7 @@ def test_order_of_rows_and_names_do_not_matter(rows, owners):
     ("options", "error", "message"),
     [
         ({"providers": OWNERS.assign(docno=list("xyz"))}, InputError, "none of the 3 judged"),
-        ({"weights": {"1": 1.0}}, InputError, "qid '2' has none"),
+        ({"weights": {"1": 1.0}}, InputError, "weight of qid '2'"),
         ({"weights": {"1": 1.0, "2": -1}}, ParameterError, "weights"),
         ({"top": 0}, ParameterError, "top"),
         ({"cutoff": 0}, ParameterError, "cutoff"),

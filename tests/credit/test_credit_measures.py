@@ -84,7 +84,6 @@ def test_groups_of_credit_by_hand():
     m = (p + q) / 2
     distance = sum(sum(d * np.log2(d / m)) / 2 for d in (p, q))
     assert value(measure, TWO) == pytest.approx(1 - distance)
-    assert ir_measures.parse_measure(repr(measure)) == measure
     with pytest.raises(ParameterError):
         _ = measure @ 5
 
@@ -118,7 +117,7 @@ def test_a_query_that_the_frame_lacks_gets_the_worst_value():
     ("make", "message"),
     [
         (lambda: AE_D(share=False), "normalize=False"),
-        (lambda: AE_R(browsing="GERR"), "stops at useful documents"),
+        (lambda: AE_R(browsing="GERR"), "is not supported"),
         (lambda: ir_measures.calc([AE_R], QRELS, TWO), "write AE_R@5"),
         (lambda: ir_measures.calc([CreditGap], QRELS, TWO), "write CreditGap@5"),
         (lambda: AE_D(negative="keep"), "negative"),
@@ -131,7 +130,7 @@ def test_wrong_settings(make, message):
 
 def test_negative_credit_can_be_refused():
     below = TWO.assign(credit=[-1.0, 1, 1, 1])
-    with pytest.raises(InputError, match="found -1.*qid '1'.*sample 0.*docno 'a'"):
+    with pytest.raises(InputError, match="got -1.*qid '1'.*sample 0.*docno 'a'"):
         ir_measures.calc([AE_D(negative="refuse")], QRELS, below)
     with pytest.warns(DataWarning, match="1 of 4"):
         ir_measures.calc([AE_D], ONE, below)

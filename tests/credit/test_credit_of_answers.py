@@ -108,8 +108,8 @@ def test_all_by_hand_with_the_empty_set():
     q1 = out[out["qid"] == "q1"]
     assert q1["docno"].tolist() == ["@NONE", "A", "B", "A", "B"]  # C is below the cutoff
     assert q1["subset"].tolist() == [0, 1, 2, 3, 3]
-    prompts = Generator(reader).asked(out)
-    bare = Generator(reader).asked(run()[["qid", "query"]].drop_duplicates())
+    prompts = Generator(reader).build_prompts(out)
+    bare = Generator(reader).build_prompts(run()[["qid", "query"]].drop_duplicates())
     assert [prompts.prompts[prompts.prompt_of_row[i]] for i in (0, 5)] == list(bare.prompts)
 
 
@@ -201,14 +201,14 @@ def test_orders_depend_on_seed_qid_and_sample_alone():
     ("call", "error", "message"),
     [
         (lambda: Subsets("sampled", n_orders=3), ParameterError, "even"),
-        (lambda: Subsets("all")(longer(9)), InputError, "at most 8 documents; found 9 of qid 'q'"),
+        (lambda: Subsets("all")(longer(9)), InputError, "at most 8 documents, got 9 for qid 'q'"),
         (lambda: Subsets("all")(Subsets("all")(run())), ColumnError, "found subsets"),
         (lambda: Citations("length"), ParameterError, "weight"),
         (lambda: Citations()(Subsets()(run()).assign(qanswer="")), ColumnError, "found subsets"),
         (
             lambda: Citations()(run().assign(qanswer=list("xyxxx"))),
             InputError,
-            "one 'qanswer'; found two for qid 'q1', docno 'B'",
+            "one 'qanswer' per ranking, got two for qid 'q1', docno 'B'",
         ),
     ],
 )
@@ -249,7 +249,7 @@ def test_wrong_answers_are_named():
     with pytest.raises(InputError, match="qid 'q1'.*sample 0"):
         from_answers(answers[~((answers["qid"] == "q1") & (answers["subset"] == 2))], "f1", GOLD)
     broken = answers.assign(qanswer=answers["qanswer"].where(answers["subset"] != 2))
-    with pytest.raises(InputError, match="found none.*qid 'q1'.*sample 2"):
+    with pytest.raises(InputError, match="got none.*qid 'q1'.*sample 2"):
         from_answers(broken, "f1", GOLD)
     with pytest.raises(InputError):
         gold = pd.DataFrame({"qid": ["q1", "q1"], "gold_answer": ["a", "b"]})
@@ -267,7 +267,9 @@ def test_citations_of_a_pipeline():
     assert credit["credit"][:3].tolist() == [1, 0.5, 0.5] and credit["credit"][3:].isna().all()
     with pytest.warns(DataWarning) as record:
         short = Citations(cutoff=1)(answers)
-    assert "1 of 2 answers cite numbers beyond the list" in " ".join(str(w.message) for w in record)
+    assert "1 of 2 answers cite numbers beyond the prompt" in " ".join(
+        str(w.message) for w in record
+    )
     assert short["docno"].tolist() == ["A", "D"]
 
 
@@ -279,12 +281,12 @@ def one_answer(text):
 @pytest.mark.parametrize(
     ("answer", "credit", "said"),
     [
-        ("So [1] and [9].", [1, 0, 0], "numbers beyond the list.*qid 'q7'"),
-        ("So [9].", None, "numbers beyond the list.*qid 'q7'"),
-        ("So [0].", None, "cite nothing.*qid 'q7'"),
-        ("So [1–1000000000].", [1, 0, 0], "numbers beyond the list.*qid 'q7'"),
-        ("So [2-9].", [0, 0.5, 0.5], "numbers beyond the list.*qid 'q7'"),
-        ("", None, "1 of 1 answers cite nothing.*qid 'q7'"),
+        ("So [1] and [9].", [1, 0, 0], "numbers beyond the prompt.*qid 'q7'"),
+        ("So [9].", None, "numbers beyond the prompt.*qid 'q7'"),
+        ("So [0].", None, "have no citations.*qid 'q7'"),
+        ("So [1–1000000000].", [1, 0, 0], "numbers beyond the prompt.*qid 'q7'"),
+        ("So [2-9].", [0, 0.5, 0.5], "numbers beyond the prompt.*qid 'q7'"),
+        ("", None, "1 of 1 answers have no citations.*qid 'q7'"),
         ("Twice [1][1] and [1, 1].", [1, 0, 0], ""),
     ],
 )
@@ -298,5 +300,5 @@ def test_what_answers_may_cite(answer, credit, said):
 
 
 def test_no_answer_is_refused():
-    with pytest.raises(InputError, match="'qanswer'.*found none.*qid 'q7'"):
+    with pytest.raises(InputError, match="'qanswer'.*got none.*qid 'q7'"):
         Citations()(one_answer(None))

@@ -108,10 +108,10 @@ def test_sampled_values_cover_the_exact_ones():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: shapley([]), "found 0 values"),
-        (lambda: shapley([0, np.inf]), r"finite or NaN; found inf at \(1,\)"),
-        (lambda: max_shapley([1.0, 2.0]), "axes documents and points; found 1"),
-        (lambda: max_shapley([[1.0], [-2.0]]), r"at least 0; found -2.0 at \[1, 0\]"),
+        (lambda: shapley([]), "got 0 values"),
+        (lambda: shapley([0, np.inf]), r"finite or NaN, got inf at \(1,\)"),
+        (lambda: max_shapley([1.0, 2.0]), "axes documents and points, got 1"),
+        (lambda: max_shapley([[1.0], [-2.0]]), r"at least 0, got -2.0 at \[1, 0\]"),
     ],
 )
 def test_bad_input(call, message):

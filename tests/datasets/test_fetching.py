@@ -126,7 +126,7 @@ def test_a_later_process_resumes_too(server, tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_DL_TRIES", "1")
     server.break_after = [BLOCK + 1]
     target = tmp_path / "data.json"
-    with pytest.raises(DownloadError, match=r"could not download http.*data\.json: .*from_folder"):
+    with pytest.raises(DownloadError, match=r"cannot download http.*data\.json: .*from_folder"):
         download(server.url(), target)
     assert not target.exists()
     assert (tmp_path / "data.json.part").stat().st_size == BLOCK
@@ -188,9 +188,9 @@ def test_no_server_at_all(server, tmp_path):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<!DOCTYPE html><html>Page not found</html>", r"not JSON \(it starts with '<'\)"),
+        (b"<!DOCTYPE html><html>Page not found</html>", r"expected JSON, got '<'"),
         (CONTENT[:-1], r"expected a JSON array"),
-        (b"", r"not JSON"),
+        (b"", r"expected JSON"),
     ],
 )
 def test_a_wrong_page_with_status_200_is_refused(server, tmp_path, body, message):

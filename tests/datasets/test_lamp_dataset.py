@@ -114,7 +114,7 @@ def test_no_folder_no_file(tmp_path):
     with pytest.raises(FormatError):
         lamp.from_folder(tmp_path / "none")
     (tmp_path / "train_questions.json").write_text("[]")
-    with pytest.raises(FormatError, match=r"found \['train_questions.json'\]"):
+    with pytest.raises(FormatError, match=r"got \['train_questions.json'\]"):
         lamp.from_folder(tmp_path)
     with pytest.raises(NotFoundError, match="'lamp/4/dev'"):
         lamp_dataset.build("lamp/4/def")
@@ -151,12 +151,12 @@ def slash(raw):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (spoil_question, r"dev_questions.json:1: entry 1 .*query '312' lacks the key 'input'"),
+        (spoil_question, r"dev_questions.json:1: entry 1 .*query '312' requires the key 'input'"),
         (spoil_profile, r"entry 1 .*query '312', profile entry number 1 must be an object"),
-        (spoil_key, r"entry 0 .*query '31', profile entry '210' lacks the key 'title'"),
-        (twice_query, r"entry 1 .*the id '31' occurs twice"),
-        (twice_profile, r"entry 0 .*same id: '31/210'"),
-        (slash, r"entry 0 .*the id '3/1' has a '/'"),
+        (spoil_key, r"entry 0 .*query '31', profile entry '210' requires the key 'title'"),
+        (twice_query, r"entry 1 .*duplicate id '31'"),
+        (twice_profile, r"entry 0 .*duplicate profile entry.*'31/210'"),
+        (slash, r"entry 0 .*the id '3/1' must not contain '/'"),
         (lambda raw: "[]", r"the file has no questions"),
     ],
 )
@@ -170,11 +170,20 @@ def test_malformed_questions_are_named(lamp_folder, lamp_case, spoil, message):
     ("content", "message"),
     [
         ({"task": "LaMP_4", "golds": [{"id": "31", "output": "x"}]}, r"1 of 2 questions \('312'\)"),
-        ({"task": "LaMP_2", "golds": [{"id": "31", "output": "x"}]}, r"is of task 'LaMP_2'"),
-        ({"task": "LaMP_4", "golds": [{"id": "31"}]}, r"golds entry 0: .*lacks the key 'output'"),
-        ({"task": "LaMP_4", "golds": [{"id": "31", "output": None}]}, r"golds entry 0: query '31'"),
-        ({"task": "LaMP_4", "golds": [{"id": "31", "output": "x"}] * 2}, r"entry 1: .*twice"),
-        ({"task": "LaMP_4", "golds": ["x"]}, r"golds entry 0: .*must be an object; found str 'x'"),
+        ({"task": "LaMP_2", "golds": [{"id": "31", "output": "x"}]}, r"of task 'LaMP_2'"),
+        (
+            {"task": "LaMP_4", "golds": [{"id": "31"}]},
+            r"golds entry 0: .*requires the key 'output'",
+        ),
+        (
+            {"task": "LaMP_4", "golds": [{"id": "31", "output": None}]},
+            r"golds entry 0: 'output' of query '31'",
+        ),
+        (
+            {"task": "LaMP_4", "golds": [{"id": "31", "output": "x"}] * 2},
+            r"entry 1: duplicate id '31'",
+        ),
+        ({"task": "LaMP_4", "golds": ["x"]}, r"golds entry 0: .*must be an object, got str 'x'"),
         ("[1, 2]", r"expected an object with the keys 'task' and 'golds'"),
         ('{"task": ', r"dev_outputs.json:1: this is not JSON"),
         ({"golds": [{"id": "31", "output": "\ud800"}]}, r"outputs.json:1: .*surrogate"),

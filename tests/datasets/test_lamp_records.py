@@ -51,10 +51,10 @@ def test_fields_of_each_task(task, raw, fields):
 @pytest.mark.parametrize(
     ("task", "raw", "message"),
     [
-        (4, {"id": "1", "text": "x"}, r"query '9', profile entry '1' lacks the key 'title'"),
-        (4, {"id": "1", "text": None, "title": "x"}, r"needs text under 'text'; found 'None'"),
-        (4, {"text": "x", "title": "x"}, r"query '9', a profile entry lacks the key 'id'"),
-        (7, {"id": "1", "text": ["x"]}, r"profile entry '1' needs text under 'text'"),
+        (4, {"id": "1", "text": "x"}, r"query '9', profile entry '1' requires the key 'title'"),
+        (4, {"id": "1", "text": None, "title": "x"}, r"'text' of .* must be text, got 'None'"),
+        (4, {"text": "x", "title": "x"}, r"query '9', a profile entry requires the key 'id'"),
+        (7, {"id": "1", "text": ["x"]}, r"'text' of .*profile entry '1' must be text"),
     ],
 )
 def test_bad_profile_entries_are_named(task, raw, message):
@@ -76,5 +76,5 @@ def test_unknown_task(task):
 
 
 def test_a_question_without_two_references():
-    with pytest.raises(FormatError, match="found 1"):
+    with pytest.raises(FormatError, match="got 1 quoted"):
         retrieval_query(1, 'For an author of "Only One"')

@@ -82,7 +82,7 @@ def test_of_a_repeated_article_the_first_counts(folder):
     corpus = [*data.CORPUS[:3], data.article(30, "Tide mill again"), *data.CORPUS[3:]]
     data.write(folder / NAMES["corpus"], data.lines(corpus))
     dataset = trec_fair.from_folder(folder)
-    message = r"gz: 1 articles have the id of one before them, which counts \(line 4: page 30\)"
+    message = r"gz: 1 articles with duplicate ids are ignored \(line 4: page 30\)"
     with pytest.warns(DataWarning, match=message):
         docs = list(dataset.docs_iter())
     data.write(folder / NAMES["corpus"], data.lines(data.CORPUS))
@@ -143,7 +143,7 @@ def test_keywords_come_from_the_official_table(folder, tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("4,['a']\n4,['b']\n", "2: the id '4' occurs twice"),
+        ("4,['a']\n4,['b']\n", "2: duplicate id '4'"),
         ("4,['a']\n9,f()\n", "2: topic '9': 'keywords' must be a list"),
         ("4,['a']\n9,\"['b']\n", "2: unexpected end of data"),
         ("id,keywords\n", "the file has no keywords"),
@@ -174,7 +174,7 @@ def test_what_is_missing_is_named(folder, tmp_path):
     with pytest.raises(FormatError):
         trec_fair.from_folder(tmp_path / "nowhere")
     (folder / "trec_2022_eval_reldocs.jsonl.gz").unlink()
-    with pytest.raises(FormatError, match=r"expected trec_2022_eval_reldocs.*found \['train_top"):
+    with pytest.raises(FormatError, match=r"expected trec_2022_eval_reldocs.*got \['train_top"):
         trec_fair.from_folder(folder, "eval")
     (folder / "trec_corpus_20220301_plain.json.gz").unlink()
     dataset = trec_fair.from_folder(folder)
@@ -190,7 +190,7 @@ def test_what_is_missing_is_named(folder, tmp_path):
         ("[1]\n", "1: expected a JSON object, found a list"),
         ('{"id": 1, "title": "a"}\n', "1: .*'rel_docs' is missing"),
         ('\n{"id": 1, "title": "a", "rel_docs": 3}\n', "2: topic '1': 'rel_docs' must be a list"),
-        ('{"id": 1, "title": "a", "rel_docs": [1.5]}\n', "1: .*must be a number; found float '1.5"),
+        ('{"id": 1, "title": "a", "rel_docs": [1.5]}\n', "1: .*must be a number, got float '1.5"),
         ('{"id": 1, "title": 2, "rel_docs": []}\n', "1: .*'title' must be a string"),
         ('{"id": null, "title": "a", "rel_docs": []}\n', "1: 'id' must be a number or a string"),
         ('{"id": 1, "title": "a", "rel_docs": [], "keywords": "f()"}', "1: .*'keywords' must be"),
@@ -200,10 +200,13 @@ def test_what_is_missing_is_named(folder, tmp_path):
             r"""{"id": 1, "title": "a", "rel_docs": [], "keywords": "['\b']"}""",
             "'keywords' must be",
         ),
-        ('{"id": 1, "title": "a", "rel_docs": []}\n' * 2, "2: the id '1' occurs twice"),
+        ('{"id": 1, "title": "a", "rel_docs": []}\n' * 2, "2: duplicate id '1'"),
         ("{", "1: this is not JSON"),
         ("\n", "the file has no topics"),
-        ('{"id": {"0": 1}, "title": ["a"]}', "1: expected columns keyed by row; 'title' is a list"),
+        (
+            '{"id": {"0": 1}, "title": ["a"]}',
+            "1: expected columns keyed by row, got a list of 1 for 'title'",
+        ),
         ('{"id": {"0": 1}, "title": {"1": "a"}}', "1: row '0' has no 'title'"),
         ('{"id": {"0": 1}, "title": {"0": "a"}, "rel_docs": {"0": "1,"}}', "1: row '0': topic '1'"),
         (

@@ -33,9 +33,9 @@ def test_one_query_is_enough():
 
 
 def test_refuses_no_queries():
-    with pytest.raises(ParameterError, match="found 0"):
+    with pytest.raises(ParameterError, match="got 0"):
         study.run(queries=0)
-    with pytest.raises(ParameterError, match="found 1"):
+    with pytest.raises(ParameterError, match="got 1"):
         study.run(n_samples=1)
 
 

@@ -259,7 +259,7 @@ def test_nothing_is_left():
 
 
 def test_wrong_arguments_are_refused(tmp_path, qrels):
-    with pytest.raises(ParameterError, match="found 0"):
+    with pytest.raises(ParameterError, match="got 0"):
         fairtk.doctor(qrels, qrels, cutoff=0)
     with pytest.raises(InputError):
         fairtk.doctor(qrels, tmp_path / "none")

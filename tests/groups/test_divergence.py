@@ -138,5 +138,5 @@ def test_settings_are_checked():
         with pytest.raises(ParameterError, match="'e'"):
             js_divergence(rows([1]), rows([1]), base)
     for smoothing in (-0.1, 1, math.nan):
-        with pytest.raises(ParameterError, match=r"smoothing must lie in \[0, 1\)"):
+        with pytest.raises(ParameterError, match=r"smoothing must be in \[0, 1\)"):
             kl_divergence(rows([1]), rows([1]), smoothing=smoothing)

@@ -73,7 +73,7 @@ def test_what_a_string_leaves_open():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kl(smoothing=1)", r"smoothing must lie in \[0, 1\)"),
+        ("kl(smoothing=1)", r"smoothing must be in \[0, 1\)"),
         ("kl(smooth=0)", "divergence 'kl\\(smooth=0\\)'.*unexpected"),
         ("kl(0.1)", "cannot read the divergence"),
     ],

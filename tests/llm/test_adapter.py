@@ -86,7 +86,7 @@ def test_what_is_no_backend():
             as_backend(nothing)
     with pytest.raises(InputError, match="'short'"):
         CallableBackend(lambda prompts: prompts[:1], name="short").generate(["a", "b"])
-    with pytest.raises(InputError, match="found the.*'xy'"):
+    with pytest.raises(InputError, match="got the.*'xy'"):
         CallableBackend(lambda prompts: "xy", name="text").generate(["a", "b"])
-    with pytest.raises(InputError, match="found None"):
+    with pytest.raises(InputError, match="got None"):
         CallableBackend(lambda prompts: [None], name="none").generate(["a"])

@@ -90,7 +90,7 @@ def test_the_probe_notices_scaled_logits(t5_folder, tmp_path, monkeypatch):
 
 def test_other_versions_are_refused(t5_folder, monkeypatch):
     monkeypatch.setattr(conversion.metadata, "version", lambda name: "4.9.1")
-    with pytest.raises(ModelError, match="found 4"):
+    with pytest.raises(ModelError, match="got 4"):
         CTranslate2Seq2Seq(str(t5_folder))
 
     def none(name):

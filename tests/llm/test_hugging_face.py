@@ -70,7 +70,7 @@ def test_the_beams_of_a_t5_read_one_copy_of_their_prompt(t5_folder, monkeypatch)
 
 
 def test_what_was_counted_is_not_tokenized_again(t5_folder, monkeypatch):
-    monkeypatch.setattr("fairtk.llm.backends.REMEMBERED", 12)
+    monkeypatch.setattr("fairtk.llm.backends.MAX_CACHED", 12)
     tokenizer = HuggingFaceSeq2Seq(t5_folder).tokenizer
     asked = []
     inner = tokenizer.wrapped

@@ -193,8 +193,8 @@ def test_dead_server_is_named():
         ({"extra_body": {"x": float("nan")}}, "extra_body"),
         ({"extra_body": {"model": "other"}}, "'model'"),
         ({"endpoint": "responses"}, "'responses'"),
-        ({"endpoint": "completions", "max_completion_tokens": 9}, "supports max_tokens"),
-        ({"endpoint": "completions", "reasoning_effort": "low"}, "supports max_tokens"),
+        ({"endpoint": "completions", "max_completion_tokens": 9}, "use max_tokens"),
+        ({"endpoint": "completions", "reasoning_effort": "low"}, "use max_tokens"),
     ],
 )
 def test_bad_settings(options, message):

@@ -133,7 +133,9 @@ def test_one_server_that_refuses_all_is_left_out_with_a_warning(reply, reason):
 
     with two(good, lambda *_: reply) as (_, other, urls):
         llm = client(urls, concurrency=4)
-        with pytest.warns(DataWarning, match=f"{other.url}.*the other servers go on") as told:
+        with pytest.warns(
+            DataWarning, match=f"{other.url}.*the other servers are used instead"
+        ) as told:
             outcomes = llm.complete(chats(*map(str, range(40))))
         assert [one.text for one in outcomes] == list(map(str, range(40)))
         assert len(told) == 1 and len(other.requests) <= 4  # those that started together

@@ -426,7 +426,7 @@ class TestPlot:
         found = fairtk.explain(self.qrels, self.run, measure, baseline=run_of({"q": ["c"]}))
         figure = found.plot(tmp_path / "explain.png")
         assert (tmp_path / "explain.png").read_bytes()[:4] == b"\x89PNG"
-        assert figure.get_suptitle().startswith("AWRF gender*geo@3; cost (1 - AWRF)")
+        assert figure.get_suptitle().startswith("AWRF(groups='gender*geo',")
         bars = {bar.get_y() + bar.get_height() / 2 for bar in figure.axes[1].containers[0]}
         words = [text for text in figure.axes[1].texts if text.get_text()]
         assert words and {text.get_position()[1] for text in words} <= bars

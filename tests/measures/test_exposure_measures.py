@@ -145,12 +145,12 @@ def test_machine_user_needs_a_cutoff():
 @pytest.mark.parametrize(
     ("params", "text"),
     [
-        ({"cutoff": 0}, "cutoff must be at least 1; found 0"),
+        ({"cutoff": 0}, "cutoff must be at least 1, got 0"),
         ({"cutoff": 10**20}, "cutoff must be at most"),
         ({"cutoff": 2.5}, "cutoff must be of type int"),
-        ({"bounds": "exactly"}, r"bounds must be one of 'paper', 'exact'; .* mean 'exact'"),
+        ({"bounds": "exactly"}, r"bounds must be one of 'paper', 'exact', .* mean 'exact'"),
         ({"browsing": "RPB(p=0.5)"}, "did you mean 'RBP'"),
-        ({"browsing": "RBP(p=1.5)"}, r"p must lie in \[0, 1\]; found 1.5"),
+        ({"browsing": "RBP(p=1.5)"}, r"p must be in \[0, 1\], got 1.5"),
         ({"browsing": "RBP(q=1)"}, "RBP"),
         ({"brwsing": "MU"}, "did you mean 'browsing'"),
         ({"variant": "fair-rag", "browsing": "DCG"}, "needs browsing='MU'"),

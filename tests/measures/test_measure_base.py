@@ -70,8 +70,8 @@ def test_parameters_may_be_declared_as_in_ir_measures():
     ("params", "message"),
     [
         ({"weight": "x"}, "Declared: weight must be of type int or float; found 'x'"),
-        ({"kind": "c"}, "Declared: kind must be one of 'a', 'b'; found 'c'"),
-        ({"cutoff": 0}, "Declared: cutoff must be at least 1; found 0"),
+        ({"kind": "c"}, "Declared: kind must be one of 'a', 'b', got 'c'"),
+        ({"cutoff": 0}, "Declared: cutoff must be at least 1, got 0"),
         ({"rel": True}, "Declared: rel must be of type int; found True"),
     ],
 )
@@ -116,5 +116,5 @@ def test_a_measure_given_for_a_model_is_shown_how_to_quote():
     with pytest.raises(ParameterError, match=r"in quotes: browsing='RBP\(p=0.5\)'"):
         EE_D(browsing=RBP(p=0.5))
     assert EE_D(n=1)["n"] == 1
-    with pytest.raises(ParameterError, match="found 0"):
+    with pytest.raises(ParameterError, match="got 0"):
         EE_D(n=0)

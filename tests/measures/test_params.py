@@ -88,10 +88,10 @@ def test_any_string_is_a_measure_or_one_line_with_a_place(text):
         ("nDCG@" + "9" * 5000, "nDCG@99"),
         ("nDCG@\ud800", "(character 6: '\\ud800')"),
         # trec_eval ends the whole process at a cutoff of 0; a cutoff is not left out in silence
-        ("nDCG@0", "nDCG: cutoff must be at least 1; found 0 (character 1: 'nDCG@0')"),
-        ("E(AP(rel=0))", "AP: rel must be at least 1; found 0 (character 3: 'AP(rel=0))')"),
-        ("E(P@-3)", "P: cutoff must be at least 1; found -3"),
-        ("E(R)@0", "R: cutoff must be at least 1; found 0"),
+        ("nDCG@0", "nDCG: cutoff must be at least 1, got 0 (character 1: 'nDCG@0')"),
+        ("E(AP(rel=0))", "AP: rel must be at least 1, got 0 (character 3: 'AP(rel=0))')"),
+        ("E(P@-3)", "P: cutoff must be at least 1, got -3"),
+        ("E(R)@0", "R: cutoff must be at least 1, got 0"),
         ("E(Compat)@5", "Compat: unsupported params found: ["),
         ("E(E(Compat))@5", "Compat: unsupported params found: ['cutoff']"),
         ("(E(Compat) * RR)@5", "Compat: unsupported params found: ['cutoff']"),
@@ -106,7 +106,7 @@ def test_an_error_tells_the_place(text, message):
 
 def test_measures_that_are_no_strings_have_ranges_too():
     for make in (lambda: parse(nDCG @ 0), lambda: E(nDCG @ 0), lambda: E(nDCG) @ 0):
-        with pytest.raises(ParameterError, match="found 0"):
+        with pytest.raises(ParameterError, match="got 0"):
             make()
 
 

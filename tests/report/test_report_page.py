@@ -287,7 +287,7 @@ def test_a_figure_without_a_text_alternative_is_refused():
 
 
 def test_settings_out_of_range(results, tmp_path):
-    with pytest.raises(ParameterError, match="found 0"):
+    with pytest.raises(ParameterError, match="got 0"):
         page_text(results, cutoff=0)
     with pytest.raises(NotFoundError, match="'fiar'.*'fair'"):
         page_text(results, baseline="fiar")

@@ -105,10 +105,10 @@ def test_equal_settings_in_other_words():
     ("settings", "message"),
     [
         ({"alpha": 10**400}, "alpha must be a finite number"),
-        ({"alpha": [1, 1]}, "alpha must be different numbers"),
-        ({"alpha": []}, "alpha must be different numbers"),
+        ({"alpha": [1, 1]}, "alpha must be distinct numbers"),
+        ({"alpha": []}, "alpha must be distinct numbers"),
         ({"cutoff": 0}, "cutoff"),
-        ({"cutoff": None}, "browsing='MU' needs a cutoff"),
+        ({"cutoff": None}, "cutoff is required for browsing='MU'"),
         ({"browsing": "NN"}, "NN"),
     ],
 )

@@ -388,7 +388,7 @@ def test_choosing_by_hand():
         ({"pool": "all"}, "pool must be one of"),
         ({"failed": "drop"}, "failed must be one of"),
         ({"threshold": math.nan}, "threshold must be"),
-        ({"smoothing": 1}, "smoothing must lie"),
+        ({"smoothing": 1}, "smoothing must be"),
         ({"depth": 0}, "depth must be"),
         ({"k": 0}, "k must be"),
         ({"max_iterations": -1}, "max_iterations must be"),

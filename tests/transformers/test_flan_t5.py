@@ -11,6 +11,6 @@ from fairtk.errors import MissingExtraError
 @pytest.mark.parametrize("package", ["torch", "transformers"])
 def test_a_missing_package_is_said_when_it_is_built(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)  # as if it were not installed
-    wanted = rf"FlanT5 needs the package '{package}', .*: pip install '\.\[t5\]'"
+    wanted = rf"FlanT5 requires the package '{package}', .*: pip install '\.\[t5\]'"
     with pytest.raises(MissingExtraError, match=wanted):
         FlanT5()

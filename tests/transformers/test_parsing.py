@@ -68,7 +68,7 @@ def test_keywords(answer, keywords):
     ("answer", "reason"),
     [
         (" \n ", "empty"),
-        ("``` ```", "no keywords|more than one block|empty"),
+        ("``` ```", "no keywords|one block of keywords|empty"),
         ("...", "no keywords"),
         ("None", "no keywords"),
         ("n/a", "no keywords"),
@@ -81,25 +81,25 @@ def test_keywords(answer, keywords):
         ("The refined query adds terms about women to the list.", "sentence"),
         ("physics, women\n\nThese words relate to the group", "sentence"),
         ("I added women, physics", "sentence"),
-        ("```\na\n```\n```\nb\n```", "more than one block"),
-        ('{"reasons": ["physics", "women"]}', "an object without one list"),
-        ('{"keywords": ["physics"], "new terms": ["women"]}', "an object without one list"),
-        ('{"keywords": {"a": 1}}', "not of words"),
+        ("```\na\n```\n```\nb\n```", "one block of keywords"),
+        ('{"reasons": ["physics", "women"]}', "an object with one list"),
+        ('{"keywords": ["physics"], "new terms": ["women"]}', "an object with one list"),
+        ('{"keywords": {"a": 1}}', "a list of words"),
         ('{"keywords": ["physics",', "an object"),
-        ('{"keywords": ["physics"}', "broken object"),
+        ('{"keywords": ["physics"}', "not valid JSON"),
         ('{"keywords": "I cannot do that"}', "refused"),
         ("<|channel|>analysis<|message|>physics, women", "markup"),  # cut off while thinking
         ("She wrote books. Women, physics", "sentence"),
         ("Mrs. Dalloway goes out. physics, women", "sentence"),
         ("\u0301 \u094d", "no keywords"),  # marks alone
-        ("[1, 2]", "not of words"),
+        ("[1, 2]", "a list of words"),
         ("<think>physics, women", "markup"),  # cut off while thinking
         ("<think>physics, women</think>", "empty"),
         ("<b>physics</b>, women", "markup"),
         ('["sorry"]', "refused"),
         ('["I am sorry, but I cannot help", "women"]', "refused"),
-        (" ".join(f"w{i}" for i in range(65)), "65 words; at most 64"),
-        ("word " * 10_000, "10000 words; at most 64"),
+        (" ".join(f"w{i}" for i in range(65)), "at most 64 keywords, got 65"),
+        ("word " * 10_000, "at most 64 keywords, got 10000"),
     ],
 )
 def test_what_is_rejected(answer, reason):

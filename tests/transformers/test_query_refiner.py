@@ -78,7 +78,7 @@ def test_groups_by_query():
     by_qid = QueryRefiner(KeywordRefiner(TERMS, 1), group={"1": "m", "2": "f"})(frame)
     column = QueryRefiner(KeywordRefiner(TERMS, 1))(frame.assign(group=["m", "f"]))
     assert by_qid["query"].tolist() == column["query"].tolist() == ["space he", "chess she"]
-    with pytest.raises(InputError, match="qid '2'.*'group'.*found None"):
+    with pytest.raises(InputError, match="'group'.*qid '2'.*got None"):
         QueryRefiner(KeywordRefiner(TERMS), group={"1": "m"})(frame)
     with pytest.raises(ColumnError, match="'group'"):
         QueryRefiner(KeywordRefiner(TERMS))(frame)
@@ -101,7 +101,7 @@ def test_bad_input():
         refiner(topics(("1", "a"), ("1", "b")))
     with pytest.raises(ColumnError, match="column 'docno'"):
         refiner(topics(("1", "a"), docno=["d"]))
-    with pytest.raises(InputError, match="qid '1'.*'query'.*found None"):
+    with pytest.raises(InputError, match="'query'.*qid '1'.*got None"):
         refiner(topics(("1", None)))
     with pytest.raises(InputError, match="group 'x'"):
         QueryRefiner(KeywordRefiner(TERMS), group="x")(topics(("1", "a")))

@@ -41,7 +41,7 @@ def test_what_the_index_does_not_see_is_asked_for_again():
     # the second row is no iteration: nothing was retrieved with it
     assert trace["iteration"].tolist()[:3] == [0, 1, 1] and trace["kept"].tolist()[:3] == [1, 0, 1]
     assert trace["retrieved"].isna().tolist()[:3] == [False, True, False]
-    assert "asked again" in trace["note"].iloc[1]
+    assert "retried" in trace["note"].iloc[1]
     plain = fair_qr(KeywordRefiner({"f": ["woman"], "m": ["man"]}, terms=1))
     assert out["docno"].tolist() == plain(topics())["docno"].tolist()
     columns = ["divergence", "AWRF", "AWRF_reranked"]

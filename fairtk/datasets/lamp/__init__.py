@@ -1,10 +1,9 @@
 """LaMP, the personalization benchmark, as ir_datasets datasets ``lamp/...``.
 
-A LaMP task asks a question for a user and brings along the user's own items, the profile. Here the
-profile entries are the documents, and each query's own profile is its set of candidates. The field
-``text`` of every document is what retrieval reads; the other fields feed the prompt (see
-`fairtk.datasets.lamp.records`). Data come from the official addresses, or from a local folder with
-the official files:
+Each LaMP query comes with the profile of its user. The profile entries are the documents, and the
+candidates of a query are the entries of its profile. Retrieval uses the field ``text`` of
+documents; prompts use the other fields (see `fairtk.datasets.lamp.records`). Data come from the
+official URLs, or from a local folder with the official files:
 
     from fairtk.datasets import lamp
     dataset = lamp.from_folder("my/folder", task=4)

@@ -1,4 +1,4 @@
-"""LaMP as ir_datasets datasets, from the official addresses or from a local folder."""
+"""LaMP as ir_datasets datasets, from the official URLs or a local folder."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class LampDocs(FileDocs):
         return self._file.docs_count()
 
     def docs_store(self, field: str = "doc_id", options: Any = None) -> LampDocstore:
-        """Return the documents by id; ``options`` is accepted for ir_datasets' sake."""
+        """Return the documents by id; ``options`` is ignored."""
         return LampDocstore(self._file, field)
 
 
 class LampDocstore(Docstore):  # type: ignore[misc]
-    """The documents by docno, read from the file's place for their query."""
+    """The documents by docno, read from the byte range of their query."""
 
     def __init__(self, file: QuestionsFile, field: str = "doc_id") -> None:
         super().__init__(DOC_TYPES[file.task], field)
@@ -73,11 +73,11 @@ class LampDocstore(Docstore):  # type: ignore[misc]
 
     def get_many_iter(self, doc_ids: Iterable[str]) -> Iterator[Any]:
         """Yield the documents that exist, query by query."""
-        asked = set(doc_ids)
+        id_set = set(doc_ids)
         questions = self._file.questions()
         qids = dict.fromkeys(docno.partition("/")[0] for docno in doc_ids)
         profiles = self._file.profiles(qid for qid in qids if qid in questions)
-        return chain.from_iterable([d for d in docs if d.doc_id in asked] for docs in profiles)
+        return chain.from_iterable([d for d in docs if d.doc_id in id_set] for docs in profiles)
 
     def count(self) -> int:
         """Return the number of documents."""
@@ -88,7 +88,7 @@ class LampDocstore(Docstore):  # type: ignore[misc]
 
 
 class LampQueries(FileQueries):
-    """The questions, with gold answers where there are outputs."""
+    """The questions, with gold answers if there are outputs."""
 
     def __init__(self, file: QuestionsFile, outputs: OutputsFile | None) -> None:
         super().__init__(file.path, "lamp", LampQuestion if outputs is None else LampQuery)
@@ -112,7 +112,7 @@ class LampQueries(FileQueries):
 
 
 class LampScoredDocs(BaseScoredDocs):  # type: ignore[misc]
-    """Each query's own profile as its candidates, all with score 0."""
+    """The profile entries of each query as candidates, all with score 0."""
 
     def __init__(self, file: QuestionsFile) -> None:
         self._file = file
@@ -138,15 +138,15 @@ LABELS = {
     1: "the generator's answer is better with this document than without any",
     0: "the generator's answer is not better with this document than without any",
 }
-"""What the labels mean."""
+"""The meanings of the labels."""
 
 
 class LampQrels(FileQrels):
     """Published utility labels of the profile entries, read on first use.
 
-    `N_relevance_mapping.tsv` has the columns ``qid``, ``pid`` and ``relevance_label``; ids are
-    strings (with leading zeros), and profile ids stand without their query, so that the docno is
-    made here. Kim & Diaz 2024 (Towards Fair RAG), appendix B.
+    `N_relevance_mapping.tsv` has the columns ``qid``, ``pid`` and ``relevance_label``. Ids are
+    strings (with leading zeros). Profile ids do not contain the query, so the docno is ``qid/pid``.
+    Kim & Diaz 2024 (Towards Fair RAG), appendix B.
     """
 
     def __init__(self, path: Callable[[], Path], questions: QuestionsFile) -> None:
@@ -155,7 +155,7 @@ class LampQrels(FileQrels):
         self._labels = ReadOnce(path, self._read)
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
-        """Yield the labels in file order; one of a document that the questions lack is an error."""
+        """Yield the labels in file order. A label of an unknown document is an error."""
         return iter(self._labels())
 
     def qrels_count(self) -> int:
@@ -167,19 +167,19 @@ class LampQrels(FileQrels):
         rows.require([QID, DOCNO, LABEL], "a relevance mapping")
         rows.as_ids(QID, DOCNO)
         rows.as_numbers(LABEL, rule=INTEGER)
-        rows.unique([QID, DOCNO], "a profile entry is labeled twice")
+        rows.unique([QID, DOCNO], "duplicate label")
         qids, pids = rows.frame[QID].tolist(), rows.frame[DOCNO].tolist()
         docnos = [f"{qid}/{pid}" for qid, pid in zip(qids, pids, strict=True)]
         questions = self._questions.questions()
         candidates = {docno for question in questions.values() for docno in question.docnos}
-        foreign = [row for row, docno in enumerate(docnos) if docno not in candidates]
-        if foreign:
-            row = foreign[0]
+        unknown = [row for row, docno in enumerate(docnos) if docno not in candidates]
+        if unknown:
+            row = unknown[0]
             rows.fail(
                 row,
-                f"qid {qids[row]!r}, docno {docnos[row]!r} is labeled, and not among the questions "
-                f"in {self._questions.path()} ({len(foreign)} such labels): the two files are of "
-                "different splits or tasks",
+                f"the labeled qid {qids[row]!r}, docno {docnos[row]!r} is missing from the "
+                f"questions in {self._questions.path()} ({len(unknown)} such labels): the files "
+                "are of different splits or tasks",
             )
         labels = rows.frame[LABEL].tolist()
         return [TrecQrel(*row, "0") for row in zip(qids, docnos, labels, strict=True)]
@@ -207,25 +207,23 @@ def ids() -> list[str]:
 
 
 def build(dataset_id: str, sources: Table | None = None) -> Any:
-    """Return the dataset of an id; nothing is read or downloaded before it is used.
+    """Return the dataset of an id. Files are downloaded and read on first use.
 
-    Files that lie already in the data folder of ir_datasets (``~/.ir_datasets`` or
-    ``$IR_DATASETS_HOME``), as ``lamp/4/dev/dev_questions.json`` and ``dev_outputs.json``, are
-    used as they are. The archives with utility labels have no address that a program may use: put
-    the files of ``lamp/4/dev/flan-t5-small`` into the folder of that name, or those of all tasks
-    into the folder ``lamp/flan-t5-small``.
+    Existing files in the data folder of ir_datasets (``~/.ir_datasets`` or ``$IR_DATASETS_HOME``)
+    are used, e.g. ``lamp/4/dev/dev_questions.json`` and ``dev_outputs.json``. The archives with
+    utility labels must be downloaded manually: put the files of ``lamp/4/dev/flan-t5-small`` into
+    the folder of that name, or those of all tasks into the folder ``lamp/flan-t5-small``.
 
     Args:
         dataset_id: one of `ids`.
-        sources: the table of addresses (default: the package's); the form of
-            ``fairtk/datasets/downloads.json``.
+        sources: a table of URLs like ``fairtk/datasets/downloads.json``, the default.
 
     Returns:
         An ``ir_datasets.Dataset`` with docs, queries and scoreddocs.
 
     Raises:
-        NotFoundError: no such id.
-        DownloadError: later, on use: a file cannot be had.
+        NotFoundError: unknown id.
+        DownloadError: on use: a file cannot be downloaded.
     """
     matched = _ID.fullmatch(dataset_id)
     if matched is None:
@@ -251,59 +249,59 @@ def from_folder(
     """Return the dataset in a local folder with LaMP's official files.
 
     Args:
-        path: a folder with ``{split}_questions.json`` and ``{split}_outputs.json``, in
-            it or in its subfolder ``{split}``; or one with the utility labels of *Towards Fair
-            RAG*: ``{task}_user_{split}_inputs.json``, ``..._outputs.json`` and
+        path: a folder with ``{split}_questions.json`` and ``{split}_outputs.json``, or with a
+            subfolder ``{split}`` that contains them; or a folder with the utility labels of
+            *Towards Fair RAG*: ``{task}_user_{split}_inputs.json``, ``..._outputs.json`` and
             ``{task}_relevance_mapping.tsv``, which become qrels with docno ``qid/pid``.
         task: 1 to 7.
-        split: in the files' names: ``"dev"``, ``"train"``, ``"test"``.
-        golds: whether there are gold outputs. Without them (LaMP's test split) the queries have no
-            ``gold_answer``, rather than an empty one that would be scored.
-        use_date: whether the retrieval text of a document ends in ``" date: "`` and its date.
+        split: the split in the file names: ``"dev"``, ``"train"``, ``"test"``.
+        golds: whether there are gold outputs. If not (LaMP's test split), queries have no field
+            ``gold_answer``.
+        use_date: whether to append ``" date: "`` and the date to the text of documents.
 
     Returns:
-        An ``ir_datasets.Dataset`` with docs, queries, scoreddocs and, with labels, qrels; files
-        are read on first use. Its ``dataset_id()`` is ``lamp/<task>/<split>:<path>``.
+        An ``ir_datasets.Dataset`` with docs, queries, scoreddocs and, with labels, qrels. Files are
+        read on first use. Its ``dataset_id()`` is ``lamp/<task>/<split>:<path>``.
 
     Raises:
-        NotFoundError: no such task.
-        FormatError: a file is missing; later, on use: one is malformed (names file and entry).
+        NotFoundError: unknown task.
+        FormatError: a file is missing; on use: a file is malformed (names file and entry).
     """
     task = check_task(task)
     folder = Path(path).expanduser().resolve()
     dated = " with dates" if use_date else ""
-    places = find(folder, task, split, golds)
+    files = find(folder, task, split, golds)
     outputs = None
-    if places.outputs is not None:
-        outputs = OutputsFile(partial(Path, places.outputs), task)
-    questions = QuestionsFile(partial(Path, places.questions), task, use_date)
-    labels = None if places.labels is None else partial(Path, places.labels)
+    if files.outputs is not None:
+        outputs = OutputsFile(partial(Path, files.outputs), task)
+    questions = QuestionsFile(partial(Path, files.questions), task, use_date)
+    labels = None if files.labels is None else partial(Path, files.labels)
     return _assemble(f"lamp/{task}/{split}:{folder}{dated}", questions, outputs, labels)
 
 
 def _labeled(dataset_id: str, task: int, model: str) -> Any:
     """Return the dataset with the utility labels for a generator, from the data folder."""
 
-    def place(what: str) -> Path:
+    def path_of(part: str) -> Path:
         home = Path(ir_datasets.util.home_path())
-        own, shared = home / dataset_id, home / "lamp" / model
-        folder = own if own.exists() else shared
+        folder, shared = home / dataset_id, home / "lamp" / model
+        folder = folder if folder.exists() else shared
         if not folder.exists():
             raise DownloadError(
-                f"{dataset_id} is not in {home}: unpack the archive of {model} from the folder "
-                f"data/ of https://github.com/kimdanny/Fair-RAG to {shared}, or load it from "
-                f"elsewhere with fairtk.datasets.lamp.from_folder(path, task={task})"
+                f"{dataset_id} is missing in {home}: unpack the archive of {model} from the folder "
+                f"data/ of https://github.com/kimdanny/Fair-RAG to {shared}, or load another "
+                f"folder with fairtk.datasets.lamp.from_folder(path, task={task})"
             )
-        file: Path | None = getattr(find(folder, task, "dev", golds=True), what)
+        file: Path | None = getattr(find(folder, task, "dev", golds=True), part)
         if file is None:
-            raise FormatError(f"expected {task}_relevance_mapping.tsv, the labels", folder)
+            raise FormatError(f"missing labels, {task}_relevance_mapping.tsv", folder)
         return file
 
     return _assemble(
         dataset_id,
-        QuestionsFile(partial(place, "questions"), task),
-        OutputsFile(partial(place, "outputs"), task),
-        partial(place, "labels"),
+        QuestionsFile(partial(path_of, "questions"), task),
+        OutputsFile(partial(path_of, "outputs"), task),
+        partial(path_of, "labels"),
     )
 
 
@@ -328,34 +326,34 @@ def _assemble(
 
 _LICENSE = "CC BY-NC-SA 4.0 (LaMP)"
 _LICENSES = {
-    6: f"{_LICENSE}; Avocado Research Email Collection (LDC2015T03), which needs a license of the "
-    "LDC"
+    6: f"{_LICENSE}; Avocado Research Email Collection (LDC2015T03), which requires a license of "
+    "the LDC"
 }
 
 
 def task_of(dataset: Any) -> int:
-    """Return the number of the LaMP task that a dataset's documents are of.
+    """Return the number of a dataset's LaMP task.
 
     Args:
         dataset: an ``ir_datasets.Dataset``.
 
     Raises:
-        InputError: it is not of LaMP.
+        InputError: the dataset is not of LaMP.
     """
     cls = dataset.docs_cls() if dataset.has_docs() else None
     tasks = [task for task, documents in DOC_TYPES.items() if documents is cls]
     if not tasks:
         raise InputError(
-            "expected a LaMP dataset (lamp/4/dev, or fairtk.datasets.lamp.from_folder(...)); the "
-            f"documents found are {getattr(cls, '__name__', 'none')}"
+            "expected a LaMP dataset (lamp/4/dev, or fairtk.datasets.lamp.from_folder(...)), got "
+            f"{getattr(cls, '__name__', 'no documents')}"
         )
     return tasks[0]
 
 
 def license_of(dataset: Any) -> str | None:
-    """Return under which license a dataset's data stand; None: it is not of LaMP.
+    """Return the license of a LaMP dataset's data, `None` if the dataset is not of LaMP.
 
-    A folder may hold other data in LaMP's form, which is said.
+    For a folder, which may contain other data in LaMP's format, the text says so.
 
     Args:
         dataset: an ``ir_datasets.Dataset``.
@@ -364,7 +362,7 @@ def license_of(dataset: Any) -> str | None:
         license = _LICENSES.get(task_of(dataset), _LICENSE)
     except InputError:
         return None
-    return f"{license}, if these are LaMP's own files" if ":" in dataset.dataset_id() else license
+    return f"{license}, if these are LaMP's files" if ":" in dataset.dataset_id() else license
 
 
 def write_folder(
@@ -373,37 +371,37 @@ def write_folder(
     """Write the labeled queries of a dataset as a test collection.
 
     The files are ``{task}_user_{split}_inputs.json``, ``..._outputs.json`` and
-    ``{task}_relevance_mapping.tsv``, the form of the published labels;
+    ``{task}_relevance_mapping.tsv``, the format of the published labels;
     ``fairtk.datasets.lamp.from_folder(folder, task)`` reads them as a dataset with docs, queries,
     qrels and scoreddocs.
 
     Args:
         dataset: an ``ir_datasets.Dataset`` of LaMP, with gold answers and without dates in texts.
         qrels: ``qid``, ``docno`` (``qid/pid``), ``label``; queries without labels are left out.
-        folder: where to; made if it is not there.
-        split: in the names of the files.
+        folder: the folder; created if it does not exist.
+        split: the split in the file names.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: the dataset is not of LaMP, or lacks a labeled query.
+        InputError: the dataset is not of LaMP, or a labeled query is missing from it.
     """
     require(qrels, [QID, DOCNO, LABEL], "lamp.write_folder (qrels)")
     task = task_of(dataset)
     qids = dict.fromkeys(qrels[QID])
     queries = {q.query_id: q for q in dataset.queries_iter() if q.query_id in qids}
-    lacking = [qid for qid in qids if qid not in queries]
-    if lacking:
+    missing = [qid for qid in qids if qid not in queries]
+    if missing:
         raise InputError(
-            f"lamp.write_folder: {len(lacking)} labeled queries are not in the dataset "
-            f"({listed(lacking)})"
+            f"lamp.write_folder: {len(missing)} labeled queries are missing from the dataset "
+            f"({listed(missing)})"
         )
-    place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     stem = f"{task}_user_{split}"
-    with atomic_text(place / f"{stem}_inputs.json") as stream:
-        written = 0
+    with atomic_text(folder / f"{stem}_inputs.json") as stream:
+        n_written = 0
         for qid, docs in groupby(dataset.docs_iter(), lambda doc: doc.doc_id.partition("/")[0]):
             if qid not in queries:
                 continue
@@ -412,10 +410,11 @@ def write_folder(
                 "input": queries[qid].question,
                 "profile": [to_entry(task, doc) for doc in docs],
             }
-            stream.write(("[\n" if not written else ",\n") + json.dumps(entry, ensure_ascii=False))
-            written += 1
-        stream.write("\n]\n" if written else "[]\n")
-    with atomic_text(place / f"{stem}_outputs.json") as stream:
+            separator = ",\n" if n_written else "[\n"
+            stream.write(separator + json.dumps(entry, ensure_ascii=False))
+            n_written += 1
+        stream.write("\n]\n" if n_written else "[]\n")
+    with atomic_text(folder / f"{stem}_outputs.json") as stream:
         golds = [{"id": q.query_id, "output": q.gold_answer} for q in queries.values()]
         json.dump({"task": f"LaMP_{task}", "golds": golds}, stream, ensure_ascii=False)
     mapping = pd.DataFrame(
@@ -425,5 +424,5 @@ def write_folder(
             "relevance_label": qrels[LABEL].to_numpy(),
         }
     )
-    write_table(mapping, place / f"{task}_relevance_mapping.tsv")
-    return place
+    write_table(mapping, folder / f"{task}_relevance_mapping.tsv")
+    return folder

@@ -1,14 +1,13 @@
-"""LaMP's files: where they lie, and questions with their profiles and gold outputs, read and
-checked.
+"""Find, read and check LaMP's files.
 
-The file is read once to check it and to note where each query lies; documents are then read from
-the file when they are asked for. Memory is about 200 bytes per profile entry plus the questions,
-whatever the size of the profiles' texts.
+A file of questions is read once, to check it and to store the byte range of each query. Documents
+are then read on demand. Memory is about 200 bytes per profile entry plus the questions, without the
+profiles' texts.
 
-LaMP's own files are ``{split}_questions.json`` and ``{split}_outputs.json``. The utility labels of
-*Towards Fair RAG* come as ``{task}_user_{split}_inputs.json``, ``{task}_user_{split}_outputs.json``
-and ``{task}_relevance_mapping.tsv`` (``time`` for the split by time), all tasks of a generator in
-one folder.
+The files of LaMP are ``{split}_questions.json`` and ``{split}_outputs.json``. The utility labels of
+*Towards Fair RAG* are in ``{task}_user_{split}_inputs.json``, ``{task}_user_{split}_outputs.json``
+and ``{task}_relevance_mapping.tsv`` (``time`` for the split by time), with all tasks of a generator
+in one folder.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class OutputsFile:
         if missing:
             raise FormatError(
                 f"no gold output for {len(missing)} of {len(questions)} questions "
-                f"({listed(missing)}); complete the file, or load the questions alone with "
+                f"({listed(missing)}): complete the file, or load only the questions with "
                 "from_folder(..., golds=False)",
                 self._path(),
             )
@@ -62,7 +61,7 @@ class OutputsFile:
         content = read_json(path)
         if not isinstance(content, dict) or not isinstance(content.get("golds"), list):
             raise FormatError(
-                "expected an object with the keys 'task' and 'golds' (a list); found "
+                "expected an object with the keys 'task' and 'golds' (a list), got "
                 f"{described(content)}",
                 path,
             )
@@ -74,32 +73,32 @@ class OutputsFile:
                 qid = text_of(gold, "id", "the entry")
                 answer = text_of(gold, "output", f"query {qid!r}")
                 if qid in golds:
-                    raise FormatError(f"the id {qid!r} occurs twice")
+                    raise FormatError(f"duplicate id {qid!r}")
             except FormatError as error:
                 raise FormatError(f"golds entry {index}: {error}", path) from None
             golds[qid] = answer
         return golds
 
     def _check_task(self, stated: object, path: Path) -> None:
-        # spelt "LaMP_4"; a suffix such as "LaMP_2M" is left alone
+        # "LaMP_4"; a suffix such as in "LaMP_2M" is ignored
         digits = "".join(c for c in str(stated or "") if c.isdigit())
         if digits and digits != str(self.task):
             raise FormatError(
-                f"the file says that it is of task {stated!r}, but task {self.task} was asked "
-                "for: give the right task, or the right folder",
+                f"expected task {self.task}, got a file of task {stated!r}: use the right task or "
+                "folder",
                 path,
             )
 
 
 class Question(NamedTuple):
-    """What is kept of a query: its texts, the docnos of its profile, and where it lies."""
+    """A query with its docnos and its byte range."""
 
     qid: str  # LaMP's id
     query: str  # the retrieval query
     question: str  # the raw input
     docnos: tuple[str, ...]  # ``qid/pid`` of each profile entry, in file order
     start: int  # first byte of the entry in the file
-    end: int  # byte behind its last
+    end: int  # byte after the last
 
 
 class QuestionsFile:
@@ -112,15 +111,15 @@ class QuestionsFile:
         self._questions = ReadOnce(path, self._read)
 
     def questions(self) -> Mapping[str, Question]:
-        """Return all queries by qid, in file order; a malformed entry is a `FormatError`."""
-        return self._questions()  # places of entries hold for one state of the file
+        """Return all queries by qid, in file order, or raise a `FormatError`."""
+        return self._questions()  # read again if the file, and so byte ranges, have changed
 
     def docs_count(self) -> int:
         """Return the number of documents of all queries."""
         return sum(len(question.docnos) for question in self.questions().values())
 
     def profiles(self, qids: Iterable[str]) -> Iterator[list[Any]]:
-        """Yield the profile of each of some queries, as a list of documents."""
+        """Yield the profiles of queries as lists of documents."""
         questions = self.questions()
         with open(self.path(), "rb") as stream:
             for qid in qids:
@@ -130,7 +129,7 @@ class QuestionsFile:
                 yield profile_docs(self.task, qid, entry["profile"], self.use_date)
 
     def numbered_docs(self, rows: range | None = None) -> Iterator[Any]:
-        """Yield the documents with some numbers, increasing and counted from 0 (default: all)."""
+        """Yield the documents of an increasing range, counted from 0 (default: all)."""
         questions = self.questions()
         rows = range(self.docs_count()) if rows is None else rows
         if not rows:
@@ -149,7 +148,7 @@ class QuestionsFile:
                 entry = object_of(element.value, "the entry")
                 qid = text_of(entry, "id", "the entry")
                 if qid in questions:
-                    raise FormatError(f"the id {qid!r} occurs twice")
+                    raise FormatError(f"duplicate id {qid!r}")
                 questions[qid] = self._question(qid, entry, element)
             except FormatError as error:
                 message = f"entry {element.number} (LaMP-{self.task} questions): {error}"
@@ -160,12 +159,12 @@ class QuestionsFile:
 
     def _question(self, qid: str, entry: Mapping[str, Any], element: Element) -> Question:
         if "/" in qid:
-            raise FormatError(f"the id {qid!r} has a '/', which docnos (qid/pid) cannot tell apart")
+            raise FormatError(f"the id {qid!r} must not contain '/', which separates qid and pid")
         question = text_of(entry, "input", f"query {qid!r}")
         profile = entry.get("profile")
         if not isinstance(profile, list):
             raise FormatError(
-                f"query {qid!r} needs the key 'profile' with a list; found {described(profile)}"
+                f"'profile' of query {qid!r} must be a list, got {described(profile)}"
             )
         try:
             query = retrieval_query(self.task, question)
@@ -175,16 +174,16 @@ class QuestionsFile:
         return Question(qid, query, question, docnos, element.start, element.end)
 
 
-class Places(NamedTuple):
-    """The files of one task: questions with profiles and, if there are any, outputs and labels."""
+class TaskFiles(NamedTuple):
+    """The files of one task; outputs and labels are `None` if absent."""
 
     questions: Path
     outputs: Path | None
     labels: Path | None
 
 
-def find(path: Path, task: int, split: str, golds: bool) -> Places:
-    """Return where the files of a task are: in a folder, or in its subfolder for the split."""
+def find(path: Path, task: int, split: str, golds: bool) -> TaskFiles:
+    """Return the files of a task in a folder, or in its subfolder for the split."""
     if not path.is_dir():
         raise FormatError(f"expected a folder with {split}_questions.json", path)
     names = sorted(file.name for file in path.iterdir())[:8]
@@ -195,30 +194,30 @@ def find(path: Path, task: int, split: str, golds: bool) -> Places:
         for file in folder.iterdir()
         if file.is_file()
     }
-    own = f"{split}_questions.json", f"{split}_outputs.json"
+    official = f"{split}_questions.json", f"{split}_outputs.json"
     labeled = [
         (f"{task}_{by}_{split}_inputs.json", f"{task}_{by}_{split}_outputs.json")
         for by in ("user", "time")
     ]
-    pairs = [pair for pair in (own, *labeled) if pair[0] in files]
+    pairs = [pair for pair in (official, *labeled) if pair[0] in files]
     if not pairs:
         raise FormatError(
-            f"expected {own[0]} (LaMP's name) or {labeled[0][0]} (with utility labels), found "
+            f"expected {official[0]} (LaMP's name) or {labeled[0][0]} (with utility labels), got "
             f"{names}",
             path,
         )
     if len(pairs) > 1:
         raise FormatError(
-            f"found {' and '.join(pair[0] for pair in pairs)}, and only one can be meant: keep "
-            "each in a folder of its own",
+            f"expected one file of questions, got {' and '.join(pair[0] for pair in pairs)}: put "
+            "each into a separate folder",
             path,
         )
     questions, outputs = pairs[0]
     if golds and outputs not in files:
         raise FormatError(
-            f"expected {outputs} next to {questions}, found {names}; without gold outputs, load "
-            "it with golds=False",
+            f"expected {outputs} next to {questions}, got {names}; if there are no gold outputs, "
+            "use golds=False",
             path,
         )
-    mapping = None if pairs[0] == own else files.get(f"{task}_relevance_mapping.tsv")
-    return Places(files[questions], files[outputs] if golds else None, mapping)
+    mapping = None if pairs[0] == official else files.get(f"{task}_relevance_mapping.tsv")
+    return TaskFiles(files[questions], files[outputs] if golds else None, mapping)

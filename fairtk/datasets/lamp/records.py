@@ -1,9 +1,9 @@
-"""The records of LaMP: a document type per task, the queries, and how raw entries become them.
+"""The records of LaMP: document types, queries, and their conversion from raw entries.
 
-In every document ``text`` is the text that is retrieved on, as in the published code of
-*Towards Fair RAG*, and the prompt reads other fields:
+Retrieval uses the field ``text`` of documents, as in the published code of *Towards Fair RAG*, and
+prompts use other fields:
 
-    task                       text                   the prompt reads
+    task                       text                   fields of the prompt
     1 citation identification  title + abstract       title
     2 movie tagging            description            text, tag
     3 product rating           review                 text, rating
@@ -12,7 +12,7 @@ In every document ``text`` is the text that is retrieved on, as in the published
     6 email subject            email (no subject)     title (the subject), text
     7 tweet paraphrasing       tweet                  text
 
-``date`` is the entry's date, or ``""`` where the file has none.
+``date`` is the entry's date, or ``""`` if absent.
 """
 
 import re
@@ -124,8 +124,8 @@ class LampQuery(NamedTuple):
 
     Attributes:
         query_id: LaMP's id.
-        query: what retrieval sees: the part of the question that differs between questions.
-        question: the raw LaMP input, what the prompt sees.
+        query: the query for retrieval: the part of the question without the instruction.
+        question: the raw LaMP input for the prompt.
         gold_answer: LaMP's output.
     """
 
@@ -140,7 +140,7 @@ class LampQuery(NamedTuple):
 
 
 class LampQuestion(NamedTuple):
-    """A LaMP question without a gold answer (a test split); fields as in `LampQuery`."""
+    """A LaMP question without a gold answer (a test split); see `LampQuery`."""
 
     query_id: str
     query: str
@@ -162,7 +162,7 @@ DOC_TYPES: dict[int, type[Any]] = {
 }
 """The document type of each task."""
 
-# for each task: field of the document -> key of the raw entry, and the fields that make `text`
+# for each task: field of the document to key of the raw entry, and the fields in `text`
 _KEYS = {
     1: {"title": "title", "abstract": "abstract"},
     2: {"text": "description", "tag": "tag"},
@@ -178,23 +178,23 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 
 def check_task(task: int) -> int:
-    """Return the task number; anything but 1 to 7 is a `NotFoundError`."""
+    """Return a task number, or raise a `NotFoundError` if it is not 1 to 7."""
     if isinstance(task, str) and task.isdigit() and int(task) in TASKS:
-        raise InputError(f"the LaMP task must be an integer; found {task!r}, write task={task}")
+        raise InputError(f"the LaMP task must be an integer, got {task!r}: write task={task}")
     if isinstance(task, bool) or task not in TASKS:
         raise NotFoundError("LaMP task", task, map(str, TASKS))
     return int(task)
 
 
 def to_doc(task: int, qid: str, entry: Mapping[str, Any], use_date: bool = False) -> Any:
-    """Turn a raw profile entry into the task's document.
+    """Convert a raw profile entry to the task's document.
 
     Args:
         task: 1 to 7.
-        qid: the query whose profile the entry is in. LaMP's profile ids are unique only within a
-            query, so the document's id is ``qid/pid``.
-        entry: the entry as it is in the file.
-        use_date: whether ``text`` ends in ``" date: "`` and the date.
+        qid: the query of the profile. LaMP's profile ids are unique only within a query, so the
+            document's id is ``qid/pid``.
+        entry: the raw entry.
+        use_date: whether to append ``" date: "`` and the date to ``text``.
 
     Returns:
         A `Lamp1Doc` ... `Lamp7Doc`.
@@ -204,13 +204,13 @@ def to_doc(task: int, qid: str, entry: Mapping[str, Any], use_date: bool = False
     """
     task = check_task(task)
     pid = text_of(entry, "id", f"query {qid!r}, a profile entry")
-    place = f"query {qid!r}, profile entry {pid!r}"
-    values = {field: text_of(entry, key, place) for field, key in _KEYS[task].items()}
-    date = "" if entry.get("date") is None else text_of(entry, "date", place)
+    where = f"query {qid!r}, profile entry {pid!r}"
+    values = {field: text_of(entry, key, where) for field, key in _KEYS[task].items()}
+    date = "" if entry.get("date") is None else text_of(entry, "date", where)
     text = " ".join(values[f] for f in _TEXT[task]) if task in _TEXT else values["text"]
     if use_date:
         if not date:
-            raise FormatError(f"{place} has no date, and use_date=True asks for one")
+            raise FormatError(f"{where} has no date, which use_date=True requires")
         text = f"{text} date: {date}"
     return DOC_TYPES[task](doc_id=f"{qid}/{pid}", date=date, **{**values, "text": text})
 
@@ -220,12 +220,12 @@ def profile_docs(task: int, qid: str, profile: list[Any], use_date: bool = False
 
     Args:
         task: 1 to 7.
-        qid: the query whose profile it is.
+        qid: the query of the profile.
         profile: its raw entries.
-        use_date: as in `to_doc`.
+        use_date: see `to_doc`.
 
     Raises:
-        FormatError: an entry is malformed, or has the id of another one.
+        FormatError: an entry is malformed, or has a duplicate id.
     """
     docs: dict[str, Any] = {}
     for number, item in enumerate(profile):
@@ -233,21 +233,21 @@ def profile_docs(task: int, qid: str, profile: list[Any], use_date: bool = False
         doc = to_doc(task, qid, entry, use_date)
         if doc.doc_id in docs:
             raise FormatError(
-                f"query {qid!r} has profile entries with the same id: {doc.doc_id!r} (as qid/pid)"
+                f"duplicate profile entry of query {qid!r}: {doc.doc_id!r} (as qid/pid)"
             )
         docs[doc.doc_id] = doc
     return list(docs.values())
 
 
 def object_of(value: Any, what: str) -> Mapping[str, Any]:
-    """Return a JSON object; anything else is a `FormatError` that says what it is."""
+    """Return a JSON object, or raise a `FormatError` for another value."""
     if not isinstance(value, dict):
-        raise FormatError(f"{what} must be an object; found {described(value)}")
+        raise FormatError(f"{what} must be an object, got {described(value)}")
     return value
 
 
 def to_entry(task: int, doc: Any) -> dict[str, str]:
-    """Turn a task's document back into a raw profile entry: what `to_doc` undoes.
+    """Convert a task's document to a raw profile entry, the inverse of `to_doc`.
 
     Args:
         task: 1 to 7.
@@ -259,15 +259,15 @@ def to_entry(task: int, doc: Any) -> dict[str, str]:
 
 
 def retrieval_query(task: int, question: str) -> str:
-    """Return the part of a LaMP question that retrieval sees, as *Towards Fair RAG* extracts it.
+    """Return the retrieval query of a LaMP question, as *Towards Fair RAG* extracts it.
 
-    Task 1: the two candidate references (the second and third quoted strings; not the user's own
-    paper). Tasks 2, 3, 4: what follows the first ``description:``, ``review:``, ``article:``.
-    Tasks 5, 6, 7: what follows the first colon.
+    Task 1: the two candidate references (the second and third quoted strings, not the user's
+    paper). Tasks 2, 3, 4: the text after the first ``description:``, ``review:``, ``article:``.
+    Tasks 5, 6, 7: the text after the first colon.
 
     Raises:
-        FormatError: the question has no such part. The whole instruction would be a query of a
-            very different kind, so there is no fallback.
+        FormatError: the question has no such part. There is no fallback: the full instruction would
+            be a very different query.
     """
     task = check_task(task)
     start = question if len(question) <= 80 else question[:77] + "..."
@@ -275,22 +275,22 @@ def retrieval_query(task: int, question: str) -> str:
         quoted = _QUOTED.findall(question)
         if len(quoted) < 3:
             raise FormatError(
-                "a LaMP-1 input quotes the user's paper and two references; found "
+                "a LaMP-1 input must quote the user's paper and two references, got "
                 f"{len(quoted)} quoted titles in {start!r}"
             )
         return f"{quoted[1]} {quoted[2]}".strip()
     _, marker, rest = question.partition(_MARKERS[task])
     if not marker:
         raise FormatError(
-            f"a LaMP-{task} input has its text behind {_MARKERS[task]!r}; found {start!r}"
+            f"a LaMP-{task} input must have its text after {_MARKERS[task]!r}, got {start!r}"
         )
     return rest.strip()
 
 
-def text_of(entry: Mapping[str, Any], key: str, place: str) -> str:
-    """Return the text under a key of a raw entry; an integer is taken as text.
+def text_of(entry: Mapping[str, Any], key: str, where: str) -> str:
+    """Return the text under a key of a raw entry. An integer is converted to text.
 
-    `place` says what the entry is. No such key, or no text under it, is a `FormatError`.
+    `where` describes the entry. A missing key, or another type, is a `FormatError`.
     """
     value = entry.get(key)
     if isinstance(value, str):
@@ -298,5 +298,5 @@ def text_of(entry: Mapping[str, Any], key: str, place: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if key not in entry:
-        raise FormatError(f"{place} lacks the key {key!r}; it has {sorted(entry)}")
-    raise FormatError(f"{place} needs text under {key!r}; found {str(value)[:40]!r}")
+        raise FormatError(f"{where} requires the key {key!r}, got {sorted(entry)}")
+    raise FormatError(f"{key!r} of {where} must be text, got {str(value)[:40]!r}")

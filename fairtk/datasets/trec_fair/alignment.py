@@ -1,10 +1,10 @@
 """Groups and official targets of the articles, for 2022 and 2021, and ideal runs.
 
-ir_datasets has the collection (``trec-fair/2021/train`` and ``trec-fair/2021/eval``). What is said
-here follows the track's code (fair-trec/trec2021-fair-public): an article of two continents counts
-fully for both; one without any belongs to no group and is left out; a topic's target is the mean of
-its relevant articles' shares and the world's population. The second attribute of the evaluation,
-gender, was published apart from the files that ir_datasets has.
+ir_datasets has the collection of 2021 (``trec-fair/2021/train`` and ``trec-fair/2021/eval``). The
+rules for 2021 follow the track's code (fair-trec/trec2021-fair-public): an article of two
+continents counts fully for both; an article without continents is left out; a topic's target is the
+mean of its relevant articles' shares and the world's population. The second attribute of 2021,
+gender, was published separately and is missing from ir_datasets.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def dimensions(source: Any = None) -> tuple[str, ...]:
     """Return the names of the official dimensions, in the track's order.
 
     Args:
-        source: as in `groups`: only the dimensions that its metadata carry; None: all eight.
+        source: see `groups`; returns the dimensions of its metadata. `None` for all eight.
     """
     if source is None:
         return tuple(DIMENSIONS)
@@ -61,47 +61,46 @@ def dimensions(source: Any = None) -> tuple[str, ...]:
 
 
 def levels(name: str) -> tuple[str, ...]:
-    """Return the official levels of a dimension, the unknown one first where there is one.
+    """Return the official levels of a dimension, with the unknown level, if any, first.
 
     Raises:
-        NotFoundError: there is no such dimension.
+        NotFoundError: unknown dimension.
     """
     return dimension(name).levels
 
 
 def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
-    """Return the groups of all articles, as the track's evaluation makes them from the metadata.
+    """Return the groups of all articles, by the rules of the track's evaluation.
 
-    The first call reads the metadata (237 MB) and keeps what it found as Parquet next to them (or
-    in the data folder of ir_datasets, where their folder cannot be written). Levels are the
-    official ones, also where no article has them, and further ones behind them where the metadata
-    have such. A page without a value has no row in ``alpha``, ``age``, ``pop`` and ``langs``.
+    The first call reads the metadata (237 MB) and caches them as Parquet. Levels are the official
+    ones, even without articles, then additional levels of the metadata. A page without a value has
+    no row in ``alpha``, ``age``, ``pop`` and ``langs``.
 
     Args:
         source: a dataset id (``"trec-fair/2022/eval"``), a dataset, or a folder with the metadata.
-        names: one dimension, or several that are crossed in this order; none: all eight.
-        assessed: whether to use the file with assessed quality; None: the one that is there.
+        names: one dimension, or several to cross in this order; all eight by default.
+        assessed: whether to use the file with assessed quality; `None` for the existing file.
 
     Raises:
-        NotFoundError: there is no such dimension.
-        FormatError: the metadata are not there, do not carry a dimension, or are malformed.
+        NotFoundError: unknown dimension.
+        FormatError: the metadata are missing, lack a dimension, or are malformed.
     """
     chosen = _chosen(names)
     path = _metadata(files_of(source, "groups"), assessed)
     pages = load_pages(path, chosen)
     documents = pd.Index(pages.ids)
-    made = []
+    dimension_groups = []
     for name in chosen:
         if name not in pages.columns:
             raise FormatError(
-                f"the metadata do not carry {name!r} (no record has the key "
+                f"the metadata do not contain {name!r} (no record has the key "
                 f"{DIMENSIONS[name].key!r})",
                 path,
             )
-        column = pages.columns.pop(name)  # memory goes from the one form into the other
-        made.append(_groups_of(column, DIMENSIONS[name], documents))
+        column = pages.columns.pop(name)  # frees its memory after the conversion
+        dimension_groups.append(_groups_of(column, DIMENSIONS[name], documents))
         del column
-    return reduce(mul, made)
+    return reduce(mul, dimension_groups)
 
 
 def targets(
@@ -111,26 +110,26 @@ def targets(
     split: str | None = None,
     assessed: bool | None = None,
 ) -> Target:
-    """Return the track's official target distributions for the topics of a data set.
+    """Return the track's official target distributions for the topics of a dataset.
 
-    Task 1: the mean of the groups of the relevant articles; Task 2: the same weighted by the
-    exposure they should get by the work they need (`fairtk.Target.from_work_needed`). Where the
-    track has a background (world population for regions and sources, .495, .495, .01 for gender),
-    the known part is averaged with it.
+    Task 1: the mean of the groups of the relevant articles. Task 2: the same mean, weighted by the
+    target exposure for the work needed (`fairtk.Target.from_work_needed`). If the track has a
+    background (world population for regions and sources; .495, .495, .01 for gender), the known
+    part is averaged with it.
 
     Args:
         source: a dataset id, a dataset, or a folder with topics and metadata.
-        names: one dimension, or several for the joint target; none: all eight.
+        names: one dimension, or several for the joint target; all eight by default.
         task: 1 (coordinators) or 2 (editors).
         split: the topics of a folder: ``"train"`` (the default) or ``"eval"``.
-        assessed: as in `groups`.
+        assessed: see `groups`.
 
     Raises:
-        ParameterError: there is no such task, or `split` is given with a dataset.
-        NotFoundError, FormatError: as for `groups`.
+        ParameterError: unknown task, or `split` is given with a dataset.
+        NotFoundError, FormatError: see `groups`.
     """
     if task not in (1, 2):
-        raise ParameterError(f"task must be 1 or 2; found {task!r}")
+        raise ParameterError(f"task must be 1 or 2, got {task!r}")
     labels, files = qrels(source, split, "targets")
     attributes = groups(source, *names, assessed=assessed)
     shares: Any = backgrounds(attributes.space.names)
@@ -149,12 +148,12 @@ def work_needed(
     """Return the quality class of articles (Stub, Start, C, B, GA, FA: most work needed first).
 
     Args:
-        source: as in `groups`.
-        docnos: the articles; None: all.
-        assessed: as in `groups`.
+        source: see `groups`.
+        docnos: the articles; `None` for all.
+        assessed: see `groups`.
 
     Returns:
-        The classes, indexed by docno; articles without one are left out.
+        The classes, indexed by docno; articles without a class are left out.
     """
     pages = load_pages(_metadata(files_of(source, "work_needed"), assessed), ())
     documents = pd.Index(pages.ids)
@@ -163,18 +162,18 @@ def work_needed(
 
 def _work(pages: Pages, documents: pd.Index, docnos: Any) -> pd.Series:
     names = np.array(list(docnos), dtype=object)
-    place = rows_of(documents, names)
-    code = np.where(place >= 0, pages.work[place] if len(pages.work) else NONE, NONE)
-    has = code != NONE
-    classes = np.array(pages.work_levels, dtype=object)[code[has]]
-    index = pd.Index(names[has], dtype="str", name=DOCNO)
+    row = rows_of(documents, names)
+    code = np.where(row >= 0, pages.work[row] if len(pages.work) else NONE, NONE)
+    has_class = code != NONE
+    classes = np.array(pages.work_levels, dtype=object)[code[has_class]]
+    index = pd.Index(names[has_class], dtype="str", name=DOCNO)
     return pd.Series(classes, index=index, dtype="str", name="work")
 
 
 def _chosen(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
-            raise ParameterError(f"a dimension is named by a string; found {name!r}")
+            raise ParameterError(f"the name of a dimension must be a string, got {name!r}")
         dimension(name)
         if names.count(name) > 1:
             raise ParameterError(f"the dimension {name!r} cannot be crossed with itself")
@@ -194,11 +193,11 @@ def _metadata(files: Files, assessed: bool | None) -> Any:
 
 
 def _groups_of(column: Column, of: Dimension, documents: pd.Index) -> Groups:
-    further = column.levels[len(of.levels) :]
-    if further and not of.open:
+    additional = column.levels[len(of.levels) :]
+    if additional and not of.open:
         warn(
-            f"the metadata have levels of {of.name!r} that are not official: {listed(further)}; "
-            "they are further groups",
+            f"the metadata have unofficial levels of {of.name!r}: {listed(additional)}; they are "
+            "additional groups",
             stacklevel=3,
         )
     from scipy import sparse
@@ -219,18 +218,18 @@ def _groups_of(column: Column, of: Dimension, documents: pd.Index) -> Groups:
 
 
 def qrels(source: Any, split: str | None, where: str) -> tuple[pd.DataFrame, Files]:
-    """Return the relevant articles of a data set's topics, and where its files are."""
+    """Return the relevant articles of a dataset's topics, and its files."""
     files = files_of(source, where)
     if is_folder(source):
         dataset = from_folder(source, split or "train")
     elif split is not None:
-        raise ParameterError(f"{where}: split is for folders; a data set has its own topics")
+        raise ParameterError(f"{where}: split is only valid for folders, got a dataset")
     else:
         dataset = resolve_dataset(source, where)
     if hasattr(dataset, "fair_ranking_topics"):
         return qrels_of(dataset.fair_ranking_topics().topics()), files
     if not dataset.has_qrels():
-        raise InputError(f"{where}: {source!r} has no topics; use a data set that has")
+        raise InputError(f"{where}: {source!r} has no topics: use a dataset with topics")
     return labels_of(dataset), files
 
 
@@ -244,34 +243,35 @@ def oracle_run(
     target: Target | None = None,
     split: str | None = None,
 ) -> pd.DataFrame:
-    """Return a run that ranks relevant articles only, so that its nDCG is 1.
+    """Return a run with only relevant articles, so that its nDCG is 1.
 
-    With groups and a target, each rank gets the relevant article after which the exposure of the
-    groups, with the track's discount, is nearest to the target by Jensen-Shannon divergence. That
-    is greedy: near the best AWRF, not always the best. Without, articles are in the order of the
-    topics file.
+    With groups and a target, a greedy algorithm fills each rank with the article that brings the
+    exposure of the groups, with the track's discount, closest to the target by Jensen-Shannon
+    divergence. Its AWRF is near the maximum. Otherwise articles are in the order of the topics
+    file.
 
     Args:
         source: a dataset id, a dataset, or a folder with topics.
-        cutoff: ranks per topic; a topic with fewer relevant articles has fewer.
+        cutoff: the maximum number of ranks per topic.
         groups: the groups of the articles; at most 4096 levels.
-        target: the distribution that exposure should have.
-        split: as in `fairtk.datasets.trec_fair.targets`.
+        target: the target of exposure.
+        split: see `fairtk.datasets.trec_fair.targets`.
 
     Returns:
         A frame R with ``qid``, ``docno``, ``score`` (-rank) and ``rank``.
 
     Raises:
-        ParameterError: the cutoff is below 1, there are groups without a target (or the other way
-            round), or too many levels.
+        ParameterError: the cutoff is below 1, only one of groups and target is given, or there are
+            too many levels.
     """
     if cutoff < 1:
-        raise ParameterError(f"oracle_run: cutoff must be 1 or more; found {cutoff!r}")
+        raise ParameterError(f"oracle_run: cutoff must be at least 1, got {cutoff!r}")
     if (groups is None) != (target is None):
-        raise ParameterError("oracle_run: groups and target go together; one is missing")
+        raise ParameterError("oracle_run: groups and target require each other; one is missing")
     if groups is not None and len(groups.levels) > _MOST_LEVELS:
         raise ParameterError(
-            f"oracle_run: at most {_MOST_LEVELS} levels; {groups.name!r} has {len(groups.levels)}"
+            f"oracle_run: expected at most {_MOST_LEVELS} levels, got {len(groups.levels)} in "
+            f"{groups.name!r}"
         )
     labels, _ = qrels(source, split, "oracle_run")
     parts = []
@@ -295,7 +295,7 @@ def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff
     aim = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
     memberships = groups.memberships(docnos)
     member = memberships.dense()
-    # articles of the same groups are interchangeable: compare the kinds
+    # articles with equal groups are interchangeable: compare the kinds
     kinds, kind = np.unique(member, axis=0, return_inverse=True)
     waiting = [list(np.flatnonzero(kind == i)[::-1]) for i in range(len(kinds))]
     left = np.array([len(articles) for articles in waiting])
@@ -326,14 +326,14 @@ def geography_2021(source: Any) -> Groups:
         source: a dataset id (``"trec-fair/2021/eval"``) or dataset.
 
     Raises:
-        InputError: it is another data set, or has a continent that the track does not.
+        InputError: another dataset, or an unknown continent.
     """
     rows: list[tuple[str, str]] = []
-    seen: set[str] = set()
-    for docno, places in _places(_of_2021(source, "geography_2021")):
-        if docno not in seen:  # the first record of an article counts
-            seen.add(docno)
-            rows += [(docno, place) for place in dict.fromkeys(places)]
+    known: set[str] = set()
+    for docno, continents in _continents(_of_2021(source, "geography_2021")):
+        if docno not in known:  # the first record of an article counts
+            known.add(docno)
+            rows += [(docno, continent) for continent in dict.fromkeys(continents)]
     frame = pd.DataFrame(rows, columns=[DOCNO, GROUP])
     levels = list(background(WORLD).index)
     return Groups.from_frame(frame, "geography", unknown=None, levels=levels, normalize=False)
@@ -343,42 +343,42 @@ def targets_2021(source: Any) -> Target:
     """Return the official target of each topic of 2021, Task 1, by geography.
 
     Args:
-        source: as in `geography_2021`; with topics.
+        source: see `geography_2021`; with topics.
 
     Raises:
-        InputError: it is another data set, or has no topics.
+        InputError: another dataset, or a dataset without topics.
     """
     dataset = _of_2021(source, "targets_2021")
     if not dataset.has_qrels():
-        raise InputError(f"targets_2021: {source!r} has no topics; use {PREFIX}/train or /eval")
-    # the track drops equal pairs, which a few topics have
+        raise InputError(f"targets_2021: {source!r} has no topics: use {PREFIX}/train or /eval")
+    # the track drops duplicate pairs, which a few topics have
     qrels = labels_of(dataset).drop_duplicates([QID, DOCNO])
     return Target.from_qrels(qrels, geography_2021(dataset), background=background(WORLD))
 
 
 def is_2021(dataset: Any) -> bool:
-    """Return whether an ir_datasets data set is one of 2021."""
+    """Return whether an ir_datasets dataset is of 2021."""
     return str(dataset.dataset_id()).startswith(PREFIX)
 
 
 def _of_2021(source: Any, where: str) -> Any:
     dataset = resolve_dataset(source, where)
     if not is_2021(dataset):
-        raise InputError(f"{where} needs {PREFIX}/train or {PREFIX}/eval; found {source!r}")
+        raise InputError(f"{where} expected {PREFIX}/train or {PREFIX}/eval, got {source!r}")
     return dataset
 
 
-def _places(dataset: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield articles and their continents, from the metadata alone.
+def _continents(dataset: Any) -> Iterator[tuple[str, list[str]]]:
+    """Yield articles and their continents from the metadata.
 
-    ir_datasets' documents would do, but they take hours, and articles without metadata have there
-    those of the article before.
+    Reading the documents of ir_datasets takes hours, and gives articles without metadata those of
+    the previous article.
     """
     metadata = getattr(dataset.docs_handler(), "_mlc", None)
     if metadata is None:
         raise InputError(
-            "this version of ir_datasets keeps the metadata of TREC Fair Ranking 2021 elsewhere: "
-            "install ir_datasets 0.6.3"
+            "this version of ir_datasets is not supported for TREC Fair Ranking 2021: install "
+            "ir_datasets 0.6.3"
         )
     with metadata.stream() as stream:
         for number, line in enumerate(stream, 1):

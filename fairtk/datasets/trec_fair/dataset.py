@@ -1,12 +1,11 @@
-"""TREC Fair Ranking 2022 from the official addresses or a local folder: its files, its corpus as
-JSON lines and a store by page id.
+"""TREC Fair Ranking 2022 from the official URLs or a local folder: files, corpus and article store.
 
-The corpus is one stream of 20 GB unpacked, so that single articles cannot be read from it. The
-store is an SQLite file with each article packed by itself, made on first use.
+The corpus is a gzipped stream of 20 GB, without access to single articles. The store is an SQLite
+file with each article compressed separately, built on first use.
 """
 
 # No `from __future__ import annotations` here: PyTerrier's text_loader loads the fields whose
-# annotation is the class `str` itself, not a string that names it.
+# annotation is the class `str`, not the string "str".
 
 import json
 import os
@@ -43,7 +42,7 @@ from fairtk.io.lines import JSON_ENTRY, decoded, objects_of, opened, parse_json,
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 
 OFFICIAL = "trec-fair/2022"
-"""The subfolder of ir_datasets' data folder, shared with ir_datasets' own trec-fair/2022."""
+"""The subfolder of ir_datasets' data folder, shared with its trec-fair/2022."""
 
 NAMES: dict[Part, str] = {
     "corpus": "trec_corpus_20220301_plain.json.gz",
@@ -61,7 +60,7 @@ HOLDS: dict[Part, str] = {
     "train": "the training topics with keywords and relevant pages",
     "eval": "the evaluation topics with relevant pages",
 }
-"""What each file has in it."""
+"""The content of each file."""
 
 
 class TrecFairDoc(NamedTuple):
@@ -78,14 +77,14 @@ class TrecFairDoc(NamedTuple):
 
 
 class TrecFairQuery(NamedTuple):
-    """A topic, in three forms to retrieve with: `query`, `title` and `title_keywords`.
+    """A topic with three queries for retrieval: `query`, `title` and `title_keywords`.
 
     Attributes:
         query_id: the topic's number.
-        query: the keywords, joined by spaces; the title where the topic has no keywords.
+        query: the keywords, joined by spaces, or the title if the topic has no keywords.
         title: the name of the WikiProject.
         title_keywords: both, joined by spaces.
-        keywords: the keywords one by one; empty where the file has none.
+        keywords: the keywords; empty if the file has none.
     """
 
     query_id: str
@@ -100,27 +99,27 @@ class TrecFairQuery(NamedTuple):
 
 
 class FolderFiles:
-    """Files in a local folder, packed or not."""
+    """Files in a local folder, gzipped or not."""
 
     count_hint: int | None = None
-    """The number of documents, where it is known without reading them."""
+    """The number of documents, `None` if unknown."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().resolve()
         if not self.folder.is_dir():
-            raise FormatError("there is no such folder", self.folder)
+            raise FormatError("the folder does not exist", self.folder)
 
     def has(self, part: Part) -> bool:
         """Return whether the folder has a file."""
         return self._find(part) is not None
 
     def path(self, part: Part) -> Path:
-        """Return the path of a file; a missing one is a `FormatError` that says what is there."""
+        """Return the path of a file, or raise a `FormatError` if it is missing."""
         file = self._find(part)
         if file is None:
-            there = sorted(p.name for p in self.folder.iterdir() if not p.name.startswith("."))[:8]
+            names = sorted(p.name for p in self.folder.iterdir() if not p.name.startswith("."))[:8]
             raise FormatError(
-                f"expected {NAMES[part]} ({HOLDS[part]}) in the folder; found {there}", self.folder
+                f"expected {NAMES[part]} ({HOLDS[part]}) in the folder, got {names}", self.folder
             )
         return file
 
@@ -133,7 +132,7 @@ class FolderFiles:
 
 
 class OfficialFiles:
-    """Files in ir_datasets' data folder, downloaded when they are not there."""
+    """Files in ir_datasets' data folder, downloaded if absent."""
 
     count_hint: int | None = 6_475_537
 
@@ -141,7 +140,7 @@ class OfficialFiles:
         self._sources = sources
 
     def path(self, part: Part) -> Path:
-        """Return the path of a file; a `DownloadError` where it cannot be had."""
+        """Return the path of a file, or raise a `DownloadError`."""
         loader = "fairtk.datasets.trec_fair.from_folder"
         return fetch(OFFICIAL, NAMES[part], self._sources, check_lines, loader)
 
@@ -150,48 +149,48 @@ Files = FolderFiles | OfficialFiles
 
 
 def check_lines(path: Path) -> None:
-    """Raise `FormatError` unless the file is JSON lines; a gzipped one is read to its end."""
+    """Raise a `FormatError` unless the file is JSON lines. A gzipped file is read to its end."""
     with opened(path, JSON_ENTRY) as lines:
         first = lines.readline()
         if not first:
-            raise FormatError("it is empty")
+            raise FormatError("the file is empty")
         try:
             record = parse_json(decoded(first, path, 1), path, 1)
         except FormatError as error:
-            raise FormatError(f"not (gzipped) JSON lines: {error.reason}") from None
+            raise FormatError(f"expected (gzipped) JSON lines: {error.reason}") from None
         if not isinstance(record, dict):
-            raise FormatError("its first line is no JSON object")
-        for _ in lines:  # to the end, where gzip has a checksum
+            raise FormatError("the first line must be a JSON object")
+        for _ in lines:  # to the end, to verify gzip's checksum
             pass
 
 
 def stamp(source: Path) -> str:
-    """Return size and time of change of a file: what a file made from it belongs to."""
+    """Return size and modification time of a file, to check caches."""
     state = source.stat()
     return f"{state.st_size}-{state.st_mtime_ns}"
 
 
 _KEYS = ("id", "title", "plain", "url")
 _VERSION = "1"
-_AT_ONCE = 500  # SQLite allows 999 values in a query
+_CHUNK = 500  # SQLite allows 999 values in a query
 
 
 def articles(path: Path) -> Iterator[TrecFairDoc]:
     """Yield the articles of a corpus in its order.
 
-    Of a repeated id the first counts; a `DataWarning` at the end says how many others there are.
+    The first article of a duplicate id counts. A `DataWarning` at the end reports the duplicates.
     """
-    seen, repeated, place = _Seen(), 0, ""
+    ids, n_duplicates, first = _Ids(), 0, ""
     with source(path) as file:
         for number, record in objects_of(file):
             article = _article(record, path, number)
-            if seen.add(article.doc_id):
+            if ids.add(article.doc_id):
                 yield article
             else:
-                repeated += 1
-                place = place or f"line {number}: page {article.doc_id}"
-    if repeated:
-        warn(f"{path}: {repeated} articles have the id of one before them, which counts ({place})")
+                n_duplicates += 1
+                first = first or f"line {number}: page {article.doc_id}"
+    if n_duplicates:
+        warn(f"{path}: {n_duplicates} articles with duplicate ids are ignored ({first})")
 
 
 def _article(record: dict[str, Any], path: Path, number: int) -> TrecFairDoc:
@@ -199,59 +198,59 @@ def _article(record: dict[str, Any], path: Path, number: int) -> TrecFairDoc:
         page, title, plain, url = (record[key] for key in _KEYS)
     except KeyError as error:
         raise FormatError(
-            f"an article needs the keys {list(_KEYS)}; {error.args[0]!r} is missing, found "
+            f"an article requires the keys {list(_KEYS)}; {error.args[0]!r} is missing, got "
             f"{sorted(record)[:8]}",
             path,
             number,
         ) from None
     if isinstance(page, bool) or not isinstance(page, int | str) or page == "":
-        raise FormatError(f"'id' must be a page id; found {page!r}", path, number)
+        raise FormatError(f"'id' must be a page id, got {page!r}", path, number)
     for key, value in zip(_KEYS[1:], (title, plain, url), strict=True):
         if not isinstance(value, str):
             raise FormatError(f"{key!r} of page {page} must be a string", path, number)
     return TrecFairDoc(str(page), title, plain, url)
 
 
-class _Seen:
-    """The ids so far: one bit per page number, which go up to 70 million."""
+class _Ids:
+    """A set of ids, with one bit per page number, up to 70 million."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
         self._others: set[str] = set()
 
     def add(self, name: str) -> bool:
-        """Return whether an id is new."""
+        """Add an id, and return whether it is new."""
         if len(name) > 9 or not (name.isascii() and name.isdecimal()) or name[0] == "0":
             new = name not in self._others
             self._others.add(name)
             return new
-        place, bit = divmod(int(name), 8)
-        if place >= len(self._bits):
-            self._bits.extend(bytes(max(place + 1, 2 * len(self._bits)) - len(self._bits)))
-        if self._bits[place] >> bit & 1:
+        index, bit = divmod(int(name), 8)
+        if index >= len(self._bits):
+            self._bits.extend(bytes(max(index + 1, 2 * len(self._bits)) - len(self._bits)))
+        if self._bits[index] >> bit & 1:
             return False
-        self._bits[place] |= 1 << bit
+        self._bits[index] |= 1 << bit
         return True
 
 
 class ArticleStore(Docstore):  # type: ignore[misc]
-    """The articles by page id; the corpus is asked for when it is first needed."""
+    """The articles by page id. The corpus is read on first use."""
 
     def __init__(self, path: Callable[[], Path], field: str = "doc_id") -> None:
         if field != "doc_id":
-            raise InputError(f"articles are looked up by doc_id only; found {field!r}")
+            raise InputError(f"articles can only be looked up by 'doc_id', got {field!r}")
         super().__init__(TrecFairDoc, field)
         self._corpus = path
 
     def get_many_iter(self, doc_ids: Iterable[str]) -> Iterator[TrecFairDoc]:
-        """Yield the articles that exist, each once, in any order."""
+        """Yield the distinct articles that exist, in any order."""
         names = iter(dict.fromkeys(doc_ids))
         store = self.build()
         with closing(_connect(store)) as database:
-            while some := list(islice(names, _AT_ONCE)):
-                marks = ",".join("?" * len(some))
+            while chunk := list(islice(names, _CHUNK)):
+                marks = ",".join("?" * len(chunk))
                 query = f"SELECT id, body FROM articles WHERE id IN ({marks})"
-                for page, body in database.execute(query, some):
+                for page, body in database.execute(query, chunk):
                     yield TrecFairDoc(page, *json.loads(zlib.decompress(body)))
 
     def count(self) -> int:
@@ -260,18 +259,18 @@ class ArticleStore(Docstore):  # type: ignore[misc]
             return int(database.execute("SELECT count(*) FROM articles").fetchone()[0])
 
     def built(self) -> Path | None:
-        """Return the path of the store, if it is there and belongs to the corpus."""
+        """Return the path of the store, `None` if it is absent or of another corpus."""
         corpus = self._corpus()
         marks = {("corpus", stamp(corpus)), ("version", _VERSION)}
-        place = cache_place(corpus, ".sqlite")
-        if not place.is_file():
+        path = cache_place(corpus, ".sqlite")
+        if not path.is_file():
             return None
-        with closing(_connect(place)) as database:
+        with closing(_connect(path)) as database:
             about = set(database.execute("SELECT key, value FROM about"))
-        return place if marks <= about else None
+        return path if marks <= about else None
 
     def build(self) -> Path:
-        """Return the path of the store, which is made unless it is there."""
+        """Return the path of the store, building it if it does not exist."""
         store = self.built()
         if store is not None:
             return store
@@ -279,8 +278,8 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         target = cache_place(corpus, ".sqlite")
         if not can_be_written(target):
             raise InputError(
-                f"{corpus}: looking up articles needs a store, and {target.parent} cannot be "
-                f"written; set {CACHE_HOME} to a folder that can"
+                f"{corpus}: the store of articles cannot be written to {target.parent}: set "
+                f"{CACHE_HOME} to a writable folder"
             )
         mark = stamp(corpus)
         with atomic_write(target) as temporary, closing(sqlite3.connect(temporary)) as database:
@@ -294,7 +293,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
 def _fill(database: sqlite3.Connection, docs: Iterator[TrecFairDoc], mark: str) -> None:
     from tqdm import tqdm
 
-    # a crash leaves a file under a temporary name, so nothing needs a journal
+    # no journal: the file has a temporary name until it is complete
     database.execute("PRAGMA journal_mode = OFF")
     database.execute("PRAGMA synchronous = OFF")
     database.execute("CREATE TABLE articles (number INTEGER PRIMARY KEY, id TEXT, body BLOB)")
@@ -302,7 +301,7 @@ def _fill(database: sqlite3.Connection, docs: Iterator[TrecFairDoc], mark: str) 
     progress = tqdm(docs, desc="storing articles", unit=" articles", disable=None)
     rows = ((d.doc_id, _packed(d)) for d in progress)
     database.executemany("INSERT INTO articles (id, body) VALUES (?, ?)", rows)
-    # sorting once is much cheaper than keeping an index in order
+    # sorting once is faster than updating an index
     database.execute("CREATE UNIQUE INDEX by_id ON articles (id)")
     about = [("corpus", mark), ("version", _VERSION)]
     database.executemany("INSERT INTO about VALUES (?, ?)", about)
@@ -318,21 +317,21 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 class TopicsFile:
-    """A file of topics, read on first use; topics without keywords get those of another file."""
+    """A file of topics, read on first use, with the keywords of another file if it has none."""
 
     def __init__(self, files: Files, part: Part, keywords: Path | None = None) -> None:
         self.files = files
         self.part = part
         self._keywords = keywords
         self._topics = ReadOnce(self.path, self._read)
-        self._told = False
+        self._has_warned = False
 
     def path(self) -> Path:
-        """Return the file's path; a download happens here if one is needed."""
+        """Return the file's path, downloading it if absent."""
         return self.files.path(self.part)
 
     def topics(self) -> list[Topic]:
-        """Return the topics in file order; a malformed file is a `FormatError`."""
+        """Return the topics in file order, or raise a `FormatError`."""
         return self._topics()
 
     def _read(self, path: Path) -> list[Topic]:
@@ -343,14 +342,14 @@ class TopicsFile:
         return [replace(t, keywords=t.keywords or words.get(t.qid, ())) for t in topics]
 
     def topics_to_retrieve(self) -> list[Topic]:
-        """Return the topics; once, a `DataWarning` says if some have no keywords."""
+        """Return the topics, and warn once if some have no keywords."""
         topics = self.topics()
-        bare = [topic.qid for topic in topics if not topic.keywords]
-        if bare and not self._told:
-            self._told = True
+        qids = [topic.qid for topic in topics if not topic.keywords]
+        if qids and not self._has_warned:
+            self._has_warned = True
             warn(
-                f"{self.path()}: {len(bare)} of {len(topics)} topics have no keywords, so their "
-                f"query is the title ({listed(bare, 3)}); give a file that has keywords with "
+                f"{self.path()}: {len(qids)} of {len(topics)} topics have no keywords, so their "
+                f"query is the title ({listed(qids, 3)}); add keywords with "
                 "fairtk.datasets.trec_fair.from_folder(..., keywords=FILE)",
                 stacklevel=3,
             )
@@ -376,19 +375,19 @@ class TrecFairDocs(FileDocs):
         return islice(stream, rows.start, max(rows.start, rows.stop), rows.step)
 
     def docs_count(self) -> int:
-        """Return the number of articles; a corpus of unknown size is read through once."""
+        """Return the number of articles, reading a corpus of unknown size once."""
         if self._count is None:
             hint = self._files.count_hint
             self._count = sum(1 for _ in self._read(None)) if hint is None else hint
         return self._count
 
     def docs_store(self, field: str = "doc_id", options: Any = None) -> ArticleStore:
-        """Return the articles by id; ``options`` is accepted for ir_datasets' sake."""
+        """Return the articles by id; ``options`` is ignored."""
         return ArticleStore(self._path, field)
 
 
 class TrecFairQueries(FileQueries):
-    """The topics; their text is the keywords, or the title where there are none."""
+    """The topics, with the keywords as text, or the title if a topic has no keywords."""
 
     def __init__(self, file: TopicsFile) -> None:
         super().__init__(file.path, "trec-fair", TrecFairQuery)
@@ -411,7 +410,7 @@ class TrecFairQueries(FileQueries):
         return len(self._file.topics())
 
     def fair_ranking_files(self) -> Files:
-        """Return where the files of the data set are."""
+        """Return the files of the dataset."""
         return self._file.files
 
     def fair_ranking_topics(self) -> TopicsFile:
@@ -448,22 +447,22 @@ def ids() -> list[str]:
 
 
 def build(dataset_id: str, sources: Table | None = None) -> Any:
-    """Return the dataset of an id; nothing is read or downloaded before it is used.
+    """Return the dataset of an id. Files are downloaded and read on first use.
 
-    Files that lie already in ``trec-fair/2022`` of the data folder of ir_datasets
-    (``~/.ir_datasets`` or ``$IR_DATASETS_HOME``) are used as they are; ir_datasets' own
-    ``trec-fair/2022`` puts corpus and metadata there, too.
+    Existing files in ``trec-fair/2022`` of the data folder of ir_datasets (``~/.ir_datasets`` or
+    ``$IR_DATASETS_HOME``) are used, such as corpus and metadata of ir_datasets'
+    ``trec-fair/2022``.
 
     Args:
         dataset_id: one of `ids`.
-        sources: the table of addresses (default: the package's).
+        sources: a table of URLs (default: the packaged table).
 
     Returns:
         An ``ir_datasets.Dataset`` with docs, queries and qrels.
 
     Raises:
-        NotFoundError: no such id.
-        DownloadError: later, on use: a file cannot be had.
+        NotFoundError: unknown id.
+        DownloadError: on use: a file cannot be downloaded.
     """
     if dataset_id not in _PARTS:
         raise NotFoundError("dataset of TREC Fair Ranking", dataset_id, _PARTS)
@@ -476,30 +475,29 @@ def from_folder(
     *,
     keywords: str | PathLike[str] | None = None,
 ) -> Any:
-    """Return a dataset made of the official files in a local folder.
+    """Return the dataset in a local folder with the official files.
 
-    The files, each gzipped or not: ``train_topics_meta.jsonl`` or
-    ``trec_2022_eval_reldocs.jsonl.gz`` (the topics, which must be there), and, needed only when
-    they are asked for, ``trec_corpus_20220301_plain.json.gz`` (documents),
-    ``trec_2022_articles_discrete.json.gz`` or ``..._discrete_assessed.json.gz`` (`groups`,
-    `targets`).
+    The files, each gzipped or not, are ``train_topics_meta.jsonl`` or
+    ``trec_2022_eval_reldocs.jsonl.gz`` (the topics, required),
+    ``trec_corpus_20220301_plain.json.gz`` (required for documents), and
+    ``trec_2022_articles_discrete.json.gz`` or ``..._discrete_assessed.json.gz`` (required for
+    `groups` and `targets`).
 
     Args:
         path: the folder.
         split: ``"train"`` (or ``"train/keywords"``) or ``"eval"``.
-        keywords: a file of topics in either form (relevant pages are not needed), or the official
-            ``eval_topic_keywords.csv`` (id, list), from which topics without keywords get them.
-            Topics that have none in either file are retrieved with by their title, which a
-            `fairtk.errors.DataWarning` says.
+        keywords: a file with the keywords of topics without keywords: a file of topics in either
+            format, or the official ``eval_topic_keywords.csv`` (id, list). If a topic has no
+            keywords in either file, its query is its title, with a `fairtk.errors.DataWarning`.
 
     Returns:
-        An ``ir_datasets.Dataset`` with docs, queries and qrels; the files are read on first use.
-        Its ``dataset_id()`` is that of the official one, a colon and the folder.
+        An ``ir_datasets.Dataset`` with docs, queries and qrels. Files are read on first use. Its
+        ``dataset_id()`` is that of the official dataset, a colon and the folder.
 
     Raises:
-        NotFoundError: no such split.
-        FormatError: the folder, or the topics in it, are not there; later, on use: another file is
-            missing, or one is malformed (names file and line).
+        NotFoundError: unknown split.
+        FormatError: the folder or the topics are missing; on use: another file is missing, or a
+            file is malformed (names file and line).
     """
     if split not in _SPLITS:
         raise NotFoundError("split of TREC Fair Ranking 2022", split, _SPLITS)
@@ -508,34 +506,33 @@ def from_folder(
     files.path(part)
     words = None if keywords is None else Path(keywords).expanduser().resolve()
     if words is not None and not words.is_file():
-        raise FormatError("there is no such file (of keywords)", words)
+        raise FormatError("the file of keywords does not exist", words)
     added = "" if words is None else f" with keywords of {words}"
     return _assemble(f"{_IDS[part]}:{files.folder}{added}", files, part, words)
 
 
 def files_of(source: Any, where: str) -> Files:
-    """Return where the files of a data set are.
-
-    It is given by its id, as a dataset of ours (also in PyTerrier's form), or as a folder.
+    """Return the files of a dataset, given by its id, a dataset of fairtk or PyTerrier, or a
+    folder.
     """
     if is_folder(source):
         if isinstance(source, str) and not Path(source).expanduser().is_dir():
-            raise InputError(f"{where}: {source!r} is neither the id of a data set nor a folder")
+            raise InputError(f"{where}: {source!r} is neither a dataset id nor a folder")
         return FolderFiles(source)
     dataset = resolve_dataset(source, where)
     if hasattr(dataset, "fair_ranking_files"):
         return dataset.fair_ranking_files()  # type: ignore[no-any-return]
     name = dataset.dataset_id() if hasattr(dataset, "dataset_id") else ""
-    if name == OFFICIAL or name.startswith(f"{OFFICIAL}/"):  # ir_datasets' own
+    if name == OFFICIAL or name.startswith(f"{OFFICIAL}/"):  # of ir_datasets
         return OfficialFiles()
     raise InputError(
-        f"{where} needs a data set of TREC Fair Ranking 2022 or a folder with its files; found "
+        f"{where} expected a dataset of TREC Fair Ranking 2022 or a folder with its files, got "
         f"{source!r}"
     )
 
 
 def is_folder(source: Any) -> bool:
-    """Return whether a source names a folder: it is a path, or a string that is no dataset's id."""
+    """Return whether a source is a path, or a string other than a dataset id."""
     if isinstance(source, str):
         name = source.removeprefix("irds:").removeprefix("fair:")
         return name not in set(ir_datasets.registry)

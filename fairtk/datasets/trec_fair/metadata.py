@@ -2,18 +2,18 @@
 
 Levels and rules are those of the track's code (fair-trec/trec2022-fair-public, PageAlignments.py
 and MetricInputs.py): a page without a region, source, gender or occupation is ``@UNKNOWN``; the
-four regions of Oceania are one; ``cisgender`` and ``transgender`` are dropped before ``female``
-and ``male``, and every other identity is ``NB``; sources of unknown region (``UNK``) count as
-``@UNKNOWN``. Rows are divided by their sum, but for gender: a page with two genders counts fully
-for both. The guidelines' ninth attribute, the age of the topic, is not evaluated by the track.
+four regions of Oceania are merged; ``cisgender`` and ``transgender`` are dropped before ``female``
+and ``male``, and all other identities are ``NB``; sources of unknown region (``UNK``) are
+``@UNKNOWN``. Rows are divided by their sum, except for gender: a page with two genders counts fully
+for both. The track does not evaluate the guidelines' ninth attribute, the age of the topic.
 
-A reader is given each record's value and keeps it as numbers in arrays; when all are read, it makes
-the column of the pages that are kept.
+A reader stores the values of all records as numbers in arrays, and then builds the column of the
+distinct pages.
 
-The file has 6.5 million records, 4 GB unpacked. What is kept of a record is some 100 bytes: page
-numbers and level numbers in arrays, with distinct lists of values (there are few) numbered. The
-Parquet file, of which single dimensions are read, belongs to one metadata file, known by size and
-time of change, and is made again if that changes.
+The file has 6.5 million records, 4 GB uncompressed. A record takes about 100 bytes in memory: page
+numbers and level numbers in arrays, with codes for the few distinct lists. The Parquet cache
+stores the size and modification time of its metadata file, and is rebuilt if they change. Single
+dimensions can be read from it.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ _OCCUPATIONS = (
 class Dimension:
     """One fairness dimension."""
 
-    name: str  # the track's name of it
+    name: str  # the track's name
     key: str  # the key in the metadata
-    kind: Kind  # the metadata hold a list of values, counts by value, or one value
-    levels: tuple[str, ...]  # the official levels, the unknown one first
-    summary: str  # what it is
+    kind: Kind  # the type of a value: a list, counts by level, or one level
+    levels: tuple[str, ...]  # the official levels, the unknown level first
+    summary: str  # a description
     background: str | None = None  # the packaged background of the official target, if any
-    normalized: bool = True  # a page's memberships sum to 1
-    open: bool = False  # metadata may have further levels without a warning
+    normalized: bool = True  # whether a page's memberships sum to 1
+    open: bool = False  # whether the metadata may have additional levels without a warning
 
     @property
     def unknown(self) -> int:
-        """The place of the unknown level; -1: there is none."""
+        """The index of the unknown level, -1 if absent."""
         return 0 if self.levels[0] == UNKNOWN else -1
 
     def level(self, value: str) -> str:
@@ -115,18 +115,18 @@ DIMENSIONS: dict[str, Dimension] = {d.name: d for d in _ALL}
 """The official dimensions by name, in the track's order."""
 
 WORK = "qual_cat"
-"""The key of the article's quality, from which Task 2 tells the work it needs."""
+"""The key of the article's quality, from which Task 2 derives the work needed."""
 
 
 def dimension(name: str) -> Dimension:
-    """Return a dimension; an unknown one is a `NotFoundError`."""
+    """Return a dimension, or raise a `NotFoundError` if it is unknown."""
     if name not in DIMENSIONS:
         raise NotFoundError("dimension of TREC Fair Ranking 2022", name, DIMENSIONS)
     return DIMENSIONS[name]
 
 
 def backgrounds(names: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """Return the background shares of those dimensions that have any, by dimension."""
+    """Return the background shares of the dimensions with a background, by dimension."""
     shares = {}
     for name in names:
         of = dimension(name).background
@@ -136,85 +136,86 @@ def backgrounds(names: tuple[str, ...]) -> dict[str, dict[str, float]]:
 
 
 NONE = -1
-"""The number of a value that a page does not have."""
+"""The code of a missing value."""
 
-_BLOCK = 1 << 17  # pages whose counts are written out at a time
+_BLOCK = 1 << 17  # pages whose counts are expanded at a time
 
 
 @dataclass(frozen=True)
 class Column:
     """The levels of all pages in one dimension, in compressed rows."""
 
-    levels: tuple[str, ...]  # the levels, the official ones first
-    start: npt.NDArray[Any]  # first entry of each page, and their number; shape (n_pages + 1,)
-    level: npt.NDArray[Any]  # level of each entry, increasing for each page
-    weight: FloatArray | None  # count of each entry, above 0; None: all are 1
+    levels: tuple[str, ...]  # the levels, official levels first
+    start: npt.NDArray[Any]  # first entry of each page, and the end; shape (n_pages + 1,)
+    level: npt.NDArray[Any]  # level of each entry, increasing within a page
+    weight: FloatArray | None  # count of each entry, above 0; `None` if all are 1
 
 
 @dataclass
 class OneReader:
-    """Values of which a page has one or none."""
+    """A reader of single values."""
 
     codes: array[int] = field(default_factory=lambda: array("h"))
     levels: dict[str, int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Take the next record's value; what is wrong with it is a `FormatError`."""
+        """Add the next record's value, or raise a `FormatError`."""
         if value is None:
             self.codes.append(NONE)
             return
         code = self.levels.get(value)
         if code is None:
             if type(value) is not str:
-                raise FormatError(f"a category must be a string; found {value!r}")
+                raise FormatError(f"a category must be a string, got {value!r}")
             code = self.levels[value] = len(self.levels)
         self.codes.append(code)
 
     def column(self, rows: IntArray, dimension: Dimension) -> Column:
-        """Return the levels of the records at the places `rows`."""
-        levels, place = _places(dimension, self.levels)
+        """Return the levels of the records `rows`."""
+        levels, index = _level_index(dimension, self.levels)
         code = np.frombuffer(self.codes, dtype=np.int16)[rows]
-        has = code != NONE
-        table = np.array([place[name] for name in self.levels], dtype=np.int16)
-        level = table[code[has]] if len(table) else code[has]
-        return Column(levels, _start(has), level, None)
+        has_value = code != NONE
+        table = np.array([index[name] for name in self.levels], dtype=np.int16)
+        level = table[code[has_value]] if len(table) else code[has_value]
+        return Column(levels, _start(has_value), level, None)
 
 
 @dataclass
 class ListsReader:
-    """Lists of values: each distinct list has a number."""
+    """A reader of lists of values, with a code for each distinct list."""
 
     dimension: Dimension
     codes: array[int] = field(default_factory=lambda: array("i"))
     lists: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Take the next record's value; what is wrong with it is a `FormatError`."""
+        """Add the next record's value, or raise a `FormatError`."""
         value = [] if value is None else value
         if type(value) is not list:
-            raise FormatError(f"{self.dimension.key!r} must be a list; found {value!r}")
+            raise FormatError(f"{self.dimension.key!r} must be a list, got {value!r}")
         key = tuple(value)
         code = self.lists.get(key)
         if code is None:
             wrong = [v for v in key if type(v) is not str]
             if wrong:
-                raise FormatError(f"{self.dimension.key!r} must hold strings; found {wrong[0]!r}")
+                raise FormatError(f"{self.dimension.key!r} must contain strings, got {wrong[0]!r}")
             code = self.lists[key] = len(self.lists)
         self.codes.append(code)
 
     def column(self, rows: IntArray, dimension: Dimension) -> Column:
-        """Return the levels of the records at the places `rows`."""
+        """Return the levels of the records `rows`."""
         from scipy import sparse
 
-        levels, place = _places(dimension, (dimension.level(v) for key in self.lists for v in key))
+        values = (dimension.level(value) for key in self.lists for value in key)
+        levels, index = _level_index(dimension, values)
         number: list[int] = []
         level: list[int] = []
-        for row, values in enumerate(self.lists):
-            names = [dimension.level(value) for value in dict.fromkeys(values)] or [UNKNOWN]
-            # regions that are merged count each; genders that are merged count once
+        for row, key in enumerate(self.lists):
+            names = [dimension.level(value) for value in dict.fromkeys(key)] or [UNKNOWN]
+            # each of several merged regions counts; several merged genders count once
             names = names if dimension.normalized else list(dict.fromkeys(names))
             number += [row] * len(names)
-            level += [place[name] for name in names]
+            level += [index[name] for name in names]
         entries = (np.ones(len(level)), (np.array(number, np.int32), np.array(level, np.int32)))
         table = sparse.coo_array(entries, shape=(len(self.lists), len(levels))).tocsr()
         return _column(levels, table[np.frombuffer(self.codes, dtype=np.int32)[rows]])
@@ -222,7 +223,7 @@ class ListsReader:
 
 @dataclass
 class CountsReader:
-    """Counts by value."""
+    """A reader of counts by level."""
 
     dimension: Dimension
     size: array[int] = field(default_factory=lambda: array("i"))
@@ -231,15 +232,15 @@ class CountsReader:
     levels: dict[str, int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Take the next record's value; what is wrong with it is a `FormatError`."""
+        """Add the next record's value, or raise a `FormatError`."""
         value = {} if value is None else value
         if type(value) is not dict:
-            raise FormatError(f"{self.dimension.key!r} must be an object; found {value!r}")
+            raise FormatError(f"{self.dimension.key!r} must be an object, got {value!r}")
         levels = self.levels
         for name, count in value.items():
             if type(count) is not int and type(count) is not float or not 0 <= count < 1e15:
                 raise FormatError(
-                    f"{self.dimension.key!r}: the count of {name!r} must be 0 or above; found "
+                    f"{self.dimension.key!r}: the count of {name!r} must be at least 0, got "
                     f"{count!r}"
                 )
             self.code.append(levels.setdefault(name, len(levels)))
@@ -247,22 +248,22 @@ class CountsReader:
         self.size.append(len(value))
 
     def column(self, rows: IntArray, dimension: Dimension) -> Column:
-        """Return the levels of the records at the places `rows`."""
+        """Return the levels of the records `rows`."""
         from scipy import sparse
 
-        levels, place = _places(dimension, map(dimension.level, self.levels))
+        levels, index = _level_index(dimension, map(dimension.level, self.levels))
         n_values, sizes = len(self.levels), np.frombuffer(self.size, dtype=np.int32)
-        level_of = np.array([place[dimension.level(value)] for value in self.levels], np.int32)
+        level_of = np.array([index[dimension.level(value)] for value in self.levels], np.int32)
         to_levels = sparse.csr_array(
             (np.ones(n_values), level_of, np.arange(n_values + 1)), shape=(n_values, len(levels))
         )
         code, count = np.frombuffer(self.code, np.int16), np.frombuffer(self.count, np.float64)
         by_value = sparse.csr_array((count, code, _start(sizes)), shape=(len(sizes), n_values))
-        blocks = []  # so that few counts are there twice
-        for at in range(0, len(rows), _BLOCK):
-            table = by_value[rows[at : at + _BLOCK]] @ to_levels
-            without = np.flatnonzero(table.sum(axis=1) == 0)  # of the unknown level, the first
-            entries = (np.ones(len(without)), (without, np.zeros(len(without), dtype=np.int32)))
+        blocks = []  # to save memory
+        for first in range(0, len(rows), _BLOCK):
+            table = by_value[rows[first : first + _BLOCK]] @ to_levels
+            empty = np.flatnonzero(table.sum(axis=1) == 0)  # get the unknown level, the first
+            entries = (np.ones(len(empty)), (empty, np.zeros(len(empty), dtype=np.int32)))
             blocks.append(table + sparse.coo_array(entries, shape=table.shape).tocsr())
         del by_value, code
         return _column(levels, sparse.vstack(blocks, format="csr"))
@@ -283,10 +284,12 @@ def reader_of(dimension: Dimension) -> OneReader | ListsReader | CountsReader:
     return ListsReader(dimension) if dimension.kind == "list" else CountsReader(dimension)
 
 
-def _places(dimension: Dimension, names: Iterable[str]) -> tuple[tuple[str, ...], dict[str, int]]:
-    """Return the levels, official ones first and further ones by name, and their places."""
+def _level_index(
+    dimension: Dimension, names: Iterable[str]
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Return the levels, official first and additional by name, and their indices."""
     levels = (*dimension.levels, *sorted(set(names) - set(dimension.levels)))
-    return levels, {level: place for place, level in enumerate(levels)}
+    return levels, {level: index for index, level in enumerate(levels)}
 
 
 def _start(sizes: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -301,29 +304,30 @@ _PAGE = "page_id"
 
 @dataclass(frozen=True)
 class Pages:
-    """What the metadata say of all pages."""
+    """The metadata of all pages."""
 
     ids: IntArray  # the page numbers, increasing; shape (n_pages,)
-    columns: dict[str, Column]  # the dimensions that the file carries
-    work: npt.NDArray[Any]  # number of the quality class of each page, `NONE` where there is none
+    columns: dict[str, Column]  # the dimensions in the file
+    work: npt.NDArray[Any]  # code of the quality class of each page, `NONE` if absent
     work_levels: tuple[str, ...]  # the quality classes
-    doubts: dict[str, str]  # what is doubtful about the file, by key of the metadata
+    doubts: dict[str, str]  # warnings about the file, by key of the metadata
 
 
 def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
-    """Return the pages of a metadata file, from the cache if there is one of this file.
+    """Return the pages of a metadata file, from the cache if it is up to date.
 
-    Dimensions that the file lacks are left out. A `DataWarning` says of the dimensions (of none: of
-    the quality) which records lack them, and how many pages have several records.
+    Dimensions that are missing from the file are left out. A `DataWarning` reports records without
+    a value for one of the dimensions (without dimensions: for the quality), and pages with several
+    records.
     """
     names = list(dimensions)
     mark = stamp(source)
-    place = cache_place(source, ".parquet")
-    pages = _read(place, mark, names)
+    cache = cache_place(source, ".parquet")
+    pages = _read(cache, mark, names)
     if pages is None:
         pages = read_pages(source)
-        if can_be_written(place):
-            _write(pages, place, mark)
+        if can_be_written(cache):
+            _write(pages, cache, mark)
     for key in (_PAGE, *(DIMENSIONS[name].key for name in names), *([] if names else [WORK])):
         if key in pages.doubts:
             warn(f"{source}: {pages.doubts[key]}", stacklevel=3)
@@ -354,7 +358,7 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
 
 
 def _read(path: Path, mark: str, names: list[str]) -> Pages | None:
-    """Return what a cache file holds; `None` if it is absent or outdated."""
+    """Return the pages in a cache file, `None` if it is absent or outdated."""
     if not path.is_file():
         return None
     from pyarrow import parquet
@@ -366,26 +370,26 @@ def _read(path: Path, mark: str, names: list[str]) -> Pages | None:
         return _pages(file, note, [name for name in names if name in note["levels"]])
 
 
-def _pages(file: Any, note: dict[str, Any], carried: list[str]) -> Pages:
+def _pages(file: Any, note: dict[str, Any], names: list[str]) -> Pages:
     ids = _values(file, _PAGE)
-    named = set(file.schema_arrow.names)
+    column_names = set(file.schema_arrow.names)
     columns = {}
-    for name in carried:
+    for name in names:
         start, level = _lists(file, name)
         weight = None
-        if _weight(name) in named:
+        if _weight(name) in column_names:
             weight = _lists(file, _weight(name))[1]
         columns[name] = Column(tuple(note["levels"][name]), start, level, weight)
     return Pages(ids, columns, _values(file, WORK), tuple(note["work"]), note["doubts"])
 
 
 def _values(file: Any, name: str) -> npt.NDArray[Any]:
-    # a column at a time, by one thread: reading costs no more memory than its result
+    # one column at a time, with one thread, to save memory
     return np.asarray(file.read([name], use_threads=False)[name].to_numpy())
 
 
 def _lists(file: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return starts and values of a column of lists, read a row group at a time."""
+    """Return starts and values of a column of lists, reading one row group at a time."""
     size, values = [], []
     for group in range(file.num_row_groups):
         for lists in file.read_row_group(group, [name], use_threads=False)[name].chunks:
@@ -402,7 +406,7 @@ def _weight(name: str) -> str:
 
 
 def read_pages(path: Path) -> Pages:
-    """Read metadata, JSON lines; of a page that occurs twice, the first record counts."""
+    """Read metadata in JSON lines. The first record of a duplicate page counts."""
     from tqdm import tqdm
 
     ids, lines, contents = array("q"), array("q"), array("q")
@@ -410,24 +414,24 @@ def read_pages(path: Path) -> Pages:
     readers = {name: reader_of(dimension) for name, dimension in DIMENSIONS.items()}
     pairs = [(reader, DIMENSIONS[name].key) for name, reader in readers.items()]
     pairs.append((work, WORK))
-    lacking = {key: 0 for _, key in pairs}  # how many records lack it
-    keys = frozenset(lacking)
-    lacks: dict[str, int] = {}  # the first that does
+    n_missing = {key: 0 for _, key in pairs}  # the number of records without the key
+    keys = frozenset(n_missing)
+    first_missing: dict[str, int] = {}  # the first such record
     progress = tqdm(_lines(path), desc="reading metadata", unit=" pages", disable=None)
     for number, raw in progress:
         try:
             record = json.loads(raw)
             page = record[_PAGE]
             if type(page) is not int or page < 0:
-                raise FormatError(f"'page_id' must be a whole number; found {page!r}")
+                raise FormatError(f"'page_id' must be an integer, got {page!r}")
             if b"\\u" in raw:
-                parse_json(decoded(raw, path, number), path, number)  # refuses half characters
+                parse_json(decoded(raw, path, number), path, number)  # refuses unpaired surrogates
             for reader, key in pairs:
                 reader.add(record.get(key))
             if not keys <= record.keys():
                 for key in keys - record.keys():
-                    lacking[key] += 1
-                    lacks.setdefault(key, len(ids))
+                    n_missing[key] += 1
+                    first_missing.setdefault(key, len(ids))
             ids.append(page)
             lines.append(number)
             contents.append(hash(raw if raw[-1:] == b"\n" else raw + b"\n"))
@@ -438,26 +442,26 @@ def read_pages(path: Path) -> Pages:
     numbers = np.frombuffer(ids, dtype=np.int64)
     pages, rows = np.unique(numbers, return_index=True)
     pairs.clear()
-    carried = {key for key, count in lacking.items() if count < len(ids)}
+    present = {key for key, count in n_missing.items() if count < len(ids)}
     doubts = {
-        key: f"{lacking[key]} of {len(ids)} records lack {key!r}, which others have, and count as "
-        f"if it were empty (line {lines[at]}: page {ids[at]})"
-        for key, at in sorted(lacks.items())
-        if key in carried
+        key: f"{n_missing[key]} of {len(ids)} records have no {key!r}; it counts as empty (line "
+        f"{lines[at]}: page {ids[at]})"
+        for key, at in sorted(first_missing.items())
+        if key in present
     }
     if len(rows) < len(ids):
         first = rows[np.searchsorted(pages, numbers)]
         content = np.frombuffer(contents, dtype=np.int64)
-        if len(other := np.flatnonzero(content != content[first])):
-            at = other[0]
+        if len(ignored := np.flatnonzero(content != content[first])):
+            at = ignored[0]
             doubts[_PAGE] = (
-                f"{len(other)} records differ from an earlier one of their page, which counts "
-                f"(page {ids[at]} in lines {lines[first[at]]} and {lines[at]})"
+                f"{len(ignored)} duplicate records with other values are ignored (page {ids[at]} "
+                f"in lines {lines[first[at]]} and {lines[at]})"
             )
     columns = {}
     for name in DIMENSIONS:
-        reader = readers.pop(name)  # what has been read goes as the columns come
-        if DIMENSIONS[name].key in carried:
+        reader = readers.pop(name)  # frees its memory after the conversion
+        if DIMENSIONS[name].key in present:
             columns[name] = reader.column(rows, DIMENSIONS[name])
         del reader
     quality = np.frombuffer(work.codes, dtype=np.int16)[rows]
@@ -477,7 +481,5 @@ def _wrong_record(raw: bytes, path: Path, number: int) -> FormatError:
     """Return the error of a line that is not a record of a page."""
     record = parse_json(decoded(raw, path, number), path, number)
     if not isinstance(record, dict) or "page_id" not in record:
-        return FormatError(
-            f"expected a page with 'page_id', found {described(record)}", path, number
-        )
-    return FormatError(f"page {record['page_id']}: a value is of the wrong kind", path, number)
+        return FormatError(f"expected a page with 'page_id', got {described(record)}", path, number)
+    return FormatError(f"page {record['page_id']}: a value has the wrong type", path, number)

@@ -1,11 +1,11 @@
 """Topic files of TREC Fair Ranking 2022: ids, titles, keywords and relevant pages.
 
-There are two forms. ``trec_2022_*_reldocs.jsonl`` (and NIST's file of the evaluation topics) has
-one topic per line: ``{"id": 1, "title": ..., "rel_docs": [12, ...]}``, with or without keywords.
-``train_topics_meta.jsonl`` is one object of columns, each an object keyed by row number, in which
-the lists are strings: ``{"id": {"0": 1}, ..., "keywords": {"0": "['football']"}, "rel_docs":
-{"0": "[12]"}}``. Either form is read wherever topics are. ``eval_topic_keywords.csv`` has the
-keywords of the evaluation topics alone: an id, and a list as Python prints it.
+There are two formats, and all functions read both. ``trec_2022_*_reldocs.jsonl`` (and NIST's file
+of the evaluation topics) has one topic per line: ``{"id": 1, "title": ..., "rel_docs": [12,
+...]}``, with or without keywords. ``train_topics_meta.jsonl`` is one object of columns, each an
+object keyed by row number, whose lists are strings: ``{"id": {"0": 1}, ..., "keywords": {"0":
+"['football']"}, "rel_docs": {"0": "[12]"}}``. ``eval_topic_keywords.csv`` has only the keywords of
+the evaluation topics: an id, and a Python list.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ from fairtk.io.rows import delimited_records
 class Topic:
     """One topic of the track.
 
-    The name of a WikiProject (`title`), the keywords, if the file has them, and the relevant pages,
-    each once: integers, or strings where the file has such.
+    Attributes:
+        qid: the id.
+        title: the name of the WikiProject.
+        keywords: the keywords; empty if the file has none.
+        pages: the distinct relevant pages, as integers, or strings if the file has strings.
     """
 
     qid: str
@@ -48,7 +51,7 @@ class Topic:
 
 
 def read_topics(path: str | PathLike[str]) -> list[Topic]:
-    """Read topics with their relevant pages, in the order of the file, in one of two forms."""
+    """Read topics with their relevant pages, in the order of the file."""
     with source(path) as file:
         return _topics(file, labeled=True)
 
@@ -59,10 +62,10 @@ def _topics(file: Source, labeled: bool) -> list[Topic]:
         try:
             topic = _topic(record, labeled)
             if topic.qid in topics:
-                raise FormatError(f"the id {topic.qid!r} occurs twice")
+                raise FormatError(f"duplicate id {topic.qid!r}")
         except FormatError as error:
-            place = "" if row is None else f"row {row!r}: "
-            raise FormatError(f"{place}{error}", file.path, line) from None
+            prefix = "" if row is None else f"row {row!r}: "
+            raise FormatError(f"{prefix}{error}", file.path, line) from None
         topics[topic.qid] = topic
     if not topics:
         raise FormatError("the file has no topics", file.path)
@@ -72,7 +75,7 @@ def _topics(file: Source, labeled: bool) -> list[Topic]:
 def read_keywords(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
     """Return the keywords of each topic, by qid.
 
-    From a file of topics in either form, or a CSV or TSV file of two columns, id and list of
+    The file has topics in either format, or is a CSV or TSV file with the columns id and list of
     keywords, with or without a header.
     """
     with source(path) as file:
@@ -86,7 +89,7 @@ def read_keywords(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
             try:
                 words = _keywords(printed, f"topic {qid!r}")
                 if qid in keywords:
-                    raise FormatError(f"the id {qid!r} occurs twice")
+                    raise FormatError(f"duplicate id {qid!r}")
             except FormatError as error:
                 raise FormatError(str(error), path, line) from None
             keywords[qid] = words
@@ -109,7 +112,7 @@ def qrels_of(topics: list[Topic]) -> pd.DataFrame:
 
 
 def _records(file: Source) -> Iterator[tuple[int, str | None, Mapping[str, Any]]]:
-    """Yield line, row (of a file of columns) and fields of each topic."""
+    """Yield line, row (for a file of columns) and fields of each topic."""
     for number, record in objects_of(file):
         if isinstance(record.get("id"), dict):
             yield from ((number, row, r) for row, r in _rows(record, file.path, number))
@@ -123,31 +126,31 @@ def _rows(
     wrong = [name for name, column in columns.items() if not isinstance(column, dict)]
     if wrong:
         raise FormatError(
-            f"expected columns keyed by row; {wrong[0]!r} is {described(columns[wrong[0]])}",
+            f"expected columns keyed by row, got {described(columns[wrong[0]])} for {wrong[0]!r}",
             path,
             line,
         )
     for row in dict.fromkeys(row for column in columns.values() for row in column):
-        lacking = [name for name, column in columns.items() if row not in column]
-        if lacking:
-            raise FormatError(f"row {row!r} has no {lacking[0]!r}", path, line)
+        missing = [name for name, column in columns.items() if row not in column]
+        if missing:
+            raise FormatError(f"row {row!r} has no {missing[0]!r}", path, line)
         yield row, {name: column[row] for name, column in columns.items()}
 
 
 def _topic(record: Mapping[str, Any], labeled: bool) -> Topic:
-    needed = ["id", "title", *(["rel_docs"] if labeled else [])]
-    missing = [key for key in needed if key not in record]
+    required = ["id", "title", *(["rel_docs"] if labeled else [])]
+    missing = [key for key in required if key not in record]
     if missing:
         raise FormatError(
-            f"a topic needs the keys {needed}; {missing[0]!r} is missing, found "
+            f"a topic requires the keys {required}; {missing[0]!r} is missing, got "
             f"{sorted(record)[:8]}"
         )
     qid, title = record["id"], record["title"]
     if isinstance(qid, bool) or not isinstance(qid, int | str) or qid == "":
-        raise FormatError(f"'id' must be a number or a string; found {described(qid)}")
+        raise FormatError(f"'id' must be a number or a string, got {described(qid)}")
     where = f"topic {str(qid)!r}"
     if not isinstance(title, str):
-        raise FormatError(f"{where}: 'title' must be a string; found {described(title)}")
+        raise FormatError(f"{where}: 'title' must be a string, got {described(title)}")
     keywords = record.get("keywords")
     return Topic(
         str(qid),
@@ -159,21 +162,21 @@ def _topic(record: Mapping[str, Any], labeled: bool) -> Topic:
 
 _STRING = r"""(?:'(?:[^'\\\x00-\x1f]|\\.)*'|"(?:[^"\\\x00-\x1f]|\\.)*")"""
 _LIST = re.compile(rf"[\[(]\s*(?:{_STRING}\s*(?:,\s*{_STRING}\s*)*,?)?\s*[\])]")
-"""Strings with commas between them: Python reads two without as one."""
+"""Strings separated by commas: Python joins adjacent strings."""
 
 
 def _keywords(value: Any, where: str) -> tuple[str, ...]:
     words = value
     if isinstance(value, str):
         try:
-            # a list as Python prints it; runs no code
+            # literal_eval runs no code
             words = ast.literal_eval(value.strip()) if _LIST.fullmatch(value.strip()) else None
             json.dumps(words, ensure_ascii=False).encode()  # an unpaired surrogate has no bytes
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             words = None
     if not isinstance(words, list | tuple) or not all(isinstance(word, str) for word in words):
         raise FormatError(
-            f"{where}: 'keywords' must be a list of strings, or one as Python prints it; found "
+            f"{where}: 'keywords' must be a list of strings, or a text with a Python list, got "
             f"{described(value)}"
         )
     return tuple(words)
@@ -188,7 +191,7 @@ def _pages(value: Any, where: str) -> npt.NDArray[Any]:
             content = None
     if not isinstance(content, list):
         raise FormatError(
-            f"{where}: 'rel_docs' must be a list of pages, or a string of one; found "
+            f"{where}: 'rel_docs' must be a list of pages, or a text with a list, got "
             f"{described(value)}"
         )
     kinds = {type(page) for page in content}
@@ -200,7 +203,7 @@ def _pages(value: Any, where: str) -> npt.NDArray[Any]:
     elif kinds <= {int, str}:
         pages = np.array([str(page) for page in content], dtype=object)
     else:
-        odd = next(page for page in content if type(page) not in (int, str))
-        raise FormatError(f"{where}: a page of 'rel_docs' must be a number; found {described(odd)}")
-    # the track's code counts a page that is listed twice once
+        page = next(page for page in content if type(page) not in (int, str))
+        raise FormatError(f"{where}: a page of 'rel_docs' must be a number, got {described(page)}")
+    # duplicate pages count once, as in the track's code
     return np.asarray(pd.unique(pages))

@@ -1,1 +1,1 @@
-"""FAIR-QR: the loop and its trace, keywords from a model, and the order of what was retrieved."""
+"""FAIR-QR: the loop and its trace, keyword refinement, and the final order of documents."""

@@ -1,4 +1,4 @@
-"""Keywords from a model: asking for them, reading them and nothing else, and `QueryRefiner`."""
+"""Keyword refinement by a model: requests, a strict parser, and `QueryRefiner`."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from fairtk.llm.refinement import Refinement, RefinementPromptLike, as_refinemen
 from fairtk.transformers.base import FairTransformer
 
 MOST_WORDS = 64
-"""Longer answers are no keyword list, whatever they are."""
+"""The maximum number of words in a list of keywords."""
 
 _FENCE = re.compile(r"^```[\w-]*[ \t]*\n(.*?)\n?```$", re.DOTALL)
 _THOUGHTS = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FINAL = re.compile(r"<\|channel\|>\s*final\b[^<]*<\|message\|>(.*)", re.DOTALL | re.IGNORECASE)
-"""The last channel of models that write in channels: the rest is thoughts."""
+"""The final channel of models that write in channels; the others contain reasoning."""
 _BARE_FINAL = re.compile(r"^(?:analysis|commentary).*assistantfinal(.*)", re.DOTALL)
-"""The same, from who took the markup out and left the words."""
+"""The same after the server removed the markup."""
 _ENDS = re.compile(r"(?:\s*(?:<\|[\w-]+\|>|</s>|<eos>|<end_of_turn>))+\s*$")
-"""Marks behind an answer that a template should have taken off."""
+"""Special tokens after an answer that a template should have removed."""
 _TAG = re.compile(r"</?[a-z][^<>\n]{0,80}>|<\|[^<>\n]{0,80}\|>", re.IGNORECASE)
 _NAME = (
     r"(?:(?:my|the|your|final|refined|new|updated|revised|improved|expanded|extended|enhanced|"
@@ -72,7 +72,7 @@ _NOTHING = frozenset({"none", "n/a", "na", "nothing", "null", "no", "unknown", "
 
 
 class AnswerError(InputError):
-    """An answer that is not a list of keywords; the message says why."""
+    """An answer is not a list of keywords."""
 
 
 def parse_completion(completion: Completion, text: str | None = None, before: str = "") -> str:
@@ -80,35 +80,34 @@ def parse_completion(completion: Completion, text: str | None = None, before: st
 
     Args:
         completion: the answer.
-        text: the part of it that holds the keywords; None: all.
-        before: the keywords that were refined; as many more are allowed.
+        text: the part of it that contains the keywords; `None` for the full text.
+        before: the keywords to refine; the limit is larger by their number.
 
     Raises:
-        AnswerError: it was cut off, withheld or refused, or `parse_keywords` rejects it.
+        AnswerError: it was cut off, filtered or refused, or `parse_keywords` rejects it.
     """
     if completion.finish == "length":
-        raise AnswerError("the answer was cut off at the most tokens")
+        raise AnswerError("the answer was cut off at the maximum number of tokens")
     if completion.finish in ("refusal", "content_filter"):
         raise AnswerError("the model refused to answer")
     if completion.finish == "unreadable":
-        raise AnswerError("what the server sent is no text")
+        raise AnswerError("the response of the server is not text")
     most = MOST_WORDS + len(words_of(before))
     return parse_keywords(completion.text if text is None else text, most)
 
 
 def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
-    """Return the keywords of an answer, separated by spaces, each word once.
+    """Return the distinct keywords of an answer, separated by spaces.
 
-    Accepted are lists with commas, semicolons, line breaks, bullets or numbers, a JSON list, a JSON
-    object with one under a name such as ``keywords``, words with spaces between them; one code
-    fence, quotation marks or a label such as ``Final refined keywords:`` around them. What a
-    reasoning model writes before, between ``<think>`` and ``</think>`` or in another
-    ``<|channel|>`` than the final one, does not count; other markup is an error. Signs that query
-    languages give a meaning to are taken out.
+    The parser accepts words separated by commas, semicolons, line breaks, bullets, numbers or
+    spaces, a JSON list, and a JSON object with a list under a name such as ``keywords``; with a
+    code fence, quotation marks or a label such as ``Final refined keywords:`` around them. It
+    ignores the reasoning of a model, between ``<think>`` and ``</think>`` or in a ``<|channel|>``
+    other than the final one. Other markup is an error. Operators of query languages are removed.
 
     Args:
         text: the answer.
-        most: the most words that count as a list of keywords.
+        most: the maximum number of words.
 
     Raises:
         AnswerError: the answer is empty, too long, a sentence or a refusal.
@@ -118,9 +117,9 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     text = final.group(1) if final else text
     tag = _TAG.search(text)
     if tag:
-        raise AnswerError(f"the answer has markup, not keywords alone ({_start(tag.group())!r})")
+        raise AnswerError(f"expected keywords, got markup ({_start(tag.group())!r})")
     if len(text) > 100 * most:
-        raise AnswerError(f"the answer has {len(text.split())} words; at most {most} are keywords")
+        raise AnswerError(f"expected at most {most} keywords, got {len(text.split())} words")
     body, short_items = _unwrapped(text)
     if not short_items and _REFUSAL.search(body):
         raise AnswerError(f"the model refused to answer ({_start(body)!r})")
@@ -131,21 +130,21 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     for part in () if short_items else filter(None, parts):
         part = _SHORTENED.sub(r"\1", part)
         if _SPEECH.search(part) or _END.search(part) or len(_VERBS.findall(part)) > 1:
-            raise AnswerError(f"the answer has a sentence, not keywords alone ({_start(part)!r})")
+            raise AnswerError(f"expected keywords, got a sentence ({_start(part)!r})")
     words: dict[str, str] = {}
     for word in words_of(" ".join(parts).replace("_", " ")):
         words.setdefault(word.lower(), word)
     if not words or set(words) <= _NOTHING or body.lower().strip(" .") in _NOTHING:
         raise AnswerError("the answer has no keywords" if body else "the answer is empty")
     if len(words) > most:
-        raise AnswerError(f"the answer has {len(words)} words; at most {most} are keywords")
+        raise AnswerError(f"expected at most {most} keywords, got {len(words)} words")
     return " ".join(words.values())
 
 
 def changes(before: str, after: str) -> tuple[list[str], list[str]]:
-    """Return the words that a refined query has more, and those that it has no longer.
+    """Return the added and the removed words of a refined query.
 
-    Case does not matter; the order is that of the query that has them.
+    Case is ignored. Words are in the order of their query.
     """
     old, new = _lowered(before), _lowered(after)
     return [w for k, w in new.items() if k not in old], [w for k, w in old.items() if k not in new]
@@ -161,43 +160,40 @@ def _lowered(query: str) -> dict[str, str]:
 
 
 def _unwrapped(text: str) -> tuple[str, bool]:
-    """Return the text without the fence, label or marks around it.
-
-    And whether it was a JSON list of several short items: nobody speaks or refuses so.
+    """Return the text without fence, label or quotation marks, and whether it is a JSON list of
+    several short items, which is neither a sentence nor a refusal.
     """
     body = text.strip().lstrip("﻿")
     fence = _FENCE.match(body)
     if fence:
         body = fence.group(1).strip()
     if "```" in body:
-        raise AnswerError(f"the answer has more than one block of keywords ({_start(body)!r})")
+        raise AnswerError(f"expected one block of keywords, got several ({_start(body)!r})")
     body = _LABEL.sub("", body.strip("*` \n")).strip()
     if body[:1] + body[-1:] in ("[]", "{}"):
         return _listed(body)
     if body.startswith("{"):
-        raise AnswerError(f"the answer is an object, not a list of keywords ({_start(body)!r})")
+        raise AnswerError(f"expected a list of keywords, got an object ({_start(body)!r})")
     return body.strip("\"'“”` "), False
 
 
 def _listed(body: str) -> tuple[str, bool]:
-    """Return the items of a JSON list, or of the one in an object that has a name of keywords."""
+    """Return the items of a JSON list, or of the list of keywords in a JSON object."""
     try:
         items: Any = json.loads(body)
     except (ValueError, RecursionError):
         if body.startswith("{"):
-            raise AnswerError(f"the answer is a broken object ({_start(body)!r})") from None
+            raise AnswerError(f"the answer is not valid JSON ({_start(body)!r})") from None
         return body[1:-1], False
     if isinstance(items, dict):
         named = [value for key, value in items.items() if _KEY.fullmatch(key.strip())]
         if len(named) != 1:
-            raise AnswerError(
-                f"the answer is an object without one list of keywords ({_start(body)!r})"
-            )
+            raise AnswerError(f"expected an object with one list of keywords, got {_start(body)!r}")
         items = named[0]
         if isinstance(items, str):
             return items.strip(), False
     if not (isinstance(items, list) and all(isinstance(item, str) for item in items)):
-        raise AnswerError(f"the answer is a list, but not of words ({_start(body)!r})")
+        raise AnswerError(f"expected a list of words, got {_start(body)!r}")
     short = len(items) > 1 and all(len(item.split()) <= 3 for item in items)
     return "\n".join(items), short
 
@@ -212,11 +208,11 @@ class Refined:
     """The outcome of one step for one query.
 
     Attributes:
-        query: the refined keywords; None if there are none.
-        reason: why there are none, else empty.
-        prompt_tokens: tokens of the prompt; None: unknown.
-        completion_tokens: tokens of the answer; None: unknown.
-        seconds: that the answer took.
+        query: the refined keywords, `None` if the step failed.
+        reason: why the step failed, else empty.
+        prompt_tokens: tokens of the prompt, `None` if unknown.
+        completion_tokens: tokens of the answer, `None` if unknown.
+        seconds: the duration of the call.
     """
 
     query: str | None
@@ -229,20 +225,20 @@ class Refined:
 def refine(
     llm: ChatModel, prompt: RefinementPromptLike, requests: Sequence[Refinement]
 ) -> list[Refined]:
-    """Return one outcome for each request; calls overlap as far as the model allows.
+    """Return one outcome for each request. Calls run concurrently if the model supports it.
 
-    On a terminal, how many calls are answered is shown after two seconds.
+    A progress bar appears on a terminal after two seconds.
 
     Raises:
         LLMError: no call to the model would succeed.
         BudgetError: the ledger's budget does not allow the next call.
     """
     chats = [prompt(request) for request in requests]
-    bar: Any = {"desc": f"asking {llm.name}", "unit": " calls", "delay": 2, "leave": False}
+    bar: Any = {"desc": f"calling {llm.name}", "unit": " calls", "delay": 2, "leave": False}
     outcomes = dict(tqdm(llm.outcomes(chats), total=len(chats), disable=None, **bar))
     results = []
-    for place, (request, chat) in enumerate(zip(requests, chats, strict=True)):
-        outcome = outcomes.get(place, Failure("the model gave no answer"))
+    for index, (request, chat) in enumerate(zip(requests, chats, strict=True)):
+        outcome = outcomes.get(index, Failure("the model gave no answer"))
         if isinstance(outcome, Failure):
             results.append(Refined(None, outcome.reason))
             continue
@@ -257,34 +253,35 @@ def refine(
 
 
 def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the queries of a frame, indexed by qid as a string; raises as `topics_of`."""
+    """Return the queries of a frame, indexed by qid as a string; see `topics_of` for errors."""
     topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
     topics.index = pd.Index([qid for qid, _ in topics_of(inp, where)], dtype=object)
     return topics
 
 
 class QueryRefiner(FairTransformer):
-    """Q -> Q: asks a model once for keywords that find more documents of a group.
+    """Q -> Q: a model refines each query once, to find more documents of a group.
 
-    The first step of FAIR-QR without its loop (Chen & Fang 2025, section 2.2). The earlier query
-    is kept as ``query_0`` (one that was there as ``query_1``, and so on), as PyTerrier does it; the
-    prompt names the earliest query as the original one and ``query`` as the current keywords, so
-    that two refiners in a row refine further. Other columns stay.
+    The first step of FAIR-QR without its loop (Chen & Fang 2025, section 2.2). As in PyTerrier, the
+    earlier query becomes ``query_0`` (an existing ``query_0`` becomes ``query_1``, and so on). The
+    prompt contains the earliest query as the original query and ``query`` as the current keywords,
+    so that a second refiner continues the first. Other columns are kept.
 
-    A query whose call fails finally, or whose answer is not a list of keywords (a sentence, a
-    refusal, an empty answer), is left out, and a `DataWarning` names it and the reason: it is
-    missing, never silently unrefined (`missing` has those of the last call: ``qid``, ``reason``).
+    A query is left out if its call fails, or if the answer is not a list of keywords (a sentence, a
+    refusal, an empty answer). A `DataWarning` names it and the reason; `missing` has the failures
+    of the last call (``qid``, ``reason``).
 
     Args:
-        llm: a `fairtk.llm.ChatModel`, or anything that `fairtk.llm.as_chat_model` takes.
-        group: the group, for all queries; or one for each qid; None: the column ``group``.
+        llm: a `fairtk.llm.ChatModel`, or any argument of `fairtk.llm.as_chat_model`.
+        group: the group of all queries, or a mapping from qid to group; `None` for the column
+            ``group``.
         prompt: a name (``"refine"``, ``"refine-few-shot"``, ``"refine-chain-of-thought"``, a
             plugin's) or a refinement prompt.
-        attribute: what the groups are about, e.g. ``"gender"``, for the prompt.
-        temperature: of the model; None: the model's own.
+        attribute: the attribute of the groups for the prompt, e.g. ``"gender"``.
+        temperature: the temperature of the model; `None` to keep the model's.
 
     Raises:
-        ParameterError: a setting is none of these.
+        ParameterError: a setting has the wrong type.
     """
 
     identity_name = "fairtk.QueryRefiner"
@@ -304,7 +301,7 @@ class QueryRefiner(FairTransformer):
         if group is not None and not isinstance(group, str | Mapping):
             raise ParameterError(
                 f"QueryRefiner: group must be a name, a mapping from qid to name, or None for the "
-                f"column {GROUP!r}; found {group!r}"
+                f"column {GROUP!r}, got {group!r}"
             )
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
@@ -321,15 +318,15 @@ class QueryRefiner(FairTransformer):
 
         Raises:
             ColumnError: a column is missing, or the frame has documents.
-            DuplicateError: a qid occurs twice.
+            DuplicateError: duplicate qid.
             InputError: a query or its group is missing; names the qid.
             LLMError: no call to the model would succeed.
         """
         self.check_inputs(inp, [QID, QUERY, *([GROUP] if self.group is None else [])])
         if DOCNO in inp.columns:
             raise ColumnError(
-                "QueryRefiner takes queries, but its input has the column 'docno': put it before "
-                "the retriever"
+                "QueryRefiner expected queries, got documents (column 'docno'): put it before the "
+                "retriever"
             )
         out = pt.model.push_queries(inp)
         out.insert(list(inp.columns).index(QUERY), QUERY, out["query_0"])
@@ -337,13 +334,13 @@ class QueryRefiner(FairTransformer):
             return out
         qids = qids_of(inp, "QueryRefiner")
         results = refine(self.llm, self.prompt, self._requests(inp, qids))
-        lost = {q: r.reason for q, r in zip(qids, results, strict=True) if r.query is None}
-        self.missing = pd.DataFrame({QID: list(lost), "reason": list(lost.values())})
-        if lost:
-            reasons = [f"{qid}: {reason}" for qid, reason in lost.items()]
+        reasons = {q: r.reason for q, r in zip(qids, results, strict=True) if r.query is None}
+        self.missing = pd.DataFrame({QID: list(reasons), "reason": list(reasons.values())})
+        if reasons:
+            texts = [f"{qid}: {reason}" for qid, reason in reasons.items()]
             warnings.warn(
-                f"QueryRefiner: {len(lost)} of {len(qids)} queries could not be refined and are "
-                f"left out ({listed(reasons, 5)})",
+                f"QueryRefiner: {len(reasons)} of {len(qids)} queries could not be refined and are "
+                f"left out ({listed(texts, 5)})",
                 DataWarning,
                 stacklevel=2,
             )
@@ -361,7 +358,7 @@ class QueryRefiner(FairTransformer):
             for name, value in ((QUERY, keywords), (earliest, query), (GROUP, group)):
                 if not isinstance(value, str) or not value.strip():
                     raise InputError(
-                        f"QueryRefiner: qid {qid!r} needs a text as {name!r}; found {value!r}"
+                        f"QueryRefiner: {name!r} of qid {qid!r} must be a text, got {value!r}"
                     )
             requests.append(Refinement(query, keywords, (group,), self.attribute))
         return requests

@@ -1,6 +1,4 @@
-"""`FairQR`: the loop that retrieves, measures, chooses a group, refines and retrieves again; its
-settings, and its trace.
-"""
+"""`FairQR`: the loop that retrieves, measures, chooses a group and refines; its trace."""
 
 from __future__ import annotations
 
@@ -59,16 +57,16 @@ _ABOUT = ["qid", "iteration", "query", "added", "dropped", "group"]
 
 @dataclass
 class Step:
-    """One retrieval of one query, or the failed attempt at one.
+    """One retrieval of one query, or a failed refinement.
 
     Attributes:
         iteration: 0 for the original query.
-        query: the keywords; empty if there are none.
-        before: the keywords that were refined; empty at iteration 0.
-        group: the group that was asked for; empty at iteration 0.
+        query: the keywords; empty if the refinement failed.
+        before: the keywords before the refinement; empty at iteration 0.
+        group: the requested group; empty at iteration 0.
         values: measured values by column of the trace.
         kept: whether the list is kept.
-        note: why the loop ended here, or what went wrong.
+        note: why the loop ended here, or the error.
     """
 
     iteration: int
@@ -101,12 +99,12 @@ class Progress:
     Attributes:
         qid: the query.
         original: its text.
-        target: what each group should have, 0 everywhere if there is no target; (n_groups,).
-        keywords: the keywords of the list that is kept.
-        steps: what was done, in order.
-        lists: iterations whose lists are kept.
-        active: whether the loop goes on.
-        missing: why the query has no result; empty: it has one.
+        target: target share of each group, all 0 if there is no target; shape (n_groups,).
+        keywords: the keywords of the last kept list.
+        steps: the steps, in order.
+        lists: the iterations of the kept lists.
+        active: whether the loop continues.
+        missing: why the query has no result; empty if it has one.
     """
 
     qid: str
@@ -119,53 +117,53 @@ class Progress:
     missing: str = ""
 
     def at(self, iteration: int) -> Step:
-        """Return the step whose list an iteration has: the last one of that number."""
+        """Return the last step of an iteration, which has its list."""
         return next(step for step in reversed(self.steps) if step.iteration == iteration)
 
     def stop(self, note: str) -> None:
-        """End the loop, with a note at the last step."""
+        """End the loop, with a note in the last step."""
         self.active = False
         self.steps[-1].note = note
 
 
 def trace_frame(queries: Sequence[Progress], columns: Sequence[str]) -> pd.DataFrame:
-    """Return one row per query and step, with the measured values that steps have."""
+    """Return one row per query and step."""
     rows = [{"qid": query.qid, **step.row()} for query in queries for step in query.steps]
     return pd.DataFrame(rows, columns=[*_ABOUT, *columns, "kept", "note"])
 
 
-def look_back(
+def build_trace(
     queries: Sequence[Progress],
     runs: Sequence[pd.DataFrame],
     topics: pd.DataFrame,
     ordering: Ordering,
 ) -> pd.DataFrame:
-    """Return the trace, with what is measured for it alone.
+    """Return the trace, with the values that only the trace contains.
 
     Args:
         queries: the loops.
         runs: the rankings of each iteration.
         topics: the queries' frame.
-        ordering: how lists are returned, and their meter.
+        ordering: the order of the result, with its meter.
     """
     meter, labels = ordering.meter, ordering.meter.labels
     for iteration, run in enumerate(runs):
-        reached = [q for q in queries if q.steps[-1].iteration >= iteration]
-        there = [q for q in reached if q.at(iteration).query]
-        qids = _qids(there)
+        active = [q for q in queries if q.steps[-1].iteration >= iteration]
+        active = [q for q in active if q.at(iteration).query]
+        qids = _qids(active)
         columns: dict[str, list[float]] = {}
         if labels is not None:
             columns["nDCG"] = meter.gain(run, qids, labels)
-        if meter.again:
-            lists = {q.qid: [*(i for i in q.lists if i < iteration), iteration] for q in there}
+        if meter.reranked:
+            lists = {q.qid: [*(i for i in q.lists if i < iteration), iteration] for q in active}
             ranked = ordering.order(runs, topics, lists)
             columns["AWRF_reranked"] = meter.measure(ranked, qids)["AWRF"]
             if labels is not None:
                 columns["nDCG_reranked"] = meter.gain(ranked, qids, labels)
-        for place, query in enumerate(there):
+        for index, query in enumerate(active):
             values = query.at(iteration).values
             if not math.isnan(values.get("AWRF", math.nan)):
-                values.update((name, column[place]) for name, column in columns.items())
+                values.update((name, column[index]) for name, column in columns.items())
     return trace_frame(queries, meter.columns)
 
 
@@ -174,10 +172,10 @@ class Outcome:
     """The result of one call.
 
     Attributes:
-        run: one ranking per query (R); queries that are missing have none.
+        run: one ranking per query (R), except for missing queries.
         missing: the queries without a result: ``qid``, ``iteration``, ``reason``.
         waited: seconds of waiting for the model; calls overlap.
-        look: measures what was done: who does not ask for the trace does not wait for it.
+        look: a function that computes the trace on first use.
     """
 
     run: pd.DataFrame
@@ -187,34 +185,34 @@ class Outcome:
 
     @cached_property
     def trace(self) -> pd.DataFrame:
-        """What was done; see `fairtk.FairQR.trace`."""
+        """The steps of each query; see `fairtk.FairQR.trace`."""
         return self.look()
 
     def __repr__(self) -> str:
-        n, lost = self.trace["qid"].nunique(), len(self.missing)
-        return f"<FAIR-QR of {n} queries, {lost} of them missing: .run, .trace, .missing>"
+        n, n_missing = self.trace["qid"].nunique(), len(self.missing)
+        return f"<FAIR-QR of {n} queries, {n_missing} of them missing: .run, .trace, .missing>"
 
     def _repr_html_(self) -> str:
         return frame_html(self.trace, repr(self))
 
 
-_STEP = 1e-12  # a smaller fall of the divergence is none
-_UNSEEN = "the index sees no new keywords: asked again"
+_STEP = 1e-12  # minimum decrease of the divergence
+_RETRIED = "the index sees no new keywords: retried"
 RETRIES = 2
 
 
 class Loop:
-    """Refines many queries side by side: one retrieval and one round of calls per iteration.
+    """The loop over all queries: one retrieval and one round of calls per iteration.
 
     Args:
-        system: whose settings say how.
+        system: the transformer with the settings.
         topics: the queries, indexed by qid.
     """
 
     def __init__(self, system: FairQR, topics: pd.DataFrame) -> None:
         self._system, self._topics = system, topics
         self._meter = system.ordering.meter
-        self._tokens = index_tokens(system.retriever)  # what the index sees of a text, if known
+        self._tokens = index_tokens(system.retriever)
         qids = topics.index.to_numpy(dtype=object)
         targets = self._meter.target.for_qids(qids).expanded().normalized().dense()
         self._queries = [
@@ -225,13 +223,13 @@ class Loop:
         self._waited = 0.0
 
     def run(self) -> Outcome:
-        """Return what comes of it."""
+        """Run the loop and return its outcome."""
         system, queries = self._system, self._queries
         self._retrieve(queries)
         for iteration in range(1, system.max_iterations + 1):
-            if not (asked := self._ask(iteration)):
+            if not (refined := self._refine(iteration)):
                 break
-            self._retrieve(asked)
+            self._retrieve(refined)
         for query in queries:
             if query.active:
                 query.stop("max_iterations reached")
@@ -240,13 +238,13 @@ class Loop:
         rows = [(q.qid, q.steps[-1].iteration, q.missing) for q in queries if q.missing]
         missing = pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
         self._warn(missing)
-        look = partial(look_back, queries, self._runs, self._topics, system.ordering)
+        look = partial(build_trace, queries, self._runs, self._topics, system.ordering)
         return Outcome(ranked, missing, self._waited, look)
 
     def _retrieve(self, queries: Sequence[Progress]) -> None:
-        """Retrieve by the last steps of queries, measure what comes, and keep it or stop.
+        """Retrieve with the keywords of the last steps, measure, and keep the list or stop.
 
-        Of the first rankings all is kept, for its scores, of later ones what is looked at.
+        The first rankings are kept in full, for their scores; later ones are truncated.
         """
         system, qids = self._system, _qids(queries)
         frame = self._topics.loc[qids].reset_index(drop=True)
@@ -257,8 +255,9 @@ class Loop:
         run = bare_rankings(system.retriever.transform(frame), self._topics, where, most)
         self._runs.append(run[run[QID].isin(qids)])
         columns = self._meter.measure(self._runs[-1], qids)
-        for place, query in enumerate(queries):
-            query.steps[-1].values.update((name, own[place]) for name, own in columns.items())
+        for index, query in enumerate(queries):
+            values = query.steps[-1].values
+            values.update((name, column[index]) for name, column in columns.items())
             self._judge(query)
 
     def _judge(self, query: Progress) -> None:
@@ -281,30 +280,30 @@ class Loop:
         elif divergence <= self._system.threshold:
             query.stop("divergence at most the threshold")
 
-    def _ask(self, iteration: int) -> list[Progress]:
-        """Refine the active queries; return those that are to be retrieved again."""
+    def _refine(self, iteration: int) -> list[Progress]:
+        """Refine the active queries, and return those to retrieve again."""
         system = self._system
-        asked = []
+        chosen = []
         for query, level in self._chosen():
             if level < 0:
                 query.stop("no known group has less than its target")
             else:
                 label = system.groups.levels[level]
-                asked.append((query, (label,) if isinstance(label, str) else tuple(label)))
-        open_ones = asked
-        while open_ones:
+                chosen.append((query, (label,) if isinstance(label, str) else tuple(label)))
+        waiting = chosen
+        while waiting:
             attribute = " and ".join(system.groups.space.names)
-            requests = [Refinement(q.original, q.keywords, g, attribute) for q, g in open_ones]
+            requests = [Refinement(q.original, q.keywords, g, attribute) for q, g in waiting]
             begin = time.perf_counter()
             answers = refine(system.llm, system.prompt, requests)
             self._waited += time.perf_counter() - begin
-            for (query, group), answer in zip(open_ones, answers, strict=True):
-                self._take(query, iteration, " & ".join(group), answer)
-            open_ones = [(q, g) for q, g in open_ones if q.active and self._unseen(q)]
-        return [query for query, _ in asked if query.active]
+            for (query, group), answer in zip(waiting, answers, strict=True):
+                self._add_step(query, iteration, " & ".join(group), answer)
+            waiting = [(q, g) for q, g in waiting if q.active and self._must_retry(q)]
+        return [query for query, _ in chosen if query.active]
 
     def _chosen(self) -> list[tuple[Progress, int]]:
-        """Return the active queries, and the level that each lacks most; -1: none."""
+        """Return the active queries with their most under-represented level, -1 if none."""
         active = [query for query in self._queries if query.active]
         if not active:
             return []
@@ -312,11 +311,11 @@ class Loop:
         best = [query.at(query.lists[-1]).values for query in active]
         shares = np.array([[values[column] for column in columns] for values in best])
         targets = np.array([query.target for query in active])
-        askable = self._system.groups.space.known(np.arange(len(columns)))
-        levels = under_represented(shares, targets, askable, self._system.choose)
+        known = self._system.groups.space.known(np.arange(len(columns)))
+        levels = under_represented(shares, targets, known, self._system.choose)
         return list(zip(active, levels.tolist(), strict=True))
 
-    def _take(self, query: Progress, iteration: int, group: str, answer: Refined) -> None:
+    def _add_step(self, query: Progress, iteration: int, group: str, answer: Refined) -> None:
         step = Step(iteration, answer.query or "", query.keywords, group)
         step.values = {name: getattr(answer, name) for name in CALL}
         earlier = [s.query for s in query.steps if s.query]
@@ -327,20 +326,20 @@ class Loop:
         elif any(same_words(text, answer.query) for text in earlier):
             query.stop("no new keywords")
 
-    def _unseen(self, query: Progress) -> bool:
-        """Return whether to ask again, as the index sees nothing new; that is no iteration."""
+    def _must_retry(self, query: Progress) -> bool:
+        """Return whether to retry within the iteration, because the index sees no new tokens."""
         step, tokens = query.steps[-1], self._tokens
         if tokens is None or Counter(tokens(step.query)) != Counter(tokens(step.before)):
             return False
         query.keywords = step.query
-        if sum(s.note == _UNSEEN for s in query.steps) == self._system.retries:
+        if sum(s.note == _RETRIED for s in query.steps) == self._system.retries:
             query.stop("the index sees no new keywords")
             return False
-        step.note = _UNSEEN
+        step.note = _RETRIED
         return True
 
     def _warn(self, missing: pd.DataFrame) -> None:
-        """Warn of queries without a result, those that were not measured, and words in vain."""
+        """Warn about missing queries, unmeasured queries, and added words without tokens."""
         n, texts = len(self._queries), []
         if len(missing):
             reasons = [f"{q}: {r}" for q, r in zip(missing["qid"], missing["reason"], strict=True)]
@@ -348,31 +347,31 @@ class Loop:
                 f"{len(missing)} of {n} queries have no result, because they could not be "
                 f"refined ({listed(reasons, 5)}); see .missing"
             )
-        for what, who, ids in (
+        for note, inputs, ids in (
             (f"no document of the top {self._meter.depth} has a group", "groups and retriever",
              "docnos"),
             ("there is no target", "target and topics", "qids"),
         ):  # fmt: skip
-            bare = [q.qid for q in self._queries if len(q.steps) == 1 and q.steps[0].note == what]
-            if bare:
+            qids = [q.qid for q in self._queries if len(q.steps) == 1 and q.steps[0].note == note]
+            if qids:
                 texts.append(
-                    f"{what} for {len(bare)} of {n} queries ({listed(bare)}), which keep their "
-                    f"first ranking; check that {who} use the same {ids}"
+                    f"{note} for {len(qids)} of {n} queries ({listed(qids)}), which keep their "
+                    f"first ranking; check that {inputs} use the same {ids}"
                 )
         words = {} if self._tokens is None else _dropped(self._queries, self._tokens)
         if words:
-            qids = {qid for own in words.values() for qid in own}
+            affected = {qid for word_qids in words.values() for qid in word_qids}
             texts.append(
-                f"the retriever drops words that were added for {len(qids)} of {n} queries, mostly "
-                f"as stop words: {listed(sorted(words))}; they find nothing, so leave them out of "
-                "the table of terms or the prompt"
+                f"the retriever ignores words that were added for {len(affected)} of {n} queries, "
+                f"mostly stop words: {listed(sorted(words))}; remove them from the table of terms "
+                "or the prompt"
             )
         for text in texts:
             warnings.warn(f"FairQR: {text}", DataWarning, stacklevel=6)
 
 
 def _dropped(queries: Sequence[Progress], tokens: Tokens) -> dict[str, list[str]]:
-    """Return the queries by words that were added to them, and that the retriever drops."""
+    """Return the added words that the retriever ignores, each with its queries."""
     words: dict[str, list[str]] = {}
     for query in queries:
         texts = " ".join(step.query for step in query.steps if step.iteration)
@@ -392,51 +391,56 @@ _MOST_GROUPS = 1 << 10
 
 
 class FairQR(FairTransformer):
-    """Q -> R: FAIR-QR's whole loop (Chen & Fang 2025, arXiv 2503.21092).
+    """Q -> R: the FAIR-QR loop (Chen & Fang 2025, arXiv 2503.21092).
 
-    Retrieve; measure the groups' shares of exposure in the top `depth`; while their divergence from
-    the target is above `threshold`, choose the group that lacks most, ask for refined keywords,
-    retrieve again. A query's loop ends when the divergence does not fall; the best list is put in
-    the order of the original query. Queries step together, their calls overlap. The target is
-    known before the search: made from judgments it is an oracle. A query whose call fails finally
-    is missing, and named; one that cannot be measured keeps its first list (`trace` says why).
+    Retrieve, and measure the groups' shares of exposure in the top `depth`. While their divergence
+    from the target is above `threshold`, choose the most under-represented group, refine the
+    keywords with a model, and retrieve again. The loop of a query ends when its divergence does not
+    fall. The best list is then ordered by relevance to the original query. The loop runs for all
+    queries together, with concurrent calls. A target from judgments is an oracle. A query whose
+    call fails is missing, with a warning; one that cannot be measured keeps its first list (`trace`
+    has the reason).
 
-    The paper leaves much open; these are the defaults here, and why:
+    The paper leaves many details open. The defaults:
 
     Args:
         retriever: Q -> R; its columns are kept.
         groups: the groups of the documents.
-        target: the exposure that they should have.
-        llm: a `fairtk.llm.ChatModel`, or what `fairtk.llm.as_chat_model` takes.
-        depth: ranks that are measured; 20, the cutoff of the paper's evaluation.
-        k: documents of each kept list that are pooled; None: `depth`, or 200 by exposure. Ordered
-            by relevance, much more brings the first list back.
-        threshold: divergence that is near enough; 0.05 is about KL(0.65, 0.35 || a half each).
-        max_iterations: the most refinements of a query; 5 as in the paper. 0: none.
-        temperature: of the model, 0.3 as in the paper; None: the model's own.
-        choose: ``"difference"``: the largest target - share, never the unknown group; ``"ratio"``:
-            the largest target / share, which takes tiny groups without exposure first.
-        divergence: ``"kl"``, KL(shares || target), as the paper writes its arguments;
+        target: the target exposure of the groups.
+        llm: a `fairtk.llm.ChatModel`, or any argument of `fairtk.llm.as_chat_model`.
+        depth: the number of ranks to measure; 20 is the cutoff of the paper's evaluation.
+        k: the number of pooled documents of each kept list; `None` for `depth`, or 200 with
+            ``rerank="exposure"``. A large `k` with ``rerank="relevance"`` restores the first list.
+        threshold: the divergence to stop at; 0.05 is about KL(0.65, 0.35 || 0.5, 0.5).
+        max_iterations: the maximum number of refinements of a query; 5 as in the paper.
+        temperature: the temperature of the model, 0.3 as in the paper; `None` to keep the model's.
+        choose: ``"difference"``: the group with the largest target - share, except the unknown
+            group; ``"ratio"``: the largest target / share, which prefers tiny groups without
+            exposure.
+        divergence: ``"kl"``, KL(shares || target), with the arguments in the paper's order;
             ``"reverse-kl"``; ``"js"``; a plugin's; or a `fairtk.groups.Divergence`.
-        smoothing: share in [0, 1) of a uniform distribution mixed into both before KL, so that no
-            group makes it infinite; 0.01 moves no share by more.
-        pool: ``"last"``: the kept list, which fits the paper's numbers best; ``"refined"``: all
-            kept lists but the first; ``"union"``: these and the first; None: ``"last"``, or
-            ``"union"`` by exposure.
-        rerank: ``"relevance"`` (or True): the pool is ordered by the original query; False: not;
-            ``"exposure"``, not the paper's: by relevance to it times closeness to the target.
-        reranker: R -> R; None: the scores of the first retrieval, what it lacks last.
-        weight: by exposure: of closeness, 0 or above; see `fairtk.transformers.fair_qr.ordering`.
-        floor: by exposure: the share of the expected relevance of the order by relevance, 0 to 1,
-            that is never given up.
+        smoothing: the weight in [0, 1) of a uniform distribution mixed into both arguments of KL,
+            so that it is finite; 0.01 changes a share by at most 0.01.
+        pool: ``"last"``: the last kept list, closest to the paper's numbers; ``"refined"``: all
+            kept lists but the first; ``"union"``: all kept lists; `None` for ``"last"``, or
+            ``"union"`` with ``rerank="exposure"``.
+        rerank: ``"relevance"`` (or True): order the pool by the original query; False: keep its
+            order; ``"exposure"`` (not in the paper): by relevance times closeness to the target.
+        reranker: R -> R; `None` for the scores of the first retrieval, with other documents last.
+        weight: for ``"exposure"``: the weight of closeness, at least 0; see
+            `fairtk.transformers.fair_qr.ordering`.
+        floor: for ``"exposure"``: the minimum expected relevance, as a share in [0, 1] of the
+            maximum.
         prompt: a name or a refinement prompt; see `fairtk.llm.refinement`.
-        qrels: ``qid``, ``docno``, ``label``: adds nDCG to the trace, and changes nothing else.
-        browsing: attention of each rank, without a cascade: ``"RBP(p=0.8)"``; the track's.
-        unlabeled: what becomes of documents without groups; see `fairtk.Groups.memberships`.
+        qrels: ``qid``, ``docno``, ``label``: adds nDCG to the trace, and has no other effect.
+        browsing: the browsing model, without a cascade, e.g. ``"RBP(p=0.8)"``; default: the
+            track's.
+        unlabeled: how documents without groups are handled; see `fairtk.Groups.memberships`.
         split: whether a document of several groups is divided among them.
-        failed: ``"missing"``, or ``"keep"``: a query whose call failed keeps the list it has.
-        retries: how often a refinement of a query is requested again, over all iterations, after
-            answers that add no word that the index knows, e.g. only stop words.
+        failed: ``"missing"``, or ``"keep"`` to return the last kept list of a query whose call
+            failed.
+        retries: the maximum number of retries of a query, over all iterations, for answers without
+            a new word in the index, e.g. with only stop words.
 
     Raises:
         ParameterError: a setting is out of its range.
@@ -483,19 +487,19 @@ class FairQR(FairTransformer):
         where = "FairQR"
         for name, stage in (("retriever", retriever), ("reranker", reranker)):
             if not hasattr(stage, "transform") and not (name == "reranker" and stage is None):
-                raise ParameterError(f"{where}: {name} must be a transformer; found {stage!r}")
+                raise ParameterError(f"{where}: {name} must be a transformer, got {stage!r}")
         for name, value, kind in (("groups", groups, Groups), ("target", target, Target)):
             if not isinstance(value, kind):
                 raise ParameterError(
-                    f"{where}: {name} must be a fairtk.{kind.__name__}; found {value!r:.80}"
+                    f"{where}: {name} must be a fairtk.{kind.__name__}, got {value!r:.80}"
                 )
         self.retriever = retriever
         self.groups = groups
         self.target = target.for_groups(groups)
         if groups.space.size > _MOST_GROUPS:
             raise ParameterError(
-                f"{where}: {groups.name!r} has {groups.space.size} groups, and at most "
-                f"{_MOST_GROUPS} can be asked for: cross fewer attributes"
+                f"{where}: expected at most {_MOST_GROUPS} groups, got {groups.space.size} in "
+                f"{groups.name!r}: cross fewer attributes"
             )
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
@@ -503,23 +507,21 @@ class FairQR(FairTransformer):
         self.rerank = RELEVANCE if rerank is True else rerank
         if self.rerank is not False and self.rerank not in (RELEVANCE, EXPOSURE):
             raise ParameterError(
-                f"{where}: rerank must be True, False, 'relevance' or 'exposure'; found {rerank!r}"
+                f"{where}: rerank must be True, False, 'relevance' or 'exposure', got {rerank!r}"
             )
-        exposed = self.rerank == EXPOSURE
-        deep = max(DEEP, self.depth) if exposed else self.depth
-        self.k = deep if k is None else checks.whole("k", k, where)
-        self.threshold = checks.number("threshold", threshold, where, rule="be 0 or above")
+        by_exposure = self.rerank == EXPOSURE
+        default_k = max(DEEP, self.depth) if by_exposure else self.depth
+        self.k = default_k if k is None else checks.whole("k", k, where)
+        self.threshold = checks.number("threshold", threshold, where, rule="be at least 0")
         self.max_iterations = checks.whole("max_iterations", max_iterations, where, least=0)
         self.temperature = temperature
         self.choose = checks.choice("choose", choose, RULES, where)
         self.smoothing = checks.number("smoothing", smoothing, where, 0, 1, "[)")
         self.divergence = as_divergence(divergence, where, smoothing=smoothing)
-        usual = "union" if exposed else "last"
-        self.pool = usual if pool is None else checks.choice("pool", pool, POOLS, where)
+        default_pool = "union" if by_exposure else "last"
+        self.pool = default_pool if pool is None else checks.choice("pool", pool, POOLS, where)
         self.reranker = reranker
-        self.weight = checks.number(
-            "weight", weight, where, rule="be a finite number of 0 or above"
-        )
+        self.weight = checks.number("weight", weight, where, rule="be finite and at least 0")
         self.floor = checks.number("floor", floor, where, 0, 1, rule="be in [0, 1]")
         self.prompt = as_refinement_prompt(prompt, where)
         if qrels is not None:
@@ -530,10 +532,10 @@ class FairQR(FairTransformer):
         self.split = bool(split)
         self.failed = checks.choice("failed", failed, ("missing", "keep"), where)
         self.retries = checks.whole("retries", retries, where, least=0)
-        again = bool(self.rerank) and (reranker is None or qrels is not None)
+        reranked = bool(self.rerank) and (reranker is None or qrels is not None)
         meter = Meter(
             *(self.groups, self.target, self.depth, self.browsing, self.divergence),
-            *(self.unlabeled, self.split, self.qrels, again),
+            *(self.unlabeled, self.split, self.qrels, reranked),
         )
         self.ordering = Ordering(
             *(meter, self.rerank, self.pool, self.k, self.reranker, self.weight, self.floor)
@@ -541,14 +543,14 @@ class FairQR(FairTransformer):
         self._last: Outcome | None = None
         if (self.pool, self.rerank, self.reranker) == ("union", RELEVANCE, None):
             warnings.warn(
-                "FairQR: pool='union' re-ranked by the retriever's own scores gives back the "
-                "ranking of the original query; use pool='last' or 'refined', or another reranker",
+                "FairQR: pool='union' re-ranked by the retriever's scores restores the ranking of "
+                "the original query; use pool='last' or 'refined', or another reranker",
                 DataWarning,
                 stacklevel=2,
             )
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings by name, without `retries` at its default: keys stay as they are."""
+        """Return the settings by name, without a default `retries`, so that keys do not change."""
         settings = super().settings()
         if self.retries == RETRIES:
             del settings["retries"]
@@ -556,14 +558,14 @@ class FairQR(FairTransformer):
 
     @property
     def trace(self) -> pd.DataFrame:
-        """What the last call did, one row per query and iteration; `refine` returns it, too.
+        """The steps of the last call, one row per query and iteration; see also `refine`.
 
-        ``qid``, ``iteration`` (0: the original query), ``query``, ``added``, ``dropped`` (words,
-        against the keywords that were refined), ``group`` (that was asked for), ``divergence``,
+        ``qid``, ``iteration`` (0 for the original query), ``query``, ``added``, ``dropped`` (words,
+        compared with the previous keywords), ``group`` (the requested group), ``divergence``,
         ``AWRF`` (at `depth`), ``retrieved`` (documents in the top `depth`), the groups' shares of
         exposure (``share:<level>``), with `qrels` ``nDCG`` (the track's, at `depth`), the same
         after re-ranking (``AWRF_reranked``, ``nDCG_reranked``; with a `reranker` only if there are
-        qrels), ``prompt_tokens``, ``completion_tokens``, ``seconds`` (of the call, as recorded),
+        qrels), ``prompt_tokens``, ``completion_tokens``, ``seconds`` (of the recorded call),
         ``kept``, ``note``.
         """
         if self._last is None:
@@ -578,14 +580,14 @@ class FairQR(FairTransformer):
         return self._last.missing
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return one ranking per query; what else came of it is in `trace` and `missing`.
+        """Return one ranking per query; see also `trace` and `missing`.
 
         Args:
             inp: queries (Q), one row each; other columns are kept.
 
         Raises:
-            InputError: as `refine`.
-            LLMError: as `refine`.
+            InputError: see `refine`.
+            LLMError: see `refine`.
         """
         self._last = self.refine(inp)
         return self._last.run
@@ -593,10 +595,10 @@ class FairQR(FairTransformer):
     def transform_with_notes(
         self, inp: pd.DataFrame
     ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-        """Return the rankings, and what an experiment keeps of each query, as JSON values.
+        """Return the rankings, and notes of each query for an experiment, as JSON values.
 
-        By qid ``waited``, an even share of the seconds of waiting for the model, and ``trace``, the
-        query's rows of `trace`. Arguments and errors are those of `transform`.
+        The notes by qid are ``waited``, an even share of the seconds of waiting for the model, and
+        ``trace``, the query's rows of `trace`. See `transform` for arguments and errors.
         """
         run = self.transform(inp)
         waited = 0.0 if self._last is None else self._last.waited / max(1, len(inp))
@@ -607,26 +609,26 @@ class FairQR(FairTransformer):
         return run, notes
 
     def refine(self, topics: pd.DataFrame) -> Outcome:
-        """Return rankings, trace and missing queries; nothing is kept on the transformer.
+        """Return rankings, trace and missing queries, without changing the transformer.
 
         Args:
             topics: queries (Q), one row each; other columns are kept.
 
         Raises:
             ColumnError: a column is missing.
-            DuplicateError: a qid occurs twice.
-            InputError: a query is missing, or the retriever's rankings are broken.
-            LLMError, BudgetError, OfflineError: the model cannot be asked; what was answered is in
+            DuplicateError: duplicate qid.
+            InputError: a query is missing, or the retriever's rankings are invalid.
+            LLMError, BudgetError, OfflineError: the model cannot be called. Earlier answers are in
                 its ledger.
         """
         self.check_inputs(topics, [QID, QUERY])
         return Loop(self, topics_by_qid(topics, "FairQR")).run()
 
     def estimate(self, topics: pd.DataFrame) -> Estimate:
-        """Return the calls, tokens and price that queries take at most, without any call.
+        """Return the maximum number of calls, tokens and the price, without any call.
 
-        Every query is counted with `max_iterations` refinements, and nothing as recorded: which
-        groups will be asked for is not known before. `retries` are not counted.
+        Each query counts with `max_iterations` refinements, and no call as recorded, because the
+        groups to request are not known in advance. `retries` are not counted.
 
         Args:
             topics: queries (Q).
@@ -638,10 +640,10 @@ class FairQR(FairTransformer):
         return estimate_all(self.llm, chats)
 
     def plot_trace(self, qid: str) -> Any:
-        """Return a matplotlib figure of one query's loop; see `trace`.
+        """Return a matplotlib figure of one query's `trace`.
 
         Raises:
-            NotFoundError: the trace does not have the query.
+            NotFoundError: the query is missing from the trace.
             MissingExtraError: matplotlib is not installed.
         """
         meter = self.ordering.meter
@@ -654,18 +656,18 @@ _NAMES = {"nDCG_reranked": "nDCG re-ranked"}
 def plot_trace(
     trace: pd.DataFrame, qid: str, target: Mapping[str, float] | None = None, most_groups: int = 8
 ) -> Any:
-    """Return a figure: divergence, AWRF and nDCG above, the groups' shares below, by iteration.
+    """Return a figure with divergence, AWRF and nDCG, and the groups' shares, by iteration.
 
-    Lists that were not kept are hollow; thin lines are the groups' targets.
+    Lists that were not kept have hollow markers; thin lines are the groups' targets.
 
     Args:
         trace: `fairtk.FairQR.trace`.
         qid: the query.
-        target: the share that each group should have, by its name; None: not drawn.
-        most_groups: how many groups are drawn: those with the largest shares or targets.
+        target: the target share of each group, by its name; `None` to not draw targets.
+        most_groups: the maximum number of groups, those with the largest shares or targets.
 
     Raises:
-        NotFoundError: the trace does not have the query.
+        NotFoundError: the query is missing from the trace.
         MissingExtraError: matplotlib is not installed.
     """
     figure = new_figure((6, 5.4), "plot_trace")
@@ -674,27 +676,28 @@ def plot_trace(
         raise NotFoundError("query of the trace", qid, trace["qid"].unique())
     above, below = figure.subplots(2, 1, sharex=True)
     names = [n for n in ("divergence", "AWRF", "nDCG", "nDCG_reranked") if n in rows.columns]
-    wished = {f"{SHARE}{level}": share for level, share in (target or {}).items()}
+    targets = {f"{SHARE}{level}": share for level, share in (target or {}).items()}
     shares = rows[[c for c in rows.columns if c.startswith(SHARE)]].max().fillna(0.0)
-    largest = shares.combine(pd.Series(wished, dtype=float).reindex(shares.index), np.fmax)
+    largest = shares.combine(pd.Series(targets, dtype=float).reindex(shares.index), np.fmax)
     for axis, columns in ((above, names), (below, largest.nlargest(most_groups).index)):
-        for place, column in enumerate(columns):
+        for index, column in enumerate(columns):
             label = fill(_NAMES.get(column, column.removeprefix(SHARE)), 20)
-            own = series_style(place)
-            axis.plot(rows["iteration"], rows[column], ls=own.dash, color=own.color, label=label)
-            for filled, inside in ((True, own.color), (False, "white")):
-                part = rows[rows["kept"] == filled]
+            style = series_style(index)
+            color = style.color
+            axis.plot(rows["iteration"], rows[column], ls=style.dash, color=color, label=label)
+            for is_kept, face in ((True, color), (False, "white")):
+                part = rows[rows["kept"] == is_kept]
                 axis.plot(
                     *(part["iteration"], part[column], "o"),
-                    **{"color": own.color, "markerfacecolor": inside},
+                    **{"color": color, "markerfacecolor": face},
                 )
-            if column in wished:
-                axis.axhline(wished[column], color=own.color, linewidth=0.7, alpha=0.7, zorder=1)
+            if column in targets:
+                axis.axhline(targets[column], color=color, linewidth=0.7, alpha=0.7, zorder=1)
         axis.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     despine(above, below)
     above.set_title(fill(f"query {qid}: {rows['query'].iloc[0]}", 64), fontsize="medium")
     above.set_ylabel("divergence and quality")
-    below.set_ylabel("share of exposure" + ("; thin: target" if wished else ""))
+    below.set_ylabel("share of exposure" + ("; thin: target" if targets else ""))
     below.set_xlabel("iteration (hollow: not kept)")
     below.set_xticks(rows["iteration"].tolist())
     return figure

@@ -1,6 +1,6 @@
 """Fair-ranking baselines as PyTerrier transformers, for fairtk.
 
-Installing the distribution is all that is needed: ``fairtk qr`` then compares FAIR-QR with them.
+After installation, ``fairtk qr`` compares FAIR-QR with them.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
             max_terms: how many words are kept, the most frequent; 4 bytes times `dimensions` each.
             min_documents: words in fewer documents are left out.
             seed: of the randomized SVD, at least 0.
-            collection: what identifies the documents; None to compute a digest of them.
+            collection: the identity of the documents; `None` to compute a digest of them.
 
         Raises:
             InputError: a setting is out of range, a document has no docno or text, or none a word.
@@ -117,19 +117,19 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
             if not any(said in str(error) for said in _NO_WORDS):
                 raise
             raise InputError(
-                "LsaEncoder: the documents must have words to learn from, each in at least "
-                f"{min_documents} of them; found none: check that there are documents, with texts"
+                f"LsaEncoder: no word occurs in at least {min_documents} documents: check that "
+                "there are documents with texts"
             ) from None
         size = min(settings["dimensions"], *matrix.shape)
         _, value, right = randomized_svd(
             matrix, size, n_iter=_POWER_ITERATIONS, random_state=settings["seed"]
         )
         # directions without weight are rounding noise: those beyond the matrix's rank
-        kept = value > value.max() * max(matrix.shape) * np.finfo(np.float32).eps
+        nonzero = value > value.max() * max(matrix.shape) * np.finfo(np.float32).eps
         return cls(
             vectorizer.get_feature_names_out().tolist(),
             np.ascontiguousarray(vectorizer.idf_, dtype=np.float32),
-            np.ascontiguousarray(right[kept], dtype=np.float32),
+            np.ascontiguousarray(right[nonzero], dtype=np.float32),
             {**settings, "collection": source.name},
         )
 
@@ -167,14 +167,14 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         return torch.from_numpy(self.encode_docs(texts, batch_size))
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the encoder to a folder; a `FormatError` where that holds other things."""
+        """Write the encoder to a folder, or raise a `FormatError` if it has other content."""
         arrays = {"idf": self.idf, "components": self.components}
         record = {"settings": self.fit_settings, "terms": self.terms}
         FOLDER.write_arrays(folder, record, arrays, _content(arrays))
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> LsaEncoder:
-        """Return the encoder that `save` wrote; a `FormatError` if there is none that is whole."""
+        """Return the saved encoder, or raise a `FormatError` if it is missing or damaged."""
         record, arrays = FOLDER.read_arrays(folder, _content)
         terms, idf = record["terms"], arrays["idf"]
         if len(idf) != len(terms):
@@ -190,20 +190,20 @@ class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
         weights = self._vectorizer.transform(texts)  # of length 1, or 0
         vectors = np.asarray(weights @ self._onto, dtype=np.float64)
         length = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
-        some = length > _NOTHING
-        scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=some)
+        nonzero = length > _NOTHING
+        scaled = np.divide(vectors, length, out=np.zeros_like(vectors), where=nonzero)
         return np.asarray(scaled, dtype=np.float32)
 
 
 def lsa_settings(
     dimensions: int = 256, max_terms: int = 100_000, min_documents: int = 1, seed: int = 42
 ) -> dict[str, int]:
-    """Return the checked settings of a fit by name; a `ParameterError` if one is out of range."""
+    """Return the validated settings of a fit by name."""
     sizes = {"dimensions": dimensions, "max_terms": max_terms, "min_documents": min_documents}
     settings = {name: checks.whole(name, value, "LsaEncoder") for name, value in sizes.items()}
     settings["seed"] = checks.whole("seed", seed, "LsaEncoder", least=0)
     if settings["seed"] >= 2**32:
-        raise ParameterError(f"LsaEncoder: seed must be below 2**32; found {seed!r}")
+        raise ParameterError(f"LsaEncoder: seed must be below 2**32, got {seed!r}")
     return settings
 
 
@@ -215,7 +215,7 @@ def _strings(texts: Iterable[str]) -> Iterator[str]:
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
-                f"LsaEncoder: texts must be strings; found {text!r} at position {number}"
+                f"LsaEncoder: texts must be strings, got {text!r} at position {number}"
             )
         yield text
 
@@ -254,7 +254,7 @@ def get(
         documents: mappings with ``docno`` and ``text``, or a function that gives them.
         folder: where it is kept, for ``"lsa"``; other encoders ignore it.
         seed: for ``"lsa"``.
-        collection: what identifies `documents`, such as a digest; None to read them for one.
+        collection: the identity of `documents`, such as a digest; `None` to compute one.
         settings: for ``"lsa"``: ``dimensions``, ``max_terms``, ``min_documents``.
 
     Raises:
@@ -264,7 +264,7 @@ def get(
     if encoder == "lsa":
         return _lsa(documents, folder, seed, collection, settings)
     if settings:
-        raise ParameterError(f"only the encoder 'lsa' has settings; found {sorted(settings)}")
+        raise ParameterError(f"only the encoder 'lsa' has settings, got {sorted(settings)}")
     if isinstance(encoder, BiEncoder):
         return encoder
     if isinstance(encoder, str | PathLike):
@@ -273,12 +273,12 @@ def get(
         return _sentence_model(str(encoder))
     raise ParameterError(
         "encoder must be 'lsa', a folder or hub name of a sentence-transformers model, or a "
-        f"pyterrier_dr BiEncoder; found {type(encoder).__name__}"
+        f"pyterrier_dr BiEncoder, got {type(encoder).__name__}"
     )
 
 
 def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
-    """Return a string that is equal for encoders that give the same vectors.
+    """Return a string that identifies the vectors of an encoder.
 
     The content digest where the encoder has one, otherwise the class and its public settings that
     are simple values; one without either is its object alone, which no other process can be.
@@ -288,9 +288,9 @@ def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
     if isinstance(encoder, PathLike):
         return str(Path(encoder))
     name = identity_name(type(encoder))
-    found = getattr(encoder, "fingerprint", None) or getattr(encoder, "digest", None)
-    if found is not None:
-        return f"{type(encoder).__qualname__}#{found() if callable(found) else found}"
+    identity = getattr(encoder, "fingerprint", None) or getattr(encoder, "digest", None)
+    if identity is not None:
+        return f"{type(encoder).__qualname__}#{identity() if callable(identity) else identity}"
     # what pyterrier_dr's encoders keep; batch sizes and devices do not change what a vector means
     skipped = {"batch_size", "verbose", "device", "text_field"}
     values = {
@@ -299,8 +299,8 @@ def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
         if isinstance(value, str | int | float | bool) and key not in skipped and key[0] != "_"
     }
     if not values:
-        shown = re.sub(r"\s+at 0x[0-9a-f]+|<|>", "", repr(encoder))
-        return f"{shown} (object {id(encoder)})"
+        text = re.sub(r"\s+at 0x[0-9a-f]+|<|>", "", repr(encoder))
+        return f"{text} (object {id(encoder)})"
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in values.items())})"
 
 
@@ -315,28 +315,27 @@ def _lsa(
         checked = lsa_settings(seed=seed, **settings)
     except TypeError:
         raise ParameterError(
-            "the encoder 'lsa' has the settings dimensions, max_terms and min_documents; found "
+            "the encoder 'lsa' has the settings dimensions, max_terms and min_documents, got "
             f"{sorted(settings)}"
         ) from None
     if documents is None:
         if folder is not None and FOLDER.has_model(folder):
             return LsaEncoder.load(folder)
         raise ParameterError(
-            "the encoder 'lsa' is fitted on a collection: give documents (mappings with 'docno' "
-            "and 'text', or a function that gives them), or a folder with a fitted encoder; "
-            f"found neither (folder={folder!r})"
+            "the encoder 'lsa' requires documents (mappings with 'docno' and 'text', or a function "
+            f"that returns them), or a folder with a fitted encoder, got folder={folder!r}"
         )
     source = Collection(documents, "LsaEncoder", collection)
     if folder is None:
         return LsaEncoder.fit(source.mappings, **checked, collection=source.name)
-    wanted = {**checked, "collection": source.name}
+    settings_of_fit = {**checked, "collection": source.name}
     with contextlib.suppress(FormatError):  # without a lock: the folder may be read-only
-        if (kept := _kept(folder, wanted)) is not None:
+        if (kept := _kept(folder, settings_of_fit)) is not None:
             return kept
     FOLDER.check_free(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
     with FileLock(Path(folder) / LOCK):  # a second process waits, and uses the first's
-        if (kept := _kept(folder, wanted)) is not None:
+        if (kept := _kept(folder, settings_of_fit)) is not None:
             return kept
         fitted = LsaEncoder.fit(source.mappings, **checked, collection=source.name)
         fitted.save(folder)
@@ -346,9 +345,9 @@ def _lsa(
 def _kept(folder: str | PathLike[str], settings: dict[str, Any]) -> LsaEncoder | None:
     if not FOLDER.has_model(folder) or FOLDER.read(folder)["settings"] != settings:
         return None
-    found = LsaEncoder.load(folder)
+    loaded = LsaEncoder.load(folder)
     # another process may have replaced it in between
-    return found if found.fit_settings == settings else None
+    return loaded if loaded.fit_settings == settings else None
 
 
 def _sentence_model(model: str) -> BiEncoder:
@@ -368,8 +367,8 @@ def _sentence_model(model: str) -> BiEncoder:
         ) from None
     encoder.model_name = model
     encoder.fingerprint = folder_digest(folder, tuple(f"**/{name}" for name in _WANTED))
-    found: BiEncoder = encoder
-    return found
+    bi_encoder: BiEncoder = encoder
+    return bi_encoder
 
 
 def _folder(model: str) -> Path:
@@ -378,10 +377,10 @@ def _folder(model: str) -> Path:
         return folder
     separators = model.count("/") + model.count("\\")
     if folder.exists() or model.startswith((".", "~", "/")) or separators > 1:
-        found = "a file" if folder.exists() else "nothing"
+        content = "a file" if folder.exists() else "nothing"
         raise ModelError(
-            f"the encoder {model!r} must be {_NEEDED}, a name on the Hugging Face hub, or 'lsa'; "
-            f"found {found} at that path"
+            f"the encoder {model!r} must be {_NEEDED}, a name on the Hugging Face hub, or 'lsa', "
+            f"got {content} at that path"
         )
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
@@ -405,23 +404,23 @@ def _folder(model: str) -> Path:
 def _check(folder: Path, model: str) -> None:
     for name in (_MODULES, "config.json"):
         if not (folder / name).is_file():
-            raise ModelError(f"the encoder {model!r} lacks {name}; needed is {_NEEDED}")
+            raise ModelError(f"the encoder {model!r} has no {name}; expected {_NEEDED}")
     try:
         modules = json.loads((folder / _MODULES).read_text(encoding="utf-8"))
         kinds = {os.path.normpath(folder / m["path"]): str(m["type"]) for m in modules}
     except (ValueError, KeyError, TypeError):
-        raise ModelError(f"the encoder {model!r} has a broken {_MODULES}") from None
+        raise ModelError(f"the encoder {model!r} has an invalid {_MODULES}") from None
     for place, kind in kinds.items():
         if not kind.startswith("sentence_transformers."):
             raise ModelError(
-                f"the encoder {model!r} wants code of its own to be run ({kind!r}), which is never "
-                "done; choose another model, or give a pyterrier_dr.BiEncoder object"
+                f"the encoder {model!r} requires its own code ({kind!r}), which is never run: use "
+                "another model, or a pyterrier_dr.BiEncoder object"
             )
         inside = Path(place)
         pickled = sorted(p.name for pattern in _PICKLED for p in inside.glob(pattern))
         if pickled and not any(inside.glob("*.safetensors")):
             raise ModelError(
-                f"the encoder {model!r} must hold its weights as safetensors, and has "
+                f"the encoder {model!r} must have its weights as safetensors, got "
                 f"{pickled[0]}, which is never loaded: a pickled file can run code; convert it "
                 "once with model.save_pretrained(folder, safe_serialization=True)"
             )
@@ -431,5 +430,5 @@ def _not_found(model: str, reason: str) -> NoReturn:
     first = " ".join(reason.split())[:200]
     raise ModelError(
         f"the encoder {model!r} is not in the local cache and cannot be downloaded ({first}): "
-        "connect once, give a local folder instead of the name, or use 'lsa', which needs no model"
+        "connect once, use a local folder instead of the name, or use 'lsa', which needs no model"
     ) from None

@@ -1,4 +1,4 @@
-"""Features: a few plain numbers about query and document, for learning to rank."""
+"""Features of queries and documents for learning to rank."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class Features(FairTransformer):
         super().__init__()
         self.encoder = None if encoder is None else encoders.get(encoder)
         if isinstance(columns, str):
-            raise ParameterError(f"Features: columns must be a list of names; found {columns!r}")
+            raise ParameterError(f"Features: columns must be a list of names, got {columns!r}")
         self.columns = tuple(columns)
         if len(set(self.names)) < len(self.names):
-            raise ParameterError(f"Features: the names of features must differ: {self.names}")
+            raise ParameterError(f"Features: duplicate name in {self.names}")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ class Features(FairTransformer):
         return ("score", "tfidf_cosine", "query_words", "log_length", *dense, *self.columns)
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings by name, the encoder as what identifies it."""
+        """Return the settings by name, with the encoder's identity."""
         return {"encoder": encoders.identity(self.encoder), "columns": self.columns}
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -88,7 +88,7 @@ class Features(FairTransformer):
         run = Run(inp, "Features")
         out = inp.iloc[run.order].reset_index(drop=True)
         values = self._values(out, run) if len(out) else np.zeros((0, len(self.names)))
-        # an array per row that is its own, so that changing one changes no other
+        # a separate array per row, so that rows can be changed
         out[FEATURES] = pd.Series([row.copy() for row in values], dtype=object, index=out.index)
         return out
 
@@ -97,7 +97,7 @@ class Features(FairTransformer):
         queries = queries_of(rows, run.query, len(run.qids), "Features")
         score = rows[SCORE].to_numpy(dtype=np.float64)
         terms = weigh(texts, run.query, queries)
-        found: list[npt.NDArray[Any]] = [
+        columns: list[npt.NDArray[Any]] = [
             min_max(score, run.ranking_start, when_equal=0.5),
             # rounding takes a text that is its own query to 1 + 1e-16
             np.minimum(terms.documents.multiply(terms.queries[run.query]).sum(axis=1), 1.0),
@@ -106,17 +106,17 @@ class Features(FairTransformer):
         ]
         if self.encoder is not None:
             documents = unit_rows(self._encode(texts, self.encoder.encode_docs))
-            wanted = unit_rows(self._encode(queries, self.encoder.encode_queries))
-            found.append(row_cosines(wanted[run.query], documents))
-        found += [self._column(rows, column) for column in self.columns]
-        return np.column_stack(found)
+            query_vectors = unit_rows(self._encode(queries, self.encoder.encode_queries))
+            columns.append(row_cosines(query_vectors[run.query], documents))
+        columns += [self._column(rows, column) for column in self.columns]
+        return np.column_stack(columns)
 
     @staticmethod
     def _encode(texts: list[str], encode: Any) -> npt.NDArray[np.float32]:
         code, distinct = pd.factorize(np.array(texts, dtype=object))
         vectors = np.asarray(encode(distinct.tolist()))
         if not np.isfinite(vectors).all():
-            raise InputError("Features: the encoder gives vectors that are not finite")
+            raise InputError("Features: the encoder must return finite vectors")
         return np.asarray(vectors[code])
 
     @staticmethod
@@ -125,13 +125,13 @@ class Features(FairTransformer):
             values: FloatArray = rows[column].to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError):
             raise ColumnError(
-                f"Features: the column {column!r} must hold numbers; found {rows[column].dtype}"
+                f"Features: the column {column!r} must hold numbers, got {rows[column].dtype}"
             ) from None
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
             row = rows.iloc[int(bad[0])]
             raise InputError(
                 f"Features: {column!r} of qid {row[QID]!r}, docno {row[DOCNO]!r} must be a finite "
-                f"number; found {row[column]!r}"
+                f"number, got {row[column]!r}"
             )
         return values

@@ -1,4 +1,4 @@
-"""Checks of settings that several baselines have, when they are built."""
+"""Checks of the common settings of baselines."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fairtk.groups import Groups, Level
 
 
 def checked_groups(groups: Any, where: str) -> Groups:
-    """Return groups; a `ParameterError` if they are something else."""
+    """Return groups, or raise a `ParameterError` for another type."""
     if not isinstance(groups, Groups):
         raise ParameterError(
-            f"{where}: groups must be fairtk.Groups (Groups.from_frame, Groups.read); found "
+            f"{where}: groups must be fairtk.Groups (Groups.from_frame, Groups.read), got "
             f"{type(groups).__name__}"
         )
     return groups
@@ -31,7 +31,7 @@ def levels_of(
     one = isinstance(given, str) or (space.crossed and isinstance(given, tuple))
     several = [given] if one or not isinstance(given, Iterable) else list(given)
     if not several:
-        raise ParameterError(f"{where}: {name} must name at least one level; found none")
+        raise ParameterError(f"{where}: {name} must name at least one level, got none")
     cells = []
     for level in several:
         try:
@@ -43,16 +43,16 @@ def levels_of(
             ) from None
     twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
     if twice:
-        raise ParameterError(f"{where}: {name} names {listed(twice)} twice")
+        raise ParameterError(f"{where}: duplicate level in {name}: {listed(twice)}")
     return tuple(groups.levels[cell] for cell in sorted(cells))
 
 
 def number_of_known(groups: Groups) -> int:
-    """Return how many levels do not stand for documents whose group is not known."""
+    """Return the number of levels other than the unknown level."""
     space = groups.space
     return math.prod(n - (u >= 0) for n, u in zip(space.shape, space.unknown, strict=True))
 
 
 def shown(level: Level) -> str:
-    """Return a level as people read it."""
+    """Return a level as text."""
     return level if isinstance(level, str) else " x ".join(level)

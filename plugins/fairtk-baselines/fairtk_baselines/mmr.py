@@ -106,16 +106,16 @@ def marginal_order(
         return np.arange(number)
     left = np.ones(number, dtype=bool)
     chosen: list[int] = []
-    wanted = lambda_ * relevance
+    relevance_part = lambda_ * relevance
     nearest = np.full(number, -np.inf)
-    value = wanted
+    value = relevance_part
     for _ in range(min(number, cutoff or number)):
         open_values = np.where(left, value, -np.inf)
         best = int(np.argmax(open_values >= open_values.max() - _SAME))
         chosen.append(best)
         left[best] = False
         nearest = np.maximum(nearest, similarity[best])
-        value = wanted - (1 - lambda_) * nearest
+        value = relevance_part - (1 - lambda_) * nearest
     return np.append(np.array(chosen, dtype=np.int64), np.flatnonzero(left))
 
 

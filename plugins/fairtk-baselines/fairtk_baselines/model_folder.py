@@ -1,7 +1,6 @@
 """A saved model: a JSON record in a folder, and data files that are named by their content.
 
-The record is written last and in one step, so that it always describes a whole model, the old one
-or the new one, wherever writing was stopped.
+The record is written last and atomically, so that it always describes a complete model.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ Arrays = dict[str, Float32Array]
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What a kind of model looks like on disk, and how it is written and read.
+    """The file format of a kind of model.
 
-    Methods raise a `FormatError` where a folder is not what it should be.
+    Methods raise a `FormatError` for an invalid folder.
     """
 
     what: str  # the model, for messages, such as "a DLF model"
@@ -46,26 +45,26 @@ class ModelFolder:
     version: int = 1  # of the record's form
 
     def has_model(self, folder: Folder) -> bool:
-        """Return whether the folder claims to hold a model."""
+        """Return whether the folder has a model."""
         return (Path(folder) / self.record).is_file()
 
     def check_free(self, folder: Folder) -> None:
-        """Raise where a model must not be written: a file, or a folder with other things."""
+        """Raise an error for a file, or a folder with other content."""
         path = Path(folder)
         if path.exists() and not path.is_dir():
-            raise FormatError(f"expected a folder for {self.what}; found a file", path)
+            raise FormatError(f"expected a folder for {self.what}, got a file", path)
         names = [p.name for p in path.iterdir()] if path.is_dir() else []
         other = sorted(name for name in names if not self._ours(name))
         # looked up after the listing: another process may put its record there meanwhile
         if other and not self.has_model(path):
             raise FormatError(
-                f"expected an empty folder, or one with {self.what} ({self.record}); found "
-                f"{other[0]!r}: give another folder, nothing here is overwritten",
+                f"expected an empty folder, or one with {self.what} ({self.record}), got "
+                f"{other[0]!r}: use another folder",
                 path,
             )
 
     def write(self, folder: Folder, record: Mapping[str, Any], data: Mapping[str, Writer]) -> None:
-        """Write the values of `keys` and the data files; a model that is there is replaced."""
+        """Write the values of `keys` and the data files, replacing an existing model."""
         self.check_free(folder)
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
@@ -73,8 +72,8 @@ class ModelFolder:
             for name, write in data.items():
                 with atomic_write(path / name) as temporary:
                     write(temporary)
-            whole = {"kind": self.kind, "version": self.version, **record}
-            text = json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1)
+            full_record = {"kind": self.kind, "version": self.version, **record}
+            text = json.dumps(full_record, ensure_ascii=False, allow_nan=False, indent=1)
             with atomic_write(path / self.record) as temporary:
                 temporary.write_text(text, encoding="utf-8")
             for old in path.glob(self.data):
@@ -87,8 +86,8 @@ class ModelFolder:
         path = Path(folder)
         if not self.has_model(path):
             names = sorted(repr(p.name) for p in path.iterdir()) if path.is_dir() else ["no folder"]
-            found = names[0] if names else "an empty folder"
-            raise FormatError(f"expected {self.what} ({self.record}); found {found}", path)
+            content = names[0] if names else "an empty folder"
+            raise FormatError(f"expected {self.what} ({self.record}), got {content}", path)
         try:
             record = json.loads((path / self.record).read_text(encoding="utf-8"))
         except ValueError as error:
@@ -103,9 +102,9 @@ class ModelFolder:
         return record
 
     def place(self, folder: Folder, name: object) -> Path:
-        """Return the path of a data file that the record names."""
+        """Return the path of a data file in the record."""
         if not isinstance(name, str) or "/" in name or not fnmatchcase(name, self.data):
-            raise self.broken(folder, f"{name!r} is no name like {self.data}")
+            raise self.broken(folder, f"{name!r} does not match {self.data}")
         return Path(folder) / name
 
     def write_arrays(
@@ -116,42 +115,41 @@ class ModelFolder:
         The name of the file, under the first of `keys`, and ``digest`` are added to the record.
         """
         name = self.data.replace("*", content)
-        whole = {**record, self.keys[0]: name, "digest": content}
-        self.write(folder, whole, {name: lambda path: path.write_bytes(save(arrays))})
+        full_record = {**record, self.keys[0]: name, "digest": content}
+        self.write(folder, full_record, {name: lambda path: path.write_bytes(save(arrays))})
 
     def read_arrays(
         self, folder: Folder, content: Callable[[Arrays], str]
     ) -> tuple[dict[str, Any], Arrays]:
-        """Return record and arrays that `write_arrays` wrote, checked by their digest."""
+        """Return the record and the arrays of `write_arrays`, checked by their digest."""
         record = self.read(folder)
         path = self.place(folder, record[self.keys[0]])
         try:
             arrays: Arrays = load(path.read_bytes())
-            found = content(arrays)
+            content_digest = content(arrays)
         except (OSError, SafetensorError, KeyError) as error:
             raise self.altered(path, error) from None
-        if found != record["digest"]:
+        if content_digest != record["digest"]:
             raise self.altered(path)
         return record, arrays
 
     def broken(self, folder: Folder, why: object) -> FormatError:
-        """Return the error for a record that describes no whole model."""
+        """Return the error for an invalid record."""
         return FormatError(
-            f"expected the description of {self.what}; found another or a damaged one "
-            f"({_line(why)}): fit and save it again",
+            f"invalid description of {self.what} ({_line(why)}): fit and save the model again",
             Path(folder) / self.record,
         )
 
     def altered(self, path: Path, why: object = "other content") -> FormatError:
-        """Return the error for a data file that is not as it was saved."""
+        """Return the error for a missing or changed data file."""
         return FormatError(
-            f"expected the file that {self.record} was written with; found another, a damaged "
-            f"one or none ({_line(why)}): fit and save it again",
+            f"the file is missing or does not match {self.record} ({_line(why)}): fit and save the "
+            "model again",
             path,
         )
 
     def _ours(self, name: str) -> bool:
-        # ".part." is in the name of a file that was being written when its process was killed
+        # ".part." is in the name of an incomplete file of a killed process
         part = name.startswith(".") and ".part." in name
         return part or name == LOCK or fnmatchcase(name, self.data)
 

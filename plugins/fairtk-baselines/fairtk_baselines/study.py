@@ -116,7 +116,7 @@ def build_dlf(setting: Setting) -> Any:
 
 
 class WithoutColumns(FairTransformer):
-    """Any frame -> the same without some columns: texts, vectors and features, nobody's result."""
+    """A transformer that drops columns, such as texts, vectors and features."""
 
     identity_name = "fairtk_baselines.WithoutColumns"
     output_version = 1
@@ -125,7 +125,7 @@ class WithoutColumns(FairTransformer):
     def __init__(self, *columns: str) -> None:
         super().__init__()
         if not columns or not all(isinstance(c, str) for c in columns):
-            raise ParameterError(f"WithoutColumns takes names of columns; found {columns!r}")
+            raise ParameterError(f"WithoutColumns: columns must be names, got {columns!r}")
         self.columns = columns
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -138,11 +138,11 @@ def _settings(kind: type) -> set[str]:
 
 
 def _options(setting: Setting, system: str, known: set[str]) -> dict[str, Any]:
-    """Return the options, without the encoder's; another than the known ones is refused."""
+    """Return the options without the encoder's, or raise an error for an unknown option."""
     for name in setting.options:
         if name not in known:
             raise ParameterError(
-                f"the system {system!r} has no option {name!r}{suggestion(str(name), known)}"
+                f"unknown option {name!r} of the system {system!r}{suggestion(str(name), known)}"
             )
     return {name: value for name, value in setting.options.items() if name not in _ENCODER}
 
@@ -156,7 +156,7 @@ def _candidates(setting: Setting) -> Any:
 
 
 def _encoder(setting: Setting) -> Any:
-    """Return the bi-encoder of the options; ``"lsa"`` is fitted on the study's documents, once."""
+    """Return the bi-encoder of the options, fitting ``"lsa"`` once on the study's documents."""
     size = {k: v for k, v in setting.options.items() if k == "dimensions"}
     return encoders.get(
         setting.options.get("encoder", "lsa"),

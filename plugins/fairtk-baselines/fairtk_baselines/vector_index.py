@@ -1,6 +1,6 @@
 """The documents of a collection, and vector indexes of them in a folder.
 
-Each index is whole or not there, and known by encoder and collection.
+An index is built atomically, and identified by encoder and collection.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Documents: TypeAlias = Iterable[Mapping[str, Any]] | Callable[[], Iterable[Mappi
 
 
 class Collection:
-    """The documents of a collection, read anew by each iteration.
+    """The documents of a collection, read again by each iteration.
 
     Mappings with ``docno`` and ``text``, a frame with these columns, or a function that gives such
     mappings; a generator's are kept in memory. `name` identifies the content, by default a digest.
@@ -45,26 +45,26 @@ class Collection:
         elif not callable(documents) and not isinstance(documents, Iterable):
             raise InputError(
                 f"{where}: documents must be mappings with {DOCNO!r} and {TEXT!r}, or a function "
-                f"that gives them; found {type(documents).__name__}"
+                f"that gives them, got {type(documents).__name__}"
             )
         self._documents = documents
         self._where = where
         self._name = name
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Yield docno and text of each document; an `InputError` if one is no string."""
-        found = self._documents() if callable(self._documents) else self._documents
-        for number, document in enumerate(found):
+        """Yield docno and text of each document, or raise an `InputError`."""
+        documents = self._documents() if callable(self._documents) else self._documents
+        for number, document in enumerate(documents):
             if not isinstance(document, Mapping) or not isinstance(document.get(DOCNO), str):
                 raise InputError(
-                    f"{self._where}: every document must be a mapping with a string {DOCNO!r}; "
-                    f"found {repr(document)[:80]} at position {number}"
+                    f"{self._where}: every document must be a mapping with a string {DOCNO!r}, "
+                    f"got {repr(document)[:80]} at position {number}"
                 )
             docno, text = document[DOCNO], document.get(TEXT)
             if not isinstance(text, str):
                 raise InputError(
-                    f"{self._where}: the {TEXT!r} of docno {docno!r} must be a string; found "
-                    f"{text!r}: leave documents without one out, or give them an empty text"
+                    f"{self._where}: the {TEXT!r} of docno {docno!r} must be a string, got "
+                    f"{text!r}: leave such documents out, or use an empty text"
                 )
             yield docno, text
 
@@ -75,7 +75,7 @@ class Collection:
 
     @property
     def name(self) -> str:
-        """The name given, or a digest of docnos and texts in the order in which they come."""
+        """The given name, or a digest of docnos and texts in their order."""
         if self._name is None:
             state = hashlib.blake2b(digest_size=8)
             for docno, text in self:
@@ -96,7 +96,7 @@ _BATCH = 1024  # documents given to the encoder at once; it makes batches of its
 
 @dataclass(frozen=True)
 class Record:
-    """What an index holds, of what `encoder` and `collection` identify."""
+    """The description of an index."""
 
     encoder: str
     collection: str
@@ -107,12 +107,12 @@ class Record:
 
 
 def collections(folder: Path) -> list[str]:
-    """Return the names of the collections that have an index in the folder."""
+    """Return the names of the collections with an index in the folder."""
     return sorted({_read(path).collection for path in folder.glob(f"{_PREFIX}*") if path.is_dir()})
 
 
 def find(folder: Path, encoder: str, collection: str) -> tuple[FlexIndex, Record] | None:
-    """Return the index of a collection's vectors by an encoder, or None if there is none."""
+    """Return the index of a collection's vectors by an encoder, `None` if absent."""
     path = _path(folder, encoder, collection)
     if not path.is_dir():
         return None
@@ -126,8 +126,8 @@ def find(folder: Path, encoder: str, collection: str) -> tuple[FlexIndex, Record
         counts = set()
     if counts != {record.documents}:
         raise FormatError(
-            f"expected a vector index of {record.documents} documents; found a damaged one: remove "
-            "the folder, it is built again",
+            f"expected a vector index of {record.documents} documents, got a damaged index: remove "
+            "the folder to build it again",
             path,
         )
     return index, record
@@ -136,16 +136,15 @@ def find(folder: Path, encoder: str, collection: str) -> tuple[FlexIndex, Record
 def build(
     folder: Path, encoder: BiEncoder, name: str, source: Collection, verbose: bool
 ) -> tuple[FlexIndex, Record]:
-    """Return the index of a collection's vectors by an encoder, made unless it is there.
+    """Return the index of a collection's vectors by an encoder, building it if absent.
 
-    It is made under another name and gets its own in one step. Under a lock, a second process
-    waits, and uses what the first made.
+    It is built under a temporary name and renamed. A lock makes other processes wait for it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):
-        found = find(folder, name, source.name)
-        if found is not None:
-            return found
+        index = find(folder, name, source.name)
+        if index is not None:
+            return index
         for left in folder.glob(f"{_PART}*"):  # of a process that was killed: we have the lock
             shutil.rmtree(left, ignore_errors=True)
         part = Path(tempfile.mkdtemp(prefix=_PART, dir=folder))
@@ -160,12 +159,12 @@ def build(
 def encode(
     encoder: BiEncoder, texts: list[str], docnos: list[str] | None = None
 ) -> npt.NDArray[np.float32]:
-    """Return the vectors of documents, or of queries, of length 1 where they are for a cosine."""
+    """Return the vectors of documents or queries, of length 1 for cosine similarity."""
     function: Any = encoder.encode_queries if docnos is None else encoder.encode_docs
     vectors = np.asarray(function(texts), dtype=np.float32)
     if vectors.ndim != 2 or len(vectors) != len(texts):
         raise InputError(
-            f"VectorSearch: the encoder must give one vector for each of {len(texts)} texts; found "
+            f"VectorSearch: the encoder must return one vector for each of {len(texts)} texts, got "
             f"an array of shape {vectors.shape}"
         )
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
@@ -174,7 +173,7 @@ def encode(
         if docnos is not None:
             name, kind = f"docno {docnos[bad[0]]!r}", "document"
         raise InputError(
-            f"VectorSearch: the vector of {name} is not finite; mend the encoder, or leave the "
+            f"VectorSearch: the vector of {name} must be finite: fix the encoder, or leave the "
             f"{kind} out"
         )
     return unit_rows(vectors).astype(np.float32) if encoder.sim_fn == SimFn.cos else vectors
@@ -190,8 +189,8 @@ def _read(path: Path) -> Record:
         if record.version == _VERSION:
             return record
     raise FormatError(
-        f"expected a vector index with {_RECORD} of version {_VERSION}; found none that can be "
-        "read: remove the folder, it is built again",
+        f"expected a vector index with a readable {_RECORD} of version {_VERSION}: remove the "
+        "folder to build it again",
         path,
     )
 
@@ -207,26 +206,26 @@ def _write(path: Path, encoder: BiEncoder, name: str, source: Collection, verbos
             vectors = encode(encoder, texts, names)
             if size and vectors.shape[1] != size:
                 raise InputError(
-                    f"VectorSearch: the vector of docno {names[0]!r} has {vectors.shape[1]} "
-                    f"dimensions, those before {size}; mend the encoder"
+                    f"VectorSearch: expected vectors of {size} dimensions, got "
+                    f"{vectors.shape[1]} for docno {names[0]!r}: fix the encoder"
                 )
             size = vectors.shape[1]
             lengths = np.sqrt((vectors.astype(np.float64) ** 2).sum(axis=1))
-            some = lengths > 0
-            stream.write(np.ascontiguousarray(vectors[some], dtype="<f4").tobytes())
+            nonzero = lengths > 0
+            stream.write(np.ascontiguousarray(vectors[nonzero], dtype="<f4").tobytes())
             longest = max(longest, float(lengths.max()))
-            for docno, kept in zip(names, some.tolist(), strict=True):
+            for docno, kept in zip(names, nonzero.tolist(), strict=True):
                 if docno in seen:
                     raise DuplicateError(
-                        f"VectorSearch: docno {docno!r} occurs twice in the collection; keep one"
+                        f"VectorSearch: duplicate docno {docno!r} in the collection"
                     )
                 seen.add(docno)
                 if kept:
                     docnos.append(docno)
     if not docnos:
         raise InputError(
-            f"VectorSearch: the collection has no document with a vector, of {len(seen)}: check "
-            "documents, and that they have texts"
+            f"VectorSearch: none of the {len(seen)} documents has a vector: check that they have "
+            "texts"
         )
     NamedIndex.describe(path, docnos, size)
     record = Record(name, source.name, len(docnos), len(seen) - len(docnos), longest)
@@ -291,9 +290,9 @@ class Docnos:
         places = np.asarray(positions)
         ends = self._ends[places]
         starts = np.where(places > 0, self._ends[places - 1], 0)
-        found = np.empty(len(places), dtype=object)
-        found[:] = [self._text(a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
-        return found
+        docnos = np.empty(len(places), dtype=object)
+        docnos[:] = [self._text(a, b) for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return docnos
 
     @property
     def fwd(self) -> Docnos:
@@ -338,8 +337,8 @@ class NamedIndex(FlexIndex):  # type: ignore[misc]
 
     def payload(self, return_dvecs: bool = True, return_docnos: bool = True) -> list[Any]:
         """Return docnos, vectors and metadata, as far as wanted."""
-        found: list[Any] = super().payload(return_dvecs=return_dvecs, return_docnos=False)
-        return [self._named, *found] if return_docnos else found
+        content: list[Any] = super().payload(return_dvecs=return_dvecs, return_docnos=False)
+        return [self._named, *content] if return_docnos else content
 
     @cached_property
     def _named(self) -> Docnos:

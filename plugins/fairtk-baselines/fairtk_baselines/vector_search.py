@@ -1,6 +1,6 @@
-"""VectorSearch: the documents whose vectors are nearest to the query's.
+"""VectorSearch: retrieval of the documents with the nearest vectors.
 
-They are found by pyterrier_dr's retrievers and ordered exactly.
+pyterrier_dr's retrievers return candidates, which are then ordered exactly.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _MARGIN = 16  # documents beyond those wanted, among which ties at the end are d
 
 
 def check_search(name: str, where: str) -> str:
-    """Return the name of a way to search, if there is one of it, and it is installed."""
+    """Return the name of a search method, or raise an error if it is unknown or not installed."""
     if (
         checks.choice("search", name, SEARCHES, where).startswith("faiss")
         and find_spec("faiss") is None
     ):
         raise ParameterError(
-            f"{where}: search={name!r} needs the package faiss, which is not installed: pip "
+            f"{where}: search={name!r} requires the package faiss, which is not installed: pip "
             "install faiss-cpu, or use search='numpy' or 'torch'"
         )
     return name
@@ -56,7 +56,7 @@ def nearest_documents(
     the index changes the last bits. Ties are ordered by docno, descending; where one may go on
     beyond the candidates, more are asked for.
     """
-    found: list[tuple[list[str], FloatArray]] = [([], np.zeros(0))] * len(queries)
+    results: list[tuple[list[str], FloatArray]] = [([], np.zeros(0))] * len(queries)
     todo = np.arange(len(queries))
     depth = wanted + _MARGIN
     while len(todo):
@@ -71,12 +71,12 @@ def nearest_documents(
         for query, (documents, similarity) in zip(todo.tolist(), rows, strict=True):
             nearby, exact = _in_order(index, documents, queries[query])
             if everything or _settled(similarity, exact, queries[query], record, wanted):
-                found[query] = (index.docnos()[nearby[:wanted]].tolist(), exact[:wanted])
+                results[query] = (index.docnos()[nearby[:wanted]].tolist(), exact[:wanted])
             else:
                 open_ends.append(query)
         todo = np.array(open_ends, dtype=np.int64)
         depth *= 4
-    return found
+    return results
 
 
 def _settled(
@@ -86,7 +86,7 @@ def _settled(
     record: Record,
     wanted: int,
 ) -> bool:
-    """Return whether no document outside the candidates can be among the wanted ones."""
+    """Return whether no document outside the candidates can be in the result."""
     length = float(np.linalg.norm(query.astype(np.float64)))
     # bound of the rounding error of a single-precision dot product
     error = len(query) * float(np.finfo(np.float32).eps) * length * record.longest
@@ -113,10 +113,10 @@ def _candidates(
     with warnings.catch_warnings():
         # pyterrier_dr makes a tensor of a read-only file, which torch warns of
         warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
-        found = _retriever(index, depth, search)(frame)
-    row = found["qid"].astype(np.int64).to_numpy()
-    documents = found["docid"].to_numpy(dtype=np.int64)
-    score = found["score"].to_numpy(dtype=np.float64)
+        result = _retriever(index, depth, search)(frame)
+    row = result["qid"].astype(np.int64).to_numpy()
+    documents = result["docid"].to_numpy(dtype=np.int64)
+    score = result["score"].to_numpy(dtype=np.float64)
     ends = np.searchsorted(row, np.arange(len(queries) + 1))  # rows are in the queries' order
     return [(documents[a:b], score[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
 
@@ -142,18 +142,18 @@ class VectorSearch(FairTransformer):
         encoder: ``"lsa"``, which is fitted on the documents and kept in the folder; or a folder or
             hub name of a sentence-transformers model, or a bi-encoder; see `encoders.get`.
         documents: mappings with ``docno`` and ``text``, or a function that gives them: with a
-            function, memory does not grow with the texts. None to open what is in `folder`.
-        folder: where the index is; made if it does not exist. None for a temporary one.
-        num_results: the most documents per query.
+            function, memory does not grow with the texts. `None` to open the index in `folder`.
+        folder: the folder of the index; created if absent. `None` for a temporary folder.
+        num_results: the maximum number of documents per query.
         search: ``"numpy"`` (exact, from disk), ``"torch"`` (exact, in memory or on the GPU),
             ``"faiss"`` (exact) or ``"faiss-hnsw"`` (approximate); these need the package faiss.
-        collection: what identifies the documents, such as a digest or an id with version: the index
-            is built anew where it changes. None to read them once, here, and compute a digest.
-        seed, verbose: of ``"lsa"``; whether encoding shows its progress, on a terminal.
+        collection: the identity of the documents, such as a digest or an id with version; the index
+            is rebuilt if it changes. `None` to compute a digest of the documents.
+        seed, verbose: the seed of ``"lsa"``; whether to show progress on a terminal.
 
     Raises:
-        InputError: a setting cannot be; on use, for documents and topics that cannot be used.
-        ModelError: there is no such encoder.
+        InputError: a setting is invalid; on use, documents or topics are invalid.
+        ModelError: the encoder cannot be loaded.
     """
 
     identity_name = "fairtk_baselines.VectorSearch"
@@ -189,12 +189,12 @@ class VectorSearch(FairTransformer):
         self._opened: tuple[BiEncoder, FlexIndex, vector_index.Record] | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings by name, the encoder as what identifies it."""
+        """Return the settings by name, with the encoder's identity."""
         identity = encoders.identity(self.encoder)
         return {**super().settings(), "encoder": identity, "search": self._way}
 
     def fuse_rank_cutoff(self, k: int) -> VectorSearch | None:
-        """Return the search for `k` documents, which PyTerrier uses for ``search % k``."""
+        """Return the search for `k` documents, for PyTerrier's ``search % k``."""
         if k >= self.num_results:
             return None
         fused = copy.copy(self)
@@ -205,23 +205,23 @@ class VectorSearch(FairTransformer):
         return copy.copy(self)  # encoder, documents and index are only read
 
     def index(self) -> FlexIndex:
-        """Return the index, built if it is not there; ``.vec_loader()`` adds ``doc_vec``."""
+        """Return the index, building it if absent; ``.vec_loader()`` adds ``doc_vec``."""
         return self._open()[1]
 
     def prepare(self) -> None:
-        """Open the index, and build it before if it is not there; else the first search does."""
+        """Open the index, building it if absent. Otherwise the first search does so."""
         self._open()
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the documents nearest to each query of the topics (Q)."""
         self.check_inputs(inp, [QID, QUERY])
         topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-        found = self._search(topics_of(topics, "VectorSearch")) if len(topics) else []
-        count = np.array([len(docnos) for docnos, _ in found], dtype=np.int64)
-        row = np.repeat(np.arange(len(found)), count)
+        results = self._search(topics_of(topics, "VectorSearch")) if len(topics) else []
+        count = np.array([len(docnos) for docnos, _ in results], dtype=np.int64)
+        row = np.repeat(np.arange(len(results)), count)
         out = topics.iloc[row].reset_index(drop=True)
-        out[DOCNO] = pd.Series([d for docnos, _ in found for d in docnos], dtype=object)
-        score = np.concatenate([np.zeros(0), *(scores for _, scores in found)])
+        out[DOCNO] = pd.Series([d for docnos, _ in results for d in docnos], dtype=object)
+        score = np.concatenate([np.zeros(0), *(scores for _, scores in results)])
         out[SCORE] = strictly_falling(score, row)
         out[RANK] = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
         return out
@@ -230,14 +230,13 @@ class VectorSearch(FairTransformer):
         encoder, index, record = self._open()
         texts = list(dict.fromkeys(text for _, text in queries if text.strip()))
         vectors = vector_index.encode(encoder, texts) if texts else np.zeros((0, 1), np.float32)
-        some = np.flatnonzero(vectors.any(axis=1))
-        nearby = nearest_documents(index, record, vectors[some], self.num_results, self._way)
-        by_text = {texts[i]: result for i, result in zip(some.tolist(), nearby, strict=True)}
+        has_vector = np.flatnonzero(vectors.any(axis=1))
+        nearby = nearest_documents(index, record, vectors[has_vector], self.num_results, self._way)
+        by_text = {texts[i]: result for i, result in zip(has_vector.tolist(), nearby, strict=True)}
         without = [qid for qid, text in queries if text not in by_text]
         if without:
             warnings.warn(
-                f"VectorSearch: no word of these queries has a vector, so they get no documents: "
-                f"qids {listed(without)}",
+                f"VectorSearch: queries without a vector get no documents: qids {listed(without)}",
                 DataWarning,
                 stacklevel=4,
             )
@@ -247,20 +246,20 @@ class VectorSearch(FairTransformer):
         if self._opened is None:
             encoder = self._encoder()
             name = str(encoders.identity(encoder))
-            found = vector_index.find(self._place.path, name, self.collection)
-            if found is None:
+            index = vector_index.find(self._place.path, name, self.collection)
+            if index is None:
                 if self._source is None:
                     raise self._no_index(name)
-                found = vector_index.build(
+                index = vector_index.build(
                     self._place.path, encoder, name, self._source, self.verbose
                 )
-            self._opened = (encoder, *found)
+            self._opened = (encoder, *index)
         return self._opened
 
     def _no_index(self, encoder: str) -> ParameterError:
         return ParameterError(
             f"VectorSearch: {self._place.path} has no index of {self.collection!r} by {encoder}: "
-            "give documents, so that it can be built"
+            "documents are required to build it"
         )
 
     def _encoder(self) -> BiEncoder:
@@ -276,7 +275,7 @@ class VectorSearch(FairTransformer):
 
 
 class _Place:
-    """A folder; a temporary one goes with the last object that holds it."""
+    """A folder; a temporary folder is deleted with the last object that uses it."""
 
     def __init__(self, folder: str | PathLike[str] | None) -> None:
         if folder is None:
@@ -285,15 +284,15 @@ class _Place:
         else:
             self.path = Path(folder)
             if self.path.exists() and not self.path.is_dir():
-                raise FormatError("expected a folder for a vector index; found a file", self.path)
+                raise FormatError("expected a folder for a vector index, got a file", self.path)
 
 
 def _only_collection(folder: Path) -> str:
-    found = vector_index.collections(folder) if folder.is_dir() else []
-    if len(found) == 1:
-        return found[0]
-    said = f"several: {listed(found)}; name one by collection=" if found else "none"
+    collections = vector_index.collections(folder) if folder.is_dir() else []
+    if len(collections) == 1:
+        return collections[0]
+    problem = f"several: {listed(collections)}; set collection=" if collections else "none"
     raise ParameterError(
-        "VectorSearch: give documents (mappings with 'docno' and 'text', or a function that gives "
-        f"them), or a folder with the index of a collection; found {said} in {folder}"
+        "VectorSearch: documents (mappings with 'docno' and 'text', or a function that returns "
+        f"them) are required, or a folder with one index; got {problem} in {folder}"
     )

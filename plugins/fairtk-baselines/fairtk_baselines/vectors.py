@@ -58,22 +58,22 @@ def stacked(
     They are of the run's `rows`, or of all; `name` is the column and `where` who asks. Without a
     `dimension` all must have that of the first.
     """
-    wanted = dimension or (max(1, np.size(vectors[0])) if len(vectors) else 1)
+    size = dimension or (max(1, np.size(vectors[0])) if len(vectors) else 1)
     if not len(vectors):
-        return np.zeros((0, wanted))
+        return np.zeros((0, size))
     try:
         matrix = np.stack(list(vectors)).astype(np.float64)
     except (TypeError, ValueError):
         matrix = np.empty((0, 0))
-    if matrix.shape == (len(vectors), wanted) and bool(np.isfinite(matrix).all()):
+    if matrix.shape == (len(vectors), size) and bool(np.isfinite(matrix).all()):
         return matrix
     of_rows = np.arange(len(vectors)) if rows is None else rows
-    found = zip((_problem(vector, wanted) for vector in vectors), of_rows, strict=True)
-    problem, row = next((pair for pair in found if pair[0]), ("something else", of_rows[0]))
+    problems = zip((_problem(vector, size) for vector in vectors), of_rows, strict=True)
+    problem, row = next((pair for pair in problems if pair[0]), ("something else", of_rows[0]))
     raise InputError(
-        f"{where}: {name} must be a vector of {wanted} finite numbers, as in "
-        f"{'the first row' if dimension is None else 'training'}; found {problem} "
-        f"({rankings.describe(int(row))}); make the vectors of all rows in one way"
+        f"{where}: {name} must be a vector of {size} finite numbers, as in "
+        f"{'the first row' if dimension is None else 'training'}, got {problem} "
+        f"({rankings.describe(int(row))}): use one encoder for all rows"
     )
 
 
@@ -89,7 +89,7 @@ def _problem(vector: Any, dimension: int) -> str | None:
     try:
         array = np.asarray(vector, dtype=np.float64)
     except (TypeError, ValueError):
-        return f"a {type(vector).__name__} that is no vector of numbers"
+        return f"a {type(vector).__name__} without numbers"
     if array.ndim != 1:
         return repr(vector)[:40] if array.ndim == 0 else f"an array of shape {array.shape}"
     if len(array) != dimension:
@@ -123,12 +123,12 @@ def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
 
     ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1.
     """
-    found = min_max(values, start, when_equal=0.0)
+    scaled = min_max(values, start, when_equal=0.0)
     if how == "min-max" or not len(values):
-        return found
+        return scaled
     # of the scaled values, so that no square over- or underflows
     size = np.diff(start)
-    off = found - np.repeat(np.add.reduceat(found, start[:-1]) / size, size)
+    off = scaled - np.repeat(np.add.reduceat(scaled, start[:-1]) / size, size)
     unit = np.repeat(np.sqrt(np.add.reduceat(off**2, start[:-1]) / size), size)
     return np.asarray(np.divide(off, unit, out=np.zeros_like(values), where=unit > 0))
 
@@ -208,12 +208,12 @@ def weigh(texts: list[str], query: IntArray, queries: list[str]) -> CandidateTer
 def _counts(texts: list[str]) -> sparse.csr_array:
     code, distinct = pd.factorize(np.array([*texts, ""], dtype=object))
     try:
-        found = CountVectorizer(**_WORDS, dtype=np.int64).fit_transform(distinct)
-    except ValueError as error:  # not one word in all the texts
+        counts_of_texts = CountVectorizer(**_WORDS, dtype=np.int64).fit_transform(distinct)
+    except ValueError as error:  # no words in the texts
         if "empty vocabulary" not in str(error):
             raise
         return sparse.csr_array((len(texts), 0), dtype=np.int64)
-    counts = sparse.csr_array(found)
+    counts = sparse.csr_array(counts_of_texts)
     counts.sort_indices()  # columns are in the order of the alphabet, so sums do not depend on
     return counts[code[:-1]]  # which other texts there are
 

@@ -393,12 +393,12 @@ def changed(row, vector, run=RUN):
 @pytest.mark.parametrize(
     ("vector", "message"),
     [
-        (np.ones(2), "3 finite numbers, as in .*found 2 numbers .qid 'q1', docno 'd1-2'"),
-        (None, "found None .qid 'q1', docno 'd1-2'"),
-        (np.ones((1, 3)), r"found an array of shape \(1, 3\) .qid 'q1', docno 'd1-2'"),
-        (np.array([1, np.nan, 2]), "found nan at place 1 .qid 'q1', docno 'd1-2'"),
-        (np.array([1, 2, -np.inf]), "found -inf at place 2 .qid 'q1', docno 'd1-2'"),
-        (["a", "b", "c"], "found a list that is no vector"),
+        (np.ones(2), "3 finite numbers, as in .*got 2 numbers .qid 'q1', docno 'd1-2'"),
+        (None, "got None .qid 'q1', docno 'd1-2'"),
+        (np.ones((1, 3)), r"got an array of shape \(1, 3\) .qid 'q1', docno 'd1-2'"),
+        (np.array([1, np.nan, 2]), "got nan at place 1 .qid 'q1', docno 'd1-2'"),
+        (np.array([1, 2, -np.inf]), "got -inf at place 2 .qid 'q1', docno 'd1-2'"),
+        (["a", "b", "c"], "got a list without numbers"),
     ],
 )
 def test_broken_features_are_named(vector, message):
@@ -407,7 +407,7 @@ def test_broken_features_are_named(vector, message):
 
 
 def test_empty_vectors_are_refused():
-    with pytest.raises(InputError, match="found 0"):
+    with pytest.raises(InputError, match="got 0"):
         DELTR(GROUPS, "b").fit(frame({"q": ["x", "y"]}, [[], []]), labels([("q", "x", 1)]))
 
 
@@ -443,11 +443,11 @@ def test_broken_training_data(run, qrels, kind, message):
         ({"protected": "bb"}, "protected has the level 'bb': 'group' has no level 'bb'"),
         ({"protected": "all-but-mots"}, "did you mean 'all-but-most'"),
         ({"protected": ["b", "z"]}, "has the level 'z'"),
-        ({"protected": ["b", "b"]}, "names 'b' twice"),
-        ({"protected": []}, "at least one level; found none"),
+        ({"protected": ["b", "b"]}, "duplicate level in protected: 'b'"),
+        ({"protected": []}, "at least one level, got none"),
         ({"protected": ["a", "b"]}, "lists all 2 known levels"),
         ({"protected": 3}, "protected has the level 3"),
-        ({"gamma": -1}, "gamma must be a finite number of at least 0; found -1"),
+        ({"gamma": -1}, "gamma must be a finite number of at least 0, got -1"),
         ({"gamma": float("nan")}, "gamma"),
         ({"gamma": "1"}, "gamma"),
         ({"l2": float("inf")}, "l2"),
@@ -457,7 +457,7 @@ def test_broken_training_data(run, qrels, kind, message):
         ({"optimizer": "adam"}, "optimizer must be one of .*'lbfgs'"),
         ({"exposure": "relativ"}, "did you mean 'relative'"),
         ({"protected_as_feature": "yes"}, "protected_as_feature"),
-        ({"gradient": "published"}, "gradient='published' is a direction of optimizer='gd'"),
+        ({"gradient": "published"}, "gradient='published' is only valid with optimizer='gd'"),
     ],
 )
 def test_settings_out_of_range(settings, message):

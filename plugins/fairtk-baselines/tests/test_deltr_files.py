@@ -99,8 +99,11 @@ def other_groups(folder):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (edited(lambda r: r["model"].pop("mean")), "damaged one .'mean' is missing"),
-        (edited(lambda r: r["model"]["mean"].pop()), "damaged one ..* one length"),
+        (
+            edited(lambda r: r["model"].pop("mean")),
+            "invalid description .*'mean' is missing",
+        ),
+        (edited(lambda r: r["model"]["mean"].pop()), "invalid description ..* one length"),
         (edited(lambda r: r["model"].update(neutral=[])), "one share per column"),
         (edited(lambda r: r["model"].update(weights=["x"])), "damaged"),
         (edited(lambda r: r["model"].update(weights=[float("nan")] * 3)), "finite numbers"),
@@ -108,8 +111,8 @@ def other_groups(folder):
         (edited(lambda r: r.update(groups=[])), "damaged"),
         (edited(lambda r: r.update(settings=3)), "damaged"),
         (edited(weight), "not those that were saved"),
-        (without_groups, "a damaged one or none .*no such file"),
-        (broken_groups, "a damaged one or none"),
+        (without_groups, "missing or does not match .*no such file"),
+        (broken_groups, "missing or does not match"),
         (other_groups, "other content"),
     ],
 )

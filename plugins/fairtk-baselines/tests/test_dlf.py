@@ -333,9 +333,9 @@ class TestBadInput:
         run = small.run.copy()
         run.at[3, "doc_vec"] = np.ones(7)
         docno = run["docno"].iloc[3]
-        with pytest.raises(InputError, match=f"doc_vec.*8 finite.*found 7 numbers.*{docno}"):
+        with pytest.raises(InputError, match=f"doc_vec.*8 finite.*got 7 numbers.*{docno}"):
             trained(run)
-        with pytest.raises(InputError, match="query_vec.*found 5"):  # another encoder
+        with pytest.raises(InputError, match="query_vec.*got 5"):  # another encoder
             trained(small.run.assign(query_vec=[np.ones(5)] * len(run)))
 
     def test_runs(self, small, trained):
@@ -371,9 +371,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"weight": 1.5}, r"weight must lie in \[0, 1\]; found 1.5"),
-            ({"weight": True}, "weight must lie"),
-            ({"fuse_bm25": -1}, "fuse_bm25 must lie"),
+            ({"weight": 1.5}, r"weight must be in \[0, 1\], got 1.5"),
+            ({"weight": True}, "weight must be in"),
+            ({"fuse_bm25": -1}, "fuse_bm25 must be in"),
             ({"hidden": 32}, "hidden must list the width"),
             ({"hidden": (0,)}, "width of a hidden layer must be an integer of at least 1"),
             ({"fairness_inputs": ()}, "fairness_inputs must name some of"),
@@ -382,14 +382,14 @@ class TestBadInput:
             ({"temperature": 0}, "temperature must be a finite number above 0"),
             ({"browsing": "GERR"}, "without a cascade"),
             ({"browsing": "DGC"}, "DGC"),
-            ({"browsing": "MU", "cutoff": None}, "MU' needs a cutoff"),
+            ({"browsing": "MU", "cutoff": None}, "cutoff is required for browsing='MU'"),
             ({"cutoff": 0}, "cutoff must be an integer of at least 1"),
-            ({"smoothing": 0}, "smoothing must lie in \\(0, 1\\)"),
+            ({"smoothing": 0}, "smoothing must be in \\(0, 1\\)"),
             ({"divergence": "tv"}, "divergence must be one of"),
             ({"train_on": "both"}, "train_on must be one of"),
             ({"unlabeled": "bounds"}, "unlabeled must be one of"),
             ({"normalize": "sum"}, "normalize must be one of"),
-            ({"learning_rate": float("nan")}, r"learning_rate must lie in \(0, 1\]"),
+            ({"learning_rate": float("nan")}, r"learning_rate must be in \(0, 1\]"),
             ({"drop": ("docno",)}, "drop must not name 'docno'"),
             ({"seed": 0.5}, "seed must be an integer"),
         ],
@@ -401,7 +401,7 @@ class TestBadInput:
 
     def test_groups_and_targets(self, small):
         other = Groups.from_frame(pd.DataFrame({"docno": ["d"], "group": ["z"]}), name="other")
-        with pytest.raises(ParameterError, match="found 2"):
+        with pytest.raises(ParameterError, match="got 2"):
             DLF([small.groups, other], small.target)
         with pytest.raises(ParameterError, match="'side'"):
             DLF([small.groups] * 2, [small.target] * 2)

@@ -45,10 +45,10 @@ def test_ranks_as_before(small, trained, folder):
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda d: change(d, dimension=9), "damaged one.*size mismatch"),
-        (lambda d: change(d, dimension="wide"), "damaged one"),
-        (lambda d: setting(d, weight=7), "weight must lie in"),
-        (lambda d: setting(d, hidden=[5]), "damaged one.*size mismatch"),
+        (lambda d: change(d, dimension=9), "invalid description.*size mismatch"),
+        (lambda d: change(d, dimension="wide"), "invalid description"),
+        (lambda d: setting(d, weight=7), "weight must be in"),
+        (lambda d: setting(d, hidden=[5]), "invalid description.*size mismatch"),
         (lambda d: setting(d, seed=None), "seed must be an integer"),
         (lambda d: setting(d, weight=...), "'weight' is missing"),
     ],

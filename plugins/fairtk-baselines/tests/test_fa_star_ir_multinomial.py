@@ -164,7 +164,7 @@ def test_nodes_of_the_tree_are_fair(k, p):
     [
         ((5, []), {}, "at least one group"),
         ((5, [0.6, 0.6]), {}, "at most 1 in sum"),
-        ((5, [0.6, -0.1]), {}, r"p must lie in \[0, 1\]"),
+        ((5, [0.6, -0.1]), {}, r"p must be in \[0, 1\]"),
         ((0, [0.5]), {}, "k must be"),
         ((5, [0.5]), {"samples": 10}, "samples must be"),
         ((5, [0.5]), {"seed": -1}, "seed must be"),

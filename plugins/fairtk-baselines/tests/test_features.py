@@ -187,11 +187,11 @@ def test_samples_are_refused():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"encoder": "lsa"}, "give documents"),
-        ({"encoder": 3}, "found int"),
+        ({"encoder": "lsa"}, "requires documents"),
+        ({"encoder": 3}, "got int"),
         ({"columns": "rank"}, "list of names"),
-        ({"columns": ["rank", "rank"]}, "must differ"),
-        ({"columns": ["score"]}, "must differ"),
+        ({"columns": ["rank", "rank"]}, "duplicate name"),
+        ({"columns": ["score"]}, "duplicate name"),
     ],
 )
 def test_settings_that_cannot_be_used(arguments, named):

@@ -181,7 +181,7 @@ def test_kernel_of_no_documents():
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        ({"lambda_": -0.1}, "lambda_ must lie in"),
+        ({"lambda_": -0.1}, "lambda_ must be in"),
         ({"lambda_": 1.1}, "lambda_"),
         ({"lambda_": float("nan")}, "lambda_"),
         ({"lambda_": "0.5"}, "lambda_"),
@@ -209,7 +209,7 @@ def test_inputs_that_cannot_be_used():
     with pytest.raises(ColumnError, match="sample"):
         MMR().transform(toy_samples())
     inp["doc_vec"] = [np.ones(2), np.array([1.0])]
-    with pytest.raises(InputError, match=r"found 1 numbers \(qid .*docno 'b'\)"):
+    with pytest.raises(InputError, match=r"got 1 numbers \(qid .*docno 'b'\)"):
         MMR().transform(inp)
     with pytest.raises(InputError):
         MMR().transform(inp.assign(rank=[1, 0]))

@@ -106,17 +106,37 @@ def test_dlf_has_the_cutoff_and_seed_of_the_study(setting):
 @pytest.mark.parametrize(
     ("system", "options", "named"),
     [
-        (build_vector_search, {"serach": 1}, "'vector-search' has no option 'serach'; did you"),
+        (
+            build_vector_search,
+            {"serach": 1},
+            "unknown option 'serach' .*; did you",
+        ),
         (build_vector_search, {"dimensions": 0}, "dimensions"),
         (build_vector_search, {"encoder": "lsa", "search": "fast"}, "search must be one of"),
-        (build_mmr, {"lamda": 1}, "'mmr' has no option 'lamda'; did you mean 'lambda'"),
-        (build_mmr, {"lambda": 3}, "lambda_ must lie in"),
-        (build_deltr, {"gama": 1}, "'deltr' has no option 'gama'; did you mean 'gamma'"),
+        (
+            build_mmr,
+            {"lamda": 1},
+            "unknown option 'lamda' .*; did you mean 'lambda'",
+        ),
+        (build_mmr, {"lambda": 3}, "lambda_ must be in"),
+        (
+            build_deltr,
+            {"gama": 1},
+            "unknown option 'gama' .*; did you mean 'gamma'",
+        ),
         (build_deltr, {"seed": 1}, "'seed'"),
         (build_deltr, {"gamma": -1}, "gamma"),
-        (build_dlf, {"wieght": 1}, "'dlf' has no option 'wieght'; did you mean 'weight'"),
-        (build_dlf, {"weight": 2}, "weight must lie in"),
-        (build_fa_star_ir, {"alhpa": 1}, r"'fa\*ir' has no option 'alhpa'; did you mean 'alpha'"),
+        (
+            build_dlf,
+            {"wieght": 1},
+            "unknown option 'wieght' .*; did you mean 'weight'",
+        ),
+        (build_dlf, {"weight": 2}, "weight must be in"),
+        (
+            build_fa_star_ir,
+            {"alhpa": 1},
+            r"unknown option 'alhpa' .*; did you mean 'alpha'",
+        ),
     ],
 )
 def test_options_that_cannot_be_used(setting, system, options, named):

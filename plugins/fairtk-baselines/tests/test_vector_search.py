@@ -211,7 +211,7 @@ def test_others_get_an_index_of_their_own_in_the_same_folder(tmp_path):
 
 def test_no_documents_and_no_index(tmp_path):
     for folder in (None, tmp_path, tmp_path / "none"):
-        with pytest.raises(ParameterError, match="found none"):
+        with pytest.raises(ParameterError, match="got none"):
             VectorSearch(folder=folder)
 
 
@@ -363,11 +363,11 @@ def test_settings_out_of_range(arguments, named):
 @pytest.mark.parametrize(
     ("inp", "error", "named"),
     [
-        (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch needs .*'query'"),
+        (topics("1 0").drop(columns="query"), ColumnError, "VectorSearch requires .*'query'"),
         (topics(None), InputError, "query of qid 'q0'"),
         (topics("1 0", "1 0").assign(qid="q"), DuplicateError, "'q' occurs twice"),
         (topics("1 0").assign(qid=[None]), InputError, "VectorSearch"),
-        (topics("nan 0"), InputError, "query 'nan 0' is not finite"),
+        (topics("nan 0"), InputError, "query 'nan 0' must be finite"),
     ],
 )
 def test_topics_that_cannot_be_used(inp, error, named):
@@ -378,8 +378,8 @@ def test_topics_that_cannot_be_used(inp, error, named):
 @pytest.mark.parametrize(
     ("docs", "error", "named"),
     [
-        (documents("1 0") * 2, DuplicateError, "'d00' occurs twice"),
-        (documents("1 0", "inf 0"), InputError, "'d01' is not finite"),
+        (documents("1 0") * 2, DuplicateError, "duplicate docno 'd00'"),
+        (documents("1 0", "inf 0"), InputError, "'d01' must be finite"),
         ([{"docno": "a"}], InputError, "'text' of docno 'a'"),
         ([{"text": "1 0"}], InputError, "position 0"),
     ],
@@ -395,7 +395,7 @@ class Flat(FixedEncoder):
 
 
 def test_an_encoder_of_another_shape():
-    with pytest.raises(InputError, match=r"one vector for each of 1 texts; found .*\(3,\)"):
+    with pytest.raises(InputError, match=r"one vector for each of 1 texts, got .*\(3,\)"):
         search("1 0", encoder=Flat()).transform(topics("1 0"))
 
 
@@ -417,7 +417,7 @@ def test_collections_and_seeds_lie_in_one_folder(tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "index").write_text("")
-    with pytest.raises(FormatError, match="found a"):
+    with pytest.raises(FormatError, match="got a"):
         VectorSearch(FixedEncoder(), documents("1 0"), tmp_path / "index")
 
 

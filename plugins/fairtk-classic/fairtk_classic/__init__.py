@@ -1,7 +1,7 @@
 """Classic measures of group fairness in rankings, for fairtk.
 
-Installing the distribution is all that is needed: the measures are then in ``fairtk measures``, in
-strings, and in `ir_measures`.
+After installation, the measures are available in ``fairtk measures``, as strings, and in
+`ir_measures`.
 """
 
 from __future__ import annotations

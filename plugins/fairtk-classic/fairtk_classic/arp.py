@@ -35,10 +35,10 @@ class AttributeRankParity(GroupMeasure):
     ``combine``: ``"max-min"`` (default, the paper's: in [0, 1], lower is more even, 0: all alike),
     or as in `EXP`.
 
-    The ranking is cut at ``@k``; documents without a known group are left out. One of several
-    groups counts in part. Undefined (NaN): a group of the attribute is in no mixed pair
-    (``empty="skip"`` compares the others, if there are two); no document with a known group; a
-    ratio with 0 below. A query that the run lacks gets a value that none is worse than: 1 for
+    The ranking is cut at ``@k``; documents without a known group are left out. A document of
+    several groups counts fractionally. Undefined (NaN): a group of the attribute is in no mixed
+    pair (``empty="skip"`` compares the others, if there are two); no document with a known group; a
+    ratio with a denominator of 0. A query missing from the run gets the worst possible value: 1 for
     ``"max-min"``, 0 for ``"min/max"``, NaN for ``"max/min"``. On sampled runs the mean over
     samples.
     """
@@ -82,12 +82,12 @@ class AttributeRankParity(GroupMeasure):
         )
 
     def worst(self, judged: LabeledRun) -> float:
-        """Return a value that no ranking is worse than, NaN if there is none."""
+        """Return the worst possible value, NaN if it does not exist."""
         return worst_combined(self["combine"], len(self.compared), 1.0)
 
 
 def favored_pairs(listed: Listing) -> FloatArray:
-    """Return the share of mixed pairs that each group wins; NaN: it is in none.
+    """Return the share of mixed pairs that each group wins, NaN without pairs.
 
     Shape (n_rankings, n_groups).
     """

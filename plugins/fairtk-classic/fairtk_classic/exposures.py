@@ -62,7 +62,7 @@ def combine(values: FloatArray, counts: BoolArray, how: str) -> FloatArray:
 
 
 def worst_combined(how: str, n_groups: int, top: float) -> float:
-    """Return a value that no combination is worse than, NaN if there is none.
+    """Return the worst possible value of a combination, NaN if it does not exist.
 
     Args:
         how: as in `combine`.
@@ -85,7 +85,7 @@ def worst_combined(how: str, n_groups: int, top: float) -> float:
 
 @dataclass(frozen=True)
 class Exposures:
-    """What groups get; rows are queries, or rankings if samples are kept apart.
+    """The exposure of groups. Rows are queries, or rankings if samples are not averaged.
 
     Attributes:
         query: index into the labels' queries of each row; shape (n_rows,).
@@ -102,7 +102,7 @@ class Exposures:
 
 @dataclass(frozen=True)
 class Population:
-    """The documents that counts and means are taken over; one row for each row of `Exposures`.
+    """The documents for counts and means, with one row per row of `Exposures`.
 
     Attributes:
         size: number of documents of each group.
@@ -116,7 +116,7 @@ class Population:
 
 
 class ExposureMeasure(GroupMeasure):
-    """Base of the measures that add up the attention of a group's documents."""
+    """Base class of the measures that sum the attention of a group's documents."""
 
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
         "cutoff": p.CUTOFF,
@@ -134,11 +134,11 @@ class ExposureMeasure(GroupMeasure):
         return result
 
     def exposures(self, judged: LabeledRun) -> Exposures:
-        """Return what the groups get, in each query or in each sampled ranking."""
+        """Return the exposure of the groups in each query or sampled ranking."""
         ranked, model, cutoff = judged.run, self.model, self["cutoff"]
         if model.needs_cutoff and cutoff is None:
             raise ParameterError(
-                f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
+                f"{self!r}: browsing={str(model)!r} requires a cutoff: write {self!r}@5"
             )
         label = np.maximum(np.nan_to_num(judged.pair_label), 0.0)[judged.pair_of_row]
         weight = attention(ranked, model, cutoff, label > 0)
@@ -190,7 +190,7 @@ class ExposureMeasure(GroupMeasure):
 
 
 class CombinedExposure(ExposureMeasure):
-    """Base of EXP, EXPU, EXPRU, ABR and the ER measures; a subclass defines `per_group`."""
+    """Base class of EXP, EXPU, EXPRU, ABR and the ER measures; a subclass defines `per_group`."""
 
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
         **ExposureMeasure.SUPPORTED_PARAMS,
@@ -219,7 +219,7 @@ class CombinedExposure(ExposureMeasure):
         raise NotImplementedError
 
     def top(self) -> float:
-        """Return the highest value that a group can have; infinity if there is none."""
+        """Return the highest possible value of a group, infinity if unbounded."""
         return float("inf")
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
@@ -252,7 +252,7 @@ class CombinedExposure(ExposureMeasure):
         return f"{self.EMPTY_REASON}: {empty} (empty='skip' compares the others)"
 
     def worst(self, judged: LabeledRun) -> float:
-        """Return a value that no ranking is worse than, NaN if there is none."""
+        """Return the worst possible value, NaN if it does not exist."""
         return worst_combined(self.combined, len(self.compared), self.top())
 
 
@@ -265,7 +265,7 @@ def _summed(row: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
 def per_mean_relevance(
     amount: FloatArray, have: Population, per: str
 ) -> tuple[FloatArray, BoolArray]:
-    """Return what groups get over the mean relevance of their documents.
+    """Return the groups' amounts divided by the mean relevance of their documents.
 
     Args:
         amount: what each group gets in total; shape (n_rows, n_groups).
@@ -276,10 +276,10 @@ def per_mean_relevance(
     Returns:
         The quotients, and for each row whether all groups have relevance.
     """
-    some = have.relevance > 0
+    has_relevance = have.relevance > 0
     above = amount * have.size if per == "group" else amount
-    quotient = np.divide(above, have.relevance, out=np.zeros_like(amount), where=some)
-    return quotient, np.asarray(some.all(axis=1))
+    quotient = np.divide(above, have.relevance, out=np.zeros_like(amount), where=has_relevance)
+    return quotient, np.asarray(has_relevance.all(axis=1))
 
 
 class GroupExposure(CombinedExposure):
@@ -291,15 +291,16 @@ class GroupExposure(CombinedExposure):
     ``"mean-deviation"``, ``"l2"`` and ``"variance"``, all lower is more even. The Euclidean norm
     ``"l2"`` is not 0 for even groups, and no exposure at all would have the lowest.
 
-    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` says otherwise.
-    Documents of a group that are not shown count with 0 in its mean: ``population`` says which
-    documents there are, by default all that are labeled for the query or shown (those shown are
-    counted in each ranking; where samples are averaged, so are the counts). Documents without a
-    known group keep their ranks and belong to no group; one of several groups counts in part.
+    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set.
+    Documents of a group that are not in the ranking count with 0 in its mean: ``population`` sets
+    the documents of a group, by default all that are labeled for the query or retrieved (retrieved
+    documents are counted in each ranking, and counts are averaged with samples). Documents without
+    a known group keep their ranks and belong to no group; a document of several groups counts
+    fractionally.
 
     Undefined (NaN): no document with a known group is shown; a group of the attribute has no
     document in the population (``empty="skip"`` compares the others, if there are two); a ratio
-    with 0 below. A query that the run lacks gets a value that none is worse than: 0 for
+    with a denominator of 0. A query missing from the run gets the worst possible value: 0 for
     ``"min/max"``, NaN for ``"max/min"``. On sampled runs exposure is averaged over samples first.
     """
 
@@ -335,10 +336,10 @@ class GroupExposureUtility(CombinedExposure):
     ``combine`` as in `EXP`: ``"min/max"`` (default) in [0, 1], higher is more in proportion; all
     others 0 or above, lower is.
 
-    Labels below 0 and documents without one count as 0. Undefined (NaN) where a group has no
-    relevant document in ``population`` (``empty="skip"`` compares the others). A query that the run
-    lacks gets 0 with ``"min/max"`` and NaN otherwise, since a quotient has no highest value. In all
-    else as `EXP`.
+    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) where a group has no
+    relevant document in ``population`` (``empty="skip"`` compares the others). A query missing from
+    the run gets 0 with ``"min/max"`` and NaN otherwise, since a quotient has no highest value.
+    Otherwise like `EXP`.
     """
 
     identity_name = "fairtk_classic.EXPU"
@@ -365,7 +366,7 @@ class GroupRealizedUtility(CombinedExposure):
     Singh and Joachims 2018), compared by ``combine`` as in `EXP`: ``"min/max"`` (default) in [0,
     1], higher is more in proportion; all others 0 or above, lower is.
 
-    Labels below 0 and documents without one count as 0. Undefined (NaN) where a group has no
+    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) where a group has no
     relevant document in ``population`` (``empty="skip"`` compares the others). In all else as
     `EXP`.
     """
@@ -397,8 +398,8 @@ class AttentionBiasRatio(CombinedExposure):
     Documents without a known group keep their ranks and belong to no group; one of several groups
     counts in part. Undefined (NaN): a group of the attribute has no document in the ranking, which
     would look even if it were left out (``empty="skip"`` does so and compares the others, if there
-    are two); no document with a known group. 0 for a query that the run lacks. On sampled runs the
-    mean over samples; ``amortize=True`` averages attention over the samples first.
+    are two); no document with a known group. 0 for a query missing from the run. On sampled runs
+    the mean over samples; ``amortize=True`` averages attention over the samples first.
     """
 
     identity_name = "fairtk_classic.ABR"
@@ -444,7 +445,7 @@ GAMMA = Param(
 
 
 class RankBiasedExposure(CombinedExposure):
-    """Base of the three: attention (1 - gamma) gamma^(k - 1), k from 1."""
+    """Base class of the three: attention (1 - gamma) gamma^(k - 1), k from 1."""
 
     CITATION = "kirnap2021estimation"
     BETTER = "higher"
@@ -479,10 +480,11 @@ class RankBiasedEquality(RankBiasedExposure):
     ``"variance"``, all lower is more even. ``gamma`` is 0.8 by default, this plugin's choice.
 
     A group without a document shown has an exposure of 0 and counts as such. Documents without a
-    known group keep their ranks and belong to no group; one of several groups counts in part.
-    Undefined (NaN): no document with a known group; ``"max/min"`` with 0 below. A query that the
-    run lacks gets a value that none is worse than: 0 for ``"min/max"``, NaN for ``"max/min"``. On
-    sampled runs the mean over samples; ``amortize=True`` averages exposure over the samples first.
+    known group keep their ranks and belong to no group; a document of several groups counts
+    fractionally. Undefined (NaN): no document with a known group; ``"max/min"`` with a denominator
+    of 0. A query missing from the run gets the worst possible value: 0 for ``"min/max"``,
+    NaN for ``"max/min"``. On sampled runs the mean over samples; ``amortize=True`` averages
+    exposure over the samples first.
     """
 
     identity_name = "fairtk_classic.ERBE"
@@ -523,7 +525,7 @@ class RankBiasedProportionality(RankBiasedExposure):
     for the query or shown (default), or ``"collection"``: all that have groups.
 
     Undefined (NaN) also where a group of the attribute has no document there (``empty="skip"``
-    compares the others). In all else as `ERBE`.
+    compares the others). Otherwise like `ERBE`.
     """
 
     identity_name = "fairtk_classic.ERBP"
@@ -552,8 +554,8 @@ class RankBiasedRelevance(RankBiasedExposure):
     count for the exposure, relevant or not.
 
     Undefined (NaN) also where a group has no relevant document (``empty="skip"`` compares the
-    others). A query that the run lacks gets 0 with ``"min/max"`` and NaN otherwise. In all else as
-    `ERBE`.
+    others). A query missing from the run gets 0 with ``"min/max"`` and NaN otherwise. In other
+    respects like `ERBE`.
     """
 
     identity_name = "fairtk_classic.ERBR"

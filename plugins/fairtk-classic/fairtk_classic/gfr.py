@@ -59,9 +59,9 @@ def root_normalized_order_aware_divergence(p: FloatArray, q: FloatArray) -> Floa
     """
     n = p.shape[1]
     steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)
-    wanted = q > 0
+    has_target = q > 0
     from_each = ((p - q) ** 2) @ steps
-    mean = (from_each * wanted).sum(axis=1) / np.maximum(wanted.sum(axis=1), 1)
+    mean = (from_each * has_target).sum(axis=1) / np.maximum(has_target.sum(axis=1), 1)
     return np.asarray(np.sqrt(mean / (n - 1)))
 
 
@@ -96,7 +96,7 @@ PART = Param(
     str,
     default="GFR",
     choices=("GFR", "GF", "REL"),
-    desc="the whole, the mean of the fairness components, or the relevance component",
+    desc="all, the mean of the fairness components, or the relevance component",
 )
 
 
@@ -110,12 +110,12 @@ class GroupFairnessAndRelevance(GroupMeasure):
     sim 1 minus a divergence: JSD to base 2 for nominal groups, NMD or RNOD for ordinal ones, whose
     levels must be in order (``Groups.from_frame(..., levels=[...])``). In [0, 1), as s_k sums to
     less than 1; higher is more relevant and closer. Crossed groups are several attributes, each
-    with its own GF; ``similarity="NMD,JSD"`` names one for each. ``part`` gives GF or REL alone.
+    with its own GF; ``similarity="NMD,JSD"`` names one for each. ``part`` selects only GF or REL.
 
-    As in the task's tool, a document that is not relevant, or without a known group, is in all
-    groups alike, and the ranking is cut at ``@k``. Undefined (NaN): no relevant document in the
-    labels; no target. 0 for a query that the run lacks. On sampled runs the mean over samples. An
-    attribute with one known level, and a label above `max_label`, are errors.
+    As in the task's tool, a document that is not relevant, or without a known group, belongs
+    equally to all groups, and the ranking is cut at ``@k``. Undefined (NaN): no relevant document
+    in the labels; no target. 0 for a query missing from the run. On sampled runs the mean over
+    samples. An attribute with one known level, and a label above `max_label`, are errors.
     """
 
     identity_name = "fairtk_classic.GFR"
@@ -150,12 +150,12 @@ class GroupFairnessAndRelevance(GroupMeasure):
     def kinds(self) -> list[str]:
         """Return the similarity of each attribute."""
         names = [a.name for a in self.groups.attributes]
-        wanted: list[str] = self["similarity"].split(",")
-        if len(wanted) not in (1, len(names)):
+        kinds: list[str] = self["similarity"].split(",")
+        if len(kinds) not in (1, len(names)):
             raise ParameterError(
-                f"GFR: similarity must be one, or one for each of {names}; found {wanted}"
+                f"GFR: similarity must be one, or one for each of {names}, got {kinds}"
             )
-        return wanted * len(names) if len(wanted) == 1 else wanted
+        return kinds * len(names) if len(kinds) == 1 else kinds
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
@@ -173,11 +173,11 @@ class GroupFairnessAndRelevance(GroupMeasure):
         open_ = np.zeros(len(judged.qids), dtype=bool)
         if self["part"] != "REL":
             for attribute, kind in zip(self.groups.attributes, self.kinds(), strict=True):
-                wanted = self.targets(judged, attribute)
-                open_ |= np.isnan(wanted).any(axis=1)
-                components.append(stop * self.closeness(judged, attribute, wanted, kind))
-        whole = np.mean(components, axis=0)
-        value = total(ranked.ranking, whole, n)
+                targets = self.targets(judged, attribute)
+                open_ |= np.isnan(targets).any(axis=1)
+                components.append(stop * self.closeness(judged, attribute, targets, kind))
+        value = np.mean(components, axis=0)
+        value = total(ranked.ranking, value, n)
         relevant = total(judged.pair_query, label, len(open_)) > 0
         gaps = (("no relevant document in the labels", ~relevant), (NO_TARGET, open_))
         return Scored(judged.ranking_query, value, (), gaps)
@@ -199,7 +199,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         """Return the target of an attribute over its known levels; (n_queries, n_levels)."""
         if "target" not in self.params:
             raise ParameterError(
-                "GFR needs a target: write GFR(groups=..., target=...), e.g. with "
+                "GFR: a target is required: write GFR(groups=..., target=...), e.g. with "
                 "Target.uniform(groups)"
             )
         target: Target = self["target"].for_groups(self.groups)
@@ -209,7 +209,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         return _shares(rows.dense()[:, _known(attribute)], np.nan)
 
     def closeness(
-        self, judged: LabeledRun, attribute: Groups, wanted: FloatArray, kind: str
+        self, judged: LabeledRun, attribute: Groups, target: FloatArray, kind: str
     ) -> FloatArray:
         """Return the similarity of the documents so far and the target at each row; (n_rows,)."""
         ranked = judged.run
@@ -221,7 +221,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         summed = np.concatenate([np.zeros((1, rows.shape[1])), np.cumsum(rows, axis=0)])
         first = ranked.ranking_start[:-1][ranked.ranking]
         achieved = (summed[1:] - summed[first]) / (ranked.position + 1.0)[:, None]
-        row_target = wanted[judged.query_of_run[ranked.query]]
+        row_target = target[judged.query_of_run[ranked.query]]
         return similarity_of(achieved, np.nan_to_num(row_target), kind)
 
 

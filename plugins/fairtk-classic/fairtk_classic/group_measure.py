@@ -1,7 +1,4 @@
-"""What all measures of groups share: how groups, targets and rankings are read.
-
-And how values of rankings become those of queries, with a reason for each that is undefined.
-"""
+"""The base class of measures of groups: inputs, aggregation over rankings, undefined queries."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Reasons = tuple[tuple[str, BoolArray], ...]
-"""Why something has no value, each with a mask of what."""
+"""Reasons why values are undefined, each with a mask."""
 
 NOTHING_KNOWN = "none of the documents in the ranking has a known group"
 NO_TARGET = "there is no target"
@@ -35,10 +32,9 @@ class Scored:
 
     Attributes:
         query: index into the labels' queries of each row; shape (n_rows,).
-        value: value of each row (a ranking, or a query), NaN where it has none; same shape.
-        reasons: why rows have no value, each with the rows; same shape.
-        gaps: why queries have no value whatever is retrieved, each with the queries; shape
-            (n_queries,).
+        value: value of each row (a ranking, or a query), NaN if undefined; same shape.
+        reasons: why rows are undefined, each with a mask; same shape.
+        gaps: why queries are undefined for all runs, each with a mask; shape (n_queries,).
     """
 
     query: IntArray
@@ -48,16 +44,16 @@ class Scored:
 
 
 class GroupMeasure(FairMeasure):
-    """Base of the measures; a subclass defines `per_ranking`, and `worst` where MISSING is NaN."""
+    """Base class of measures. Subclasses define `per_ranking`, and `worst` if MISSING is NaN."""
 
     MISSING = float("nan")
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
-        """Return the values of all rankings, or of all queries that have one."""
+        """Return the values of all rankings, or of all defined queries."""
         raise NotImplementedError(f"measure {self.NAME} must define per_ranking")
 
     def worst(self, judged: LabeledRun) -> FloatArray | float:
-        """Return the value of a query that the run lacks: the worst one, NaN if there is none."""
+        """Return the worst value, for a query missing from the run; NaN if it does not exist."""
         return self.MISSING
 
     def check_params(self) -> None:
@@ -71,30 +67,32 @@ class GroupMeasure(FairMeasure):
     def groups(self) -> Groups:
         """The groups."""
         if "groups" not in self.params:
-            raise ParameterError(f"{self.NAME} needs groups: write {self.NAME}(groups=..., ...)")
+            raise ParameterError(
+                f"{self.NAME}: groups are required: write {self.NAME}(groups=..., ...)"
+            )
         result: Groups = self["groups"]
         return result
 
     @property
     def compared(self) -> IntArray:
-        """The numbers of the levels that are compared; the unknown one only as a group."""
+        """The indices of the compared levels; the unknown level only if it counts as a group."""
         space = self.groups.space
         if space.size > _MOST_GROUPS:
             raise ParameterError(
-                f"{self.NAME}: {self.groups.name!r} has {space.size} groups, more than the "
-                f"{_MOST_GROUPS} that can be compared one by one; cross fewer attributes"
+                f"{self.NAME}: {self.groups.name!r} has {space.size} groups, expected at "
+                f"most {_MOST_GROUPS}: cross fewer attributes"
             )
         every = np.arange(space.size)
         return every if self["unlabeled"] == "group" else every[space.known(every)]
 
     def names(self) -> list[str]:
-        """Return the names of the levels that are compared; crossed ones are joined by ``*``."""
+        """Return the names of the compared levels, with ``*`` in crossed levels."""
         levels = self.groups.levels
         compared = [levels[place] for place in self.compared.tolist()]
         return [level if isinstance(level, str) else "*".join(level) for level in compared]
 
     def shares(self, judged: LabeledRun, docnos: Any) -> FloatArray:
-        """Return how much of each document belongs to each compared level; (n_docnos, n_levels)."""
+        """Return the memberships in each compared level; shape (n_docnos, n_levels)."""
         policy = {"drop": "drop", "group": "unknown", "uniform": "uniform"}[self["unlabeled"]]
         return self.groups.memberships(docnos, policy).dense()[:, self.compared]
 
@@ -107,11 +105,11 @@ class GroupMeasure(FairMeasure):
         return result
 
     def target_shares(self, judged: LabeledRun) -> FloatArray:
-        """Return the target share of each compared level; (n_queries, n_levels), NaN: no target."""
+        """Return the target share of each compared level, or NaN; shape (n_queries, n_levels)."""
         if "target" not in self.params:
             raise ParameterError(
-                f"{self.NAME} needs a target: write {self.NAME}(groups=..., target=...), e.g. with "
-                "Target.uniform(groups) or Target.from_qrels(qrels, groups)"
+                f"{self.NAME}: a target is required: {self.NAME}(groups=..., target=...), e.g. "
+                "with Target.uniform(groups) or Target.from_qrels(qrels, groups)"
             )
         target: Target = self["target"].for_groups(self.groups)
         rows = target.for_qids(judged.qids).expanded()
@@ -121,7 +119,7 @@ class GroupMeasure(FairMeasure):
         return np.asarray(np.divide(dense, total, out=result, where=total > 0))
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the value of each query, and warn of what is undefined or thinly labeled."""
+        """Return the value of each query, and warn about undefined values and missing labels."""
         scored = self.per_ranking(judged)
         n_queries = len(judged.qids)
         count = np.bincount(scored.query, minlength=n_queries)
@@ -141,16 +139,16 @@ class GroupMeasure(FairMeasure):
             queries = np.zeros(len(value), dtype=bool)
             queries[scored.query[rows & np.isnan(scored.value)]] = True
             by_rows.append((reason, queries))
-        lost = "the run has no document for it, and no value is the worst one"
-        for reason, queries in (*scored.gaps, (lost, ~judged.present), *by_rows):
+        no_worst = "it is missing from the run, and there is no worst value"
+        for reason, queries in (*scored.gaps, (no_worst, ~judged.present), *by_rows):
             named = unexplained & queries
             self.warn_undefined(judged.qids[named], len(value), reason)
             unexplained &= ~named
-        self.warn_undefined(judged.qids[unexplained], len(value), "the definition leaves it open")
+        self.warn_undefined(judged.qids[unexplained], len(value), "it is undefined")
 
 
 class BinaryMeasure(GroupMeasure):
-    """Base of the measures that compare one level with all others together."""
+    """Base class of the measures that compare one level with all others together."""
 
     def check_params(self) -> None:
         """Raise a `ParameterError` if the groups lack the level."""
@@ -159,20 +157,20 @@ class BinaryMeasure(GroupMeasure):
             self.protected()
 
     def protected(self) -> int:
-        """Return the place of the protected level among those that are compared."""
+        """Return the index of the protected level among the compared levels."""
         names = self.names()
-        wanted = self.params.get("protected")
-        if wanted is None:
+        level = self.params.get("protected")
+        if level is None:
             raise ParameterError(
-                f"{self.NAME} compares one level with the others: write {self.NAME}(groups=..., "
+                f"{self.NAME}: a protected level is required: write {self.NAME}(groups=..., "
                 f"protected=...) with one of {listed(names, 40)}"
             )
-        if wanted not in names:
+        if level not in names:
             raise ParameterError(
-                f"{self.NAME}: {self.groups.name!r} has no level {wanted!r} to protect; it has "
+                f"{self.NAME}: {self.groups.name!r} has no level {level!r}, expected "
                 f"{listed(names, 40)}"
             )
-        return names.index(wanted)
+        return names.index(level)
 
     def two(self, values: FloatArray) -> FloatArray:
         """Return the column of the protected level and the sum of the others; shape (n, 2)."""
@@ -182,10 +180,9 @@ class BinaryMeasure(GroupMeasure):
 
 @dataclass(frozen=True)
 class Listing:
-    """The documents with a known group of each ranking, in order; "rows" below.
+    """The documents with a known group of each ranking, in order, as rows.
 
-    Documents without one are left out and the others move up: a prefix of 10 is the first 10
-    documents of which something is known.
+    Other documents are left out, so a prefix of 10 has the first 10 documents with a known group.
 
     Attributes:
         query: index into the labels' queries of each ranking; shape (n_rankings,).
@@ -206,7 +203,7 @@ class Listing:
 
     @cached_property
     def place(self) -> IntArray:
-        """Place of each row in its ranking, from 1; shape (n_rows,)."""
+        """Position of each row in its ranking, from 1; shape (n_rows,)."""
         return np.arange(len(self.ranking)) - self.start[self.ranking] + 1
 
     def running(self, values: FloatArray) -> FloatArray:
@@ -229,20 +226,20 @@ def make_listing(measure: GroupMeasure, judged: LabeledRun) -> Listing:
     """
     ranked, cutoff = judged.run, measure["cutoff"]
     share = measure.shares_of_run(judged)[ranked.doc]
-    kept = share.sum(axis=1) > 0
+    has_group = share.sum(axis=1) > 0
     if cutoff is not None:
-        kept &= ranked.position < cutoff
-    ranking = ranked.ranking[kept]
+        has_group &= ranked.position < cutoff
+    ranking = ranked.ranking[has_group]
     return Listing(
         query=judged.ranking_query,
         ranking=ranking,
         size=np.bincount(ranking, minlength=ranked.n_rankings),
-        share=share[kept],
+        share=share[has_group],
     )
 
 
 def ratio(above: FloatArray, below: FloatArray, otherwise: float = np.nan) -> FloatArray:
-    """Return above / below, and `otherwise` where below is 0."""
+    """Return above / below, or `otherwise` if below is 0."""
     shape = np.broadcast(above, below).shape
     result: FloatArray = np.full(shape, otherwise)
     return np.asarray(np.divide(above, below, out=result, where=np.asarray(below) != 0))

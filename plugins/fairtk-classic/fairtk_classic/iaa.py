@@ -21,14 +21,14 @@ class AmortizedAttention(FairMeasure):
 
     IAA = sum over documents of |A_d - R_d|, with A_d the attention that a document gets over all
     rankings of its query and R_d its relevance, each divided by its sum over the query's documents
-    (Biega, Gummadi and Weikum 2018). In [0, 2]; lower is closer, 0: attention is proportional to
+    (Biega, Gummadi and Weikum 2018). In [0, 2]; lower is closer, 0 if attention is proportional to
     relevance. The rankings are the samples of a sampled run; the relevance is the label, the same
-    in each (below 0, or unlabeled: 0). It needs no groups: every document stands for itself. One
+    in each (below 0, or unlabeled: 0). It measures documents, not groups. One
     ranking alone cannot reach 0 unless relevance falls as fast as attention does.
 
     Attention falls geometrically with the rank, as in the paper: ``browsing="RBP(p=0.5)"`` by
-    default. Undefined (NaN): no relevant document in the labels. 2 for a query that the run lacks.
-    (One published code returns after the first ranking.)
+    default. Undefined (NaN): no relevant document in the labels. 2 for a query missing from the
+    run. (One published code returns after the first ranking.)
     """
 
     identity_name = "fairtk_classic.IAA"
@@ -45,14 +45,14 @@ class AmortizedAttention(FairMeasure):
         ranked, model = judged.run, self["browsing"]
         if model.needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
-                f"{self!r}: browsing={str(model)!r} needs a cutoff: write {self!r}@5"
+                f"{self!r}: browsing={str(model)!r} requires a cutoff: write {self!r}@5"
             )
         relevance = np.maximum(np.nan_to_num(judged.pair_label), 0.0)
         weight = attention(ranked, model, self["cutoff"], relevance[judged.pair_of_row] > 0)
-        shown = expected_exposure(
+        expected = expected_exposure(
             weight, judged.pair_of_row, judged.n_pairs, ranked.n_samples[ranked.query]
         )
-        value = distance(shown, relevance, judged.pair_query, len(judged.qids))
+        value = distance(expected, relevance, judged.pair_query, len(judged.qids))
         open_ = total(judged.pair_query, relevance, len(value)) == 0
         value = np.where(judged.present, value, self.MISSING)
         value[open_] = np.nan
@@ -75,8 +75,10 @@ def distance(
     """
     shares = []
     for amount in (attention_, relevance):
-        whole = total(query, amount, n_queries)[query]
-        shares.append(np.divide(amount, whole, out=np.full(len(amount), np.nan), where=whole > 0))
+        amount_sum = total(query, amount, n_queries)[query]
+        shares.append(
+            np.divide(amount, amount_sum, out=np.full(len(amount), np.nan), where=amount_sum > 0)
+        )
     return total(query, np.abs(shares[0] - shares[1]), n_queries)
 
 

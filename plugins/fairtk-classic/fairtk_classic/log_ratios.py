@@ -23,7 +23,7 @@ ABSOLUTE = Param(bool, default=False, desc="take the distance from 0: lower is b
 
 
 class LogRatio(ExposureMeasure, BinaryMeasure):
-    """Base of the three; a subclass defines `sides`."""
+    """Base class of the three; a subclass defines `sides`."""
 
     CITATION = "singh2018fairness raj2022measuring"
     BETTER = "higher"
@@ -83,18 +83,18 @@ class LogDemographicParity(LogRatio):
 
     logDP = ln(E_protected + d) - ln(E_others + d), d = 1e-6, with E_g the sum of the attention of a
     group's documents (demographic parity of Singh and Joachims 2018, in the form of Raj and
-    Ekstrand 2022). 0: both get the same in total, whatever their numbers. ``per="document"``
+    Ekstrand 2022). 0 if both get the same total, whatever their numbers. ``per="document"``
     divides E_g by the number of the group's documents in ``population``, which is the constraint of
     Singh and Joachims. Below 0 the protected documents get less, above 0 more; better is closer to
     0, and ``absolute=True`` gives the distance, since values of queries on both sides cancel in a
     mean.
 
-    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` says otherwise
+    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set
     (a published code multiplies by the reciprocal, so that exposure grows with rank). A group that
-    gets none gives a large but finite value, about -13 or 13, that rules a mean. Documents without
-    a known group keep their ranks and belong to no side. Undefined (NaN): no document with a known
-    group, ``per="document"`` for a side without documents, and a query that the run lacks (no value
-    is the worst). On sampled runs exposure is averaged over samples first.
+    gets none gives a large but finite value, about -13 or 13, that dominates a mean. Documents
+    without a known group keep their ranks and belong to no side. Undefined (NaN): no document with
+    a known group, ``per="document"`` for a side without documents, and a query missing from the run
+    (no value is the worst). On sampled runs exposure is averaged over samples first.
     """
 
     identity_name = "fairtk_classic.logDP"
@@ -108,9 +108,9 @@ class LogDemographicParity(LogRatio):
         """Return total or mean exposure."""
         if self["per"] == "group":
             return got.exposure, np.ones(len(got.query), dtype=bool)
-        some = have.size > 0
-        mean = np.divide(got.exposure, have.size, out=np.zeros_like(have.size), where=some)
-        return mean, np.asarray(some.all(axis=1))
+        has_documents = have.size > 0
+        mean = np.divide(got.exposure, have.size, out=np.zeros_like(have.size), where=has_documents)
+        return mean, np.asarray(has_documents.all(axis=1))
 
 
 logDP = LogDemographicParity()  # noqa: N816 - the paper's name
@@ -123,11 +123,11 @@ class LogExposedUtility(LogRatio):
     sum of the attention of a group's documents and Y_g the mean label of its documents in
     ``population`` (the disparate treatment ratio of Singh and Joachims 2018, in the form of Raj and
     Ekstrand 2022). ``per="document"`` takes the mean exposure for E_g, as Singh and Joachims do, so
-    that the numbers of documents cancel. 0: alike; below 0 the protected documents get less; better
-    is closer to 0.
+    that the numbers of documents cancel. 0 if equal; below 0 the protected documents get less;
+    better is closer to 0.
 
-    Labels below 0 and documents without one count as 0. Undefined (NaN) also where a side has no
-    relevant document. In all else as `logDP`.
+    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) also where a side has no
+    relevant document. Otherwise like `logDP`.
     """
 
     identity_name = "fairtk_classic.logEUR"
@@ -152,10 +152,10 @@ class LogRealizedUtility(LogRatio):
     sum of attention times label over a group's documents, a model of clicks, and Y_g the mean label
     of its documents in ``population`` (the disparate impact ratio of Singh and Joachims 2018, in
     the form of Raj and Ekstrand 2022). ``per="document"`` takes the mean for C_g, as Singh and
-    Joachims do. 0: alike; below 0 the protected documents get less; better is closer to 0.
+    Joachims do. 0 if equal; below 0 the protected documents get less; better is closer to 0.
 
-    Labels below 0 and documents without one count as 0. Undefined (NaN) also where a side has no
-    relevant document. In all else as `logDP`.
+    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) also where a side has no
+    relevant document. Otherwise like `logDP`.
     """
 
     identity_name = "fairtk_classic.logRUR"

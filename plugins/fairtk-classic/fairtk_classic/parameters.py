@@ -31,12 +31,12 @@ UNLABELED = Param(
     default="drop",
     choices=("drop", "group", "uniform"),
     desc="documents without a known group: drop: they belong to no group; group: the unknown level "
-    "is a group like any other; uniform: they belong to all known groups alike",
+    "counts as a group; uniform: they belong equally to all known groups",
 )
 STEP = Param(
     int,
     default=10,
-    desc="prefixes of so many documents, twice as many and so on are looked at",
+    desc="the distance of prefixes, in documents",
     check=partial(checks.whole, least=2, rule="be at least 2 (log2 of 1 is 0)"),
 )
 
@@ -55,7 +55,7 @@ BASE = Param(
 SMOOTHING = Param(
     (int, float),
     default=0.0,
-    desc="share of the target that is mixed into what is observed, so that logarithms are finite",
+    desc="weight of the target mixed into the observed shares, so that logarithms are finite",
     check=partial(checks.number, most=1, ends="[)"),
 )
 EMPTY = Param(
@@ -82,7 +82,7 @@ def browsing(default: str) -> ObjectParam:
         read_browsing,
         BrowsingModel,
         default=default,
-        desc="browsing model, the attention that each rank gets: DCG, RBP(p=0.5), TREC, MU, ...",
+        desc="browsing model, the attention of each rank: DCG, RBP(p=0.5), TREC, MU, ...",
     )
 
 
@@ -92,7 +92,7 @@ def population(default: str) -> Param:
         str,
         default=default,
         choices=("judged+ranked", "ranked", "judged", "collection"),
-        desc="the documents of a query that means and sizes of groups are taken over; collection: "
+        desc="the documents for means and sizes of groups; collection: "
         "all documents that have groups",
     )
 

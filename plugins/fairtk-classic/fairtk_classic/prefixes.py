@@ -38,7 +38,7 @@ TRACE = 1e-9
 
 
 class PrefixMeasure(BinaryMeasure):
-    """Base of rND, rKL and rRD; a subclass defines `difference`, and `most` if it must."""
+    """Base class of rND, rKL and rRD; a subclass defines `difference`, and `most` if needed."""
 
     CITATION = "yang2017measuring"
     BETTER = "lower"
@@ -52,13 +52,15 @@ class PrefixMeasure(BinaryMeasure):
         "unlabeled": p.UNLABELED,
     }
 
-    def difference(self, own: FloatArray, other: FloatArray, whole: FloatArray) -> FloatArray:
+    def difference(
+        self, own: FloatArray, other: FloatArray, overall_share: FloatArray
+    ) -> FloatArray:
         """Return how far prefixes are from the whole; all arguments have one shape.
 
         Args:
             own: number of protected documents in a prefix.
             other: number of other documents in it.
-            whole: share of protected documents in the whole.
+            overall_share: share of protected documents in the whole.
         """
         raise NotImplementedError
 
@@ -69,13 +71,13 @@ class PrefixMeasure(BinaryMeasure):
         targeted = self["target"] is not None
         if targeted:
             shares = self.two(self.target_shares(judged))[:, 0]
-            whole = shares[listed.query]
+            overall_share = shares[listed.query]
             gaps: Reasons = ((NO_TARGET, np.isnan(shares)),)
         else:
             sums = listed.total(two)
-            whole, gaps = ratio(sums[:, 0], sums.sum(axis=1)), ()
-        raw = self.summed(listed, two, whole)
-        most = self.most(listed, two, whole, targeted)
+            overall_share, gaps = ratio(sums[:, 0], sums.sum(axis=1)), ()
+        raw = self.summed(listed, two, overall_share)
+        most = self.most(listed, two, overall_share, targeted)
         known = listed.size > 0
         long = listed.size >= self["step"]
         value = np.where(known & long & np.isfinite(raw) & (most > TRACE), ratio(raw, most), np.nan)
@@ -85,33 +87,33 @@ class PrefixMeasure(BinaryMeasure):
             (
                 (NOTHING_KNOWN, ~known),
                 (f"the ranking has fewer than step={self['step']} documents with a group", ~long),
-                *self.other_reasons(whole),
-                ("the target leaves out a group that is shown", ~np.isfinite(raw)),
-                ("all orders of the documents are alike: one group, or a single prefix", known),
+                *self.other_reasons(overall_share),
+                ("a group in the ranking has no target", ~np.isfinite(raw)),
+                ("all orders of the documents are equal: one group, or a single prefix", known),
             ),
             gaps,
         )
 
-    def other_reasons(self, whole: FloatArray) -> Reasons:
+    def other_reasons(self, overall_share: FloatArray) -> Reasons:
         """Return further reasons for rankings without a value."""
         return ()
 
-    def summed(self, listed: Listing, two: FloatArray, whole: FloatArray) -> FloatArray:
+    def summed(self, listed: Listing, two: FloatArray, overall_share: FloatArray) -> FloatArray:
         """Return the sum over prefixes i of difference / log2(i); shape (n_rankings,).
 
         Args:
             listed: the rankings.
             two: protected and other share of each document, in any order inside each ranking.
-            whole: share of protected documents in the whole of each ranking.
+            overall_share: share of protected documents in the whole of each ranking.
         """
         at = listed.place % self["step"] == 0
         sums = listed.running(two)[at]
-        terms = self.difference(sums[:, 0], sums[:, 1], whole[listed.ranking[at]])
+        terms = self.difference(sums[:, 0], sums[:, 1], overall_share[listed.ranking[at]])
         terms = terms / np.log2(listed.place[at])
         return total(listed.ranking[at], terms, len(listed.size))
 
     def most(
-        self, listed: Listing, two: FloatArray, whole: FloatArray, targeted: bool
+        self, listed: Listing, two: FloatArray, overall_share: FloatArray, targeted: bool
     ) -> FloatArray:
         """Return Z, the highest sum that is possible.
 
@@ -125,7 +127,7 @@ class PrefixMeasure(BinaryMeasure):
         else:
             protected = ratio(two[:, 0], two.sum(axis=1))
             extremes = [two[np.lexsort((sign * protected, listed.ranking))] for sign in (1.0, -1.0)]
-        sums = [self.summed(listed, order, whole) for order in extremes]
+        sums = [self.summed(listed, order, overall_share) for order in extremes]
         return np.asarray(np.max(sums, axis=0))
 
 
@@ -143,9 +145,9 @@ class NormalizedDifference(PrefixMeasure):
     discount is the paper's log2(i); the published code has log2(i + 1).
 
     Documents without a known group are left out and the others move up (``unlabeled``). A document
-    of several groups counts in part. Undefined (NaN): fewer than `step` documents with a group; all
-    of one kind, or a single prefix that is the whole (0/0, not 0). 1 for a query that the run
-    lacks. On sampled runs the mean over samples.
+    of several groups counts fractionally. Undefined (NaN): fewer than `step` documents with a
+    group; all of one kind, or a single prefix that is the whole (0/0, not 0). 1 for a query missing
+    from the run. On sampled runs the mean over samples.
     """
 
     identity_name = "fairtk_classic.rND"
@@ -153,9 +155,11 @@ class NormalizedDifference(PrefixMeasure):
     NAME = "rND"
     PRETTY_NAME = "Normalized discounted difference"
 
-    def difference(self, own: FloatArray, other: FloatArray, whole: FloatArray) -> FloatArray:
-        """Return |n+ / i - whole|."""
-        return np.abs(ratio(own, own + other) - whole)
+    def difference(
+        self, own: FloatArray, other: FloatArray, overall_share: FloatArray
+    ) -> FloatArray:
+        """Return |n+ / i - overall_share|."""
+        return np.abs(ratio(own, own + other) - overall_share)
 
 
 rND = NormalizedDifference()  # noqa: N816 - the paper's name
@@ -168,10 +172,10 @@ class NormalizedDivergence(PrefixMeasure):
     protected and other documents among the first i, Q those of the whole, and logarithms to base 2
     (Yang and Stoyanovich 2017). In [0, 1]; lower is closer.
 
-    As `rND` in all else: the whole, Z, discount, documents without a group, undefined queries,
+    Otherwise like `rND`: the whole, Z, discount, documents without a group, undefined queries,
     samples. A share of 0 adds nothing (0 log 0 = 0), as in the definition; the published code sets
-    shares of 0 and of 1 to 0.001. Undefined (NaN) also where the target gives nothing to a group
-    that a prefix shows. For more than two groups see `NDKL`.
+    shares of 0 and of 1 to 0.001. Undefined (NaN) also if a group in a prefix has a target
+    of 0. For more than two groups see `NDKL`.
     """
 
     identity_name = "fairtk_classic.rKL"
@@ -179,10 +183,12 @@ class NormalizedDivergence(PrefixMeasure):
     NAME = "rKL"
     PRETTY_NAME = "Normalized discounted Kullback-Leibler divergence"
 
-    def difference(self, own: FloatArray, other: FloatArray, whole: FloatArray) -> FloatArray:
+    def difference(
+        self, own: FloatArray, other: FloatArray, overall_share: FloatArray
+    ) -> FloatArray:
         """Return the divergence in bits."""
         share = ratio(own, own + other)
-        return _bits(share, whole) + _bits(1.0 - share, 1.0 - whole)
+        return _bits(share, overall_share) + _bits(1.0 - share, 1.0 - overall_share)
 
 
 def _bits(p: FloatArray, q: FloatArray) -> FloatArray:
@@ -202,12 +208,12 @@ class NormalizedRatioDifference(PrefixMeasure):
     it is more than half of the whole the measure does not apply (NaN).
 
     Z is the highest sum that any order of the same documents has, found exactly; with a target, any
-    ranking of the length. Mind what the definition does: a prefix without other documents has the
+    ranking of the length. Note that a prefix without other documents has the
     ratio 0, like one without protected documents, and a prefix with one other document dominates.
     The published code caps the ratio at that of the whole instead, so it does not see too many
     protected documents, and estimates Z.
 
-    As `rND` in all else, but every document must be protected or not: one that is so in part is an
+    Otherwise like `rND`, but every document must be protected or not: one that is so in part is an
     error.
     """
 
@@ -216,9 +222,11 @@ class NormalizedRatioDifference(PrefixMeasure):
     NAME = "rRD"
     PRETTY_NAME = "Normalized discounted ratio difference"
 
-    def difference(self, own: FloatArray, other: FloatArray, whole: FloatArray) -> FloatArray:
-        """Return |n+ / n- - whole / (1 - whole)|; the ratio of a prefix without others is 0."""
-        return np.abs(ratio(own, other, 0.0) - ratio(whole, 1.0 - whole, 0.0))
+    def difference(
+        self, own: FloatArray, other: FloatArray, overall_share: FloatArray
+    ) -> FloatArray:
+        """Return |n+ / n- - s / (1 - s)| for the overall share s; n+ / 0 counts as 0."""
+        return np.abs(ratio(own, other, 0.0) - ratio(overall_share, 1.0 - overall_share, 0.0))
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking; documents must be protected or not."""
@@ -233,24 +241,24 @@ class NormalizedRatioDifference(PrefixMeasure):
             )
         return super().per_ranking(judged)
 
-    def other_reasons(self, whole: FloatArray) -> Reasons:
+    def other_reasons(self, overall_share: FloatArray) -> Reasons:
         """Return the reason that the protected level is no minority."""
-        return (("the protected level is more than half of the whole", whole > 0.5),)
+        return (("the protected level is more than half of the whole", overall_share > 0.5),)
 
     def most(
-        self, listed: Listing, two: FloatArray, whole: FloatArray, targeted: bool
+        self, listed: Listing, two: FloatArray, overall_share: FloatArray, targeted: bool
     ) -> FloatArray:
         """Return the highest sum of any order of the same documents; with a target, of any."""
         count = np.rint(listed.total((two[:, 0] > 0).astype(float))).astype(int)
         most = [
             highest(int(n), None if targeted else int(m), float(q), self["step"])
-            for n, m, q in zip(listed.size, count, whole, strict=True)
+            for n, m, q in zip(listed.size, count, overall_share, strict=True)
         ]
-        return np.where(whole <= 0.5, np.array(most, dtype=float), np.nan)
+        return np.where(overall_share <= 0.5, np.array(most, dtype=float), np.nan)
 
 
 @lru_cache(maxsize=4096)
-def highest(n: int, n_protected: int | None, whole: float, step: int) -> float:
+def highest(n: int, n_protected: int | None, overall_share: float, step: int) -> float:
     """Return the highest sum of ratio differences that a ranking can have.
 
     Prefix by prefix, for each number of protected documents in it the best sum so far: the ratio is
@@ -259,12 +267,12 @@ def highest(n: int, n_protected: int | None, whole: float, step: int) -> float:
     Args:
         n: number of documents.
         n_protected: how many of them are protected; None: any number.
-        whole: share of protected documents in the whole.
+        overall_share: share of protected documents in the whole.
         step: distance of the prefixes.
     """
-    if not 0 <= whole < 1:
+    if not 0 <= overall_share < 1:
         return float("nan")
-    wanted = whole / (1.0 - whole)
+    target_ratio = overall_share / (1.0 - overall_share)
     best = np.array([0.0])  # by number of protected documents
     for size in range(step, n + 1, step):
         grown = np.full(size + 1, -np.inf)
@@ -273,7 +281,7 @@ def highest(n: int, n_protected: int | None, whole: float, step: int) -> float:
         own = np.arange(size + 1.0)
         if n_protected is not None:
             grown[(own > n_protected) | (size - own > n - n_protected)] = -np.inf
-        best = grown + np.abs(ratio(own, size - own, 0.0) - wanted) / log2(size)
+        best = grown + np.abs(ratio(own, size - own, 0.0) - target_ratio) / log2(size)
     return float(best.max())
 
 
@@ -296,14 +304,14 @@ class FairPrefixes(BinaryMeasure):
     group fairness (Zehlike et al. 2017) without a threshold, as Raj and Ekstrand (2022) make it a
     measure. In (0, 1]; higher: protected documents are not fewer than chance would have them. Too
     many of them are never a fault: it is 1 for protected documents alone, and about one half or
-    more at a share of p. Not to be mixed up with the FAIR of Gao, Ge and Shah (2022).
+    more at a share of p. It is not the FAIR of Gao, Ge and Shah (2022).
 
     ``p`` is given, or the share of ``protected`` in ``target``, or else its share among all
     documents that have groups. The ranking is cut at ``@k``; documents without a known group are
-    left out and the others move up. A document of several groups counts in part: F is then
+    left out and the others move up. A document of several groups counts fractionally: F is then
     interpolated by the incomplete beta function, which equals it at whole numbers. Undefined (NaN):
     no document with a group; a target, or a collection, that is all or not at all protected. 0 for
-    a query that the run lacks. On sampled runs the mean over samples.
+    a query missing from the run. On sampled runs the mean over samples.
     """
 
     identity_name = "fairtk_classic.FAIR_prefix"
@@ -323,26 +331,28 @@ class FairPrefixes(BinaryMeasure):
     }
 
     def check_params(self) -> None:
-        """Raise if p and target are both given."""
+        """Raise an error if both p and target are given."""
         super().check_params()
         if "p" in self.params and "target" in self.params:
-            raise ParameterError("FAIR_prefix: give p or target, not both")
+            raise ParameterError("FAIR_prefix: p and target exclude each other: use one")
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
         listed = make_listing(self, judged)
         two = self.two(listed.share)
-        wanted = self.wanted(judged)
-        open_ = ~((wanted > 0) & (wanted < 1))
+        target = self.protected_shares(judged)
+        undefined = ~((target > 0) & (target < 1))
         sums = listed.running(two)
-        share = np.where(open_, 0.5, wanted)[listed.query][listed.ranking]
+        share = np.where(undefined, 0.5, target)[listed.query][listed.ranking]
         chance = binomial_cdf(sums[:, 0], sums.sum(axis=1), share)
         value = ratio(listed.total(chance), listed.size.astype(float))
         reason = f"{NO_TARGET}, or it is 0 or 1 for {self.params.get('protected')!r}"
-        return Scored(listed.query, value, ((NOTHING_KNOWN, listed.size == 0),), ((reason, open_),))
+        return Scored(
+            listed.query, value, ((NOTHING_KNOWN, listed.size == 0),), ((reason, undefined),)
+        )
 
-    def wanted(self, judged: LabeledRun) -> FloatArray:
-        """Return p for each query; NaN: there is none."""
+    def protected_shares(self, judged: LabeledRun) -> FloatArray:
+        """Return p for each query, NaN if undefined."""
         n_queries = len(judged.qids)
         if self["p"] is not None:
             return np.full(n_queries, float(self["p"]))
@@ -363,9 +373,9 @@ def binomial_cdf(successes: FloatArray, trials: FloatArray, p: FloatArray) -> Fl
     from scipy.special import betainc
 
     failures = trials - successes
-    some = failures > 1e-9
+    failing = failures > 1e-9
     result: FloatArray = np.ones(np.broadcast(successes, p).shape)
-    result[some] = betainc(failures[some], successes[some] + 1.0, 1.0 - p[some])
+    result[failing] = betainc(failures[failing], successes[failing] + 1.0, 1.0 - p[failing])
     return result
 
 

@@ -30,14 +30,14 @@ class DiscountedDivergence(GroupMeasure):
 
     NDKL = (1/Z) sum over i = 1..N of KL(D_i || p) / log2(i + 1), with D_i the shares of the groups
     among the first i documents, p the target and Z = sum of 1 / log2(i + 1) (Geyik et al. 2019).
-    From 0 to ln(1 / smallest target share), the value of a query that the run lacks; lower is
+    From 0 to ln(1 / smallest target share), the value of a query missing from the run; lower is
     closer. Natural logarithm by default (``base=2``: bits). It never reaches 0 in practice: a
     prefix of one document cannot have the shares of the target.
 
     The ranking is cut at ``@k``; documents without a known group are left out and the others move
-    up. A document of several groups counts in part. Nothing is added to shares of 0 (one published
-    code adds 1e-7), so that the value is undefined (NaN) where the target gives nothing to a group
-    that is shown. Also undefined: no target; no document with a group. On sampled runs the mean
+    up. A document of several groups counts fractionally. Nothing is added to shares of 0 (one
+    published code adds 1e-7), so that the value is undefined (NaN) where a group in the ranking has
+    a target of 0. Also undefined: no target; no document with a group. On sampled runs the mean
     over samples.
     """
 
@@ -65,7 +65,7 @@ class DiscountedDivergence(GroupMeasure):
             np.where(np.isfinite(value), value, np.nan),
             (
                 (NOTHING_KNOWN, listed.size == 0),
-                ("the target gives nothing to a group that is shown", np.isinf(value)),
+                ("a group in the ranking has a target of 0", np.isinf(value)),
             ),
             ((NO_TARGET, np.asarray(np.isnan(target).any(axis=1))),),
         )
@@ -102,7 +102,7 @@ NOT_SHOWN = (
 
 
 class SkewMeasure(GroupMeasure):
-    """Base of the three; a subclass defines `pick`."""
+    """Base class of the three; a subclass defines `pick`."""
 
     CITATION = "geyik2019fairness"
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
@@ -139,19 +139,19 @@ class SkewMeasure(GroupMeasure):
             (
                 (NOTHING_KNOWN, ~known),
                 (NOT_SHOWN, value == -np.inf),
-                ("the target gives nothing to a group that is shown", value == np.inf),
+                ("a group in the ranking has a target of 0", value == np.inf),
             ),
             ((NO_TARGET, open_),),
         )
 
 
 def skew_values(shown: FloatArray, target: FloatArray, smoothing: float) -> FloatArray:
-    """Return ln(share shown / target share) of each group; NaN where both are 0.
+    """Return ln(share shown / target share) of each group; NaN if both are 0.
 
     Args:
         shown: number of documents of each group; shape (n_rankings, n_groups).
         target: target shares; same shape.
-        smoothing: share of the target that is mixed into what is shown.
+        smoothing: weight of the target mixed into the observed shares.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         share = shown / shown.sum(axis=1, keepdims=True)
@@ -168,8 +168,8 @@ class Skew(SkewMeasure):
     target; below 0 the group is shown too little, above 0 too much. Better is closer to 0: "higher"
     is true of values below 0 only, and values of queries on both sides cancel in a mean.
 
-    Documents without a known group are left out. A document of several groups counts in part. A
-    group that is not shown has a skew of minus infinity, so the value is undefined (NaN);
+    Documents without a known group are left out. A document of several groups counts fractionally.
+    A group that is not shown has a skew of minus infinity, so the value is undefined (NaN);
     ``smoothing=s`` takes (1 - s) share + s target instead, which keeps 0 in its place and cannot
     fall below ln(s). Also undefined: no target, a target of 0, no document with a group, and a
     query that the run lacks (no value is the worst). On sampled runs the mean over samples.
@@ -189,15 +189,15 @@ class Skew(SkewMeasure):
             self.place()
 
     def place(self) -> int:
-        """Return the place of the level among those that are compared."""
-        names, wanted = self.names(), self.params.get("group")
-        if wanted not in names:
-            other = "" if wanted is None else f"; found {wanted!r}"
+        """Return the index of the level among the compared levels."""
+        names, level = self.names(), self.params.get("group")
+        if level not in names:
+            other = "" if level is None else f", got {level!r}"
             raise ParameterError(
-                f"Skew is of one group: write Skew(groups=..., group=..., target=...) with one of "
-                f"{listed(names, 40)}{other}"
+                "Skew: a group is required: write Skew(groups=..., group=..., target=...) with one "
+                f"of {listed(names, 40)}{other}"
             )
-        return names.index(wanted)
+        return names.index(level)
 
     def pick(self, skew: FloatArray) -> FloatArray:
         """Return the skew of the group."""
@@ -215,8 +215,8 @@ class MinSkew(SkewMeasure):
 
     As `Skew` for documents without a known group or with several, and for samples. Groups without a
     target share are not looked at. Undefined (NaN) where a group of the target is not shown at all,
-    which ``smoothing=s`` makes finite; then a query that the run lacks gets ln(s), the lowest value
-    there is, otherwise NaN. Also undefined: no target, no document with a group.
+    which ``smoothing=s`` makes finite; then a query missing from the run gets ln(s), the lowest
+    value there is, otherwise NaN. Also undefined: no target, no document with a group.
     """
 
     identity_name = "fairtk_classic.MinSkew"
@@ -241,7 +241,7 @@ class MaxSkew(SkewMeasure):
     """How much more than its target share the most advantaged group has of the first k ranks.
 
     MaxSkew@k = max over groups of ln(share among the first k / target share) (Geyik et al. 2019).
-    From 0 to ln(1 / smallest target share), the value of a query that the run lacks; lower is
+    From 0 to ln(1 / smallest target share), the value of a query missing from the run; lower is
     closer to the target, 0 is the target.
 
     As `Skew` for documents without a known group or with several, for samples and ``smoothing``.

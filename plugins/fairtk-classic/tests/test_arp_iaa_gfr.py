@@ -145,7 +145,7 @@ def test_gfr_undefined_and_wrong():
         value(ask, ["a"], {"a": 1, "b": 2})
     with pytest.raises(ParameterError, match="'JSD'.*'KL'"):
         GFR(similarity="KL")
-    with pytest.raises(ParameterError, match="'toy'.*found ..*'JSD'.*'NMD'"):
+    with pytest.raises(ParameterError, match="'toy'.*got ..*'JSD'.*'NMD'"):
         GFR(groups=MADE, similarity="JSD,NMD")
     with pytest.raises(ParameterError):
         GFR(groups=groups({"a": "x"}))

@@ -189,7 +189,7 @@ def test_batch_invariance_that_cannot_be(folder, monkeypatch):
     "name", ["google/flan-t5-small", "google/flan-t5-xxl", "t5-base", "google/mt5-small"]
 )
 def test_t5_stays_where_it_is(name):
-    with pytest.raises(ModelError, match=rf"no encoder-decoder .*\(ct2:{name}\).*\(t5:{name}\)"):
+    with pytest.raises(ModelError, match=rf"encoder-decoder .*\(ct2:{name}\).*\(t5:{name}\)"):
         build_model(*parse_model(f"vllm:{name}", ANSWERS, "generator"))
 
 
@@ -210,8 +210,8 @@ def test_the_hook_and_the_text(folder):
     [
         ({"dtype": "auto"}, "dtype must be 'bfloat16', 'float16' or 'float32'"),
         ({"dtype": "int8"}, "unknown dtype 'int8'"),
-        ({"device": "cpu"}, "device must be 'cuda'; found 'cpu'"),
-        ({"num_beams": 4}, "num_beams must be 1; found 4"),
+        ({"device": "cpu"}, "device must be 'cuda', got 'cpu'"),
+        ({"num_beams": 4}, "num_beams must be 1, got 4"),
         ({"seed": -1}, "seed"),
         ({"engine": {"trust_remote_code": True}}, "engine must not have 'trust_remote_code'"),
     ],
@@ -238,7 +238,7 @@ def test_another_version(folder, monkeypatch):
     with pytest.raises(ModelError, match="33.*33"):
         travelled.generate(["a question"])
     monkeypatch.setattr("fairtk_vllm.metadata.version", lambda name: "0.20.0")
-    with pytest.raises(MissingExtraError, match="33.*found 0.*20"):
+    with pytest.raises(MissingExtraError, match="33, got 0.20"):
         made(folder)
 
 

@@ -70,10 +70,10 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         optimizer, gradient, learning_rate, max_iterations, init_range, seed: finding its minimum.
 
     Attributes:
-        model: what fitting found, a `LinearModel`; None before.
+        model: the fitted `LinearModel`, `None` before fitting.
 
     Raises:
-        ParameterError: a setting is out of its range, or `protected` fits not the groups.
+        ParameterError: a setting is out of its range, or `protected` does not fit the groups.
     """
 
     identity_name = "fairtk_baselines.DELTR"
@@ -109,8 +109,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         super().__init__()
         if not isinstance(protected_as_feature, bool | np.bool_):
             raise ParameterError(
-                f"{NAME}: protected_as_feature must be True or False; "
-                f"found {protected_as_feature!r}"
+                f"{NAME}: protected_as_feature must be True or False, got {protected_as_feature!r}"
             )
         self.groups = checked_groups(groups, NAME)
         self.protected = protected_setting(protected, groups, NAME)
@@ -135,8 +134,8 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self.model: LinearModel | None = None
         if self.gradient == "published" and (self.optimizer, self.exposure) != ("gd", "top-one"):
             raise ParameterError(
-                f"{NAME}: gradient='published' is a direction of optimizer='gd' for "
-                f"exposure='top-one'; found {self.optimizer!r} and {self.exposure!r}"
+                f"{NAME}: gradient='published' is only valid with optimizer='gd' and "
+                f"exposure='top-one', got {self.optimizer!r} and {self.exposure!r}"
             )
 
     def fit(
@@ -190,10 +189,10 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         sides = LossSides(member, rest, exposure_scale(lists, self.exposure))
         low, high = sides.means(lists, lists.softmax(scores))
         n, width = low.shape
-        found = pd.DataFrame({QID: np.repeat(coded.qids, width), GROUP: division.names * n})
-        found = found.assign(protected=low.ravel(), rest=np.repeat(high, width))
-        found["gap"] = found["rest"] - found["protected"]
-        return found.sort_values(QID, kind="stable", ignore_index=True)
+        gaps = pd.DataFrame({QID: np.repeat(coded.qids, width), GROUP: division.names * n})
+        gaps = gaps.assign(protected=low.ravel(), rest=np.repeat(high, width))
+        gaps["gap"] = gaps["rest"] - gaps["protected"]
+        return gaps.sort_values(QID, kind="stable", ignore_index=True)
 
     def _scored(self, inp: pd.DataFrame) -> tuple[Run, FloatArray]:
         """Return the run's rows in order, and the model's score of each."""
@@ -209,7 +208,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
     def _fitted(self) -> LinearModel:
         if self.model is None:
             raise InputError(
-                f"{NAME} has no model yet: call fit(run with features, qrels) first, or "
+                f"{NAME} is not fitted: call fit(run with features, qrels) first, or "
                 "(retriever >> features >> DELTR(...)).fit(topics, qrels), or DELTR.load(folder)"
             )
         return self.model

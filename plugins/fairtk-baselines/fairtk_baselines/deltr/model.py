@@ -1,7 +1,4 @@
-"""What fitting finds: who is protected, a linear model, and its files.
-
-The files are a record in JSON, and the groups beside it.
-"""
+"""The fitted linear model, the protected groups, and their files: a JSON record and the groups."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Lev
 class Division:
     """Two sides: the protected groups, and the documents they are compared with.
 
-    Each protected group that is told apart is a column, the tuple of its levels; without any there
+    Each separate protected group is a column, the tuple of its levels; without any there
     is one of all known levels but `reference`, the level that protected groups are compared with.
     Where that is None, they are compared with every known level that is in no column.
     """
@@ -76,12 +73,12 @@ class Division:
         Shares from 0 to 1, shapes (n, `width`) and (n,). A document in several levels of one side
         counts once there; a document on both sides counts on both, with its shares.
         """
-        found = groups.memberships(docnos, unlabeled="drop")
-        space, owner, cell = groups.space, found.row, found.level
+        memberships = groups.memberships(docnos, unlabeled="drop")
+        space, owner, cell = groups.space, memberships.row, memberships.level
         known = space.known(cell)
 
         def share(chosen: BoolArray) -> FloatArray:
-            inside = total(owner[chosen], found.weight[chosen], len(docnos))
+            inside = total(owner[chosen], memberships.weight[chosen], len(docnos))
             return np.asarray(np.minimum(1.0, inside))
 
         columns = [np.array([space.number(level) for level in c]) for c in self.columns]
@@ -94,7 +91,7 @@ class Division:
         beside = np.zeros(len(docnos))
         if self.unknown == "unprotected":
             rest |= ~known & ~np.logical_or.reduce(inside)
-            beside[found.size == 0] = 1.0
+            beside[memberships.size == 0] = 1.0
         protected = np.stack([share(chosen) for chosen in inside], axis=1)
         return protected, np.minimum(1.0, share(rest) + beside)
 
@@ -133,15 +130,15 @@ def divide(
     if not isinstance(protected, str):
         columns = tuple((level,) for level in protected) if groups_apart == "each" else (protected,)
         return Division(columns, None, unknown)
-    found = groups.memberships(docnos, unlabeled="drop")
-    known = groups.space.known(found.level)
-    cells, code = np.unique(found.level[known], return_inverse=True)
-    exposure = total(code, (found.weight * attention[found.row])[known], len(cells))
+    memberships = groups.memberships(docnos, unlabeled="drop")
+    known = groups.space.known(memberships.level)
+    cells, code = np.unique(memberships.level[known], return_inverse=True)
+    exposure = total(code, (memberships.weight * attention[memberships.row])[known], len(cells))
     if len(cells) < 2:
         levels = f"only {groups.levels[int(cells[0])]!r}" if len(cells) else "none"
         raise InputError(
             f"{where}: protected={protected!r} needs documents of at least two groups of "
-            f"{groups.name!r} in the training rankings; found {levels}: name the protected levels, "
+            f"{groups.name!r} in the training rankings, got {levels}: name the protected levels, "
             "or check that the groups use the same docnos"
         )
     if protected == LEAST_EXPOSED:
@@ -258,8 +255,8 @@ def read(folder: Folder, groups: Groups | None) -> tuple[dict[str, Any], LinearM
     for level in model.division.levels:
         if level not in groups.levels:
             raise ParameterError(
-                f"DELTR: the model tells apart {level!r}, which is no level of {groups.name!r}; "
-                "give groups with the levels of training"
+                f"DELTR: the level {level!r} of the model is missing from {groups.name!r}: "
+                "use groups with the levels of training"
             )
     if isinstance(settings.get("protected"), list):
         settings["protected"] = [_level(level) for level in settings["protected"]]

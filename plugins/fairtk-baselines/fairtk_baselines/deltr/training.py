@@ -198,7 +198,7 @@ class TrainingSet:
         """
         coded = Run(run, NAME)
         if not len(run):
-            raise InputError(f"{NAME}: the training run is empty; there is nothing to fit to")
+            raise InputError(f"{NAME}: the training run is empty")
         features = feature_matrix(run, coded, NAME)
         docno = coded.docnos[coded.doc]
         label = np.nan_to_num(Qrels(qrels, NAME).labels_of(coded))
@@ -272,9 +272,9 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
     )
     if settings["gamma"] > 0 and not problem.contrast.any():
         warnings.warn(
-            f"{NAME}: no training query has documents both of the protected groups "
-            f"({listed(division.names)}) and of those they are compared with: gamma has no "
-            "effect, this is plain ListNet; check that the groups use the run's docnos",
+            f"{NAME}: no training query has documents of both the protected groups "
+            f"({listed(division.names)}) and the reference groups, so gamma has no effect (plain "
+            "ListNet); check that the groups use the run's docnos",
             DataWarning,
             stacklevel=3,
         )
@@ -362,21 +362,21 @@ def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[
     from scipy import optimize
 
     options = {"ftol": 0.0, "gtol": 1e-9, "maxcor": 20, "maxfun": 20 * max_iterations}
-    found = optimize.minimize(
+    result = optimize.minimize(
         problem.value_and_gradient,
         weights,
         jac=True,
         method="L-BFGS-B",
         options={**options, "maxiter": max_iterations},
     )
-    done = int(found.nit)
-    if np.abs(found.jac).max() > _FLAT and done < max_iterations:
+    done = int(result.nit)
+    if np.abs(result.jac).max() > _FLAT and done < max_iterations:
         options = {"gtol": 1e-9, "maxiter": max_iterations - done}
-        found = optimize.minimize(
-            problem.value_and_gradient, found.x, jac=True, method="BFGS", options=options
+        result = optimize.minimize(
+            problem.value_and_gradient, result.x, jac=True, method="BFGS", options=options
         )
-        done += int(found.nit)
-    slope = float(np.abs(found.jac).max())
+        done += int(result.nit)
+    slope = float(np.abs(result.jac).max())
     if done >= max_iterations or slope > 100 * _FLAT:
         why = f"after max_iterations={max_iterations}" if done >= max_iterations else "early"
         warnings.warn(
@@ -385,7 +385,7 @@ def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[
             DataWarning,
             stacklevel=5,
         )
-    return np.asarray(found.x, dtype=np.float64), done
+    return np.asarray(result.x, dtype=np.float64), done
 
 
 def _descend(

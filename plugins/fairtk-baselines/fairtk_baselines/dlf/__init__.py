@@ -122,9 +122,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self.normalize = checks.choice("normalize", normalize, NORMALIZATIONS, NAME)
         self.components = bool(components)
         self.drop = (drop,) if isinstance(drop, str) else tuple(str(name) for name in drop)
-        kept = [c for c in (QID, DOCNO, SCORE, RANK) if c in self.drop]
-        if kept:
-            raise ParameterError(f"DLF: drop must not name {kept[0]!r}: a ranking needs it")
+        required = [c for c in (QID, DOCNO, SCORE, RANK) if c in self.drop]
+        if required:
+            raise ParameterError(f"DLF: drop must not name {required[0]!r}: a ranking needs it")
 
     @property
     def history(self) -> pd.DataFrame:
@@ -134,7 +134,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             InputError: it was not trained in this process.
         """
         if self._history is None:
-            raise InputError("DLF has no training history: it was not trained, or is from a folder")
+            raise InputError("DLF has no training history: it was not trained in this process")
         return self._history.copy()
 
     def settings(self) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         topics_or_res_va: pd.DataFrame | None = None,
         qrels_va: pd.DataFrame | None = None,
     ) -> DLF:
-        """Train both models anew, and return this transformer.
+        """Train both models again, and return this transformer.
 
         Training is as deterministic as torch's arithmetic on one machine and number of threads.
         Progress is shown on a terminal, after two seconds. The training queries' rankings have
@@ -163,12 +163,12 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """
         if not self.aims:
             raise InputError(
-                "DLF: one that was loaded has no groups and targets to train with; make a new DLF"
+                "DLF: a loaded model has no groups and targets for training: create a new DLF"
             )
         training, validation = (topics_or_res_tr, qrels_tr), None
         if topics_or_res_va is not None and len(topics_or_res_va):
             if qrels_va is None:
-                raise InputError("DLF.fit: validation rankings need their labels: give qrels_va")
+                raise InputError("DLF.fit: qrels_va are required for validation rankings")
             validation = (topics_or_res_va, qrels_va)
         for run, _ in [training, *([validation] if validation else [])]:
             self.check_inputs(run, NEEDED)
@@ -186,7 +186,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             FormatError: the folder is a file, or holds something else.
         """
         if self._models is None:
-            raise InputError("DLF is not trained, so there is nothing to save; call fit first")
+            raise InputError("DLF is not trained: call fit first")
         settings = self.settings()
         del settings["fitted"]
         settings["browsing"] = repr(self.recipe.browsing)
@@ -195,7 +195,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> DLF:
-        """Return what `save` wrote: it ranks as before, and cannot be trained again.
+        """Return the saved transformer, which cannot be trained again.
 
         Raises:
             FormatError: there is no model, or a broken one.
@@ -221,7 +221,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
 
     @property
     def fitted(self) -> str | None:
-        """A digest of the trained weights; None before training."""
+        """A digest of the trained weights, `None` before training."""
         return None if self._models is None else self._models.key
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -233,10 +233,10 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """
         self.check_inputs(inp, NEEDED)
         self.refuse_samples(inp)
-        kept = [c for c in inp.columns if c not in self.drop]
+        columns = [c for c in inp.columns if c not in self.drop]
         new = [RELEVANCE, FAIRNESS] if self.components else []
         if inp.empty:
-            out = inp[kept].copy()
+            out = inp[columns].copy()
             out[RANK] = np.zeros(0, dtype=np.int64)
             return out.assign(**{name: np.zeros(0) for name in new})
         if self._models is None:
@@ -246,11 +246,11 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
             )
         pairs = pairs_of(inp, "DLF", self._models.dimension)
         start = pairs.rankings.ranking_start
-        found, fairness = self._models.scores(pairs)
-        relevance = fused(found, pairs.score, self.fuse_bm25, start, self.normalize)
+        model_relevance, fairness = self._models.scores(pairs)
+        relevance = fused(model_relevance, pairs.score, self.fuse_bm25, start, self.normalize)
         fairness = normalized(fairness, start, self.normalize)
         order, rank, score = ranked((1 - self.weight) * relevance + self.weight * fairness, start)
-        out = inp.iloc[pairs.rankings.order[order]][kept].reset_index(drop=True)
+        out = inp.iloc[pairs.rankings.order[order]][columns].reset_index(drop=True)
         out[SCORE] = score
         out[RANK] = rank
         if self.components:

@@ -1,4 +1,4 @@
-"""What DLF's two models are: aims and recipe, the pairs that they see, and their networks."""
+"""DLF's two models: aims and recipe, their inputs, and their networks."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Aim:
 
     def memberships(self, docnos: ObjectArray) -> FloatArray:
         """Return how much each document belongs to each group; shape (n, n_groups)."""
-        found = self.groups.memberships(docnos, self.unlabeled)
-        document = np.repeat(np.arange(len(docnos)), found.size)
+        memberships = self.groups.memberships(docnos, self.unlabeled)
+        document = np.repeat(np.arange(len(docnos)), memberships.size)
         table = np.zeros((len(docnos), self.groups.space.size))
-        table[document, found.level] = found.weight
+        table[document, memberships.level] = memberships.weight
         return table * self._counted()
 
     def shares(self, qids: ObjectArray) -> FloatArray:
-        """Return each query's target; shape (n, n_groups), 0 for a query without one."""
+        """Return each query's target; shape (n, n_groups), 0 for a query without a target."""
         shares = self.target.for_qids(qids).expanded().dense() * self._counted()
         total = shares.sum(axis=1, keepdims=True)
         result: FloatArray = np.divide(shares, total, out=np.zeros_like(shares), where=total > 0)
@@ -88,12 +88,12 @@ def checked_aims(
     targets = _several(target, Target, "target")
     if len(every) != len(targets):
         raise ParameterError(
-            f"DLF: every groups needs its target, in the same order; found {len(every)} groups "
+            f"DLF: expected one target per groups, in the same order, got {len(every)} groups "
             f"and {len(targets)} targets"
         )
     twice = [g.name for i, g in enumerate(every) if g.name in [o.name for o in every[:i]]]
     if twice:
-        raise ParameterError(f"DLF: the groups {twice[0]!r} are given twice")
+        raise ParameterError(f"DLF: duplicate groups {twice[0]!r}")
     aims = []
     for one, wanted in zip(every, targets, strict=True):
         if one.space.size > MOST_GROUPS:
@@ -118,7 +118,7 @@ def _several(given: object, kind: type[_Kind], name: str) -> list[_Kind]:
     items = [given] if isinstance(given, kind) else given
     if not (isinstance(items, list | tuple) and items and all(isinstance(i, kind) for i in items)):
         raise ParameterError(
-            f"DLF: {name} must be a {kind.__name__} or a list of them; found {given!r}"
+            f"DLF: {name} must be a {kind.__name__} or a list of them, got {given!r}"
         )
     return list(items)
 
@@ -126,7 +126,7 @@ def _several(given: object, kind: type[_Kind], name: str) -> list[_Kind]:
 def _widths(setting: str, hidden: Any, where: str) -> tuple[int, ...]:
     if isinstance(hidden, str) or not isinstance(hidden, Sequence):
         raise ParameterError(
-            f"{where}: {setting} must list the width of each hidden layer, e.g. (32,); found "
+            f"{where}: {setting} must list the width of each hidden layer, e.g. (32,), got "
             f"{hidden!r}"
         )
     return tuple(checks.whole("the width of a hidden layer", width, where) for width in hidden)
@@ -137,9 +137,7 @@ def _inputs(setting: str, inputs: Any, where: str) -> tuple[str, ...]:
     for name in names:
         checks.choice(setting, name, INPUTS, where)
     if not names or len(set(names)) < len(names):
-        raise ParameterError(
-            f"{where}: {setting} must name some of {INPUTS}, once; found {inputs!r}"
-        )
+        raise ParameterError(f"{where}: {setting} must name some of {INPUTS}, once, got {inputs!r}")
     return tuple(name for name in INPUTS if name in names)
 
 
@@ -190,9 +188,7 @@ class Recipe:
             check = one.metadata["check"]
             settings[one.name] = check(one.name, settings[one.name], where=_WHERE)
         if isinstance(settings["browsing"], MU) and settings["cutoff"] is None:
-            raise ParameterError(
-                f"{_WHERE}: browsing='MU' needs a cutoff: it reads all ranks alike"
-            )
+            raise ParameterError(f"{_WHERE}: a cutoff is required for browsing='MU'")
         return cls(**settings)
 
     @classmethod
@@ -294,9 +290,9 @@ class Examples:
         row[~mask] = 0
 
         def padded(values: FloatArray) -> Tensor:
-            found = values[row]
-            found[~mask] = 0.0
-            return torch.from_numpy(found).to(torch.float32)
+            padded_values = values[row]
+            padded_values[~mask] = 0.0
+            return torch.from_numpy(padded_values).to(torch.float32)
 
         def whole(values: FloatArray) -> Tensor:
             return torch.from_numpy(values[queries]).to(torch.float32)
@@ -322,7 +318,7 @@ def examples_of(
     labels of documents that the run lacks are not used: there are no vectors for them.
     """
     if not len(run):
-        raise InputError(f"{where}: the run has no rows; give the training queries' rankings")
+        raise InputError(f"{where}: the training run is empty")
     pairs = pairs_of(run, where, dimension)
     rankings = pairs.rankings
     membership, target, aimed = [], [], []
@@ -331,17 +327,17 @@ def examples_of(
             table = aim.memberships(rankings.docnos)[rankings.doc]
         except InputError as error:  # names the setting of `Groups.memberships`
             raise InputError(f"{where}: {error}") from None
-        wanted = aim.shares(rankings.qids)
-        shown = rankings.query[table.any(axis=1)]
-        grouped = np.bincount(shown, minlength=len(rankings.qids)) > 0
-        has = (wanted > 0).any(axis=1)
+        target_shares = aim.shares(rankings.qids)
+        attended = rankings.query[table.any(axis=1)]
+        grouped = np.bincount(attended, minlength=len(rankings.qids)) > 0
+        has = (target_shares > 0).any(axis=1)
         _warn(rankings.qids[~has], f"{where}: no target over {aim.groups.name!r} for")
         _warn(
             rankings.qids[has & ~grouped],
             f"{where}: no document with a group of {aim.groups.name!r} in the ranking of",
         )
         membership.append(table)
-        target.append(wanted)
+        target.append(target_shares)
         aimed.append(has & grouped)
     gains = np.maximum(np.nan_to_num(Qrels(qrels, where).labels_of(rankings)), 0.0)
     none = np.zeros(len(gains))

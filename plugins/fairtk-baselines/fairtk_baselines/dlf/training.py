@@ -84,15 +84,15 @@ def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperatur
     """
     mean, variance = rank_moments(scores, mask, temperature)
     spread = torch.sqrt(variance + _VARIANCE_FLOOR)
-    # sum over ranks of w_k P(rank = k), rearranged: what is lost between rank k and k + 1 is
-    # got by documents at rank k or above
-    lost = weights - torch.cat([weights[1:], weights.new_zeros(1)])
+    # sum over ranks of w_k P(rank = k), rearranged: documents at rank k or above get the decrease
+    # of the weight between ranks k and k + 1
+    decrease = weights - torch.cat([weights[1:], weights.new_zeros(1)])
     edges = torch.arange(len(weights), dtype=scores.dtype, device=scores.device) + 0.5
-    used = torch.nonzero(lost).flatten()
-    lost, edges = lost[used], edges[used]
+    used = torch.nonzero(decrease).flatten()
+    decrease, edges = decrease[used], edges[used]
     reach = (edges - mean.unsqueeze(-1)) / spread.unsqueeze(-1)
     inside = 0.5 * (1.0 + torch.erf(reach / math.sqrt(2.0)))
-    return (inside @ lost) * mask
+    return (inside @ decrease) * mask
 
 
 def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor:
@@ -149,16 +149,16 @@ def listwise(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
     ListNet's top-one loss (Cao et al. 2007), but with gains over their sum, not their softmax: with
     binary labels, only relevant documents should be first. Rows without a gain are 0.
     """
-    wanted = gains * mask
-    wanted = wanted / wanted.sum(dim=-1, keepdim=True).clamp(min=1e-12)
+    gain_shares = gains * mask
+    gain_shares = gain_shares / gain_shares.sum(dim=-1, keepdim=True).clamp(min=1e-12)
     log = torch.log_softmax(scores.masked_fill(~mask, -1e30), dim=-1)
-    return -(wanted * log.masked_fill(~mask, 0.0)).sum(dim=-1)
+    return -(gain_shares * log.masked_fill(~mask, 0.0)).sum(dim=-1)
 
 
 def bce(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
     """Return the mean binary cross entropy of documents, scores as log-odds; shape (n_rows,)."""
-    wanted = (gains > 0).to(scores.dtype)
-    each = functional.binary_cross_entropy_with_logits(scores, wanted, reduction="none")
+    is_relevant = (gains > 0).to(scores.dtype)
+    each = functional.binary_cross_entropy_with_logits(scores, is_relevant, reduction="none")
     count = mask.sum(dim=-1).clamp(min=1)
     return (each.masked_fill(~mask, 0.0)).sum(dim=-1) / count
 
@@ -192,8 +192,8 @@ class Blend:
     def relevance(self, examples: Examples, model: PairScorer) -> Examples:
         """Return the examples with the relevance that the blend has."""
         pairs = examples.pairs
-        start, found = pairs.rankings.ranking_start, scored(frozen(model), pairs)
-        relevance = fused(found, pairs.score, self.fuse, start, self.normalize)
+        start, model_relevance = pairs.rankings.ranking_start, scored(frozen(model), pairs)
+        relevance = fused(model_relevance, pairs.score, self.fuse, start, self.normalize)
         return replace(examples, relevance=relevance)
 
 
@@ -240,8 +240,7 @@ def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
     blended = recipe.train_on == "blend"
     if blended and not blend.weight > 0:
         raise ParameterError(
-            f"{WHERE}: train_on='blend' needs a weight above 0, or there is no fairness in the "
-            f"blend; found {blend.weight:g}"
+            f"{WHERE}: weight must be above 0 with train_on='blend', got {blend.weight:g}"
         )
     examples = examples_of(*lesson.training, aims, WHERE, None)
     if not len(examples.relevant()):
@@ -359,7 +358,7 @@ def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
 
 
 def _validation_loss(model: PairScorer, task: Task, batch_size: int) -> float:
-    """Return the mean loss of the validation queries; NaN: there are none."""
+    """Return the mean loss of the validation queries, NaN if there are no queries."""
     if task.validation is None or not len(chosen := task.queries(task.validation)):
         return float("nan")
     total = 0.0

@@ -103,8 +103,8 @@ class FAStarIR(FairTransformer):
         self.seed = checks.whole("seed", seed, name, least=0)
         if test == "multinomial" and isinstance(self.p, float):
             raise ParameterError(
-                f"{name}: the multinomial test needs a minimum share for each level: give p by "
-                f"level or as a Target; found {p!r}"
+                f"{name}: for the multinomial test, p must be shares by level or a Target, got "
+                f"{p!r}"
             )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -118,7 +118,7 @@ class FAStarIR(FairTransformer):
         return out
 
     def check(self, run: pd.DataFrame) -> pd.DataFrame:
-        """Return what the test says of a run as it is: of the input, or of the output.
+        """Return the result of the test for a run, without changing it.
 
         Returns:
             One row per query and protected group: ``qid``; ``group``, its name; ``p``, the minimum
@@ -130,18 +130,18 @@ class FAStarIR(FairTransformer):
         """
         encoded, counted = self._counted(run)
         given = (encoded.ranking_start, counted.group, self._test(counted))
-        unfair, shown = merging.first_unfair(*given)
+        unfair, exposed = merging.first_unfair(*given)
         rows: list[tuple[object, ...]] = []
         for i, (qid, shares, names) in enumerate(
             zip(encoded.qids, counted.p, counted.names, strict=True)
         ):
-            found = self._found(shares)
-            if not found or not shares:
+            query_test = self._found(shares)
+            if not query_test or not shares:
                 rows.append((qid, "no target", *[np.nan] * 5))
                 continue
-            said = (found.adjusted_alpha, found.fail_probability, int(unfair[i]))
-            for name, share_, count in zip(names, shares, shown[i].tolist(), strict=False):
-                rows.append((qid, name, share_, count, *said))
+            statistics = (query_test.adjusted_alpha, query_test.fail_probability, int(unfair[i]))
+            for name, share_, count in zip(names, shares, exposed[i].tolist(), strict=False):
+                rows.append((qid, name, share_, count, *statistics))
         columns = [QID, "group", "p", "shown", "alpha", "fail_probability", "unfair"]
         return pd.DataFrame(rows, columns=columns)
 
@@ -164,10 +164,10 @@ class FAStarIR(FairTransformer):
         )
 
     def _test(self, counted: counting.Counted) -> merging.PrefixTest:
-        found: Any = [self._found(shares) for shares in counted.p]
+        query_tests: Any = [self._found(shares) for shares in counted.p]
         binomial = self.test == "binomial"
         kind = merging.BinomialPrefixes if binomial else merging.MultinomialPrefixes
-        return kind.of(found, self.cutoff)
+        return kind.of(query_tests, self.cutoff)
 
     def _warn(self, run: Run, counted: counting.Counted, unfair: IntArray) -> None:
         name = type(self).__name__
@@ -182,10 +182,10 @@ class FAStarIR(FairTransformer):
         left = run.qids[unfair > 0]
         if len(left):
             warnings.warn(
-                f"{name}: of the documents of {len(left)} of {len(run.qids)} queries no order was "
-                f"found in which all of the first {self.cutoff} ranks pass the test, mostly as "
-                f"too few are protected: {listed(left)}; retrieve more documents, or ask for a "
-                "smaller p (check shows the first rank that fails)",
+                f"{name}: for {len(left)} of {len(run.qids)} queries no order passes the test at "
+                f"all of the first {self.cutoff} ranks, mostly because too few documents are "
+                f"protected: {listed(left)}; retrieve more documents, or use a smaller p (check "
+                "shows the first rank that fails)",
                 DataWarning,
                 stacklevel=3,
             )

@@ -1,4 +1,4 @@
-"""Which protected group each document of a run counts for, and what is asked for that group."""
+"""The protected group of each document of a run, and the minimum shares of groups."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HALF = 0.5 - 1e-12
 
 @dataclass(frozen=True)
 class Protection:
-    """What FA*IR protects."""
+    """The protected groups of FA*IR."""
 
     groups: Groups
     p: float | dict[Level, float] | Target  # minimum shares: of all together, by level, by query
-    levels: tuple[Level, ...] | None  # None: in each query all known but the most exposed one
+    levels: tuple[Level, ...] | None  # `None`: in each query all known levels but the most exposed
 
     @classmethod
     def of(cls, groups: Any, p: Any, protected: Any, where: str) -> Protection:
@@ -38,14 +38,12 @@ class Protection:
             p = p.for_groups(groups)
         elif isinstance(p, Mapping):
             if levels is not None:
-                raise ParameterError(
-                    f"{where}: shares by level say what is protected; give protected=None with them"
-                )
+                raise ParameterError(f"{where}: protected must be None if p has shares by level")
             levels = _known_levels(groups, list(p), where, "p")
             p = {level: checks.share(f"p[{level!r}]", p[level], where) for level in levels}
             if (whole := math.fsum(p.values())) > 1 + 1e-9:
                 raise ParameterError(
-                    f"{where}: the shares in p must be at most 1 in sum; found {whole:g}"
+                    f"{where}: the shares in p must be at most 1 in sum, got {whole:g}"
                 )
         else:
             p = checks.share("p", p, where)
@@ -58,7 +56,7 @@ class Protection:
         return cls(groups, p, levels)
 
     def shares(self, qids: ObjectArray) -> sparse.csr_array | None:
-        """Return the levels' shares in each query, none without a target; None: `p` is a number."""
+        """Return the levels' shares in each query, `None` if `p` is a number."""
         if isinstance(self.p, Target):
             return self.p.for_qids(qids).expanded().normalized().matrix
         if isinstance(self.p, float):
@@ -90,10 +88,10 @@ def count_together(run: Run, protection: Protection, k: int) -> Counted:
     if isinstance(protection.p, float):
         p = [(protection.p,)] * n
     else:
-        asked = scene.asked()
-        whole = total(_rows(asked), asked.data, n)
-        wanted = zip(whole.tolist(), scene.defined, strict=True)
-        p = [(min(share, 1.0),) if there else None for share, there in wanted]
+        target = scene.target_shares()
+        target_sum = total(_rows(target), target.data, n)
+        sums = zip(target_sum.tolist(), scene.defined, strict=True)
+        p = [(min(share, 1.0),) if has_target else None for share, has_target in sums]
     if protection.levels is None:
         names = [(f"all but {shown(scene.groups.levels[int(cell)])}",) for cell in scene.top]
     else:
@@ -108,20 +106,20 @@ def count_apart(run: Run, protection: Protection, k: int, merge_below: float) ->
     several, for the one with the smallest share in the query.
     """
     scene = _Scene.of(run, protection, k)
-    asked = scene.asked()
-    row, n = _rows(asked), asked.shape[0]
-    own = asked.data >= merge_below
+    target = scene.target_shares()
+    row, n = _rows(target), target.shape[0]
+    own = target.data >= merge_below
     n_own = np.bincount(row[own], minlength=n)
-    numbers = asked.copy()  # from 1, of the levels of their own in each query
+    numbers = target.copy()  # from 1, of the levels of their own in each query
     numbers.data = own * (np.cumsum(own) - (np.cumsum(n_own) - n_own)[row])
-    merged = total(row, asked.data * ~own, n)
+    merged = total(row, target.data * ~own, n)
     last = np.where(merged > 0, n_own + 1, 0)  # the group of all rare levels
 
     counts = np.flatnonzero(
         scene.protects(scene.query, scene.cell) & scene.counts(len(run.doc))[scene.item]
     )
     item, query, level = scene.item[counts], scene.query[counts], scene.cell[counts]
-    share = _entries(asked, query, level)
+    share = _entries(target, query, level)
     order = np.lexsort((level, share, -np.round(scene.weight[counts], 12), item))
     first = order[np.unique(item[order], return_index=True)[1]]
     single = _entries(numbers, query[first], level[first])
@@ -130,11 +128,11 @@ def count_apart(run: Run, protection: Protection, k: int, merge_below: float) ->
 
     p: list[tuple[float, ...] | None] = []
     names: list[tuple[str, ...]] = []
-    for i, (begin, end) in enumerate(itertools.pairwise(asked.indptr)):
-        levels = [shown(scene.groups.levels[int(cell)]) for cell in asked.indices[begin:end]]
+    for i, (begin, end) in enumerate(itertools.pairwise(target.indptr)):
+        levels = [shown(scene.groups.levels[int(cell)]) for cell in target.indices[begin:end]]
         alone = own[begin:end]
         labels = list(itertools.compress(levels, alone))
-        values = asked.data[begin:end][alone].tolist()
+        values = target.data[begin:end][alone].tolist()
         if last[i]:
             labels.append(_joined(list(itertools.compress(levels, ~alone))))
             values.append(float(merged[i]))
@@ -187,15 +185,15 @@ class _Scene:
             return np.asarray(np.isin(cell, self.cells))
         return np.asarray(self.groups.space.known(cell) & (cell != self.top[query]))
 
-    def asked(self) -> sparse.csr_array:
+    def target_shares(self) -> sparse.csr_array:
         """Return the shares of the protected levels."""
         shares = self.shares
         if shares is None:  # the transformer refuses a number where levels are apart
             raise TypeError("shares by level are needed")
-        asked = shares.copy()
-        asked.data = asked.data * self.protects(_rows(asked), asked.indices)
-        asked.eliminate_zeros()
-        return asked
+        target = shares.copy()
+        target.data = target.data * self.protects(_rows(target), target.indices)
+        target.eliminate_zeros()
+        return target
 
     def counts(self, n_rows: int) -> BoolArray:
         """Return whether each row of the run counts as protected."""
@@ -217,8 +215,8 @@ def _most_exposed(run: Run, groups: Groups, shares: sparse.csr_array | None, k: 
     known = space.known(cell)
     row, cell = row[known], cell[known]
     exposure = np.round(seen.lookup(row, cell), 12)
-    asked = _entries(shares, row, cell) if shares is not None else np.zeros(len(row))
-    order = np.lexsort((cell, -asked, -exposure, row))[::-1]
+    target = _entries(shares, row, cell) if shares is not None else np.zeros(len(row))
+    order = np.lexsort((cell, -target, -exposure, row))[::-1]
     first = sum(
         int(np.argmax(space.known_levels(place))) * stride
         for place, stride in enumerate(space.strides)

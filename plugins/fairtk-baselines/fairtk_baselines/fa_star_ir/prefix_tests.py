@@ -294,20 +294,20 @@ def _mtable(k: int, p: float, alpha: float, adjust: str) -> MTable:
     def needed(limit: float) -> IntArray:
         return np.asarray(np.count_nonzero(chance <= limit, axis=1))
 
-    found = Correction.of(values, alpha, adjust, lambda limit: _failing(needed(limit), p))
-    low = float(found.steps[found.step - 1]) if found.step else 0.0
+    correction = Correction.of(values, alpha, adjust, lambda limit: _failing(needed(limit), p))
+    low = float(correction.steps[correction.step - 1]) if correction.step else 0.0
     rest = values[values > alpha * (1 + ROUNDING)]
-    high = float(rest.min(initial=1.0) if found.is_none else found.steps[found.step])
-    adjusted = alpha if found.is_none else _first_midpoint(low, high, alpha)
+    high = float(rest.min(initial=1.0) if correction.is_none else correction.steps[correction.step])
+    adjusted = alpha if correction.is_none else _first_midpoint(low, high, alpha)
     return MTable(
         k,
         p,
         alpha,
         adjust,
-        tuple(needed(found.limit).tolist()),
+        tuple(needed(correction.limit).tolist()),
         adjusted,
         (min(low, adjusted), high),  # 1 - .7 is a little more than .3, which is not fair either
-        found.fail_probability,
+        correction.fail_probability,
     )
 
 
@@ -330,14 +330,14 @@ def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
     where = "fail_probability"
     entries = needed.needed if isinstance(needed, MTable) else list(needed)
     if not len(entries):
-        raise ParameterError(f"{where} needs an m-table with at least one entry")
+        raise ParameterError(f"{where}: the m-table must have at least one entry")
     table = [checks.whole("an entry of the m-table", m, where, least=0) for m in entries]
     return _failing(np.array(table, dtype=np.int64), checks.share("p", p, where))
 
 
 def _failing(needed: IntArray, p: float) -> float:
     most = np.maximum.accumulate(needed)
-    # whoever has as many as the last prefix needs cannot fail any more: one state for all of them
+    # counts that suffice for the last prefix cannot fail any more: one state for all of them
     mass = np.zeros(int(most[-1]) + 1)
     mass[0] = 1.0
     failed = 0.0
@@ -419,7 +419,7 @@ def multinomial_test(
     shares = tuple(checks.share("p", share, where) for share in p)
     if not shares or math.fsum(shares) > 1 + 1e-9:
         raise ParameterError(
-            f"{where}: p must be the shares of at least one group, at most 1 in sum; found {p!r}"
+            f"{where}: p must be the shares of at least one group, at most 1 in sum, got {p!r}"
         )
     return _multinomial_test(
         checks.whole("k", k, where),
@@ -438,13 +438,13 @@ def _multinomial_test(
     exact = CountBoxes.fits(k, p, MOST_COUNTS)
     if exact:
         boxes = CountBoxes.of(k, p)
-        found = Correction.of(boxes.values(), alpha, adjust, boxes.fail_probability)
+        correction = Correction.of(boxes.values(), alpha, adjust, boxes.fail_probability)
     else:
         lowest = lowest_of_samples(k, np.array(p), samples, seed)
-        found = Correction.of(lowest, alpha, adjust, lambda v: float((lowest <= v).mean()))
-    failed = found.fail_probability
+        correction = Correction.of(lowest, alpha, adjust, lambda v: float((lowest <= v).mean()))
+    failed = correction.fail_probability
     error = 0.0 if exact else math.sqrt(failed * (1 - failed) / samples)
-    adjusted = alpha if found.is_none else found.limit
+    adjusted = alpha if correction.is_none else correction.limit
     return MultinomialTest(k, p, alpha, adjust, adjusted, failed, error)
 
 

@@ -131,8 +131,8 @@ def test_prompts_cut_as_published_are_other_answers_only_where_they_differ(tmp_p
         assert own.status()["done"].sum() == 0  # what was cut otherwise is no result of this one
         reader = own.generator(task, "tiny")
         built[truncation] = {
-            *reader.asked(EachDocument()(documents)).prompts,
-            *reader.asked(task.topics[:3]).prompts,
+            *reader.build_prompts(EachDocument()(documents)).prompts,
+            *reader.build_prompts(task.topics[:3]).prompts,
         }
         own.labeled(task, reader)
         answers = set().union(*built.values())
