@@ -41,7 +41,7 @@ from fairtk_papers import fair_rag  # noqa: E402
 
 from fairtk import BM25Scorer, Candidates, demo  # noqa: E402
 from fairtk.datasets import lamp  # noqa: E402
-from fairtk.transformers.samplers import EachDocument  # noqa: E402
+from fairtk.transformers.samplers import SingleDocumentSampler  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,9 @@ def bench_labels(size: Size, kind: str, loop: OneAtATime) -> None:
         [task], generator = own.tasks, own.generators[kind](size.task, 5)
         topics = task.topics.head(size.labeled)
         asked = list(generator.build_prompts(topics).prompts)
-        alone = generator.build_prompts((Candidates(task.dataset) >> EachDocument())(topics))
+        alone = generator.build_prompts(
+            (Candidates(task.dataset) >> SingleDocumentSampler())(topics)
+        )
         asked += [alone.prompts[i] for i in alone.prompt_of_row]
         compare(
             f"labels, {kind}", loop, asked, size.looped, 8, lambda: own.labeled(task, generator)

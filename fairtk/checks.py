@@ -11,24 +11,24 @@ import operator
 from collections.abc import Collection
 from typing import Any
 
-from fairtk.errors import NotFoundError, ParameterError, suggestion
+from fairtk.errors import NotFoundError, ParameterError, did_you_mean
 
 __all__ = [
     "choice",
     "cutoff",
     "exponent",
-    "inside",
+    "open_interval",
     "number",
     "positive",
     "share",
-    "whole",
+    "integer",
 ]
 
 FROM_1 = "be an integer from 1"
 ABOVE_0 = "be an integer above 0"
 
 
-def whole(
+def integer(
     name: str,
     value: Any,
     where: str = "",
@@ -105,7 +105,7 @@ def positive(name: str, value: Any, where: str = "") -> float:
     return number(name, value, where, ends="()", rule="be above 0")
 
 
-def inside(name: str, value: Any, where: str = "") -> float:
+def open_interval(name: str, value: Any, where: str = "") -> float:
     """Return a setting that is a number above 0 and below 1; see `number`."""
     return number(name, value, where, 0, 1, "()", "be above 0 and below 1")
 
@@ -117,7 +117,7 @@ def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> 
         ParameterError: the value is not one of the choices; the nearest is suggested.
     """
     if not isinstance(value, str) or value not in choices:
-        near = suggestion(value, choices) if isinstance(value, str) else ""
+        near = did_you_mean(value, choices) if isinstance(value, str) else ""
         raise _error(name, value, where, f"be one of {', '.join(map(repr, choices))}", near)
     return value
 
@@ -138,7 +138,7 @@ def cutoff(value: Any, where: str) -> int | None:
     if value is None:
         return None
     try:
-        return whole("cutoff", value, where)
+        return integer("cutoff", value, where)
     except ParameterError as error:
         raise ParameterError(f"{error}; use None for full rankings") from None
 

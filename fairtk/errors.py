@@ -38,8 +38,8 @@ __all__ = [
     "UndefinedWarning",
     "UnmatchedWarning",
     "WorkerError",
-    "listed",
-    "suggestion",
+    "format_list",
+    "did_you_mean",
 ]
 
 
@@ -102,7 +102,7 @@ class NotFoundError(InputError):
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         self.kind = kind
         self.name = name
-        super().__init__(f"unknown {kind} {name!r}{suggestion(str(name), known)}")
+        super().__init__(f"unknown {kind} {name!r}{did_you_mean(str(name), known)}")
 
 
 class MissingExtraError(FairtkError, ImportError):
@@ -264,7 +264,7 @@ def printable(text: str) -> str:
     )
 
 
-def suggestion(name: str, known: Iterable[str], limit: int = 12) -> str:
+def did_you_mean(name: str, known: Iterable[str], limit: int = 12) -> str:
     """Return the end of a message about an unknown name: the nearest known name, or a list.
 
     Args:
@@ -289,7 +289,7 @@ def such_rows(count: int) -> str:
     return f"{count} such row{'' if count == 1 else 's'}"
 
 
-def listed(items: Iterable[object], limit: int = 5) -> str:
+def format_list(items: Iterable[object], limit: int = 5) -> str:
     """Return the first items of a list in words: ``'a', 'b', 'c' and 17 more``."""
     values = list(items)
     text = ", ".join(repr(v) for v in values[:limit])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fairtk.report.curves import (
     CurveValue,
-    TwoLevels,
+    TwoLevelMean,
     curve_values,
     power_of_test,
     queries_needed,
-    two_levels,
+    two_level_mean,
 )
 from fairtk.report.statistics import (
     MarginTest,
     PairedTest,
-    correct,
+    correct_p_values,
     equivalence_test,
     mean_intervals,
     non_inferiority_test,
@@ -24,8 +24,8 @@ __all__ = [
     "CurveValue",
     "MarginTest",
     "PairedTest",
-    "TwoLevels",
-    "correct",
+    "TwoLevelMean",
+    "correct_p_values",
     "curve_values",
     "equivalence_test",
     "mean_intervals",
@@ -33,5 +33,5 @@ __all__ = [
     "paired_test",
     "power_of_test",
     "queries_needed",
-    "two_levels",
+    "two_level_mean",
 ]

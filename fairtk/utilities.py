@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from fairtk.errors import InputError, MissingExtraError, ParameterError, PluginError
-from fairtk.frames import ByContent, digest
+from fairtk.frames import EqualByContent, digest
 from fairtk.plugins import registry
 from fairtk.plugins.registry import load_target, refuse_unknown_options
 
@@ -41,7 +41,7 @@ def answer_text(text: str) -> str:
     return stripped if stripped.strip(". ") else EMPTY
 
 
-class Utility(ByContent, ABC):
+class Utility(EqualByContent, ABC):
     """How good one answer is, given one or more gold answers.
 
     Subclasses set the class attributes and write `score`; the base checks the input, takes the

@@ -14,21 +14,21 @@ from fairtk.errors import NotFoundError, ParameterError
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(1)])
 def test_whole_numbers_are_ints(value):
-    assert type(checks.whole("n", value, "It")) is int and checks.whole("n", value) == value
+    assert type(checks.integer("n", value, "It")) is int and checks.integer("n", value) == value
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, "1", True, None, np.float64(2), math.nan, [1]])
 def test_other_numbers_than_whole_ones_are_refused(value):
     with pytest.raises(ParameterError) as error:
-        checks.whole("n", value, "It")
+        checks.integer("n", value, "It")
     assert str(error.value) == f"It: n must be an integer of at least 1, got {value!r}"
 
 
 def test_the_smallest_whole_number():
-    assert checks.whole("seed", 0, "It", least=0) == 0
-    assert checks.whole("seed", -5, "It", least=None) == -5
+    assert checks.integer("seed", 0, "It", least=0) == 0
+    assert checks.integer("seed", -5, "It", least=None) == -5
     with pytest.raises(ParameterError, match="^It: seed must be an integer, got 0.5$"):
-        checks.whole("seed", 0.5, "It", least=None)
+        checks.integer("seed", 0.5, "It", least=None)
 
 
 @pytest.mark.parametrize("value", [0, 0.5, 1, np.float32(0.25), Fraction(1, 4)])
@@ -69,11 +69,11 @@ def test_ranges_without_an_upper_end_and_other_words():
     with pytest.raises(ParameterError, match="^x must be 0 or above, got -1$"):
         checks.number("x", -1, rule="be 0 or above")
     with pytest.raises(ParameterError, match="^It: n must be an integer from 1, got 0$"):
-        checks.whole("n", 0, "It", rule=checks.FROM_1)
-    assert checks.inside("confidence", 0.95) == 0.95
+        checks.integer("n", 0, "It", rule=checks.FROM_1)
+    assert checks.open_interval("confidence", 0.95) == 0.95
     for value in (0, 1, 95):
         with pytest.raises(ParameterError, match="0.*1"):
-            checks.inside("confidence", value)
+            checks.open_interval("confidence", value)
 
 
 def test_choices_and_known_names():

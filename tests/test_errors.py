@@ -18,8 +18,8 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     PluginError,
-    listed,
-    suggestion,
+    did_you_mean,
+    format_list,
 )
 
 
@@ -74,26 +74,26 @@ def test_a_missing_extra_says_what_to_install():
 
 
 def test_suggestions():
-    assert suggestion("rougeLL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
-    assert suggestion("ROUGEL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
-    assert suggestion("x", ["b", "a", "a"]) == "; known: a, b"
-    assert suggestion("x", []) == "; none is registered"
+    assert did_you_mean("rougeLL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
+    assert did_you_mean("ROUGEL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
+    assert did_you_mean("x", ["b", "a", "a"]) == "; known: a, b"
+    assert did_you_mean("x", []) == "; none is registered"
     many = [f"name{i:02}" for i in range(20)]
-    assert suggestion("x", many).endswith("name11, ...")
-    assert suggestion("x", ["a", "b", "c"], limit=2) == "; known: a, b, ..."
-    assert suggestion("", ["a"]) == "; known: a"
+    assert did_you_mean("x", many).endswith("name11, ...")
+    assert did_you_mean("x", ["a", "b", "c"], limit=2) == "; known: a, b, ..."
+    assert did_you_mean("", ["a"]) == "; known: a"
 
 
 def test_lists_in_words():
-    assert listed([]) == ""
-    assert listed(["a", 2]) == "'a', 2"
-    assert listed(range(7)) == "0, 1, 2, 3, 4 and 2 more"
-    assert listed((c for c in "abc"), limit=1) == "'a' and 2 more"
+    assert format_list([]) == ""
+    assert format_list(["a", 2]) == "'a', 2"
+    assert format_list(range(7)) == "0, 1, 2, 3, 4 and 2 more"
+    assert format_list((c for c in "abc"), limit=1) == "'a' and 2 more"
 
 
 def test_a_name_of_a_room_says_which_room():
     with pytest.raises(
-        AttributeError, match="EachDocument; it is fairtk.transformers.EachDocument$"
+        AttributeError, match="EachDocument; it is fairtk.transformers.SingleDocumentSampler$"
     ):
         fairtk.EachDocument  # noqa: B018
     with pytest.raises(AttributeError, match="No fairtk attribute Nowhere$"):
@@ -103,5 +103,5 @@ def test_a_name_of_a_room_says_which_room():
 def test_of_names_that_differ_in_case_alone_the_one_nearest_in_case_is_meant():
     """ir_measures knows both."""
     known = ["NDCG", "P", "nDCG"]
-    assert suggestion("nDGC", known) == suggestion("ndcg", known) == "; did you mean 'nDCG'?"
-    assert suggestion("NDGC", known) == "; did you mean 'NDCG'?"
+    assert did_you_mean("nDGC", known) == did_you_mean("ndcg", known) == "; did you mean 'nDCG'?"
+    assert did_you_mean("NDGC", known) == "; did you mean 'NDCG'?"

@@ -24,7 +24,7 @@ from sphinx.util.inspect import stringify_signature
 import fairtk
 from fairtk.measures import FairMeasure
 from fairtk.measures.pages import SECTIONS, page_of
-from fairtk.plugins import loaded, registry
+from fairtk.plugins import loaded_plugins, registry
 from fairtk.plugins.references import SITE, bibliography, help_address
 
 DOCS = Path(__file__).parents[1]
@@ -133,7 +133,7 @@ DOCUMENTED_PACKAGES = {
 
 def api_pages():
     """Yield the name and the text of each package's page, then of their list."""
-    installed = {plugin.module.partition(".")[0] for plugin in loaded()}
+    installed = {plugin.module.partition(".")[0] for plugin in loaded_plugins()}
     packages = {
         p: text for p, text in DOCUMENTED_PACKAGES.items() if p.partition(".")[0] in installed
     }

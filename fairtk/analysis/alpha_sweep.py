@@ -34,7 +34,7 @@ from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
 from fairtk.report.curves import area_under
-from fairtk.transformers import FixedExposure, PlackettLuceExposure
+from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "dominated"]
 _NEAR = 0.06
@@ -290,8 +290,8 @@ def frontier(
     Raises:
         InputError: a file, frame or measure cannot be used, or answers are missing.
     """
-    checks.inside("confidence", confidence, "frontier")
-    checks.whole("resamples", resamples, "frontier")
+    checks.open_interval("confidence", confidence, "frontier")
+    checks.integer("resamples", resamples, "frontier")
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
@@ -367,7 +367,7 @@ def _exact(
     frame = PlackettLuceExposure(finite, cutoff=cutoff, browsing=browsing).transform(run)
     parts = {alpha: rows.drop(columns=ALPHA) for alpha, rows in frame.groupby(ALPHA)}
     if FIXED in grid:
-        parts[FIXED] = FixedExposure(cutoff=cutoff, browsing=browsing).transform(run)
+        parts[FIXED] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(run)
     return np.concatenate([_measured(parts[alpha], labels, measure) for alpha in grid])
 
 

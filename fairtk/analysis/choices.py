@@ -196,7 +196,9 @@ def browsing_models() -> list[str]:
     A model with a setting that has neither a default nor a typical value is left out.
     """
     models = []
-    for name in [n for p in plugins.loaded() for n in p.gave.get("fairtk_browsing_models", ())]:
+    for name in [
+        n for p in plugins.loaded_plugins() for n in p.gave.get("fairtk_browsing_models", ())
+    ]:
         model = plugins.registry.browsing_models.get(name)
         with suppress(TypeError):
             models.append(repr(model(**model.typical)))

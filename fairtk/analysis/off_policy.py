@@ -24,7 +24,7 @@ from fairtk.errors import (
     MissingWarning,
     NotFoundError,
     ParameterError,
-    listed,
+    format_list,
 )
 from fairtk.exposure import draw_rankings, score_gaps
 from fairtk.exposure.plackett_luce import SURE, log_step_probabilities, log_weights
@@ -39,7 +39,7 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
-    require,
+    require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
@@ -70,7 +70,7 @@ class ScoredCandidates:
     """
 
     def __init__(self, scores: pd.DataFrame, where: str) -> None:
-        require(scores, [QID, DOCNO, SCORE], where)
+        require_columns(scores, [QID, DOCNO, SCORE], where)
         if SAMPLE in scores.columns:
             raise ColumnError(
                 f"{where} takes the run that was sampled from, but the frame has the column "
@@ -180,7 +180,7 @@ def read_generated(
     """
     sources = []
     for where, frame in frames.items():
-        require(frame, [QID, DOCNO, QANSWER], where)
+        require_columns(frame, [QID, DOCNO, QANSWER], where)
         sources.append(LabeledRun.of(qrels, frame, where))
     doc_places = candidates.run.documents.find_each([judged.run.documents for judged in sources])
     return [
@@ -425,7 +425,7 @@ def off_policy_utility(
     """
     if estimator not in ESTIMATORS:
         raise NotFoundError("estimator", estimator, ESTIMATORS)
-    cutoff = checks.whole("cutoff", cutoff, WHERE)
+    cutoff = checks.integer("cutoff", cutoff, WHERE)
     if not isinstance(answers, Mapping) or not answers:
         raise ParameterError(
             f"{WHERE}: answers must be a dict of alpha to frame; found {answers!r}"
@@ -517,7 +517,7 @@ def _per_query(
     if missing:
         warnings.warn(
             f"{WHERE}: {len(missing)} of {len(labels.qids)} queries of the qrels have no answer "
-            f"and get the worst value ({listed(missing)})",
+            f"and get the worst value ({format_list(missing)})",
             MissingWarning,
             stacklevel=3,
         )

@@ -87,7 +87,7 @@ def precision(
         InputError: the run has no samples, or cannot be used.
     """
     checks.positive("half_width", half_width, WHERE)
-    checks.inside("confidence", confidence, WHERE)
+    checks.open_interval("confidence", confidence, WHERE)
     parsed = [parse(measure) for measure in asked_measures(measures)]
     from scipy.stats import norm
 

@@ -121,10 +121,10 @@ class ModelOption(click.Option):
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option and its help."""
         from fairtk import plugins
-        from fairtk.llm import kinds_of_models
+        from fairtk.llm import list_model_kinds
 
-        plugins.loaded()
-        kinds = [f"{name} ({spec.summary})" for name, spec in kinds_of_models(self.use).items()]
+        plugins.loaded_plugins()
+        kinds = [f"{name} ({spec.summary})" for name, spec in list_model_kinds(self.use).items()]
         repeated = " Repeatable." * self.multiple
         self.help = f"KIND is {', '.join(kinds)}.{repeated}  [default: {self.default_text}]"
         return super().get_help_record(ctx)

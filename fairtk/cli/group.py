@@ -27,8 +27,8 @@ from fairtk.errors import (
     MissingPluginError,
     PluginError,
     UndefinedWarning,
+    did_you_mean,
     printable,
-    suggestion,
     warning_name,
 )
 from fairtk.plugins.entry_points import COMMAND_GROUP, Plugin, installed_plugins
@@ -142,7 +142,7 @@ class FairtkGroup(click.Group):
             if name in COMMANDS_OF_PLUGINS and not rejected:
                 raise MissingPluginError(f"the command {name!r}", COMMANDS_OF_PLUGINS[name])
             commands = self.list_commands(ctx)
-            ctx.fail(f"unknown command {name!r}{suggestion(name, commands, limit=len(commands))}")
+            ctx.fail(f"unknown command {name!r}{did_you_mean(name, commands, limit=len(commands))}")
         return super().resolve_command(ctx, args)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

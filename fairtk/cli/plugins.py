@@ -21,7 +21,7 @@ def command(form: str, output: str | None) -> None:
     from fairtk.cli.group import FairtkGroup
     from fairtk.plugins.entry_points import COMMAND_GROUP
 
-    entries = plugins.loaded()
+    entries = plugins.loaded_plugins()
     columns = ["distribution", "version", "hook", "gave", "problem"]
     gave: dict[tuple[str, str, str, str], list[str]] = {}
     for plugin in entries:  # a distribution may have several

@@ -132,11 +132,11 @@ def providers(
     from scipy import sparse
 
     where = "providers"
-    cutoff = checks.whole("cutoff", cutoff, where)
-    resamples = checks.whole("resamples", resamples, where, 2)
-    top = checks.inside("top", top, where)
-    confidence = checks.inside("confidence", confidence, where)
-    seed = checks.whole("seed", seed, where, 0)
+    cutoff = checks.integer("cutoff", cutoff, where)
+    resamples = checks.integer("resamples", resamples, where, 2)
+    top = checks.open_interval("top", top, where)
+    confidence = checks.open_interval("confidence", confidence, where)
+    seed = checks.integer("seed", seed, where, 0)
     if not isinstance(qrels, pd.DataFrame):
         qrels = read_qrels(qrels)
     if not isinstance(run, pd.DataFrame):
@@ -320,8 +320,8 @@ def query_gain(
         ParameterError: a setting is out of its range.
     """
     where = "query_gain"
-    resamples = checks.whole("resamples", resamples, where, 2)
-    confidence = checks.inside("confidence", confidence, where)
+    resamples = checks.integer("resamples", resamples, where, 2)
+    confidence = checks.open_interval("confidence", confidence, where)
     if not isinstance(utility, ExpectedUtility):
         raise ParameterError(f"{where}: utility must be EU(utility=...), got {utility!r}")
     labels = Qrels(qrels, where, (QID,), either=True)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.credit.subsets import one_per_ranking
-from fairtk.errors import DataWarning, listed
+from fairtk.errors import DataWarning, format_list
 from fairtk.frames import CREDIT, DOCNO, QANSWER, QID, RANK, SAMPLE, SCORE, FloatArray, Run
 from fairtk.frames.columns import refuse_subsets
 from fairtk.transformers import FairTransformer
@@ -178,7 +178,7 @@ class Citations(FairTransformer):
             qids = dict.fromkeys(str(run.qids[q]) for q in run.ranking_query[rankings])
             warnings.warn(
                 f"Citations: {int(rankings.sum())} of {run.n_rankings} answers {what}: qid "
-                f"{listed(qids)}",
+                f"{format_list(qids)}",
                 DataWarning,
                 stacklevel=3,
             )

@@ -28,7 +28,7 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
     Run,
-    require,
+    require_columns,
 )
 from fairtk.frames.runs import CREDIT_TWICE
 from fairtk.frames.schema import check_numbers, check_unique
@@ -55,7 +55,7 @@ class Credit:
     def __init__(self, run: Run) -> None:
         self.run = run
         if len(run):  # PyTerrier's inspection passes an empty frame with other columns
-            require(run.frame, [QID, DOCNO, CREDIT], run.where)
+            require_columns(run.frame, [QID, DOCNO, CREDIT], run.where)
         column = run.frame.get(CREDIT, pd.Series(dtype=np.float64))
         self.credit = check_numbers(column, CREDIT, run.refuse)
         sample = run.samples
@@ -80,7 +80,7 @@ class Credit:
             position[run.order] = run.position
             return position
         if len(run):
-            require(run.frame, [QID, DOCNO, CREDIT, RANK], run.where)
+            require_columns(run.frame, [QID, DOCNO, CREDIT, RANK], run.where)
         rank = run.ranks if RANK in columns else position
         is_duplicate = pd.DataFrame({"ranking": self.ranking, RANK: rank}).duplicated().to_numpy()
         if is_duplicate.any():

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fairtk.credit.frame import Credit, CreditShares, credit_shares, expected_credit
 from fairtk.errors import DataWarning, ParameterError, warn
-from fairtk.exposure import BrowsingModel, total
+from fairtk.exposure import BrowsingModel, sum_by_index
 from fairtk.exposure.expected import Bounded, ExposureValues, sampling_excess
 from fairtk.frames import (
     CREDIT,
@@ -119,7 +119,7 @@ class AttributedExposure(FairMeasure):
         shares = credit_shares(judged, *options)
         useless = np.zeros(n_queries, dtype=bool)
         query, _, mean = shares.means
-        square = total(judged.query_of_run[query], mean**2, n_queries)
+        square = sum_by_index(judged.query_of_run[query], mean**2, n_queries)
         values = ExposureValues(*[self._disparity(square, np.zeros(n_queries))] * 3)
         if self.PART != "disparity" or self["bounds"] != "paper":  # it needs labels
             key = ("attributed", *(str(self.params.get(name)) for name in self.SUPPORTED_PARAMS))
@@ -152,11 +152,11 @@ class AttributedExposure(FairMeasure):
         """Return the values of all queries, and whether a query has no useful document."""
         n_queries, query = len(judged.qids), judged.pair_query
         target = self.of_target.targets(judged)
-        target = target / total(query, target, n_queries)[query]
+        target = target / sum_by_index(query, target, n_queries)[query]
         credit = np.zeros(judged.n_pairs)
         credit[judged.pair_of_row] = judged.run.scores[judged.run.order]
         disparity, relevance, square = (
-            total(query, each, n_queries) for each in (credit**2, credit * target, target**2)
+            sum_by_index(query, each, n_queries) for each in (credit**2, credit * target, target**2)
         )
         lowest = least = zero = np.zeros(n_queries)
         most = np.zeros(n_queries)

@@ -345,9 +345,9 @@ def order_audit(
         InputError: the transformer drops queries or adds documents.
     """
     where = "order_audit"
-    n = checks.whole("n", n, where, 2)
-    resamples = checks.whole("resamples", resamples, where, 2)
-    confidence = checks.inside("confidence", confidence, where)
+    n = checks.integer("n", n, where, 2)
+    resamples = checks.integer("resamples", resamples, where, 2)
+    confidence = checks.open_interval("confidence", confidence, where)
     if measure is not None and qrels is None:
         raise ParameterError(f"{where}: qrels are required for measure={measure!r}")
     if target is not None and groups is None:

@@ -30,7 +30,7 @@ from fairtk.frames import (
     IntArray,
     Run,
     digest,
-    require,
+    require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import ERROR, NO_DOCUMENT, SOURCE_SAMPLE, SUBSET, refuse_subsets
@@ -85,10 +85,10 @@ class Subsets(FairTransformer):
         super().__init__()
         self.kind = checks.choice("kind", kind, self.KINDS, "Subsets")
         self.cutoff = checks.cutoff(cutoff, "Subsets")
-        self.n_orders = checks.whole("n_orders", n_orders, "Subsets", 2)
+        self.n_orders = checks.integer("n_orders", n_orders, "Subsets", 2)
         if self.n_orders % 2:
             raise ParameterError(f"Subsets: n_orders must be even, got {n_orders}")
-        self.seed = checks.whole("seed", seed, "Subsets", 0)
+        self.seed = checks.integer("seed", seed, "Subsets", 0)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """Return the subsets of each ranking, by query and sample.
@@ -192,7 +192,7 @@ def from_answers(
     """
     where = "from_answers"
     checks.choice("method", method or "shapley", ("shapley", "one-out"), where)
-    require(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
+    require_columns(answers, [QID, DOCNO, SCORE, SAMPLE, SOURCE_SAMPLE, SUBSET, QANSWER], where)
     run = Run(answers, where).checked()
     for column in (QANSWER, SOURCE_SAMPLE, SUBSET):
         one_per_ranking(run, column)
@@ -321,7 +321,7 @@ def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
     """Return gold answers by qid."""
     if isinstance(gold, Mapping):
         return {str(qid): answer for qid, answer in gold.items()}
-    require(gold, [QID, GOLD_ANSWER], "from_answers (gold)")
+    require_columns(gold, [QID, GOLD_ANSWER], "from_answers (gold)")
     return gold_answers(gold[QID].astype(str), gold[GOLD_ANSWER].tolist(), "from_answers")
 
 

@@ -14,8 +14,8 @@ import pandas as pd
 import pyterrier as pt
 from pyterrier.datasets._irds import IRDSDataset
 
-from fairtk.errors import ColumnError, InputError, NotFoundError, listed
-from fairtk.frames import GOLD_ANSWER, QID, require
+from fairtk.errors import ColumnError, InputError, NotFoundError, format_list
+from fairtk.frames import GOLD_ANSWER, QID, require_columns
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io import resolve_dataset
 from fairtk.plugins import registry
@@ -77,9 +77,9 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
         InputError: a query of the qrels has no gold answer (names the qids), or the qrels already
             have gold answers.
     """
-    require(qrels, [QID], "join_answers (qrels)")
-    require(answers, [QID], "join_answers (answers)")
-    if GOLD_ANSWER not in answers.columns:  # `require` would advise to call this function
+    require_columns(qrels, [QID], "join_answers (qrels)")
+    require_columns(answers, [QID], "join_answers (answers)")
+    if GOLD_ANSWER not in answers.columns:  # `require_columns` would advise to call this function
         raise ColumnError(
             f"join_answers (answers) requires the column {GOLD_ANSWER!r}, got "
             f"{list(answers.columns)}"
@@ -98,7 +98,7 @@ def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     if missing:
         raise InputError(
             f"join_answers: no gold answer for {len(missing)} qids of the qrels "
-            f"({listed(missing)}): complete the answers, or drop these qids from the qrels"
+            f"({format_list(missing)}): complete the answers, or drop these qids from the qrels"
         )
     single = {qid: _one(values) for qid, values in golds.items()}
     joined = pd.Series([single[qid] for qid in qids], index=qrels.index, dtype=object)

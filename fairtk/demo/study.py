@@ -61,7 +61,7 @@ def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
         ParameterError: a setting is out of its range.
         MissingExtraError: torch or transformers is not installed.
     """
-    checks.whole("n_samples", n_samples, least=2)
+    checks.integer("n_samples", n_samples, least=2)
     candidates, qrels = prepare(queries)
     generate = generator()
     systems = {name: policy >> generate for name, policy in policies(n_samples).items()}
@@ -83,7 +83,7 @@ def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
         queries: how many; None: all.
     """
     if queries is not None:
-        checks.whole("queries", queries)
+        checks.integer("queries", queries)
     data = load()
     best = data.qrels.groupby(QID, sort=False)[LABEL].max()
     qids = best.index[best > 0][:queries]

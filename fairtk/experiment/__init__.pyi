@@ -17,6 +17,6 @@ from .run import open_results as open_results
 from .run import plan as plan
 from .saved import results_schema as results_schema
 from .store import prune as prune
-from .store import stored as stored
+from .store import stored_results as stored_results
 from .tuning import folds as folds
 from .tuning import tune as tune

@@ -319,7 +319,7 @@ def compare(
         baseline: one of the runs: its file or name; None is the first.
         test: the paired test (`fairtk.statistics.paired_test`).
         correction: the correction of the p-values of a measure for the number of runs
-            (`fairtk.statistics.correct`).
+            (`fairtk.statistics.correct_p_values`).
         queries: the queries that count: ``"all"`` (one missing from a run has the worst value) or
             ``"common"`` (those that all runs have results for).
         confidence: the level of the intervals, above 0 and below 1.
@@ -327,7 +327,7 @@ def compare(
         seed: the seed of these draws.
         margin: the margin of non-inferiority and equivalence, for all measures or by measure.
         levels: estimate what samples and queries each add to the error
-            (`fairtk.statistics.two_levels`). Samples of two runs with equal numbers are pairs:
+            (`fairtk.statistics.two_level_mean`). Samples of two runs with equal numbers are pairs:
             those of one seed share random numbers.
         options: the other options of `evaluate`.
 

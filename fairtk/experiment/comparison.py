@@ -27,10 +27,10 @@ from fairtk.frames import (
     Run,
 )
 from fairtk.measures import LabeledRun
-from fairtk.report.curves import queries_needed, two_levels
+from fairtk.report.curves import queries_needed, two_level_mean
 from fairtk.report.statistics import (
     PSEUDOMEDIAN,
-    correct,
+    correct_p_values,
     equivalence_test,
     non_inferiority_test,
     paired_test,
@@ -183,7 +183,7 @@ class SystemComparison:
                 if test.note and test.difference != 0:  # of equal systems there is nothing to say
                     self._warn_untested(self.systems[i], self.systems[j], measure, test.note)
             counts[measure] = sum(not math.isnan(test.p) for test in tests)
-            corrected = correct([test.p for test in tests], correction)
+            corrected = correct_p_values([test.p for test in tests], correction)
             for (i, j), test, p in zip(pairs, tests, corrected, strict=True):
                 if p < significance:
                     higher = (test.estimate > 0) == (self.better(measure) == "higher")
@@ -223,7 +223,7 @@ class SystemComparison:
                 if result.note and not compares_queries(measure):
                     self._warn_untested(system, self.baseline, measure, result.note)
             records.append(record)
-        corrected = correct([record["p"] for record in records], correction)
+        corrected = correct_p_values([record["p"] for record in records], correction)
         for record, p in zip(records, corrected, strict=True):
             record["p_corrected"] = float(p)
         return records
@@ -260,7 +260,7 @@ class SystemComparison:
         if system == self.baseline:
             return dict.fromkeys(names, math.nan)
         differences, variance = self._differences(measure, table, system, variances)
-        levels = two_levels(differences, variance, confidence=confidence)
+        levels = two_level_mean(differences, variance, confidence=confidence)
         return {name: getattr(levels, name) for name in names}
 
     def _differences(
@@ -290,7 +290,7 @@ class SystemComparison:
             for system in self.systems:
                 if system == self.baseline or defined.shape[1] < 2:
                     continue
-                levels = two_levels(*self._differences(measure, defined, system, variances))
+                levels = two_level_mean(*self._differences(measure, defined, system, variances))
                 of_queries = levels.error_queries**2 * levels.n
                 for n in n_samples:
                     _, then = self._differences(measure, defined, system, variances, n)

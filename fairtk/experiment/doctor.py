@@ -167,7 +167,7 @@ def doctor(
         InputError: there is no such file, or a measure or target cannot be used.
     """
     for name, value in (("cutoff", cutoff), ("support", support)):
-        checks.whole(name, value, "doctor", rule=checks.ABOVE_0)
+        checks.integer(name, value, "doctor", rule=checks.ABOVE_0)
     ranking, results = read_noting(run, "run", _run_rows, _run)
     labels, wrong = read_noting(qrels, "qrels", qrels_rows, _labels)
     attributes, wrong_groups = _read_groups(groups)

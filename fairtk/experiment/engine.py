@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.datasets import get_answers, get_topics, join_answers
-from fairtk.datasets.lamp import license_of
+from fairtk.datasets.lamp import get_license
 from fairtk.errors import InputError
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.identity import Node, Tree, describe, key_of
@@ -40,7 +40,7 @@ from fairtk.experiment.work import (
     run_batch,
     run_task,
 )
-from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require
+from fairtk.frames import DOCNO, GOLD_ANSWER, QID, RANK, SAMPLE, require_columns
 from fairtk.frames.digests import digest
 from fairtk.frames.ids import as_strings
 from fairtk.frames.texts import qids_of
@@ -67,7 +67,7 @@ class Topics:
     """
 
     def __init__(self, frame: pd.DataFrame, durable: bool) -> None:
-        require(frame, [QID], "Experiment (topics)")
+        require_columns(frame, [QID], "Experiment (topics)")
         if frame.empty:
             raise InputError("Experiment: the topics have no rows, so there is nothing to do")
         if frame[QID].isna().any():
@@ -125,7 +125,7 @@ def from_dataset(
 def about_dataset(dataset: Any) -> dict[str, str]:
     """Return the id of a dataset, and the license of its data where it is known."""
     source = resolve_dataset(dataset, "Experiment")
-    license_text = license_of(source)
+    license_text = get_license(source)
     name = str(source.dataset_id()).partition(":")[0]  # without the path of a folder
     return {"dataset": name, **({"license": license_text} if license_text else {})}
 

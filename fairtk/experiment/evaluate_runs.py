@@ -21,10 +21,10 @@ from fairtk.errors import (
     MissingWarning,
     NotFoundError,
     ParameterError,
-    listed,
-    suggestion,
+    did_you_mean,
+    format_list,
 )
-from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, ObjectArray, Qrels, Run, require
+from fairtk.frames import DOCNO, GOLD_ANSWER, QANSWER, QID, ObjectArray, Qrels, Run, require_columns
 from fairtk.frames.columns import from_ir_measures, plain_columns
 from fairtk.frames.qrels import warn_of_unmatched
 from fairtk.groups.distances import TARGET_WORDS
@@ -106,7 +106,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     """Return labels with what the measures need."""
     where = fspath(qrels) if isinstance(qrels, str | PathLike) else "these qrels"
     frame = from_ir_measures(frame_of_qrels(qrels, "evaluate"), where)
-    require(frame, [QID, DOCNO], where)
+    require_columns(frame, [QID, DOCNO], where)
     if frame.empty:
         raise InputError(f"{where}: these qrels have no rows, so there is no query to evaluate")
     needing = list(_needing(measures, "QREL_COLUMNS", GOLD_ANSWER))
@@ -169,7 +169,7 @@ def as_run(
 ) -> Run:
     """Return a run with what the measures need; what it lacks, or names differently, is said."""
     frame = from_ir_measures(frame_of_run(run, order), where)
-    require(frame, [QID, DOCNO], where)
+    require_columns(frame, [QID, DOCNO], where)
     checked = Run(frame, where)
     if answers is not None:
         name = "the answers" if isinstance(answers, pd.DataFrame) else fspath(answers)
@@ -204,12 +204,12 @@ def _say_what_is_missing(run: Run, qids: ObjectArray) -> None:
         return
     if len(missing) == len(qids) and present:
         raise InputError(
-            f"{run.where}: no query of this run is in the qrels (run: {listed(run.qids, 3)}; "
-            f"qrels: {listed(qids, 3)})"
+            f"{run.where}: no query of this run is in the qrels (run: {format_list(run.qids, 3)}; "
+            f"qrels: {format_list(qids, 3)})"
         )
     warnings.warn(
         f"{run.where}: {len(missing)} of {len(qids)} queries of the qrels are missing; they count "
-        f"with the worst value: {listed(missing, 3)}",
+        f"with the worst value: {format_list(missing, 3)}",
         MissingWarning,
         stacklevel=2,
     )
@@ -290,7 +290,9 @@ class GivenGroups:
             with contextlib.suppress(InputError):
                 target.for_groups(groups)
                 return text
-        raise InputError(f"{where}: no target fits {groups.name!r}; found {listed(self.target)}")
+        raise InputError(
+            f"{where}: no target fits {groups.name!r}; found {format_list(self.target)}"
+        )
 
 
 def asked_measures(measures: Any) -> list[Any]:
@@ -313,7 +315,7 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
             given_groups.used = True
             return groups
         if given_groups.attributes and "." not in name:
-            hint = suggestion(name, given_groups.attributes)
+            hint = did_you_mean(name, given_groups.attributes)
             raise ParameterError(f"{text}: `groups` has no attribute {name!r}{hint}")
         try:
             return GROUPS.find(name)

@@ -259,7 +259,7 @@ def checked_workers(workers: Any, default: int | None = None) -> int:
     """Return the number of workers; None is the default, or else one per core."""
     if workers is None:
         return default or cores()
-    return checks.whole("workers", workers, rule=checks.FROM_1)
+    return checks.integer("workers", workers, rule=checks.FROM_1)
 
 
 def gpus() -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import listed
+from fairtk.errors import format_list
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, FloatArray, Qrels, Run
 from fairtk.frames.ids import Ids
@@ -142,7 +142,7 @@ def groups(
     text += f"({share:.0%})"
     if len(thin):
         text += f"; for under half of them in {len(thin)} of {len(coverage)} queries: "
-        text += listed(thin["qid"].tolist(), 3)
+        text += format_list(thin["qid"].tolist(), 3)
         remedy = (
             "label more documents, or report AWRF with unlabeled='best' and 'worst' (the range "
             "that the missing labels leave open)"
@@ -185,7 +185,7 @@ def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> I
         yield Finding("warning", "support", "groups", text, remedy, len(small))
     lacking = [c for c in levels if count[c] >= least and n_useful[c] == 0]
     if lacking:
-        names = listed([str(attribute.levels[c]) for c in lacking])
+        names = format_list([str(attribute.levels[c]) for c in lacking])
         text = f"{attribute.name}: no useful document belongs to {names}"
         remedy = "measures of relevance by group are undefined for them"
         yield Finding("note", "support", "groups", text, remedy, len(lacking))
@@ -200,13 +200,13 @@ def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iter
     untargeted = [str(qid) for qid in ranked.qids[whole == 0]]
     if untargeted:
         text = f"{name}: {len(untargeted)} of {len(whole)} queries have no target: "
-        text += listed(untargeted, 3)
+        text += format_list(untargeted, 3)
         remedy = "AWRF is undefined there; leave them out, or give them one"
         yield Finding("warning", "target", "target", text, remedy, len(untargeted))
     lost, levels = unreachable(attribute, target.distributions)
     if levels:
         text = f"{name}: up to {lost:.2g} of the target lies on groups that no document has: "
-        text += listed(levels, 3)
+        text += format_list(levels, 3)
         remedy = "no ranking reaches it: mend the groups, or take these levels out of the target"
         yield Finding("warning", "target", "target", text, remedy, len(levels))
     share = _lost(attribute, target_mass, ranked, whole)
@@ -273,17 +273,19 @@ def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
     extra = [qid for qid in ran if qid not in set(labeled)]
     like = _respelled(extra, lacking)
     if len(lacking) == len(labeled):
-        text = f"no query of the qrels is in the run (qrels: {listed(labeled, 3)}; run: "
-        text += f"{listed(ran, 3)}){like}"
+        text = f"no query of the qrels is in the run (qrels: {format_list(labeled, 3)}; run: "
+        text += f"{format_list(ran, 3)}){like}"
         yield Finding("error", "ids", "run, qrels", text, "write ids alike in both", len(labeled))
         return
     if lacking:
         text = f"{len(lacking)} of {len(labeled)} queries of the qrels are missing in the run: "
-        text += f"{listed(lacking, 3)}{like}"
+        text += f"{format_list(lacking, 3)}{like}"
         remedy = "run them; every measure gives them its worst value" if not like else _ALIKE
         yield Finding("warning", "queries-missing", "run", text, remedy, len(lacking))
     if extra:
-        text = f"{len(extra)} of {len(ran)} queries of the run have no label: {listed(extra, 3)}"
+        text = (
+            f"{len(extra)} of {len(ran)} queries of the run have no label: {format_list(extra, 3)}"
+        )
         text += like
         remedy = "nothing is measured for them; are these the qrels of this run?"
         level = "warning" if like or len(extra) > _HALF * len(ran) else "note"
@@ -343,7 +345,7 @@ def labels(qrels: pd.DataFrame) -> Iterator[Finding]:
     without = [qid for qid in qrels[QID].unique() if qid not in useful]
     n = qrels[QID].nunique()
     if without:
-        text = f"{len(without)} of {n} queries have no useful document: {listed(without, 3)}"
+        text = f"{len(without)} of {n} queries have no useful document: {format_list(without, 3)}"
         remedy = "EE_R and EE_L are undefined there: leave them out with fairtk.drop_undefined"
         yield Finding("warning", "useless", "qrels", text, remedy, len(without))
     if bool((qrels[LABEL] > 0).all()):
@@ -382,8 +384,8 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
     if truncated:
         text = (
             f"{len(truncated)} of {len(n)} queries have rankings of fewer than {cutoff} documents, "
-            f"though more are labeled or retrieved: {listed(truncated, 3)}. Measures of exposure "
-            f"at {cutoff} (EE_D, EE_R, EE_L, AWRF) look different of them, as a rule more even"
+            f"though more are labeled or retrieved: {format_list(truncated, 3)}. Measures of "
+            f"exposure at {cutoff} (EE_D, EE_R, EE_L, AWRF) differs for them, as a rule more even"
         )
         remedy = "retrieve deeper, or use a smaller cutoff; runs that differ in this do not compare"
         yield Finding("warning", "short", "run", text, remedy, len(truncated))
@@ -391,7 +393,7 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
     if short:
         text = (
             f"{len(short)} of {len(n)} queries have rankings of fewer than {cutoff} documents: "
-            f"{listed(short, 3)}"
+            f"{format_list(short, 3)}"
         )
         remedy = "if they have no more candidates, all is well; else the run was cut off"
         yield Finding("note", "short", "run", text, remedy, len(short))
@@ -413,7 +415,7 @@ def _samples(ranked: Run, n: np.ndarray, length: np.ndarray) -> Iterator[Finding
         fewer = [str(qid) for qid in ranked.qids[n < most]]
         text = (
             f"queries have unequal numbers of samples, {n.min()} to {most}: {len(fewer)} of "
-            f"{len(n)} have fewer than {most}: {listed(fewer, 3)}"
+            f"{len(n)} have fewer than {most}: {format_list(fewer, 3)}"
         )
         remedy = f"{_SAMPLE_AGAIN}: EE_D is too large by (1 - EE_D) / N"
         yield Finding("warning", "samples", "run", text, remedy, len(fewer))
@@ -422,13 +424,13 @@ def _samples(ranked: Run, n: np.ndarray, length: np.ndarray) -> Iterator[Finding
     uneven = _queries(ranked, length < most_of[ranked.ranking_query])
     if uneven:
         text = f"{len(uneven)} of {len(n)} queries have samples of unequal length: "
-        text += listed(uneven, 3)
+        text += format_list(uneven, 3)
         yield Finding("warning", "lengths", "run", text, _SAMPLE_AGAIN, len(uneven))
     if n.max(initial=0) > 1:
         fixed = _fixed(ranked)
         if len(fixed):
             text = f"{len(fixed)} of {len(n)} queries have one ranking in all their samples: "
-            text += listed(fixed, 3)
+            text += format_list(fixed, 3)
             remedy = "is alpha as large as you want it? one sample says the same"
             yield Finding("note", "samples", "run", text, remedy, len(fixed))
 

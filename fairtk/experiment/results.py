@@ -299,11 +299,12 @@ class Results:
         Args:
             baseline: the system to compare with; None: the experiment's.
             test: see `fairtk.statistics.paired_test`.
-            correction: see `fairtk.statistics.correct`; a measure's tests are one family.
+            correction: see `fairtk.statistics.correct_p_values`; a measure's tests are one family.
             confidence: of the intervals.
             margin: of non-inferiority and equivalence, for all measures or by measure.
-            levels: whether sampling and queries are told apart (`fairtk.statistics.two_levels`);
-                samples of two systems are paired by their numbers, as those of one seed are drawn.
+            levels: whether to estimate the variance of sampling and of queries separately
+                (`fairtk.statistics.two_level_mean`); samples of two systems are paired by their
+                numbers, as those of one seed are drawn.
 
         Returns:
             A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
@@ -577,7 +578,7 @@ class Results:
         significance: float = 0.05,
         pairs: bool = False,
     ) -> Table:
-        checks.whole("a table's digits", digits, rule="be at least 1")
+        checks.integer("a table's digits", digits, rule="be at least 1")
         if baseline is None and self._named:
             baseline = self.baseline
         if baseline is not None:

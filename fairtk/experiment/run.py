@@ -26,7 +26,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     StageError,
-    listed,
+    format_list,
 )
 from fairtk.experiment.engine import Engine, Topics, about_dataset, from_dataset
 from fairtk.experiment.evaluate_runs import GivenGroups, as_labels, completed, parse_with
@@ -42,7 +42,7 @@ from fairtk.experiment.values import (
     stored_notes,
     stored_rows,
 )
-from fairtk.frames import QID, require
+from fairtk.frames import QID, require_columns
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings, uncoded
 from fairtk.io.qrels import frame_of_qrels
@@ -250,7 +250,7 @@ def _prepare(
     chosen = _baseline(baseline, order)
     for name, value in (("threads", threads), ("batch_size", batch_size)):
         if value is not None:
-            checks.whole(name, value, "Experiment", rule=checks.FROM_1)
+            checks.integer(name, value, "Experiment", rule=checks.FROM_1)
     if isinstance(qrels, str | PathLike):
         qrels = uncoded(frame_of_qrels(qrels, "Experiment"))
     if dataset is not None:
@@ -370,7 +370,7 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
     by_name = dict(pairs)
     for name, system in pairs:
         if isinstance(system, pd.DataFrame):
-            require(system, [QID], f"Experiment (system {name!r})")
+            require_columns(system, [QID], f"Experiment (system {name!r})")
             by_name[name] = system.assign(**{QID: as_strings(system[QID])})
         elif not isinstance(system, pt.Transformer):
             raise ParameterError(
@@ -429,7 +429,7 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     if failures.empty:
         return
     lines = [f"{s}, {q}: {e}" for s, q, e in failures.head(5).itertuples(index=False)]
-    summary = f"{len(failures)} of {total} results failed ({listed(lines, 3)})"
+    summary = f"{len(failures)} of {total} results failed ({format_list(lines, 3)})"
     if len(failures) == total:
         raise StageError(f"Experiment: {summary}; nothing is left to measure")
     warnings.warn(

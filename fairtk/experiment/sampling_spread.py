@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import total
+from fairtk.exposure import sum_by_index
 from fairtk.frames import (
     BoolArray,
     FloatArray,
@@ -130,8 +130,8 @@ def spread_over_samples(measure: Any, judged: LabeledRun) -> SampleSpread:
     n = np.bincount(query, minlength=n_queries)
     if not _is_of_pairs(measure):
         value, reach = _values(measure, judged)
-        mean = total(query, value, n_queries) / np.maximum(n, 1)
-        square = total(query, (value - mean[query]) ** 2, n_queries)
+        mean = sum_by_index(query, value, n_queries) / np.maximum(n, 1)
+        square = sum_by_index(query, (value - mean[query]) ** 2, n_queries)
         variance = np.where(n == 1, np.nan, square / np.maximum(n - 1, 1))
         return SampleSpread(n, variance / 4, variance / 2, np.zeros(n_queries), reach / (n + 1))
     kernel_of, scale = _kernels(measure, judged), measure.scales(judged)
@@ -174,8 +174,8 @@ def shared_over_samples(measure: Any, first: LabeledRun, second: LabeledRun) -> 
     apart = []
     for judged, place in zip(runs, places, strict=True):
         value = _values(measure, judged)[0][place]
-        apart.append(value - (total(query, value, n_queries) / np.maximum(both, 1))[query])
-    product = total(query, apart[0] * apart[1], n_queries)
+        apart.append(value - (sum_by_index(query, value, n_queries) / np.maximum(both, 1))[query])
+    product = sum_by_index(query, apart[0] * apart[1], n_queries)
     covariance = np.where(both == 1, np.nan, product / np.maximum(both - 1, 1))
     return SharedSpread(n, m, both, covariance / 4, covariance / 2)
 

@@ -376,7 +376,7 @@ class Store:
 _SHORT = 12
 
 
-def stored(save_dir: str | PathLike[str]) -> pd.DataFrame:
+def stored_results(save_dir: str | PathLike[str]) -> pd.DataFrame:
     """Return what a store holds: a row per chain of stages.
 
     Returns:
@@ -413,7 +413,7 @@ def prune(
 
     Args:
         save_dir: the store's folder.
-        chains: chains to forget, as `stored` shows them.
+        chains: chains to forget, as `stored_results` shows them.
         systems: systems whose last chain is to be forgotten; stages before it stay.
         failed: whether to forget failures.
 

@@ -24,11 +24,11 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    listed,
+    format_list,
 )
 from fairtk.experiment.run import Experiment
 from fairtk.experiment.work import said
-from fairtk.frames import QID, digest, require
+from fairtk.frames import QID, digest, require_columns
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.llm import DeferredError
 from fairtk.measures import parse
@@ -193,12 +193,12 @@ def as_folds(
     if isinstance(split, Mapping):
         lost = [qid for qid in qids if qid not in split]
         if lost:
-            raise InputError(f"{where}: folds lack the topics {listed(lost)}")
+            raise InputError(f"{where}: folds lack the topics {format_list(lost)}")
         fold_of = {qid: int(split[qid]) for qid in qids}
         if len(set(fold_of.values())) < 2:
             raise ParameterError(f"{where}: the topics must be in two folds at least")
         return fold_of
-    if checks.whole("folds", split, where, least=2) > len(qids):
+    if checks.integer("folds", split, where, least=2) > len(qids):
         raise ParameterError(
             f"{where}: {len(qids)} topics cannot be split into {split} folds; ask for at most "
             f"{len(qids)}"
@@ -315,7 +315,7 @@ def tune(
         InputError: a pipeline fails by what it was given; names its settings.
         FairtkError: it fails otherwise; likewise.
     """
-    require(topics, [QID], "tune: topics")
+    require_columns(topics, [QID], "tune: topics")
     settings = combinations(grid, "tune")
     default = _taken(build, settings)
     parts = as_folds(topics[QID].astype(str).tolist(), folds, seed, "tune")

@@ -22,7 +22,7 @@ from fairtk.errors import (
     IdentityError,
     InputError,
     TruncationWarning,
-    listed,
+    format_list,
 )
 from fairtk.experiment.identity import describe, environment, key_of
 from fairtk.experiment.packing import pack, unpack
@@ -38,7 +38,7 @@ from fairtk.frames import (
     ObjectArray,
     Run,
     digest,
-    require,
+    require_columns,
 )
 from fairtk.frames.columns import OF_EXPOSURE, TO_IR_MEASURES
 from fairtk.frames.ids import as_strings
@@ -190,21 +190,21 @@ class Evaluation:
             return
         if qrels is None:
             raise InputError("Experiment: measures need labels: give `qrels`, or a dataset of them")
-        require(qrels, [QID], "Experiment (qrels)")
+        require_columns(qrels, [QID], "Experiment (qrels)")
         labels = qrels.assign(**{QID: as_strings(qrels[QID])})
         judged = dict.fromkeys(labels[QID].unique().tolist())
         labels = labels[labels[QID].isin(set(qids))]
         if labels.empty:
             raise InputError(
                 "Experiment: no query of the topics has labels (qids of the topics look like "
-                f"{listed(qids[:1])}, of the qrels like {listed(list(judged)[:1])})"
+                f"{format_list(qids[:1])}, of the qrels like {format_list(list(judged)[:1])})"
             )
         self.qids = [qid for qid in qids if qid in judged]
         if len(self.qids) < len(qids):
             lost = [qid for qid in qids if qid not in judged]
             warnings.warn(
                 f"Experiment: {len(lost)} of {len(qids)} topics have no labels and are not "
-                f"measured ({listed(lost)}); filter_by_qrels=True leaves them out altogether",
+                f"measured ({format_list(lost)}); filter_by_qrels=True leaves them out altogether",
                 DataWarning,
                 stacklevel=2,
             )

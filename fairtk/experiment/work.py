@@ -32,7 +32,7 @@ from fairtk.errors import (
     StageError,
     StoreError,
     WorkerError,
-    listed,
+    format_list,
 )
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack
 from fairtk.frames import QID, IntArray, identity_name
@@ -59,7 +59,7 @@ class StageStep:
     @property
     def who(self) -> str:
         """The stage and its systems, in words."""
-        return f"the stage {self.name} of {listed(self.systems)}"
+        return f"the stage {self.name} of {format_list(self.systems)}"
 
 
 @dataclass(frozen=True)

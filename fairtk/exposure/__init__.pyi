@@ -8,7 +8,7 @@ from .browsing import Fitted as Fitted
 from .exact import expected_attention as expected_attention
 from .expected import attention as attention
 from .expected import expected_exposure as expected_exposure
-from .expected import total as total
+from .expected import sum_by_index as sum_by_index
 from .plackett_luce import Draws as Draws
 from .plackett_luce import Stream as Stream
 from .plackett_luce import draw_rankings as draw_rankings

@@ -47,7 +47,7 @@ class Grades:
 
     def per_query(self, values: FloatArray) -> FloatArray:
         """Sum values of grades inside each query; shape (n_queries,)."""
-        return total(self.query, values, self.n_queries)
+        return sum_by_index(self.query, values, self.n_queries)
 
     @cached_property
     def n_documents(self) -> IntArray:
@@ -60,7 +60,7 @@ class Grades:
         return self.per_query((self.size * self.useful).astype(np.float64)).astype(np.int64)
 
 
-def total(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+def sum_by_index(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     """Return the sum of the values that have each index; shape (size,)."""
     result: FloatArray = np.bincount(index, weights=values, minlength=size).astype(np.float64)
     return result
@@ -88,7 +88,7 @@ def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> F
 
 def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
     """Return the mean of the values that have each index, 0 where none has; shape (size,)."""
-    return total(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
+    return sum_by_index(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
 
 
 def members(size: IntArray) -> tuple[IntArray, IntArray]:
@@ -127,7 +127,7 @@ def expected_exposure(
         n_pairs: number of pairs.
         n_samples: number of rankings of each row's query; shape (n_rows,).
     """
-    return total(pair, weight / n_samples, n_pairs)
+    return sum_by_index(pair, weight / n_samples, n_pairs)
 
 
 def make_grades(
@@ -289,7 +289,7 @@ class RankWeights:
         free = np.minimum(depth, n - n_useful)
         owner, after = members(depth - free)
         felt = self.weight[free[owner] + after] * (1.0 - self.stop) ** after
-        return np.asarray(square[free] + total(owner, felt**2, len(n)))
+        return np.asarray(square[free] + sum_by_index(owner, felt**2, len(n)))
 
 
 def target_exposure(grades: Grades, model: BrowsingModel, cutoff: int | None) -> FloatArray:
@@ -311,7 +311,7 @@ def inner(
     """Return the inner product of exposure and target in each query; shape (n_queries,)."""
     padded = np.append(target, 0.0)  # index -1: no target
     products = exposure * padded[grades.of_pair]
-    return total(pair_query, products, grades.n_queries)
+    return sum_by_index(pair_query, products, grades.n_queries)
 
 
 def normalized_gain(
@@ -336,7 +336,7 @@ def normalized_gain(
         weight: attention of each sorted row under it; shape (n_rows,).
         length: the number of documents that were asked for.
     """
-    gain = total(rankings.ranking, weight * useful, rankings.n_rankings)
+    gain = sum_by_index(rankings.ranking, weight * useful, rankings.n_rankings)
     place = query[rankings.ranking_query]
     gain, place = gain[place >= 0], place[place >= 0]
     mean = average(place, gain, len(n_useful))
@@ -468,7 +468,7 @@ def values_and_bounds(
     """
     n_queries, n, n_useful = grades.n_queries, grades.n_documents, grades.n_useful
     target = ranks.target(grades)
-    disparity = total(pair_query, exposure**2, n_queries)
+    disparity = sum_by_index(pair_query, exposure**2, n_queries)
     relevance = inner(exposure, target, pair_query, grades)
     squares = grades.size * target**2
     square = grades.per_query(squares)
@@ -601,7 +601,7 @@ def fair_rag_values(
     m = grades.n_useful.astype(np.float64)
     rest = n_judged - m
     target = np.minimum(1.0, cutoff / grades.size)
-    disparity = total(pair_query, exposure**2, n_queries)
+    disparity = sum_by_index(pair_query, exposure**2, n_queries)
     relevance = inner(exposure, target, pair_query, grades)
     square = grades.per_query(grades.size * target**2)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -648,7 +648,7 @@ def expeval_values(
     plain = (1.0 - model.stop) ** above * _block_mean(p, above, size)
     target = np.where(grades.useful, cascade, plain)
 
-    disparity = total(pair_query, exposure**2, n_queries)
+    disparity = sum_by_index(pair_query, exposure**2, n_queries)
     relevance = inner(exposure, target, pair_query, grades)
     square = grades.per_query(size * target**2)
     zero = np.zeros(n_queries)

@@ -17,12 +17,12 @@ from .columns import BoolArray as BoolArray
 from .columns import FloatArray as FloatArray
 from .columns import IntArray as IntArray
 from .columns import ObjectArray as ObjectArray
-from .columns import require as require
-from .digests import ByContent as ByContent
+from .columns import require_columns as require_columns
+from .digests import EqualByContent as EqualByContent
 from .digests import digest as digest
 from .digests import identity_name as identity_name
 from .qrels import Qrels as Qrels
 from .runs import Run as Run
-from .texts import queries_of as queries_of
-from .texts import texts_of as texts_of
-from .texts import topics_of as topics_of
+from .texts import require_queries as require_queries
+from .texts import require_texts as require_texts
+from .texts import require_topics as require_topics

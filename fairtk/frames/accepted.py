@@ -27,7 +27,7 @@ from fairtk.frames.columns import (
     as_numbers,
     from_ir_measures,
     ours,
-    require,
+    require_columns,
 )
 
 P = ParamSpec("P")
@@ -130,7 +130,7 @@ def given_frame(
     frame = labels_or_scores(data, value, where)
     if either:
         frame = from_ir_measures(frame, where)
-    require(frame, needs, where)
+    require_columns(frame, needs, where)
     return frame
 
 

@@ -74,7 +74,7 @@ def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the frame with PyTerrier's column names, whichever of the two it has; not changed.
 
     Raises:
-        ColumnError: it has both names of a column, or columns that `require` refuses.
+        ColumnError: it has both names of a column, or columns that `require_columns` refuses.
     """
     plain_columns(frame, where)
     for theirs, ours in _FROM_IR_MEASURES.items():
@@ -102,7 +102,7 @@ def plain_columns(frame: Any, where: str) -> None:
         raise ColumnError(f"{where}: duplicate columns {twice}; drop or rename one")
 
 
-def require(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
+def require_columns(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
     """Raise a `ColumnError` unless the frame has all the columns; `where` says who needs them."""
     plain_columns(frame, where)
     needed = list(columns)

@@ -17,7 +17,7 @@ import pandas as pd
 _WIDEST = {"i": "<i8", "u": "<u8", "f": "<f8", "c": "<c16"}
 
 
-class ByContent:
+class EqualByContent:
     """Two objects are equal if they are of one class and have one digest.
 
     A subclass defines `digest`; what it leaves out makes no difference.

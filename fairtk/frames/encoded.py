@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pandas as pd
 
 from fairtk.frames.accepted import given_frame
-from fairtk.frames.columns import DOCNO, QID, IntArray, ObjectArray, require, rows_by_code
+from fairtk.frames.columns import DOCNO, QID, IntArray, ObjectArray, require_columns, rows_by_code
 from fairtk.frames.ids import Coded, Ids, with_text
 from fairtk.frames.schema import RowProblem, check_ids, refuse_in
 
@@ -42,7 +42,7 @@ class EncodedFrame:
 
     def _need(self, *columns: str) -> None:
         if not {*columns} <= {*self.frame.columns}:
-            require(self.frame, dict.fromkeys([QID, DOCNO, *columns]), self.where)
+            require_columns(self.frame, dict.fromkeys([QID, DOCNO, *columns]), self.where)
 
     @cached_property
     def qids(self) -> ObjectArray:

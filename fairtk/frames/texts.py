@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DuplicateError, InputError, listed
+from fairtk.errors import DuplicateError, InputError, format_list
 from fairtk.frames.columns import DOCNO, QID, QUERY, TEXT, IntArray
 from fairtk.frames.schema import encode_ids
 
 
-def texts_of(inp: pd.DataFrame, where: str) -> list[str]:
+def require_texts(inp: pd.DataFrame, where: str) -> list[str]:
     """Return the text of each row; one that is not a string is an `InputError`."""
     return _strings(
         inp, TEXT, where, "load the texts first (a text_loader), or drop documents without one"
     )
 
 
-def queries_of(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
+def require_queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
     """Return the text of a run's queries, by the index of each row's query and their number."""
     values = _strings(inp, QUERY, where, "topics must have a query")
     code, distinct = pd.factorize(np.array(values, dtype=object))
@@ -44,13 +44,13 @@ def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
     if len(distinct) < len(qids):
         twice = pd.Series(qids, dtype=object)
         raise DuplicateError(
-            f"{where}: qid {listed(twice[twice.duplicated()].unique())} occurs twice in the "
+            f"{where}: qid {format_list(twice[twice.duplicated()].unique())} occurs twice in the "
             "topics; one row per query is needed (a run needs the column 'docno')"
         )
     return qids
 
 
-def topics_of(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
+def require_topics(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
     """Return qid and query of each topic; each qid occurs once, with a query that is a string."""
     topics = list(zip(qids_of(inp, where), inp[QUERY].tolist(), strict=True))
     for qid, text in topics:

@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, listed
-from fairtk.exposure import GERR, RBP, total
+from fairtk.errors import InputError, ParameterError, format_list
+from fairtk.exposure import GERR, RBP, sum_by_index
 from fairtk.exposure.expected import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
@@ -134,7 +134,9 @@ class LevelSpace(Sequence[Level]):
         result = 0
         for name, levels, part in zip(self.names, self.levels, parts, strict=True):
             if part not in levels:
-                raise InputError(f"{name!r} has no level {part!r}; it has {listed(levels, 40)}")
+                raise InputError(
+                    f"{name!r} has no level {part!r}; it has {format_list(levels, 40)}"
+                )
             result = result * len(levels) + levels.index(part)
         return result
 
@@ -335,7 +337,7 @@ def case_masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
     """Return the sum of each row by case, that is by which attributes are known."""
     n_cases = 1 << len(space.names)
     cell = rows.row * n_cases + space.cases(rows.level)
-    return total(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
+    return sum_by_index(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
 
 
 MOST_LEVELS = 5_000_000

@@ -31,7 +31,7 @@ from fairtk.errors import (
     FormatError,
     InputError,
     ParameterError,
-    listed,
+    format_list,
 )
 from fairtk.frames import (
     DOCNO,
@@ -39,12 +39,12 @@ from fairtk.frames import (
     QID,
     WEIGHT,
     BoolArray,
-    ByContent,
+    EqualByContent,
     FloatArray,
     IntArray,
     ObjectArray,
     Run,
-    require,
+    require_columns,
 )
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import as_strings
@@ -139,7 +139,7 @@ def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
 
 
 @dataclass(eq=False, repr=False)
-class Groups(ByContent):
+class Groups(EqualByContent):
     """Memberships of documents in the levels of one attribute, or of several crossed ones.
 
     A document may belong to one level, to several, or in part; a document whose group is not known
@@ -606,7 +606,7 @@ def groups_of_frame(
     where = f"Groups {name!r}"
     if split not in SPLITS:
         raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
-    require(frame, [DOCNO, GROUP], where)
+    require_columns(frame, [DOCNO, GROUP], where)
     refuse = refuse or partial(refuse_in, where, frame=frame)
     row, documents = _documents(frame[DOCNO], refuse)
     names, level = _levels(frame[GROUP], levels, unknown, where, refuse)
@@ -680,7 +680,7 @@ def _levels(
         raise DuplicateError(f"{where}: the level {twice!r} is listed twice")
     if unknown is not None and unknown in names and unknown not in order:
         order = (unknown, *order)  # first, as in TREC's files
-    message = f"group {{}} is not one of the levels {listed(order, 40)}"
+    message = f"group {{}} is not one of the levels {format_list(order, 40)}"
     places = level_places(codes, names, order, message, refuse)
     if not order:
         raise InputError(f"{where}: there are no levels; give a row, or levels=")
@@ -728,7 +728,7 @@ def write_weights(
         if odd and not is_parquet_name(path):
             raise InputError(
                 f"{path}: a {column} cannot be empty, have spaces around it or line breaks; "
-                f"found {listed(odd, 3)}: write .parquet instead"
+                f"found {format_list(odd, 3)}: write .parquet instead"
             )
     write_table(frame, path, note)
 

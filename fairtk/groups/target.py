@@ -23,8 +23,8 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    listed,
-    suggestion,
+    did_you_mean,
+    format_list,
     warn,
 )
 from fairtk.exposure import TREC
@@ -34,7 +34,7 @@ from fairtk.frames import (
     QID,
     WEIGHT,
     BoolArray,
-    ByContent,
+    EqualByContent,
     FloatArray,
     IntArray,
     ObjectArray,
@@ -140,7 +140,7 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     lacking = [level for level in shares if level not in levels]
     if lacking:
         raise InputError(
-            f"background of {name!r}: the groups lack the level {listed(lacking)}; they have "
+            f"background of {name!r}: the groups lack the level {format_list(lacking)}; they have "
             f"{_only(levels)}"
         )
     for level, share in shares.items():
@@ -167,7 +167,7 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
 def _only(levels: Sequence[str]) -> str:
     """Return the levels that there are, for a message about one that is not."""
     return (
-        f"{listed(levels, 40)} (give levels= when the groups are made, for levels without a "
+        f"{format_list(levels, 40)} (give levels= when the groups are made, for levels without a "
         "document)"
     )
 
@@ -246,7 +246,7 @@ _MOST_SHOWN = 10_000
 
 
 @dataclass(eq=False, repr=False)
-class Target(ByContent):
+class Target(EqualByContent):
     """A distribution over the levels of groups, one for all queries or one for each.
 
     Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
@@ -495,7 +495,7 @@ class Target(ByContent):
             return cls.from_frame(source, groups)
         if source not in TARGET_WORDS:
             if source != STDIN and not Path(source).exists():
-                words = suggestion(str(source), TARGET_WORDS)
+                words = did_you_mean(str(source), TARGET_WORDS)
                 raise InputError(f"{source}: there is no such file, or target of any groups{words}")
             return cls.read(source, groups)
         if groups is None:
@@ -691,7 +691,7 @@ def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) ->
         names = [ours.levels[place][i] for i in np.flatnonzero(lost)]
         there = _matched(ours, space)[place]
         raise InputError(
-            f"the target has weight on {listed(names)}, which the groups lack; the levels of "
+            f"the target has weight on {format_list(names)}, which the groups lack; the levels of "
             f"{space.names[there]!r} are {_only(space.levels[there])}"
         )
 

@@ -15,8 +15,8 @@ import ir_datasets
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, NotFoundError, listed
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require
+from fairtk.errors import FormatError, InputError, NotFoundError, format_list
+from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, SAMPLE, Qrels, require_columns
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.ids import uncoded
 from fairtk.frames.qrels import TWICE
@@ -97,7 +97,7 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
         DuplicateError: a document is labeled twice for a query.
     """
-    require(qrels, [QID, DOCNO, LABEL], "write_qrels")
+    require_columns(qrels, [QID, DOCNO, LABEL], "write_qrels")
     labeled = Qrels(qrels, "write_qrels")
     if is_parquet_name(path) or str(path).endswith(_NAMED):
         write_table(qrels, path)
@@ -105,7 +105,7 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     lost = qrels.columns.drop([QID, DOCNO, LABEL])
     if len(lost):
         raise InputError(
-            f"write_qrels: TREC's format has no place for the columns {listed(lost)}; write "
+            f"write_qrels: TREC's format has no place for the columns {format_list(lost)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
     remedy = ": write .tsv or .parquet instead"
@@ -166,7 +166,7 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     Raises:
         InputError: two different answers within one ranking.
     """
-    require(frame, [QID, QANSWER], "write_answers")
+    require_columns(frame, [QID, QANSWER], "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
     distinct = frame[[*keys, QANSWER]].drop_duplicates()
     twice = distinct[distinct.duplicated(keys)]
@@ -204,9 +204,10 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
     )
     missing = merged[merged[QANSWER].isna()].drop_duplicates(keys)
     if len(missing):
+        rankings = format_list(missing[keys].itertuples(index=False, name=None), 3)
         raise InputError(
-            f"{where}: no answer for {len(missing)} rankings of the run: "
-            f"{listed(missing[keys].itertuples(index=False, name=None), 3)} ({', '.join(keys)})"
+            f"{where}: no answer for {len(missing)} rankings of the run: {rankings} "
+            f"({', '.join(keys)})"
         )
     return merged
 

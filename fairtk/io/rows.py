@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import FormatError, InputError, listed
+from fairtk.errors import FormatError, InputError, format_list
 from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, RANK, SAMPLE, SCORE, IntArray
 from fairtk.frames.accepted import column_of, swapped
 from fairtk.frames.ids import are_ids, categories, flaw_of
@@ -91,8 +91,8 @@ class Rows:
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
             message = (
-                f"expected {what} (columns {listed(columns, 9)}); missing: {listed(missing, 9)}, "
-                f"found: {listed(self.frame.columns, 12) or 'none'}"
+                f"expected {what} (columns {format_list(columns, 9)}); missing: "
+                f"{format_list(missing, 9)}, found: {format_list(self.frame.columns, 12) or 'none'}"
             )
             for value in {LABEL, SCORE}.intersection(missing):
                 message = swapped(self.frame.columns, value) or message
@@ -226,7 +226,7 @@ def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
         if wrong:
             raise InputError(
                 f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty "
-                f"or have spaces; found {listed(wrong, 3)}{remedy}"
+                f"or have spaces; found {format_list(wrong, 3)}{remedy}"
             )
 
 

@@ -24,6 +24,6 @@ from .local import LocalChat as LocalChat
 from .local import as_chat_model as as_chat_model
 from .models import build_chat_model as build_chat_model
 from .models import build_model as build_model
-from .models import kinds_of_models as kinds_of_models
+from .models import list_model_kinds as list_model_kinds
 from .models import parse_model as parse_model
 from .server import OpenAICompatible as OpenAICompatible

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from fairtk.errors import FairtkError, InputError, ParameterError
-from fairtk.frames import ByContent, digest
+from fairtk.frames import EqualByContent, digest
 
 UNLIMITED = 10**30
 """The ``model_max_length`` of Hugging Face tokenizers that have no limit."""
@@ -131,7 +131,7 @@ _MISSING = object()
 _PARTS = ("name", "tokenizer")
 
 
-class CallableBackend(ByContent):
+class CallableBackend(EqualByContent):
     """A backend that calls a function with a list of prompts.
 
     The function gets each distinct prompt once per call. Two backends are equal if they wrap the

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar, NamedTuple
 
 from fairtk.errors import FairtkError, InputError
-from fairtk.frames import ByContent, digest
+from fairtk.frames import EqualByContent, digest
 from fairtk.frames.digests import digests
 
 UNUSABLE = ("refusal", "content_filter", "length", "unreadable")
@@ -161,7 +161,7 @@ def tell(outcomes: Sequence[Outcome]) -> None:
         listener(outcomes)
 
 
-class ChatModel(ByContent, ABC):
+class ChatModel(EqualByContent, ABC):
     """A language model, or rules that replace one.
 
     A subclass defines `name`, `parameters` and `outcomes`. Two models are equal if their class,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import InputError, ModelError, ParameterError, suggestion
+from fairtk.errors import InputError, ModelError, ParameterError, did_you_mean
 from fairtk.frames import IntArray, digest
 from fairtk.llm import loading
 from fairtk.llm.backends import (
@@ -68,12 +68,12 @@ class HuggingFaceModel:
         self.model, self.device = str(self.model), str(self.device)
         if self.dtype not in DTYPES:
             raise ParameterError(
-                f"{where}: unknown dtype {self.dtype!r}{suggestion(str(self.dtype), DTYPES)}"
+                f"{where}: unknown dtype {self.dtype!r}{did_you_mean(str(self.dtype), DTYPES)}"
             )
         for name in self.COUNTS:
             value = getattr(self, name)
             if value is not None or getattr(type(self), name) is not None:
-                setattr(self, name, checks.whole(name, value, where, rule=checks.FROM_1))
+                setattr(self, name, checks.integer(name, value, where, rule=checks.FROM_1))
 
     @property
     def name(self) -> str:
@@ -246,7 +246,7 @@ def checked_sampling(temperature: Any, seed: Any, where: str) -> tuple[float, in
     """Return the validated temperature (a number from 0) and seed (an integer from 0)."""
     rule = "be a number of at least 0"
     temperature = checks.number("temperature", temperature, where, rule=rule)
-    return temperature, checks.whole("seed", seed, where, least=0)
+    return temperature, checks.integer("seed", seed, where, least=0)
 
 
 class GumbelNoise:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fairtk import checks
-from fairtk.errors import FormatError, InputError, ParameterError, suggestion
-from fairtk.frames import ByContent, digest
+from fairtk.errors import FormatError, InputError, ParameterError, did_you_mean
+from fairtk.frames import EqualByContent, digest
 from fairtk.frames.texts import words
 from fairtk.io.lines import text_lines
 from fairtk.llm.backends import FAILED, Backend, NoAnswerError, PromptLengthError, as_backend, texts
@@ -171,7 +171,7 @@ def as_chat_model(model: Any) -> ChatModel:
     return model if isinstance(model, ChatModel) else LocalChat(model)
 
 
-class ChatBackend(ByContent):
+class ChatBackend(EqualByContent):
     """A `fairtk.llm.Backend` that sends each prompt to a chat model as the user's only message.
 
     Refusals and truncated answers are returned like any other answer.
@@ -274,7 +274,7 @@ class KeywordRefiner(ChatModel):
     reads_facts: ClassVar[bool] = True
 
     def __init__(self, table: str | PathLike[str] | Table | None = None, terms: int = 3) -> None:
-        self.terms = checks.whole("terms", terms, "KeywordRefiner")
+        self.terms = checks.integer("terms", terms, "KeywordRefiner")
         if isinstance(table, Mapping):
             self.table: dict[str, tuple[str, ...]] = {
                 str(group): tuple(str(term) for term in terms) for group, terms in table.items()
@@ -324,7 +324,7 @@ class KeywordRefiner(ChatModel):
             if part not in self.table:
                 raise InputError(
                     f"KeywordRefiner: the table has no terms for the group {part!r}"
-                    f"{suggestion(part, self.table)} (add lines to a copy of {PACKAGED.name} and "
+                    f"{did_you_mean(part, self.table)} (add lines to a copy of {PACKAGED.name} and "
                     "set table= to its path)"
                 )
             new = [t for t in self.table[part] if not set(t.lower().split()) <= present]

@@ -19,7 +19,7 @@ _VLLM = "vllm"
 _SAMPLING = ("temperature", "seed")
 
 
-def kinds_of_models(use: str) -> dict[str, ModelSpec]:
+def list_model_kinds(use: str) -> dict[str, ModelSpec]:
     """Return the kinds of models for a use, `ANSWERS` or `REFINEMENT`, by name."""
     entries = registry.models.entries()
     return {entry.name: entry.value for entry in entries if use in entry.value.uses}
@@ -27,7 +27,7 @@ def kinds_of_models(use: str) -> dict[str, ModelSpec]:
 
 def kind_of_model(name: Any, use: str, what: str) -> ModelSpec:
     """Return the kind of a name, or raise a `NotFoundError` about `what` with the nearest name."""
-    kinds = kinds_of_models(use)
+    kinds = list_model_kinds(use)
     if name not in kinds and str(name).partition("-")[0] == _VLLM:
         raise MissingPluginError(f"the {what} {name!r}", "fairtk-vllm")
     if name not in kinds:

@@ -28,7 +28,7 @@ from functools import cached_property
 from string import Formatter
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from fairtk.errors import InputError, ParameterError, suggestion
+from fairtk.errors import InputError, ParameterError, did_you_mean
 from fairtk.plugins import registry
 from fairtk.plugins.registry import refuse_unknown_options
 
@@ -488,7 +488,7 @@ class Template(Prompt):
             if name not in _NAMES:
                 raise ParameterError(
                     f"unknown name {{{name}}} in the template, expected {{question}} or "
-                    f"{{documents}}{suggestion(name, _NAMES)}"
+                    f"{{documents}}{did_you_mean(name, _NAMES)}"
                 )
         if "question" not in names:
             raise ParameterError(f"the template must contain {{question}}, got {self.template!r}")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from fairtk import checks
 from fairtk.errors import ParameterError
-from fairtk.frames import ByContent, digest
+from fairtk.frames import EqualByContent, digest
 from fairtk.llm.chat import Chat, Message
 from fairtk.llm.prompts import get
 
@@ -82,7 +82,7 @@ def as_refinement_prompt(
 
 
 @dataclass(frozen=True, eq=False)
-class RefinementPrompt(ByContent):
+class RefinementPrompt(EqualByContent):
     """A zero-shot prompt with the original query, the current keywords and the group.
 
     Args:
@@ -106,7 +106,7 @@ class RefinementPrompt(ByContent):
     )
 
     def __post_init__(self) -> None:
-        checks.whole("max_keywords", self.max_keywords, self.name, rule="be at least 1")
+        checks.integer("max_keywords", self.max_keywords, self.name, rule="be at least 1")
 
     def digest(self) -> str:
         """Return the content digest of class and settings."""

@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from fairtk import checks
-from fairtk.errors import MissingExtraError, ParameterError, suggestion
+from fairtk.errors import MissingExtraError, ParameterError, did_you_mean
 from fairtk.llm.chat import Chat, ChatModel, Completion, Failure, LLMError, Outcome, escaped, tell
 from fairtk.llm.replies import (
     BrokenReplyError,
@@ -142,14 +142,14 @@ class OpenAICompatible(ChatModel):
         )
         self.max_tokens = _limit("max_tokens", max_tokens)
         self.timeout = checks.number("timeout", timeout, where, 1e-3)
-        self.concurrency = checks.whole("concurrency", concurrency, where)
-        self.retries = checks.whole("retries", retries, where, 0)
+        self.concurrency = checks.integer("concurrency", concurrency, where)
+        self.retries = checks.integer("retries", retries, where, 0)
         self.backoff = checks.number("backoff", backoff, where)
         self.seed = seed
         self.max_completion_tokens = _limit("max_completion_tokens", max_completion_tokens)
         self.reasoning_effort = _effort(reasoning_effort)
         self.extra_body = _body(extra_body)
-        self.max_bytes = checks.whole("max_bytes", max_bytes, where)
+        self.max_bytes = checks.integer("max_bytes", max_bytes, where)
         self._servers = Servers(self.urls)  # shared with the model at other temperatures
 
     @property
@@ -263,7 +263,7 @@ class OpenAICompatible(ChatModel):
         if names and self.model.partition(":")[0] not in {n.partition(":")[0] for n in names}:
             raise LLMError(
                 f"the server {server.url} does not know the model {self.model!r}"
-                f"{suggestion(self.model, names)}; it has {', '.join(map(repr, names[:9]))}"
+                f"{did_you_mean(self.model, names)}; it has {', '.join(map(repr, names[:9]))}"
             )
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Outcome]]:
@@ -559,7 +559,7 @@ def _endpoint(endpoint: Any, max_completion_tokens: Any, reasoning_effort: Any) 
 
 
 def _limit(name: str, value: Any) -> int | None:
-    return None if value is None else checks.whole(name, value, "OpenAICompatible")
+    return None if value is None else checks.integer(name, value, "OpenAICompatible")
 
 
 def _effort(effort: Any) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError, listed, warn
+from fairtk.errors import ParameterError, format_list, warn
 from fairtk.exposure import TREC, BrowsingModel
 from fairtk.exposure.expected import average
 from fairtk.frames import CREDIT, DOCNO, QID, BoolArray, FloatArray
@@ -19,7 +19,7 @@ from fairtk.groups.distances import (
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import CUTOFF, GROUPS, TARGET, ObjectParam, Param
-from fairtk.plugins import read_browsing, registry
+from fairtk.plugins import parse_browsing_model, registry
 
 if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
@@ -60,7 +60,7 @@ class AttentionWeightedRankFairness(FairMeasure):
             (str, int, float), default="e", desc="base of the logarithm: 'e' (TREC) or 2"
         ),
         "browsing": ObjectParam(
-            read_browsing,
+            parse_browsing_model,
             BrowsingModel,
             default=TREC(),
             desc="browsing model: attention of each rank",
@@ -173,7 +173,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         if levels:
             warn(
                 f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
-                f"so that no ranking reaches 1 ({len(levels)} such: {listed(levels, 3)})"
+                f"so that no ranking reaches 1 ({len(levels)} such: {format_list(levels, 3)})"
             )
         warn_unlabeled_ranks(self, judged, groups, memberships if unlabeled == "drop" else None)
         return value
@@ -221,8 +221,9 @@ def warn_unlabeled_ranks(
         worst = thin.loc[thin["label_share"].idxmin()]
         warn(
             f"{measure!r}: groups are known for under half of the documents of {len(thin)} of "
-            f"{len(coverage)} queries ({listed(thin['qid'].tolist(), 3)}; {worst['with_label']} "
-            f"of {worst['retrieved']} for qid {worst['qid']!r}); see groups.coverage(run)"
+            f"{len(coverage)} queries ({format_list(thin['qid'].tolist(), 3)}; "
+            f"{worst['with_label']} of {worst['retrieved']} for qid {worst['qid']!r}); see "
+            "groups.coverage(run)"
         )
 
 

@@ -25,8 +25,8 @@ from fairtk.errors import (
     MeasureError,
     ParameterError,
     UndefinedWarning,
-    listed,
-    suggestion,
+    did_you_mean,
+    format_list,
 )
 from fairtk.frames import (
     DOCNO,
@@ -34,7 +34,7 @@ from fairtk.frames import (
     QID,
     SCORE,
     BoolArray,
-    ByContent,
+    EqualByContent,
     FloatArray,
     ObjectArray,
     Qrels,
@@ -193,7 +193,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     def objects(self) -> dict[str, Any]:
         """Return the parameters that are groups, targets or measures, as objects."""
-        kinds = (ByContent, ir_measures.Measure)
+        kinds = (EqualByContent, ir_measures.Measure)
         return {name: self[name] for name in self.params if isinstance(self[name], kinds)}
 
     def __eq__(self, other: object) -> bool:
@@ -220,7 +220,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         """Return what to do about a parameter that the measure does not have."""
         if name == cls.AT_PARAM:
             return ", so it takes no @k (its author may declare one: CUTOFF in SUPPORTED_PARAMS)"
-        return suggestion(name, cls.SUPPORTED_PARAMS) if cls.SUPPORTED_PARAMS else "; it has none"
+        return did_you_mean(name, cls.SUPPORTED_PARAMS) if cls.SUPPORTED_PARAMS else "; it has none"
 
     def __repr__(self) -> str:
         return self.text
@@ -427,7 +427,7 @@ def undefined_warning(
     )
     warning = UndefinedWarning(
         f"{measure} is undefined (NaN) for {len(qids)} of {total} queries: "
-        f"{reason}: {listed(qids)}. {others if left_out else plain}"
+        f"{reason}: {format_list(qids)}. {others if left_out else plain}"
     )
     warning.about = measure, qids, reason
     return warning

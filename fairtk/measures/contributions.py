@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk.errors import ParameterError
-from fairtk.exposure import total
+from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray, IntArray
 from fairtk.groups import Groups
 from fairtk.groups.distances import (
@@ -107,7 +107,7 @@ def band_of(position: IntArray, ends: tuple[int, ...]) -> IntArray:
 
 def by_band(row: IntArray, band: IntArray, weight: FloatArray, n_rows: int, n: int) -> FloatArray:
     """Return sums of weights by row and band; shape (n_rows, n)."""
-    return total(row * n + band, weight, n_rows * n).reshape(n_rows, n)
+    return sum_by_index(row * n + band, weight, n_rows * n).reshape(n_rows, n)
 
 
 def exposure_of_rows(measure: Any, judged: LabeledRun) -> FloatArray:
@@ -158,7 +158,7 @@ def sides(
     mass = target.lookup(row, level)
     if listed:
         return row, level, exposure, mass
-    rest = np.maximum(target.total() - total(row, mass, target.n_rows), 0.0)
+    rest = np.maximum(target.total() - sum_by_index(row, mass, target.n_rows), 0.0)
     more = np.flatnonzero(rest > 0)
     return (
         np.append(row, more),
@@ -194,7 +194,7 @@ def awrf_parts(
         target,
         n_bands,
     )
-    exposure_total = total(row, exposure.sum(axis=1), len(row_query))
+    exposure_total = sum_by_index(row, exposure.sum(axis=1), len(row_query))
     target_total = target.total()
     defined = ((exposure_total > 0) & (target_total > 0))[row]
     row, level = row[defined], level[defined]
@@ -254,7 +254,7 @@ def loss_parts(
     )
     # groups that are not listed are not shown: each of them costs its squared target
     listed = level != REST
-    square = target.square() - total(query[listed], mass[listed] ** 2, len(judged.qids))
+    square = target.square() - sum_by_index(query[listed], mass[listed] ** 2, len(judged.qids))
     scale = target_scale(measure)
     square = scale**2 * np.maximum(square, 0.0)[query]
     mass = scale * mass
@@ -286,7 +286,7 @@ def _by_document(
         exposure, cost = exposure[pair] * part[:, None], cost[pair] * part[:, None]
     # documents that are neither judged nor retrieved: only their number is known
     raw: FloatArray = measure(normalize=False).score_all(judged)
-    explained = total(query, cost.sum(axis=1), len(judged.qids))
+    explained = sum_by_index(query, cost.sum(axis=1), len(judged.qids))
     rest = np.where(judged.present & (raw > explained * (1 + 1e-9) + 1e-12), raw - explained, 0.0)
     more = np.flatnonzero(rest > 0)
     query, level = np.append(query, more), np.append(level, np.full(len(more), REST))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtk.errors import ColumnError, InputError, listed
+from fairtk.errors import ColumnError, InputError, format_list
 from fairtk.exposure.expected import (
     Bounded,
     ExposureValues,
@@ -146,7 +146,7 @@ def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
     n[qrels.query] = values
     wrong = ~(n[qrels.query] == values) | (values != np.floor(values))
     if wrong.any():
-        bad = listed(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
+        bad = format_list(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
         raise InputError(
             f"{measure.text}: column {rule!r} of the qrels must hold one whole number per "
             f"query; it does not for qid {bad}"

@@ -19,7 +19,7 @@ from fairtk.frames import (
     SAMPLE,
     FloatArray,
     IntArray,
-    require,
+    require_columns,
 )
 from fairtk.measures.base import FairMeasure
 from fairtk.measures.labeled_run import LabeledRun
@@ -95,7 +95,7 @@ class ExpectedUtility(FairMeasure):
     def of_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
         """Return the query and the utility of each answer, in the order of query and sample."""
         labels, where = judged.qrels.frame, repr(self)
-        require(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
+        require_columns(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
         of_row = judged.qids[judged.qrels.query]
         gold = gold_answers(of_row, labels[GOLD_ANSWER].tolist(), where)
         query, answers = _answers(judged, where)
@@ -167,7 +167,7 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
     frame = judged.run.frame
     if len(frame) == 0 and QANSWER not in frame.columns:
         return np.zeros(0, dtype=np.int64), []
-    require(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
+    require_columns(frame, [QID, QANSWER], f"{where} (run; end the pipeline with a generator)")
     if DOCNO in frame.columns and len(frame):
         judged.run.checked()
     query = judged.run.frame_query

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk.display.tables import frame_html
-from fairtk.errors import FairtkWarning, InputError, ParameterError, listed
+from fairtk.errors import FairtkWarning, InputError, ParameterError, format_list
 from fairtk.frames import DOCNO, GROUP, LABEL, QID, RANK, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import accepts_dataframes
-from fairtk.frames.columns import from_ir_measures, require
+from fairtk.frames.columns import from_ir_measures, require_columns
 from fairtk.groups import Groups, Target
 from fairtk.groups.distances import LevelSpace
 from fairtk.io.qrels import frame_of_qrels
@@ -408,12 +408,12 @@ def _of_query(
     frames = [from_ir_measures(frame, where) for frame in (qrels, *runs)]
     parts = []
     for frame in frames:
-        require(frame, [QID], where)
+        require_columns(frame, [QID], where)
         parts.append(frame[frame[QID].astype(str) == qid])
     if parts[0].empty:
         qids = frames[0][QID].unique()
         missing = "qrels" if len(parts[1]) else "qrels, nor in the run"
-        known = f"{len(qids)} queries, e.g. {listed(map(str, qids), 3)}"
+        known = f"{len(qids)} queries, e.g. {format_list(map(str, qids), 3)}"
         raise InputError(f"{where}: qid {qid!r} is not in the {missing}; the qrels have {known}")
     return parts
 

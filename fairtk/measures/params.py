@@ -20,7 +20,7 @@ from fairtk import checks
 from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.groups.distances import RELEVANCE, TARGET_WORDS
-from fairtk.plugins import read_browsing, registry
+from fairtk.plugins import parse_browsing_model, registry
 from fairtk.plugins.registry import TARGETS, load_target
 
 NOT_GIVEN: Any = ParamInfo().default
@@ -238,14 +238,14 @@ class TargetParam(NamedParam):
 def count(name: str, value: Any, where: str) -> None:
     """Check a count of documents or ranks, as a `Param` does; words that stand for one pass."""
     if not isinstance(value, str):
-        checks.whole(name, value, where, rule="be at least 1", most=_MOST)
+        checks.integer(name, value, where, rule="be at least 1", most=_MOST)
 
 
 _MOST = 2**31 - 1  # what evaluators that are written in C can hold
 CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=count)
 """The parameter ``@k``."""
 BROWSING = ObjectParam(
-    read_browsing,
+    parse_browsing_model,
     BrowsingModel,
     default=MU(),
     desc="browsing model, such as RBP(p=0.5) or DCG; `fairtk measures` lists all",

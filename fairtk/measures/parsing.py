@@ -13,7 +13,7 @@ from typing import Any
 
 import ir_measures
 
-from fairtk.errors import InputError, NotFoundError, ParameterError, suggestion
+from fairtk.errors import InputError, NotFoundError, ParameterError, did_you_mean
 from fairtk.measures.params import NamedParam, ObjectParam, count
 from fairtk.plugins import registry
 
@@ -213,7 +213,7 @@ class _Reader:
         for keyword in [*keywords, *node.keywords]:
             self.node, name = keyword.value, str(keyword.arg)
             if name not in measure.SUPPORTED_PARAMS:
-                near = suggestion(name, measure.SUPPORTED_PARAMS)
+                near = did_you_mean(name, measure.SUPPORTED_PARAMS)
                 raise ParameterError(f"{measure.NAME} has no parameter {name!r}{near}")
             if name in named or name in measure.params:
                 raise ParameterError(f"{measure.NAME} has two values of {name}")

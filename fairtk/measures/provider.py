@@ -49,7 +49,7 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
-    require,
+    require_columns,
 )
 from fairtk.frames.columns import RELEVANCE, TO_IR_MEASURES, ours, rows_by_code
 from fairtk.frames.ids import Ids, are_ids
@@ -237,7 +237,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         """The labels, checked."""
         where = f"{self.where} (qrels)"
         if isinstance(self._given, Qrels):
-            require(self._given.frame, self._label_columns, where)
+            require_columns(self._given.frame, self._label_columns, where)
             return self._given
         return Qrels(self._given, self.where, self._label_columns, either=True)
 
@@ -326,7 +326,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         where = f"{self.where} (run)"
         checked = Run(run, where, either=True)
         if self._needs:
-            require(checked.frame, self._needs, where)
+            require_columns(checked.frame, self._needs, where)
         if SCORE in self._needs:
             checked.scores  # noqa: B018 - checked when it is read
         documents = self._reads_documents and DOCNO in checked.frame.columns
@@ -482,8 +482,8 @@ def _values_of_others(
 
 def _require_columns(measures: Sequence[Any], judged: LabeledRun) -> None:
     """Raise unless run and labels have what the measures read; ir_measures names no measure."""
-    require(judged.run.frame, run_columns(measures), f"{judged.where} (run)")
-    require(judged.qrels.frame, qrel_columns(measures), f"{judged.where} (qrels)")
+    require_columns(judged.run.frame, run_columns(measures), f"{judged.where} (run)")
+    require_columns(judged.qrels.frame, qrel_columns(measures), f"{judged.where} (qrels)")
 
 
 # Rankings that are cut off ------------------------------------------------------------------------

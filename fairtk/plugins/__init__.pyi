@@ -1,6 +1,6 @@
 from . import registry as registry
 from .hookspecs import hookimpl as hookimpl
-from .host import loaded as loaded
+from .host import loaded_plugins as loaded_plugins
 from .host import register as register
 from .host import unregister as unregister
 from .references import cite as cite
@@ -13,6 +13,6 @@ from .registry import StudySystemSpec as StudySystemSpec
 from .registry import TransformerSpec as TransformerSpec
 from .registry import UtilitySpec as UtilitySpec
 from .registry import as_position_model as as_position_model
-from .registry import read_browsing as read_browsing
+from .registry import parse_browsing_model as parse_browsing_model
 from .registry import register_groups as register_groups
 from .registry import register_target as register_target

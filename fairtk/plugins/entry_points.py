@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from fairtk import __version__
-from fairtk.errors import PluginError, PluginWarning, install_hint, suggestion
+from fairtk.errors import PluginError, PluginWarning, did_you_mean, install_hint
 
 RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"
@@ -94,7 +94,7 @@ def installed_plugins(group: str) -> list[Plugin]:
     allowed = {BUILTIN, *map(_normal, chosen)} if restricted is not None else set(names)
     for name in chosen:
         if _normal(name) not in names:
-            tail = suggestion(name, names.values())
+            tail = did_you_mean(name, names.values())
             _warn(f"{RESTRICT} names {name!r}, but no such plugin is installed{tail}")
     return [p for p in plugins if p.point.group == group and _normal(p.name) in allowed]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pluggy
 
-from fairtk.errors import PluginError, suggestion
+from fairtk.errors import PluginError, did_you_mean
 from fairtk.plugins import hookspecs, registry
 from fairtk.plugins.entry_points import BUILTIN, HOOK_GROUP, Plugin, installed_plugins, reason
 from fairtk.plugins.registry import Registry
@@ -126,7 +126,7 @@ def _check_hooks(plugin: Plugin) -> None:
     for name in [*plugin.hooks, *HOOKS]:
         if name not in HOOKS:
             what = f"it implements the hook {name!r}, which fairtk does not have"
-            raise PluginError(what + suggestion(name, HOOKS))
+            raise PluginError(what + did_you_mean(name, HOOKS))
         function = getattr(plugin.implementation, name, None)
         imported = function is vars(hookspecs)[name]
         if callable(function) and name not in plugin.hooks and not imported:
@@ -149,6 +149,6 @@ HOST = PluginHost(ALL)
 """The plugins of this process."""
 
 
-loaded = HOST.all_plugins
+loaded_plugins = HOST.all_plugins
 register = HOST.register
 unregister = HOST.unregister

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairtk.errors import NotFoundError
 from fairtk.plugins import registry
-from fairtk.plugins.host import loaded
+from fairtk.plugins.host import loaded_plugins
 
 TOOLS = ("fairtk", "macdonald2021pyterrier", "macavaney2022irmeasures", "macavaney2021irdatasets")
 """What every use of fairtk rests on."""
@@ -82,7 +82,7 @@ _SPECS: tuple[Any, ...] = (
 def entries() -> dict[str, str]:
     """Return the BibTeX entries of fairtk and of all plugins that are loaded, by key."""
     bibtex: dict[str, str] = {}
-    for plugin in loaded():
+    for plugin in loaded_plugins():
         spec = importlib.util.find_spec(plugin.module.partition(".")[0])
         for folder in (spec.submodule_search_locations or ()) if spec else ():
             file = Path(folder) / "references.bib"

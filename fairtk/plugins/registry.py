@@ -24,7 +24,7 @@ from fairtk.errors import (
     NotFoundError,
     ParameterError,
     PluginError,
-    suggestion,
+    did_you_mean,
 )
 from fairtk.plugins.streams import to_stderr
 
@@ -377,7 +377,7 @@ def refuse_unknown_options(
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for option in options:
         if option not in parameters and not takes_any:
-            tail = suggestion(option, parameters) if parameters else "; it has no options"
+            tail = did_you_mean(option, parameters) if parameters else "; it has no options"
             raise ParameterError(f"{what} has no option {option!r}{tail}")
     refuse_other_than_text(what, parameters, options)
     return parameters
@@ -394,7 +394,7 @@ def refuse_other_than_text(
             raise ParameterError(f"{what}: {option} must be a text; found {value!r}")
 
 
-def read_browsing(text: str) -> BrowsingModel:
+def parse_browsing_model(text: str) -> BrowsingModel:
     """Return the browsing model that a string like ``"RBP(p=0.8)"`` names."""
     model: BrowsingModel = _read(text, browsing_models)
     return model

@@ -238,7 +238,7 @@ def _area(x: FloatArray, y: FloatArray, span: tuple[float, float]) -> float:
 
 
 @dataclass(frozen=True)
-class TwoLevels:
+class TwoLevelMean:
     """A mean over queries of values that are estimated from samples.
 
     Attributes:
@@ -265,9 +265,9 @@ class TwoLevels:
     high_samples: float
 
 
-def two_levels(
+def two_level_mean(
     values: npt.ArrayLike, variances: npt.ArrayLike, *, confidence: float = 0.95
-) -> TwoLevels:
+) -> TwoLevelMean:
     """Return the mean of values with what queries and samples each contribute to its error.
 
     The variance of values over queries is that of their true values plus the mean of the sampling
@@ -299,7 +299,7 @@ def two_levels(
     value, variance = value[there], variance[there]
     n = len(value)
     if n == 0:
-        return TwoLevels(0, *[math.nan] * 8)
+        return TwoLevelMean(0, *[math.nan] * 8)
     mean, of_samples = float(value.mean()), float(variance.mean())
     error_samples = math.sqrt(max(of_samples, 0.0) / n) if not math.isnan(of_samples) else math.nan
     whole = float(value.var(ddof=1)) if n > 1 else math.nan
@@ -308,7 +308,7 @@ def two_levels(
     error_queries = math.sqrt(max(left, 0.0) / n) if not math.isnan(left) else math.nan
     half = float(t.ppf((1 + confidence) / 2, n - 1)) * error if n > 1 else math.nan
     near = float(norm.ppf((1 + confidence) / 2)) * error_samples
-    return TwoLevels(n, mean, error, error_queries, error_samples,
+    return TwoLevelMean(n, mean, error, error_queries, error_samples,
                      mean - half, mean + half, mean - near, mean + near)  # fmt: skip
 
 
@@ -331,7 +331,7 @@ def power_of_test(
     """
     from scipy.stats import nct, norm, t
 
-    checks.inside("significance", significance)
+    checks.open_interval("significance", significance)
     checks.positive("deviation", deviation)
     size = np.asarray(n, dtype=np.float64)
     checks.number("n", float(size.min()) if size.size else 2, least=2)
@@ -362,7 +362,7 @@ def queries_needed(
         ParameterError: a number is out of its range.
     """
     for name, value in (("power", power), ("significance", significance)):
-        checks.inside(name, value)
+        checks.open_interval(name, value)
     if not (math.isfinite(difference) and difference != 0):
         raise ParameterError(
             f"difference must be a finite number other than 0; found {difference!r}"

@@ -188,7 +188,7 @@ def page_text(
         NotFoundError: there is no such baseline, test or correction.
         MissingExtraError: Jinja2 is not installed.
     """
-    checks.whole("cutoff", cutoff)
+    checks.integer("cutoff", cutoff)
     try:
         import jinja2
     except ImportError:

@@ -44,8 +44,8 @@ def check_drawing(confidence: float, resamples: int) -> None:
     Raises:
         ParameterError: one of them is out of range.
     """
-    checks.inside("confidence", confidence)
-    checks.whole("resamples", resamples)
+    checks.open_interval("confidence", confidence)
+    checks.integer("resamples", resamples)
 
 
 def batches(resamples: int, n: int) -> Iterator[int]:
@@ -79,7 +79,7 @@ def mean_intervals(
     """
     from scipy.stats import t
 
-    checks.inside("confidence", confidence)
+    checks.open_interval("confidence", confidence)
     table = numbers(values, "values", ndim=2)
     defined = ~np.isnan(table)
     n = defined.sum(axis=1)
@@ -514,7 +514,7 @@ CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 """The names of the corrections of p-values."""
 
 
-def correct(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:
+def correct_p_values(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:
     """Return the p-values of one family of tests, corrected for their number.
 
     Args:

@@ -9,7 +9,7 @@ import numpy as np
 from fairtk.frames import FloatArray
 from fairtk.groups.distances import FactoredRows, LevelSpace, SparseRows
 from fairtk.measures import EE_D, parse
-from fairtk.plugins import read_browsing, registry
+from fairtk.plugins import parse_browsing_model, registry
 from fairtk.plugins.registry import read_divergence
 from fairtk.testing.toys import toy_qrels, toy_samples
 
@@ -30,7 +30,7 @@ class BrowsingModelContract:
         model = self.model
         name = type(model).__name__
         assert name in registry.browsing_models, f"no browsing model is registered as {name!r}"
-        back = read_browsing(repr(model))
+        back = parse_browsing_model(repr(model))
         assert back == model and hash(back) == hash(model), f"{model!r} is read back as {back!r}"
 
     def test_weights_are_finite(self) -> None:

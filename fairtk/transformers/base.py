@@ -10,7 +10,17 @@ import pyterrier as pt
 from pyterrier.validate import InputValidationError
 
 from fairtk.errors import ColumnError
-from fairtk.frames import DOCNO, EXPOSURE, QID, SAMPLE, SCORE, ByContent, Run, digest, identity_name
+from fairtk.frames import (
+    DOCNO,
+    EXPOSURE,
+    QID,
+    SAMPLE,
+    SCORE,
+    EqualByContent,
+    Run,
+    digest,
+    identity_name,
+)
 from fairtk.frames.accepted import frame_of, labels_or_scores
 from fairtk.frames.columns import BROWSING, CUTOFF, plain_columns
 from fairtk.plugins.references import help_address
@@ -32,7 +42,7 @@ class TransformerInputError(ColumnError, InputValidationError):  # type: ignore[
     __str__ = ColumnError.__str__
 
 
-class FairTransformer(ByContent, pt.Transformer):  # type: ignore[misc]
+class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
     """A transformer whose output, `repr` and equality depend on its settings.
 
     A subclass lists its settings in `SETTINGS` and stores each as an attribute of that name. Two

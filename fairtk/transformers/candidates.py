@@ -23,7 +23,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, FairtkError, InputError, listed
+from fairtk.errors import DataWarning, FairtkError, InputError, format_list
 from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, BoolArray, IntArray
 from fairtk.frames.runs import order_by
 from fairtk.frames.texts import qids_of, words
@@ -113,8 +113,8 @@ class Candidates(FairTransformer):
         if missing:
             unknown = [q for q in missing if q not in pool.queries.index]
             empty = [q for q in missing if q in pool.queries.index]
-            texts = [f"{self.dataset} does not have qids {listed(unknown)}"] if unknown else []
-            texts += [f"it has no candidates for qids {listed(empty)}"] if empty else []
+            texts = [f"{self.dataset} does not have qids {format_list(unknown)}"] if unknown else []
+            texts += [f"it has no candidates for qids {format_list(empty)}"] if empty else []
             warnings.warn(
                 f"Candidates: {'; '.join(texts)}; {len(missing)} of {len(qids)} topics get no "
                 f"documents (the dataset's qids look like {next(iter(pool.spans), None)!r})",
@@ -154,7 +154,7 @@ class _Pool:
         rows = pd.Index(texts[DOCNO]).get_indexer(pd.Index(docs[DOCNO]))
         if (rows < 0).any():
             missing = docs[DOCNO].to_numpy()[rows < 0]
-            raise InputError(f"Candidates: missing from the docs: {listed(missing)}")
+            raise InputError(f"Candidates: missing from the docs: {format_list(missing)}")
         if not np.array_equal(rows, np.arange(len(texts))):  # LaMP's are in order, without a copy
             texts = texts.iloc[rows].reset_index(drop=True)
         docs = pd.concat([docs, texts[fields]], axis=1)
@@ -302,8 +302,8 @@ class CollectionBM25(FairTransformer):
         super().__init__()
         self.folder = str(folder)
         self.documents = documents
-        self.num_results = checks.whole("num_results", num_results, "CollectionBM25")
-        self.threads = checks.whole("threads", threads, "CollectionBM25")
+        self.num_results = checks.integer("num_results", num_results, "CollectionBM25")
+        self.threads = checks.integer("threads", threads, "CollectionBM25")
         self.k1 = checks.number("k1", k1, "CollectionBM25")
         self.b = checks.share("b", b, "CollectionBM25")
         self._search: Any = None

@@ -168,7 +168,7 @@ class OracleExposure(ExposureTransformer):
         return Qrels(self.qrels, type(self).__name__)
 
 
-class FixedExposure(ExposureTransformer):
+class DeterministicExposure(ExposureTransformer):
     """R -> X: the exposure of a fixed ranking.
 
     Each document gets the attention of its rank. It is the limit of `PlackettLuceExposure` for

@@ -122,7 +122,7 @@ class Generator(FairTransformer):
     def __init__(self, backend: Any, prompt: str | PromptBuilder = "rag", cutoff: int = 5) -> None:
         super().__init__()
         rule = f"{checks.FROM_1} (for answers without documents, pass a frame of queries)"
-        self.cutoff = checks.whole("cutoff", cutoff, type(self).__name__, rule=rule)
+        self.cutoff = checks.integer("cutoff", cutoff, type(self).__name__, rule=rule)
         self.backend: Backend = (
             ChatBackend(backend) if isinstance(backend, ChatModel) else as_backend(backend)
         )

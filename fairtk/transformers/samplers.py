@@ -12,8 +12,8 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, ParameterError, listed
-from fairtk.exposure import DCG, draw_rankings, expected_attention, score_gaps, total
+from fairtk.errors import DataWarning, InputError, ParameterError, format_list
+from fairtk.exposure import DCG, draw_rankings, expected_attention, score_gaps, sum_by_index
 from fairtk.exposure.exact import Values, find_alphas
 from fairtk.exposure.expected import RankWeights
 from fairtk.exposure.plackett_luce import METHODS, SURE
@@ -29,7 +29,7 @@ from fairtk.frames import (
     IntArray,
     Qrels,
     Run,
-    require,
+    require_columns,
 )
 from fairtk.frames.columns import as_numbers, plain_columns
 from fairtk.frames.runs import order_by
@@ -115,7 +115,7 @@ class Calibration:
         highest = np.minimum(size, self.cutoff)
 
         def worth(exposure: FloatArray, row: IntArray, query: IntArray) -> FloatArray:
-            disparity = total(run.ranking[row], exposure**2, len(size))
+            disparity = sum_by_index(run.ranking[row], exposure**2, len(size))
             return np.asarray(disparity[query] / highest[query])
 
         aim = np.full(len(size), target)
@@ -136,7 +136,7 @@ class Calibration:
         gain = self._gain(run, score)
         n_queries = len(run.ranking_start) - 1
         attention = np.append(weight, 0.0)[np.minimum(run.position, self.cutoff)]
-        fixed = total(run.ranking, attention * gain, n_queries)
+        fixed = sum_by_index(run.ranking, attention * gain, n_queries)
         undefined = fixed <= 0
         self._warn(
             run,
@@ -147,7 +147,7 @@ class Calibration:
         full_gain = np.where(undefined, 1.0, fixed)
 
         def worth(exposure: FloatArray, row: IntArray, query: IntArray) -> FloatArray:
-            gained = total(run.ranking[row], exposure * gain[row], n_queries)[query]
+            gained = sum_by_index(run.ranking[row], exposure * gain[row], n_queries)[query]
             return np.where(undefined[query], 1.0, gained / full_gain[query])
 
         aim = np.full(n_queries, 1.0 - loss)
@@ -182,7 +182,7 @@ class Calibration:
             setting = f"max_relevance_loss={self.max_relevance_loss}"
             if self.target_disparity is not None:
                 setting = f"target_disparity={self.target_disparity}"
-            n, qids = int(mask.sum()), listed(run.qids[run.ranking_query][mask])
+            n, qids = int(mask.sum()), format_list(run.qids[run.ranking_query][mask])
             text = what.format(f"{n} of {len(mask)} queries", qids)
             warnings.warn(f"{self.where}: {setting} {text}", DataWarning, stacklevel=4)
 
@@ -263,9 +263,9 @@ class Sampler(FairTransformer):
 
     def __init__(self, n_samples: int, cutoff: int | None, seed: int) -> None:
         name = type(self).__name__
-        self.n_samples = checks.whole("n_samples", n_samples, name)
+        self.n_samples = checks.integer("n_samples", n_samples, name)
         self.cutoff = checks.cutoff(cutoff, name)
-        self.seed = checks.whole("seed", seed, name, least=None)
+        self.seed = checks.integer("seed", seed, name, least=None)
 
     def policy(self, inp: pd.DataFrame) -> tuple[Run, IntArray, FloatArray]:
         """Return the run, the order of its rows, and the gaps of their log-weights.
@@ -604,7 +604,7 @@ class PerSample(FairTransformer):
         out: pd.DataFrame = self.transformer.transform(plain)
         if DOCNO not in plain.columns or DOCNO in out.columns or QANSWER not in out.columns:
             return out
-        require(out, [QID], f"the output of {self._name()}")
+        require_columns(out, [QID], f"the output of {self._name()}")
         is_duplicate = out[QID].duplicated().to_numpy()
         if is_duplicate.any():
             raise InputError(
@@ -625,7 +625,7 @@ class PerSample(FairTransformer):
             [f"{s}{_MARK}{qids[q]}" for s, q in zip(*pairs.tolist(), strict=True)], dtype=object
         )
         part = self._applied(plain.assign(**{QID: names[np.ravel(code)]}))
-        require(part, [QID], f"the output of {self._name()}")
+        require_columns(part, [QID], f"the output of {self._name()}")
         pair = pd.Index(names).get_indexer(pd.Index(part[QID]))
         if (pair < 0).any():
             raise InputError(
@@ -639,7 +639,7 @@ class PerSample(FairTransformer):
     def _returned(self, part: pd.DataFrame, number: Any) -> pd.DataFrame:
         """Return the transformer's output with its sample."""
         where = f"the output of {self._name()}"
-        require(part, [QID], where)
+        require_columns(part, [QID], where)
         if SAMPLE in part.columns:
             raise InputError(f"{where} must not have the column {SAMPLE!r}: do not sample again")
         samples = np.broadcast_to(np.asarray(number, dtype=np.int64), (len(part),))
@@ -649,7 +649,7 @@ class PerSample(FairTransformer):
         return f"{type(self.transformer).__name__} in PerSample"
 
 
-class EachDocument(FairTransformer):
+class SingleDocumentSampler(FairTransformer):
     """R -> S: one ranking per document, with this document only.
 
     A generator after it answers from each document alone. *Towards Fair RAG* determines useful

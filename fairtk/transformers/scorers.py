@@ -25,8 +25,8 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
     Run,
-    queries_of,
-    texts_of,
+    require_queries,
+    require_texts,
 )
 from fairtk.frames.schema import encode_ids
 from fairtk.llm.encoders import Encoder, MeanEncoder, SpladeEncoder
@@ -159,7 +159,7 @@ class Scorer(FairTransformer, ABC):
         self.refuse_samples(inp)
         where = type(self).__name__
         query, qids = encode_ids(inp[QID], QID, where)
-        texts, queries = texts_of(inp, where), queries_of(inp, query, len(qids), where)
+        texts, queries = require_texts(inp, where), require_queries(inp, query, len(qids), where)
         score = self.scores(query, texts, queries) if len(inp) else np.zeros(0)
         scored = inp.assign(**{SCORE: score})
         run = Run(scored.drop(columns=RANK, errors="ignore"), where)

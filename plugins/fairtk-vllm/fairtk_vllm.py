@@ -132,7 +132,7 @@ class VLLMCausal(HuggingFaceCausal):
                 )
         if _T5.match(self.model.rpartition("/")[2]):
             raise ModelError(_NO_T5.format(self.model))
-        self.seed = checks.whole("seed", self.seed, where, least=0)
+        self.seed = checks.integer("seed", self.seed, where, least=0)
         self.engine = dict(sorted(self.engine.items()))
         for name in self.engine.keys() & set(_SET_HERE):
             raise ParameterError(f"{where}: engine must not have {name!r}, which VLLMCausal sets")

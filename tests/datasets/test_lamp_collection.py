@@ -49,4 +49,4 @@ def test_bad_input(tmp_path):
     import ir_datasets
 
     with pytest.raises(InputError, match="LaMP"):
-        lamp.task_of(ir_datasets.load("vaswani"))
+        lamp.get_task(ir_datasets.load("vaswani"))

@@ -52,7 +52,12 @@ from fairtk.llm.local import ChatBackend
 from fairtk.llm.refinement import Refinement
 from fairtk.measures import parse
 from fairtk.plugins import registry
-from fairtk.transformers import CollectionBM25, EachDocument, FixedExposure, OracleExposure
+from fairtk.transformers import (
+    CollectionBM25,
+    DeterministicExposure,
+    OracleExposure,
+    SingleDocumentSampler,
+)
 
 RANKS = np.arange(20, dtype=np.int64)
 PROMPTS = ["movie tag is the silver market", "a gentle question for the willow"]
@@ -295,8 +300,8 @@ CASES = {
     "fairtk.FairSampler": lambda folder: applied(FairSampler(alpha=2, n_samples=3), ranked()),
     "fairtk.OracleSampler": lambda folder: applied(OracleSampler(qrels(), n_samples=3), ranked()),
     "fairtk.PerSample": lambda folder: applied(PerSample(BM25Scorer()), sampled()),
-    "fairtk.EachDocument": lambda folder: applied(EachDocument(), ranked().head(40)),
-    "fairtk.FixedExposure": lambda folder: applied(FixedExposure(), ranked()),
+    "fairtk.EachDocument": lambda folder: applied(SingleDocumentSampler(), ranked().head(40)),
+    "fairtk.FixedExposure": lambda folder: applied(DeterministicExposure(), ranked()),
     "fairtk.OracleExposure": lambda folder: applied(OracleExposure(qrels()), ranked()),
     "fairtk.PlackettLuceExposure": lambda folder: applied(PlackettLuceExposure(2), ranked()),
     "fairtk.Subsets": lambda folder: applied(Subsets(), sampled().head(20)),

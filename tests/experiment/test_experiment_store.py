@@ -263,7 +263,7 @@ def test_upkeep(data, tmp_path):
     fairtk.Experiment(
         {"a": system(), "b": system(alpha=2)}, topics, qrels, MEASURES, save_dir=store
     )
-    listed = experiment.stored(store)
+    listed = experiment.stored_results(store)
     assert set(listed["systems"]) == {"", "a", "b"}
     assert (listed["queries"] == len(topics)).all()
     assert (listed["megabytes"] > 0).all()
@@ -271,13 +271,13 @@ def test_upkeep(data, tmp_path):
     assert sorted(experiment.open_results(folder).systems) == ["a", "b"]
     assert len(pd.read_parquet(folder / "rankings" / "000.parquet")) == len(topics) * 9
     assert experiment.prune(store, systems=["a"]) == len(topics)
-    assert set(experiment.stored(store)["systems"]) == {"", "b"}
+    assert set(experiment.stored_results(store)["systems"]) == {"", "b"}
     with pytest.raises(ParameterError):
         experiment.prune(store)
     with pytest.raises(NotFoundError):
         experiment.prune(store, ["zz"])
     with pytest.raises(StoreError):
-        experiment.stored(tmp_path)
+        experiment.stored_results(tmp_path)
 
 
 SCRIPT = """
@@ -383,7 +383,7 @@ def test_a_file_that_is_no_store_of_this_version_is_refused(data, tmp_path, stat
     for use in (
         lambda: fairtk.Experiment({"a": Retriever()}, topics, save_dir=tmp_path),
         lambda: fairtk.plan({"a": Retriever()}, topics, save_dir=tmp_path),
-        lambda: experiment.stored(tmp_path),
+        lambda: experiment.stored_results(tmp_path),
         lambda: experiment.prune(tmp_path, failed=True),
         lambda: experiment.export(tmp_path, tmp_path / "out"),
     ):
@@ -400,4 +400,4 @@ def test_a_ledger_and_an_experiment_share_a_file(data, tmp_path):
         [answer] = wrapped.complete([call])
         fairtk.Experiment({"a": system()}, topics, qrels, MEASURES, save_dir=tmp_path)
         assert ledger.store.get([wrapped.key(call)]) == {wrapped.key(call): answer}
-    assert set(experiment.stored(tmp_path)["systems"]) == {"", "a"}
+    assert set(experiment.stored_results(tmp_path)["systems"]) == {"", "a"}

@@ -130,7 +130,9 @@ def test_a_query_that_a_stage_gives_up_failed_and_is_asked_again(tmp_path):
             found = fairtk.Experiment(system, TOPICS, save_dir=tmp_path)
         assert found.failures["qid"].tolist() == broken
         assert found.failures["error"].str.contains("status 400").all()
-        assert fairtk.experiment.stored(tmp_path)[["queries", "failed"]].values.tolist() == [
+        assert fairtk.experiment.stored_results(tmp_path)[
+            ["queries", "failed"]
+        ].values.tolist() == [
             [3, 2],
             [3, 2],
         ]

@@ -13,7 +13,7 @@ import fairtk
 from fairtk import EE_D, EE_R, E, FairSampler
 from fairtk.errors import NotFoundError, ParameterError, StoreError
 from fairtk.statistics import (
-    correct,
+    correct_p_values,
     equivalence_test,
     non_inferiority_test,
     paired_test,
@@ -47,7 +47,7 @@ def test_compare_is_a_paired_test_per_measure(results):
     ]
     assert rows["p"].tolist()[1:] == [one.p for one in expected]
     assert rows["difference"].tolist()[1:] == [one.difference for one in expected]
-    corrected = correct(rows["p"].to_numpy(), "bonferroni")
+    corrected = correct_p_values(rows["p"].to_numpy(), "bonferroni")
     np.testing.assert_array_equal(rows["p_corrected"].to_numpy(), corrected)
     assert np.isnan(rows["p"].iloc[0])  # the baseline's own row
     undefined = table.set_index(["measure", "system"])["undefined"]

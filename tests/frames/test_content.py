@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtk.frames.digests import ByContent, digest, digests
+from fairtk.frames.digests import EqualByContent, digest, digests
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text())
 VALUES = st.recursive(
@@ -122,7 +122,7 @@ def test_another_process_agrees():
     assert out.stdout.strip() == digest({"a": ["b", 1.5, None], "c": b"x"})
 
 
-class Setting(ByContent):
+class Setting(EqualByContent):
     def __init__(self, value, note):
         self.value, self.note = value, note
 

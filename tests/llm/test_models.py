@@ -17,7 +17,7 @@ from fairtk.llm import (
     OpenAICompatible,
     build_chat_model,
     build_model,
-    kinds_of_models,
+    list_model_kinds,
     parse_model,
 )
 from fairtk.llm.models import ANSWERS, REFINEMENT
@@ -28,9 +28,9 @@ KEPT = {"t5", "ct2", "causal", "openai"}
 
 def test_what_the_built_in_kinds_are_good_for():
     of_plugins = {"vllm"}  # which may be installed
-    assert set(kinds_of_models(ANSWERS)) - of_plugins == KEPT
-    assert set(kinds_of_models(REFINEMENT)) - of_plugins == KEPT | {"keyword"}
-    servers = [name for name, spec in kinds_of_models(ANSWERS).items() if spec.server]
+    assert set(list_model_kinds(ANSWERS)) - of_plugins == KEPT
+    assert set(list_model_kinds(REFINEMENT)) - of_plugins == KEPT | {"keyword"}
+    servers = [name for name, spec in list_model_kinds(ANSWERS).items() if spec.server]
     assert servers == ["openai"]
 
 
@@ -50,7 +50,7 @@ def test_strings():
 
 
 def test_models_from_settings():
-    kinds = kinds_of_models(REFINEMENT)
+    kinds = list_model_kinds(REFINEMENT)
     assert isinstance(build_chat_model(kinds["keyword"], {}), KeywordRefiner)
     assert isinstance(build_model(kinds["openai"], {"model": "m"}), OpenAICompatible)
     chat = build_chat_model(kinds["causal"], {"model": "never/loaded", "temperature": 0.5})
@@ -65,8 +65,8 @@ def test_models_from_settings():
 
 @pytest.mark.parametrize("text", ["vllm:my/model", "vllm-float16:my/model"])
 def test_a_kind_of_a_plugin_that_is_not_installed(monkeypatch, text):
-    others = {name: kind for name, kind in kinds_of_models(ANSWERS).items() if name != "vllm"}
-    monkeypatch.setattr("fairtk.llm.models.kinds_of_models", lambda use: others)
+    others = {name: kind for name, kind in list_model_kinds(ANSWERS).items() if name != "vllm"}
+    monkeypatch.setattr("fairtk.llm.models.list_model_kinds", lambda use: others)
     with pytest.raises(MissingPluginError):
         parse_model(text, ANSWERS, "generator")
 
@@ -85,7 +85,7 @@ def test_a_plugin_adds_a_kind(lab):
         parse_model("labb:x", ANSWERS, "generator")
     with pytest.raises(NotFoundError, match="'devise'.*'device'"):
         build_model(spec, {**chosen, "devise": "cpu"})
-    [mine] = [plugin for plugin in plugins.loaded() if plugin.name == "fairtk-lab"]
+    [mine] = [plugin for plugin in plugins.loaded_plugins() if plugin.name == "fairtk-lab"]
     assert mine.gave == {"fairtk_backends": ["lab"], "fairtk_chat_models": ["lab-server"]}
 
 

@@ -23,7 +23,7 @@ from fairtk import (
     nDCG_TREC,
 )
 from fairtk.errors import ColumnError, InputError
-from fairtk.transformers import FixedExposure, OracleExposure
+from fairtk.transformers import DeterministicExposure, OracleExposure
 
 N = 12
 RNG = np.random.default_rng(5)
@@ -77,7 +77,7 @@ def test_what_samples_come_close_to(measure, browsing):
 
 
 def test_a_fixed_ranking_is_measured_alike_in_both_forms():
-    fixed, dcg = FixedExposure(cutoff=5)(RUN), FixedExposure(5, "DCG")(RUN)
+    fixed, dcg = DeterministicExposure(cutoff=5)(RUN), DeterministicExposure(5, "DCG")(RUN)
     for measure, frame in ((EE_D @ 5, fixed), (EE_L @ 5, fixed), (E(nDCG @ 5), dcg)):
         assert value(measure, frame) == pytest.approx(value(measure, RUN), abs=1e-12)
     oracle = OracleExposure(QRELS, cutoff=5)(RUN)

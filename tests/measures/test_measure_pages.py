@@ -7,12 +7,12 @@ import pytest
 
 import fairtk
 from fairtk.measures.pages import SECTIONS, page_of, plain_text
-from fairtk.plugins import loaded, registry
+from fairtk.plugins import loaded_plugins, registry
 from fairtk.plugins.references import citation_keys
 
 OURS = [
     registry.measures.get(name)
-    for plugin in loaded()
+    for plugin in loaded_plugins()
     if plugin.name == "fairtk"
     for name in plugin.gave.get("fairtk_measures", [])
 ]

@@ -12,7 +12,7 @@ from fairtk.groups import Divergence
 from fairtk.plugins import registry
 from fairtk.testing import BrowsingModelContract, DivergenceContract
 
-BUILTIN = plugins.loaded()[0].gave
+BUILTIN = plugins.loaded_plugins()[0].gave
 REQUIRED = {"Fitted": {"weight": (0.5, 1.0, 0.2)}}
 """Settings without a default."""
 

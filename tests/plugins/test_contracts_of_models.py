@@ -23,7 +23,7 @@ from fairtk.llm import (
     OpenAICompatible,
     PromptLengthError,
     build_model,
-    kinds_of_models,
+    list_model_kinds,
 )
 from fairtk.llm.refinement import Refinement, RefinementPrompt
 from fairtk.testing import BackendContract, ChatModelContract, ToyTokenizer
@@ -58,7 +58,7 @@ class OfKind(BackendContract):
         self.folder = folders[self.kind]
 
     def build(self, **settings):
-        spec = kinds_of_models("answers")[self.kind]
+        spec = list_model_kinds("answers")[self.kind]
         return build_model(spec, {"model": self.folder, **SMALL, **settings})
 
     def make(self):
@@ -119,7 +119,7 @@ class TestOpenAI(ChatModelContract):
             yield
 
     def make(self, **settings):
-        spec = kinds_of_models("answers")["openai"]
+        spec = list_model_kinds("answers")["openai"]
         address = {"base_url": self.url, "api_key_env": None, "backoff": 0.01, "timeout": 300.0}
         return build_model(spec, {"model": "toy", **address, **settings})
 
@@ -129,7 +129,7 @@ class TestOpenAI(ChatModelContract):
 
 class TestKeyword(ChatModelContract):
     def make(self, **settings):
-        return build_model(kinds_of_models("refinement")["keyword"], settings)
+        return build_model(list_model_kinds("refinement")["keyword"], settings)
 
     def others(self):
         return [self.make(terms=2), self.make(table={"female": ["woman"]})]
@@ -368,5 +368,5 @@ def test_a_flaw_of_a_chat_model_is_found(flaw):
 
 def test_every_built_in_kind_is_under_contract():
     built_in = {"t5", "causal", "ct2", "openai", "keyword"}
-    assert built_in == set(kinds_of_models("refinement")) - {"vllm"}  # a plugin's, with its own
+    assert built_in == set(list_model_kinds("refinement")) - {"vllm"}  # a plugin's, with its own
     assert isinstance(KeywordRefiner(), ChatModel) and issubclass(OpenAICompatible, ChatModel)

@@ -16,7 +16,7 @@ from fairtk.utilities import Utility
 NUMBERS = [("3", "3"), ("4", "3"), ("1", "5"), ("2.5", ["1", "3"]), ("", "2")]
 
 
-@pytest.mark.parametrize("name", plugins.loaded()[0].gave["fairtk_utilities"])
+@pytest.mark.parametrize("name", plugins.loaded_plugins()[0].gave["fairtk_utilities"])
 class TestUtilities(UtilityContract):
     @pytest.fixture(autouse=True)
     def _set(self, name):
@@ -35,7 +35,7 @@ class TestAccuracyWithLabels(UtilityContract):
 
 OF_DOCUMENTS = [
     name
-    for name in plugins.loaded()[0].gave["fairtk_prompts"]
+    for name in plugins.loaded_plugins()[0].gave["fairtk_prompts"]
     if name != "template" and not name.startswith("refine")  # those have tests of their own
 ]
 

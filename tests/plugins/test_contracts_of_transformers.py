@@ -26,7 +26,7 @@ from fairtk.testing import (
     toy_samples,
     toy_topics,
 )
-from fairtk.transformers import FixedExposure, OracleExposure
+from fairtk.transformers import DeterministicExposure, OracleExposure
 
 
 class TestFairSampler(TransformerContract):
@@ -84,10 +84,10 @@ class TestOracleExposure(TransformerContract):
 
 class TestFixedExposure(TransformerContract):
     def make(self):
-        return FixedExposure(cutoff=2)
+        return DeterministicExposure(cutoff=2)
 
     def others(self):
-        return [FixedExposure(), FixedExposure(cutoff=2, browsing="TREC")]
+        return [DeterministicExposure(), DeterministicExposure(cutoff=2, browsing="TREC")]
 
 
 class TestBM25Scorer(ScorerContract):

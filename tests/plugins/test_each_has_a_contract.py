@@ -27,7 +27,7 @@ EXPORTED = [hook for hook in CONTRACTS if hook not in ("fairtk_utilities", "fair
 
 def builtin(hook):
     """Return the names that fairtk itself gives to a hook."""
-    return [n for p in plugins.loaded() if p.name == "fairtk" for n in p.gave.get(hook, [])]
+    return [n for p in plugins.loaded_plugins() if p.name == "fairtk" for n in p.gave.get(hook, [])]
 
 
 def words(node):

@@ -103,7 +103,7 @@ def test_register_and_unregister():
     plugin = Generous()
     known = plugins.register(plugin, "fairtk-toy", "3.1")
     try:
-        assert known in plugins.loaded()
+        assert known in plugins.loaded_plugins()
         assert (known.name, known.version, known.module) == ("fairtk-toy", "3.1", "Generous")
         assert str(known) == "fairtk-toy 3.1"
         assert sorted(known.hooks) == sorted(n for n in dir(Generous) if n.startswith("fairtk_"))
@@ -127,7 +127,7 @@ def test_register_and_unregister():
     finally:
         plugins.unregister(plugin)
     assert {hook: r.names() for hook, r in ALL.items()} == before
-    assert known not in plugins.loaded()
+    assert known not in plugins.loaded_plugins()
     with pytest.raises(NameError):
         ir_measures.parse_measure("ToyShare")
     with pytest.raises(NotFoundError):
@@ -152,13 +152,15 @@ def test_a_module_is_a_plugin():
 
 
 def test_the_builtins_are_a_plugin_like_any_other():
-    builtin = plugins.loaded()[0]
+    builtin = plugins.loaded_plugins()[0]
     assert (builtin.name, builtin.module) == ("fairtk", "fairtk.builtin")
     assert builtin.problem == ""
     for own in ALL.values():
         # every name has an owner that says so; two hooks fill the registry of models
         hooks = [hook for hook, filled in ALL.items() if filled is own]
-        given = {n for p in plugins.loaded() for hook in hooks for n in p.gave.get(hook, [])}
+        given = {
+            n for p in plugins.loaded_plugins() for hook in hooks for n in p.gave.get(hook, [])
+        }
         assert given == set(own.names())
 
 

@@ -6,7 +6,7 @@ from statsmodels.stats.multitest import multipletests
 
 from fairtk.errors import InputError, NotFoundError
 from fairtk.report.statistics import CORRECTIONS
-from fairtk.statistics import correct
+from fairtk.statistics import correct_p_values
 
 TESTED = [method for method in CORRECTIONS if method != "none"]
 
@@ -14,19 +14,21 @@ TESTED = [method for method in CORRECTIONS if method != "none"]
 def test_by_hand():
     p = [np.nan, 0.01, 0.04, 0.03]
     # three tests: 3 * 0.01; 2 * 0.03; then 0.04 must not fall below that
-    assert correct(p, "holm")[1:] == pytest.approx([0.03, 0.06, 0.06])
-    assert correct(p, "bonferroni")[1:] == pytest.approx([0.03, 0.12, 0.09])
+    assert correct_p_values(p, "holm")[1:] == pytest.approx([0.03, 0.06, 0.06])
+    assert correct_p_values(p, "bonferroni")[1:] == pytest.approx([0.03, 0.12, 0.09])
     # 0.03 * 3 / 2 = 0.045 must not exceed 0.04 * 3 / 3
-    assert correct(p, "fdr_bh")[1:] == pytest.approx([0.03, 0.04, 0.04])
-    assert correct(p, None)[1:].tolist() == correct(p, "none")[1:].tolist() == p[1:]
+    assert correct_p_values(p, "fdr_bh")[1:] == pytest.approx([0.03, 0.04, 0.04])
+    assert (
+        correct_p_values(p, None)[1:].tolist() == correct_p_values(p, "none")[1:].tolist() == p[1:]
+    )
 
 
 @pytest.mark.parametrize("method", CORRECTIONS)
 def test_what_was_not_tested_does_not_count(method):
-    assert np.isnan(correct([np.nan, 0.5], method)[0])
-    assert np.isnan(correct([np.nan, np.nan], method)).all()
-    assert correct([], method).shape == (0,)
-    assert correct([0.9, 0.9], method).max() <= 1
+    assert np.isnan(correct_p_values([np.nan, 0.5], method)[0])
+    assert np.isnan(correct_p_values([np.nan, np.nan], method)).all()
+    assert correct_p_values([], method).shape == (0,)
+    assert correct_p_values([0.9, 0.9], method).max() <= 1
 
 
 @pytest.mark.parametrize("method", TESTED)
@@ -34,7 +36,7 @@ def test_what_was_not_tested_does_not_count(method):
 def test_equals_statsmodels(method, p):
     given_p = np.array(p)
     there = ~np.isnan(given_p)
-    found = correct(p, method)
+    found = correct_p_values(p, method)
     assert (np.isnan(found) == ~there).all()
     if there.any():
         expected = multipletests(given_p[there], method=method)[1]
@@ -44,12 +46,12 @@ def test_equals_statsmodels(method, p):
 
 def test_wrong_input():
     with pytest.raises(NotFoundError, match="'holms'.*'holm'"):
-        correct([0.1], "holms")
+        correct_p_values([0.1], "holms")
     with pytest.raises(InputError, match=r"p-values must lie in \[0, 1\]; found 1.5"):
-        correct([0.1, 1.5])
+        correct_p_values([0.1, 1.5])
     with pytest.raises(InputError, match="found inf"):
-        correct([0.1, np.inf])
+        correct_p_values([0.1, np.inf])
     with pytest.raises(InputError, match=r"1 dimension\(s\); found the shape \(1, 1\)"):
-        correct([[0.1]])
+        correct_p_values([[0.1]])
     with pytest.raises(InputError):
-        correct(["small"])
+        correct_p_values(["small"])

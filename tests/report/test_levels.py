@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.statistics import mean_intervals, power_of_test, queries_needed, two_levels
+from fairtk.statistics import mean_intervals, power_of_test, queries_needed, two_level_mean
 
 
 def test_by_hand():
     # values 1, 2, 3: variance 1, of which sampling has 1/4: 3/4 is that of queries
-    found = two_levels([1, 2, 3, math.nan], [0.25, 0.5, 0, 9])
+    found = two_level_mean([1, 2, 3, math.nan], [0.25, 0.5, 0, 9])
     assert (found.n, found.mean) == (3, 2)
     assert found.error == pytest.approx(math.sqrt(1 / 3))
     assert found.error_samples == pytest.approx(math.sqrt(0.25 / 3))
@@ -29,7 +29,7 @@ def test_both_levels_are_found_again():
     queries, samples = [], []
     for _ in range(300):
         values = generator.normal(0, 0.2, 40) + generator.normal(0, 0.1, 40)
-        found = two_levels(values, np.full(40, 0.01))
+        found = two_level_mean(values, np.full(40, 0.01))
         queries.append(found.error_queries**2)
         samples.append(found.error_samples**2)
     assert np.mean(queries) == pytest.approx(0.2**2 / 40, rel=0.05)
@@ -37,19 +37,19 @@ def test_both_levels_are_found_again():
 
 
 def test_what_is_not_known_is_nan():
-    unknown = two_levels([1, 2, 4], [0.1, math.nan, 0.1])
+    unknown = two_level_mean([1, 2, 4], [0.1, math.nan, 0.1])
     assert math.isnan(unknown.error_samples) and math.isnan(unknown.error_queries)
     assert unknown.error > 0
-    assert two_levels([], []).n == 0
-    one = two_levels([5], [0.04])
+    assert two_level_mean([], []).n == 0
+    one = two_level_mean([5], [0.04])
     assert one.error_samples == pytest.approx(0.2) and math.isnan(one.error)
     # more noise than spread: nothing is left for the queries, and never less
-    assert two_levels([1, 2], [9, 9]).error_queries == 0
-    assert two_levels([1, 2], [-1, -1]).error_samples == 0
+    assert two_level_mean([1, 2], [9, 9]).error_queries == 0
+    assert two_level_mean([1, 2], [-1, -1]).error_samples == 0
     with pytest.raises(InputError):
-        two_levels([1, 2], [1])
+        two_level_mean([1, 2], [1])
     with pytest.raises(ParameterError, match="confidence"):
-        two_levels([1], [1], confidence=0)
+        two_level_mean([1], [1], confidence=0)
 
 
 def test_power_is_what_simulation_gives():

@@ -7,7 +7,7 @@ import pytest
 from fairtk import BM25Scorer, Candidates, FairSampler, PerSample, PlackettLuceExposure
 from fairtk.credit import Subsets
 from fairtk.errors import ColumnError
-from fairtk.transformers import EachDocument
+from fairtk.transformers import SingleDocumentSampler
 from fairtk.transformers.base import FairTransformer
 
 
@@ -40,7 +40,7 @@ RANKED = ["qid", "docno", "score"]
     [
         (FairSampler(), RANKED),
         (PlackettLuceExposure(), RANKED),
-        (EachDocument(), RANKED),
+        (SingleDocumentSampler(), RANKED),
         (Subsets(), RANKED),
         (BM25Scorer(), ["qid", "query", "docno", "text"]),
         (PerSample(FairSampler()), RANKED),

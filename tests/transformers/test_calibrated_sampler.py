@@ -14,7 +14,7 @@ from fairtk.exposure import expected_attention, score_gaps
 from fairtk.exposure.exact import find_alphas
 from fairtk.exposure.plackett_luce import SURE
 from fairtk.frames import Run
-from fairtk.transformers import FixedExposure
+from fairtk.transformers import DeterministicExposure
 
 RNG = np.random.default_rng(7)
 SIZES = {"q1": 12, "q2": 40, "q3": 100, "q4": 15}
@@ -91,7 +91,7 @@ def test_a_loss_of_relevance_is_kept():
         assert bound.any() and (found["value"][bound] < 0.953).all()
     sampler = FairSampler(cutoff=5, max_relevance_loss=0.05, relevance=QRELS)
     kept = exact(sampler, E(nDCG @ 5), "DCG")
-    fixed = ir_measures.iter_calc([E(nDCG @ 5)], QRELS, FixedExposure(5, "DCG")(RUN))
+    fixed = ir_measures.iter_calc([E(nDCG @ 5)], QRELS, DeterministicExposure(5, "DCG")(RUN))
     fixed = {m.query_id: m.value for m in fixed}
     for qid, value in sampler.calibrated(RUN)[["qid", "value"]].itertuples(index=False):
         assert kept[qid] == pytest.approx(value * fixed[qid], abs=1e-9)

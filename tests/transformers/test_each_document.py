@@ -6,7 +6,7 @@ import pytest
 from fairtk import FairSampler
 from fairtk.errors import ColumnError, DuplicateError
 from fairtk.testing import TransformerContract
-from fairtk.transformers import EachDocument
+from fairtk.transformers import SingleDocumentSampler
 
 
 def run():
@@ -16,7 +16,7 @@ def run():
 
 
 def test_each_document_is_a_ranking():
-    out = EachDocument()(run())
+    out = SingleDocumentSampler()(run())
     found = out[["qid", "docno", "rank", "sample", "text"]].to_numpy().tolist()
     assert found == [
         ["1", "a", 0, 0, "apple"],
@@ -27,11 +27,11 @@ def test_each_document_is_a_ranking():
 
 class TestContract(TransformerContract):
     def make(self):
-        return EachDocument()
+        return SingleDocumentSampler()
 
 
 def test_bad_input():
     with pytest.raises(ColumnError):
-        EachDocument()(FairSampler(n_samples=2)(run()))
+        SingleDocumentSampler()(FairSampler(n_samples=2)(run()))
     with pytest.raises(DuplicateError, match="'a'"):
-        EachDocument()(pd.concat([run(), run().tail(1)]))
+        SingleDocumentSampler()(pd.concat([run(), run().tail(1)]))

@@ -11,7 +11,7 @@ from fairtk import (
 )
 from fairtk.errors import ParameterError
 from fairtk.exposure import DCG
-from fairtk.transformers import FixedExposure, OracleExposure
+from fairtk.transformers import DeterministicExposure, OracleExposure
 
 RUN = pd.DataFrame(
     {
@@ -65,7 +65,7 @@ def test_agrees_with_samplers():
 
 def test_both_ends_of_the_curve():
     # the largest alphas give the fixed ranking, but for ties; alpha 0 shows all alike
-    fixed = by_document(FixedExposure(cutoff=2)(RUN))
+    fixed = by_document(DeterministicExposure(cutoff=2)(RUN))
     assert fixed.tolist() == [1, 1, 0, 0, 1, 0, 1]  # of tied e and f the last comes first
     steep = by_document(PlackettLuceExposure(alpha=1e6, cutoff=2)(RUN))
     assert steep.tolist() == [1, 1, 0, 0, 1, 0.5, 0.5]

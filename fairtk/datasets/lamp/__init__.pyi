@@ -1,5 +1,5 @@
 from .dataset import from_folder as from_folder
+from .dataset import get_license as get_license
+from .dataset import get_task as get_task
 from .dataset import ids as ids
-from .dataset import license_of as license_of
-from .dataset import task_of as task_of
 from .dataset import write_folder as write_folder

@@ -36,8 +36,8 @@ from fairtk.datasets.registration import (
     ReadOnce,
     named,
 )
-from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, listed
-from fairtk.frames import DOCNO, LABEL, QID, require
+from fairtk.errors import DownloadError, FormatError, InputError, NotFoundError, format_list
+from fairtk.frames import DOCNO, LABEL, QID, require_columns
 from fairtk.frames.schema import INTEGER
 from fairtk.io.atomic import atomic_text
 from fairtk.io.rows import read_table
@@ -331,7 +331,7 @@ _LICENSES = {
 }
 
 
-def task_of(dataset: Any) -> int:
+def get_task(dataset: Any) -> int:
     """Return the number of a dataset's LaMP task.
 
     Args:
@@ -350,7 +350,7 @@ def task_of(dataset: Any) -> int:
     return tasks[0]
 
 
-def license_of(dataset: Any) -> str | None:
+def get_license(dataset: Any) -> str | None:
     """Return the license of a LaMP dataset's data, `None` if the dataset is not of LaMP.
 
     For a folder, which may contain other data in LaMP's format, the text says so.
@@ -359,7 +359,7 @@ def license_of(dataset: Any) -> str | None:
         dataset: an ``ir_datasets.Dataset``.
     """
     try:
-        license = _LICENSES.get(task_of(dataset), _LICENSE)
+        license = _LICENSES.get(get_task(dataset), _LICENSE)
     except InputError:
         return None
     return f"{license}, if these are LaMP's files" if ":" in dataset.dataset_id() else license
@@ -387,15 +387,15 @@ def write_folder(
     Raises:
         InputError: the dataset is not of LaMP, or a labeled query is missing from it.
     """
-    require(qrels, [QID, DOCNO, LABEL], "lamp.write_folder (qrels)")
-    task = task_of(dataset)
+    require_columns(qrels, [QID, DOCNO, LABEL], "lamp.write_folder (qrels)")
+    task = get_task(dataset)
     qids = dict.fromkeys(qrels[QID])
     queries = {q.query_id: q for q in dataset.queries_iter() if q.query_id in qids}
     missing = [qid for qid in qids if qid not in queries]
     if missing:
         raise InputError(
             f"lamp.write_folder: {len(missing)} labeled queries are missing from the dataset "
-            f"({listed(missing)})"
+            f"({format_list(missing)})"
         )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)

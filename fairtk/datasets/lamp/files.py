@@ -28,7 +28,7 @@ from fairtk.datasets.lamp.records import (
     text_of,
 )
 from fairtk.datasets.registration import ReadOnce
-from fairtk.errors import FormatError, listed
+from fairtk.errors import FormatError, format_list
 from fairtk.io.lines import described, read_json
 
 
@@ -51,7 +51,7 @@ class OutputsFile:
         if missing:
             raise FormatError(
                 f"no gold output for {len(missing)} of {len(questions)} questions "
-                f"({listed(missing)}): complete the file, or load only the questions with "
+                f"({format_list(missing)}): complete the file, or load only the questions with "
                 "from_folder(..., golds=False)",
                 self._path(),
             )

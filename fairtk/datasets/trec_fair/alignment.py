@@ -37,7 +37,7 @@ from fairtk.datasets.trec_fair.metadata import (
     load_pages,
 )
 from fairtk.datasets.trec_fair.topics import qrels_of
-from fairtk.errors import FormatError, InputError, ParameterError, listed, warn
+from fairtk.errors import FormatError, InputError, ParameterError, format_list, warn
 from fairtk.exposure import TREC
 from fairtk.frames import DOCNO, GROUP, QID, RANK, SCORE, IntArray, ObjectArray
 from fairtk.frames.ids import as_strings
@@ -196,8 +196,8 @@ def _groups_of(column: Column, of: Dimension, documents: pd.Index) -> Groups:
     additional = column.levels[len(of.levels) :]
     if additional and not of.open:
         warn(
-            f"the metadata have unofficial levels of {of.name!r}: {listed(additional)}; they are "
-            "additional groups",
+            f"the metadata have unofficial levels of {of.name!r}: {format_list(additional)}; they "
+            "are additional groups",
             stacklevel=3,
         )
     from scipy import sparse

@@ -35,7 +35,7 @@ from fairtk.datasets.registration import (
     named,
 )
 from fairtk.datasets.trec_fair.topics import Topic, read_keywords, read_topics
-from fairtk.errors import FormatError, InputError, NotFoundError, listed, warn
+from fairtk.errors import FormatError, InputError, NotFoundError, format_list, warn
 from fairtk.io import atomic_write, resolve_dataset
 from fairtk.io.lines import JSON_ENTRY, decoded, objects_of, opened, parse_json, source
 
@@ -349,7 +349,7 @@ class TopicsFile:
             self._has_warned = True
             warn(
                 f"{self.path()}: {len(qids)} of {len(topics)} topics have no keywords, so their "
-                f"query is the title ({listed(qids, 3)}); add keywords with "
+                f"query is the title ({format_list(qids, 3)}); add keywords with "
                 "fairtk.datasets.trec_fair.from_folder(..., keywords=FILE)",
                 stacklevel=3,
             )

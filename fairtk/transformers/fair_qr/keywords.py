@@ -19,9 +19,9 @@ from fairtk.errors import (
     DataWarning,
     InputError,
     ParameterError,
-    listed,
+    format_list,
 )
-from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, topics_of
+from fairtk.frames import DOCNO, GROUP, QID, QUERY, RANK, SCORE, require_topics
 from fairtk.frames.texts import qids_of
 from fairtk.frames.texts import words as words_of
 from fairtk.llm import ChatModel, Completion, Failure, as_chat_model
@@ -253,9 +253,9 @@ def refine(
 
 
 def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the queries of a frame, indexed by qid as a string; see `topics_of` for errors."""
+    """Return the queries of a frame, indexed by qid as a string; see `require_topics` for errors."""
     topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-    topics.index = pd.Index([qid for qid, _ in topics_of(inp, where)], dtype=object)
+    topics.index = pd.Index([qid for qid, _ in require_topics(inp, where)], dtype=object)
     return topics
 
 
@@ -340,7 +340,7 @@ class QueryRefiner(FairTransformer):
             texts = [f"{qid}: {reason}" for qid, reason in reasons.items()]
             warnings.warn(
                 f"QueryRefiner: {len(reasons)} of {len(qids)} queries could not be refined and are "
-                f"left out ({listed(texts, 5)})",
+                f"left out ({format_list(texts, 5)})",
                 DataWarning,
                 stacklevel=2,
             )

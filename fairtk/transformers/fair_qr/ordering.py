@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import InputError, listed
+from fairtk.errors import InputError, format_list
 from fairtk.exposure import BrowsingModel, attention
 from fairtk.exposure.expected import normalized_gain
 from fairtk.frames import (
@@ -26,7 +26,7 @@ from fairtk.frames import (
     ObjectArray,
     Qrels,
     Run,
-    require,
+    require_columns,
 )
 from fairtk.frames.ids import Ids
 from fairtk.groups import Divergence, Groups, Target
@@ -548,8 +548,8 @@ class Ordering:
         missing = set(pool[QID]) - set(out[QID])
         if missing:
             raise InputError(
-                f"{where} has no documents for the qids {listed(sorted(missing))}: a reranker must "
-                "keep every query"
+                f"{where} has no documents for the qids {format_list(sorted(missing))}: a reranker "
+                "must keep every query"
             )
         return out
 
@@ -568,7 +568,7 @@ def bare_rankings(
     Raises:
         InputError: the rankings are invalid.
     """
-    require(rankings, [QID, DOCNO, SCORE], where)
+    require_columns(rankings, [QID, DOCNO, SCORE], where)
     run = Run(rankings, where)
     others = {*topics.columns, QID, RANK, QUERY}
     columns = [c for c in rankings.columns if c not in others and not c.startswith("query_")]

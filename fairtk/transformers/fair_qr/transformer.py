@@ -18,9 +18,9 @@ import pandas as pd
 from fairtk import checks
 from fairtk.display import despine, new_figure, series_style
 from fairtk.display.tables import frame_html
-from fairtk.errors import DataWarning, NotFoundError, ParameterError, listed
+from fairtk.errors import DataWarning, NotFoundError, ParameterError, format_list
 from fairtk.exposure import BrowsingModel
-from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, FloatArray, ObjectArray, require_columns
 from fairtk.groups import Divergence, Groups, Target
 from fairtk.llm import ChatModel, Estimate, as_chat_model
 from fairtk.llm.ledger import estimate_all
@@ -168,7 +168,7 @@ def build_trace(
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FairQROutcome:
     """The result of one call.
 
     Attributes:
@@ -222,7 +222,7 @@ class Loop:
         self._runs: list[pd.DataFrame] = []
         self._waited = 0.0
 
-    def run(self) -> Outcome:
+    def run(self) -> FairQROutcome:
         """Run the loop and return its outcome."""
         system, queries = self._system, self._queries
         self._retrieve(queries)
@@ -239,7 +239,7 @@ class Loop:
         missing = pd.DataFrame(rows, columns=["qid", "iteration", "reason"])
         self._warn(missing)
         look = partial(build_trace, queries, self._runs, self._topics, system.ordering)
-        return Outcome(ranked, missing, self._waited, look)
+        return FairQROutcome(ranked, missing, self._waited, look)
 
     def _retrieve(self, queries: Sequence[Progress]) -> None:
         """Retrieve with the keywords of the last steps, measure, and keep the list or stop.
@@ -345,7 +345,7 @@ class Loop:
             reasons = [f"{q}: {r}" for q, r in zip(missing["qid"], missing["reason"], strict=True)]
             texts.append(
                 f"{len(missing)} of {n} queries have no result, because they could not be "
-                f"refined ({listed(reasons, 5)}); see .missing"
+                f"refined ({format_list(reasons, 5)}); see .missing"
             )
         for note, inputs, ids in (
             (f"no document of the top {self._meter.depth} has a group", "groups and retriever",
@@ -355,16 +355,16 @@ class Loop:
             qids = [q.qid for q in self._queries if len(q.steps) == 1 and q.steps[0].note == note]
             if qids:
                 texts.append(
-                    f"{note} for {len(qids)} of {n} queries ({listed(qids)}), which keep their "
-                    f"first ranking; check that {inputs} use the same {ids}"
+                    f"{note} for {len(qids)} of {n} queries ({format_list(qids)}), which keep "
+                    f"their first ranking; check that {inputs} use the same {ids}"
                 )
         words = {} if self._tokens is None else _dropped(self._queries, self._tokens)
         if words:
             affected = {qid for word_qids in words.values() for qid in word_qids}
             texts.append(
                 f"the retriever ignores words that were added for {len(affected)} of {n} queries, "
-                f"mostly stop words: {listed(sorted(words))}; remove them from the table of terms "
-                "or the prompt"
+                f"mostly stop words: {format_list(sorted(words))}; remove them from the table of "
+                "terms or the prompt"
             )
         for text in texts:
             warnings.warn(f"FairQR: {text}", DataWarning, stacklevel=6)
@@ -503,7 +503,7 @@ class FairQR(FairTransformer):
             )
         model = as_chat_model(llm)
         self.llm: ChatModel = model if temperature is None else model.at_temperature(temperature)
-        self.depth = checks.whole("depth", depth, where)
+        self.depth = checks.integer("depth", depth, where)
         self.rerank = RELEVANCE if rerank is True else rerank
         if self.rerank is not False and self.rerank not in (RELEVANCE, EXPOSURE):
             raise ParameterError(
@@ -511,9 +511,9 @@ class FairQR(FairTransformer):
             )
         by_exposure = self.rerank == EXPOSURE
         default_k = max(DEEP, self.depth) if by_exposure else self.depth
-        self.k = default_k if k is None else checks.whole("k", k, where)
+        self.k = default_k if k is None else checks.integer("k", k, where)
         self.threshold = checks.number("threshold", threshold, where, rule="be at least 0")
-        self.max_iterations = checks.whole("max_iterations", max_iterations, where, least=0)
+        self.max_iterations = checks.integer("max_iterations", max_iterations, where, least=0)
         self.temperature = temperature
         self.choose = checks.choice("choose", choose, RULES, where)
         self.smoothing = checks.number("smoothing", smoothing, where, 0, 1, "[)")
@@ -525,13 +525,13 @@ class FairQR(FairTransformer):
         self.floor = checks.number("floor", floor, where, 0, 1, rule="be in [0, 1]")
         self.prompt = as_refinement_prompt(prompt, where)
         if qrels is not None:
-            require(qrels, [QID, DOCNO, LABEL], "FairQR: qrels")
+            require_columns(qrels, [QID, DOCNO, LABEL], "FairQR: qrels")
         self.qrels = qrels
         self.browsing = as_position_model(browsing, where)
         self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, where)
         self.split = bool(split)
         self.failed = checks.choice("failed", failed, ("missing", "keep"), where)
-        self.retries = checks.whole("retries", retries, where, least=0)
+        self.retries = checks.integer("retries", retries, where, least=0)
         reranked = bool(self.rerank) and (reranker is None or qrels is not None)
         meter = Meter(
             *(self.groups, self.target, self.depth, self.browsing, self.divergence),
@@ -540,7 +540,7 @@ class FairQR(FairTransformer):
         self.ordering = Ordering(
             *(meter, self.rerank, self.pool, self.k, self.reranker, self.weight, self.floor)
         )
-        self._last: Outcome | None = None
+        self._last: FairQROutcome | None = None
         if (self.pool, self.rerank, self.reranker) == ("union", RELEVANCE, None):
             warnings.warn(
                 "FairQR: pool='union' re-ranked by the retriever's scores restores the ranking of "
@@ -608,7 +608,7 @@ class FairQR(FairTransformer):
         }
         return run, notes
 
-    def refine(self, topics: pd.DataFrame) -> Outcome:
+    def refine(self, topics: pd.DataFrame) -> FairQROutcome:
         """Return rankings, trace and missing queries, without changing the transformer.
 
         Args:

@@ -20,7 +20,7 @@ from sklearn.utils.extmath import randomized_svd
 
 from fairtk import checks
 from fairtk.errors import FormatError, InputError, ModelError, ParameterError
-from fairtk.frames import ByContent, digest, identity_name
+from fairtk.frames import EqualByContent, digest, identity_name
 from fairtk.io import folder_digest
 from fairtk_baselines.model_folder import LOCK, Arrays, Float32Array, ModelFolder
 from fairtk_baselines.vector_index import Collection, Documents
@@ -41,7 +41,7 @@ _NO_WORDS = ("empty vocabulary", "no terms remain", "max_df corresponds to < doc
 _NOTHING = 1e-7  # a projection shorter than this share of its text's weights is rounding noise
 
 
-class LsaEncoder(ByContent, BiEncoder):  # type: ignore[misc]
+class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
     """Latent semantic analysis (Deerwester et al., 1990): TF-IDF, projected by a truncated SVD.
 
     Queries and documents are encoded alike: (1 + ln tf) * idf of the words that the fitted
@@ -200,8 +200,8 @@ def lsa_settings(
 ) -> dict[str, int]:
     """Return the validated settings of a fit by name."""
     sizes = {"dimensions": dimensions, "max_terms": max_terms, "min_documents": min_documents}
-    settings = {name: checks.whole(name, value, "LsaEncoder") for name, value in sizes.items()}
-    settings["seed"] = checks.whole("seed", seed, "LsaEncoder", least=0)
+    settings = {name: checks.integer(name, value, "LsaEncoder") for name, value in sizes.items()}
+    settings["seed"] = checks.integer("seed", seed, "LsaEncoder", least=0)
     if settings["seed"] >= 2**32:
         raise ParameterError(f"LsaEncoder: seed must be below 2**32, got {seed!r}")
     return settings

@@ -20,8 +20,8 @@ from fairtk.frames import (
     TEXT,
     FloatArray,
     Run,
-    queries_of,
-    texts_of,
+    require_queries,
+    require_texts,
 )
 from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders
@@ -93,8 +93,8 @@ class Features(FairTransformer):
         return out
 
     def _values(self, rows: pd.DataFrame, run: Run) -> FloatArray:
-        texts = texts_of(rows, "Features")
-        queries = queries_of(rows, run.query, len(run.qids), "Features")
+        texts = require_texts(rows, "Features")
+        queries = require_queries(rows, run.query, len(run.qids), "Features")
         score = rows[SCORE].to_numpy(dtype=np.float64)
         terms = weigh(texts, run.query, queries)
         columns: list[npt.NDArray[Any]] = [

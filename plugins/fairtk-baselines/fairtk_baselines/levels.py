@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fairtk.errors import InputError, ParameterError, listed, suggestion
+from fairtk.errors import InputError, ParameterError, did_you_mean, format_list
 from fairtk.groups import Groups, Level
 
 
@@ -37,13 +37,13 @@ def levels_of(
         try:
             cells.append(space.number(level))
         except (InputError, TypeError) as error:
-            near = suggestion(str(level), [*rules, *map(str, groups.levels[:100])])
+            near = did_you_mean(str(level), [*rules, *map(str, groups.levels[:100])])
             raise ParameterError(
                 f"{where}: {name} has the level {level!r}: {error}{near}"
             ) from None
     twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
     if twice:
-        raise ParameterError(f"{where}: duplicate level in {name}: {listed(twice)}")
+        raise ParameterError(f"{where}: duplicate level in {name}: {format_list(twice)}")
     return tuple(groups.levels[cell] for cell in sorted(cells))
 
 

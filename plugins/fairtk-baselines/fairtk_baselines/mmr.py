@@ -17,7 +17,7 @@ from fairtk.frames import (
     FloatArray,
     IntArray,
     Run,
-    texts_of,
+    require_texts,
 )
 from fairtk.transformers import FairTransformer
 from fairtk_baselines.vectors import DOC_VEC, min_max, stacked, unit_rows, weigh
@@ -121,5 +121,5 @@ def marginal_order(
 
 def _vectors(rows: pd.DataFrame, run: Run, used: str) -> Any:
     if used == TEXT:
-        return weigh(texts_of(rows, "MMR"), run.query, [""] * len(run.qids)).documents
+        return weigh(require_texts(rows, "MMR"), run.query, [""] * len(run.qids)).documents
     return unit_rows(stacked(rows[DOC_VEC].to_numpy(dtype=object), run, DOC_VEC, "MMR"))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.errors import ParameterError, suggestion
+from fairtk.errors import ParameterError, did_you_mean
 from fairtk.frames import TEXT
 from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders
@@ -142,7 +142,7 @@ def _options(setting: Setting, system: str, known: set[str]) -> dict[str, Any]:
     for name in setting.options:
         if name not in known:
             raise ParameterError(
-                f"unknown option {name!r} of the system {system!r}{suggestion(str(name), known)}"
+                f"unknown option {name!r} of the system {system!r}{did_you_mean(str(name), known)}"
             )
     return {name: value for name, value in setting.options.items() if name not in _ENCODER}
 

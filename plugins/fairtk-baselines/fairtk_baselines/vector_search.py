@@ -21,8 +21,18 @@ import pandas as pd
 from pyterrier_dr import BiEncoder, FlexIndex
 
 from fairtk import checks
-from fairtk.errors import DataWarning, FormatError, ParameterError, listed
-from fairtk.frames import DOCNO, QID, QUERY, RANK, SCORE, FloatArray, IntArray, digest, topics_of
+from fairtk.errors import DataWarning, FormatError, ParameterError, format_list
+from fairtk.frames import (
+    DOCNO,
+    QID,
+    QUERY,
+    RANK,
+    SCORE,
+    FloatArray,
+    IntArray,
+    digest,
+    require_topics,
+)
 from fairtk.transformers import FairTransformer
 from fairtk_baselines import encoders, vector_index
 from fairtk_baselines.vector_index import Collection, Documents, Record
@@ -174,10 +184,10 @@ class VectorSearch(FairTransformer):
     ) -> None:
         super().__init__()
         self.encoder = encoder if encoder == "lsa" else encoders.get(encoder)
-        self.num_results = checks.whole("num_results", num_results, "VectorSearch")
+        self.num_results = checks.integer("num_results", num_results, "VectorSearch")
         # not self.search, which is PyTerrier's method for one query
         self._way = check_search(search, "VectorSearch")
-        self.seed = checks.whole("seed", seed, "VectorSearch", least=0)
+        self.seed = checks.integer("seed", seed, "VectorSearch", least=0)
         self.verbose = verbose
         self._place = _Place(folder)
         if documents is None:
@@ -216,7 +226,7 @@ class VectorSearch(FairTransformer):
         """Return the documents nearest to each query of the topics (Q)."""
         self.check_inputs(inp, [QID, QUERY])
         topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
-        results = self._search(topics_of(topics, "VectorSearch")) if len(topics) else []
+        results = self._search(require_topics(topics, "VectorSearch")) if len(topics) else []
         count = np.array([len(docnos) for docnos, _ in results], dtype=np.int64)
         row = np.repeat(np.arange(len(results)), count)
         out = topics.iloc[row].reset_index(drop=True)
@@ -236,7 +246,7 @@ class VectorSearch(FairTransformer):
         without = [qid for qid, text in queries if text not in by_text]
         if without:
             warnings.warn(
-                f"VectorSearch: queries without a vector get no documents: qids {listed(without)}",
+                f"VectorSearch: queries without a vector get no documents: qids {format_list(without)}",
                 DataWarning,
                 stacklevel=4,
             )
@@ -291,7 +301,7 @@ def _only_collection(folder: Path) -> str:
     collections = vector_index.collections(folder) if folder.is_dir() else []
     if len(collections) == 1:
         return collections[0]
-    problem = f"several: {listed(collections)}; set collection=" if collections else "none"
+    problem = f"several: {format_list(collections)}; set collection=" if collections else "none"
     raise ParameterError(
         "VectorSearch: documents (mappings with 'docno' and 'text', or a function that returns "
         f"them) are required, or a folder with one index; got {problem} in {folder}"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import ParameterError, listed
-from fairtk.exposure import RBP, attention, total
+from fairtk.errors import ParameterError, format_list
+from fairtk.exposure import RBP, attention, sum_by_index
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
@@ -248,7 +248,7 @@ class CombinedExposure(ExposureMeasure):
     def _empty(self, counts: BoolArray) -> str:
         lacking = np.flatnonzero(~counts.all(axis=0))
         names = self.names()
-        empty = listed([names[place] for place in lacking])
+        empty = format_list([names[place] for place in lacking])
         return f"{self.EMPTY_REASON}: {empty} (empty='skip' compares the others)"
 
     def worst(self, judged: LabeledRun) -> float:
@@ -258,7 +258,7 @@ class CombinedExposure(ExposureMeasure):
 
 def _summed(row: IntArray, values: FloatArray, n_rows: int) -> FloatArray:
     """Return the sums of values that share a row; shape (n_rows, n_columns)."""
-    columns = [total(row, column, n_rows) for column in values.T]
+    columns = [sum_by_index(row, column, n_rows) for column in values.T]
     return np.column_stack(columns) if columns else np.zeros((n_rows, 0))
 
 

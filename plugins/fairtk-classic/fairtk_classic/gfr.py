@@ -12,7 +12,7 @@ import numpy as np
 
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import total
+from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray
 from fairtk.groups import js_divergence
 from fairtk.measures import Param
@@ -90,7 +90,7 @@ MAX_LABEL = Param(
     int,
     default=1,
     desc="the highest grade of the labels",
-    check=partial(checks.whole, rule="be at least 1"),
+    check=partial(checks.integer, rule="be at least 1"),
 )
 PART = Param(
     str,
@@ -177,8 +177,8 @@ class GroupFairnessAndRelevance(GroupMeasure):
                 open_ |= np.isnan(targets).any(axis=1)
                 components.append(stop * self.closeness(judged, attribute, targets, kind))
         value = np.mean(components, axis=0)
-        value = total(ranked.ranking, value, n)
-        relevant = total(judged.pair_query, label, len(open_)) > 0
+        value = sum_by_index(ranked.ranking, value, n)
+        relevant = sum_by_index(judged.pair_query, label, len(open_)) > 0
         gaps = (("no relevant document in the labels", ~relevant), (NO_TARGET, open_))
         return Scored(judged.ranking_query, value, (), gaps)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairtk.errors import ParameterError, listed
-from fairtk.exposure import total
+from fairtk.errors import ParameterError, format_list
+from fairtk.exposure import sum_by_index
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure, warn_unlabeled_ranks
 
@@ -123,7 +123,7 @@ class GroupMeasure(FairMeasure):
         scored = self.per_ranking(judged)
         n_queries = len(judged.qids)
         count = np.bincount(scored.query, minlength=n_queries)
-        summed = total(scored.query, scored.value, n_queries)
+        summed = sum_by_index(scored.query, scored.value, n_queries)
         value = np.where(judged.present, summed / np.maximum(count, 1), self.worst(judged))
         for _, queries in scored.gaps:
             value[queries] = np.nan
@@ -163,12 +163,12 @@ class BinaryMeasure(GroupMeasure):
         if level is None:
             raise ParameterError(
                 f"{self.NAME}: a protected level is required: write {self.NAME}(groups=..., "
-                f"protected=...) with one of {listed(names, 40)}"
+                f"protected=...) with one of {format_list(names, 40)}"
             )
         if level not in names:
             raise ParameterError(
                 f"{self.NAME}: {self.groups.name!r} has no level {level!r}, expected "
-                f"{listed(names, 40)}"
+                f"{format_list(names, 40)}"
             )
         return names.index(level)
 
@@ -214,7 +214,7 @@ class Listing:
     def total(self, values: FloatArray) -> FloatArray:
         """Return sums over each ranking; shape (n_rankings, ...)."""
         if values.ndim == 1:
-            return total(self.ranking, values, len(self.size))
+            return sum_by_index(self.ranking, values, len(self.size))
         columns = [self.total(column) for column in values.T]
         return np.column_stack(columns) if columns else np.zeros((len(self.size), 0))
 

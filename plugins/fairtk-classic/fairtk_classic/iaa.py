@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk.errors import ParameterError
-from fairtk.exposure import attention, expected_exposure, total
+from fairtk.exposure import attention, expected_exposure, sum_by_index
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk.measures import FairMeasure
 from fairtk_classic import parameters as p
@@ -53,7 +53,7 @@ class AmortizedAttention(FairMeasure):
             weight, judged.pair_of_row, judged.n_pairs, ranked.n_samples[ranked.query]
         )
         value = distance(expected, relevance, judged.pair_query, len(judged.qids))
-        open_ = total(judged.pair_query, relevance, len(value)) == 0
+        open_ = sum_by_index(judged.pair_query, relevance, len(value)) == 0
         value = np.where(judged.present, value, self.MISSING)
         value[open_] = np.nan
         self.warn_undefined(judged.qids[open_], len(value), "no relevant document in the labels")
@@ -75,11 +75,11 @@ def distance(
     """
     shares = []
     for amount in (attention_, relevance):
-        amount_sum = total(query, amount, n_queries)[query]
+        amount_sum = sum_by_index(query, amount, n_queries)[query]
         shares.append(
             np.divide(amount, amount_sum, out=np.full(len(amount), np.nan), where=amount_sum > 0)
         )
-    return total(query, np.abs(shares[0] - shares[1]), n_queries)
+    return sum_by_index(query, np.abs(shares[0] - shares[1]), n_queries)
 
 
 IAA = AmortizedAttention()

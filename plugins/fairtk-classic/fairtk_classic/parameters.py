@@ -7,7 +7,7 @@ from functools import partial
 from fairtk import checks
 from fairtk.exposure import BrowsingModel
 from fairtk.measures import CUTOFF, GROUPS, TARGET, ObjectParam, Param
-from fairtk.plugins import read_browsing
+from fairtk.plugins import parse_browsing_model
 
 __all__ = [
     "BASE",
@@ -37,7 +37,7 @@ STEP = Param(
     int,
     default=10,
     desc="the distance of prefixes, in documents",
-    check=partial(checks.whole, least=2, rule="be at least 2 (log2 of 1 is 0)"),
+    check=partial(checks.integer, least=2, rule="be at least 2 (log2 of 1 is 0)"),
 )
 
 
@@ -79,7 +79,7 @@ COMBINE = Param(str, default="min/max", choices=COMBINATIONS, desc="how the grou
 def browsing(default: str) -> ObjectParam:
     """Return the parameter ``browsing`` with a default."""
     return ObjectParam(
-        read_browsing,
+        parse_browsing_model,
         BrowsingModel,
         default=default,
         desc="browsing model, the attention of each rank: DCG, RBP(p=0.5), TREC, MU, ...",

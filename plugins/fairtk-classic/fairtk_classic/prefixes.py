@@ -13,7 +13,7 @@ import numpy as np
 
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import total
+from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray
 from fairtk.measures import Param
 from fairtk_classic import parameters as p
@@ -110,7 +110,7 @@ class PrefixMeasure(BinaryMeasure):
         sums = listed.running(two)[at]
         terms = self.difference(sums[:, 0], sums[:, 1], overall_share[listed.ranking[at]])
         terms = terms / np.log2(listed.place[at])
-        return total(listed.ranking[at], terms, len(listed.size))
+        return sum_by_index(listed.ranking[at], terms, len(listed.size))
 
     def most(
         self, listed: Listing, two: FloatArray, overall_share: FloatArray, targeted: bool

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from fairtk.errors import ParameterError, listed
+from fairtk.errors import ParameterError, format_list
 from fairtk.frames import FloatArray
 from fairtk.groups import log_base
 from fairtk.measures import Param
@@ -195,7 +195,7 @@ class Skew(SkewMeasure):
             other = "" if level is None else f", got {level!r}"
             raise ParameterError(
                 "Skew: a group is required: write Skew(groups=..., group=..., target=...) with one "
-                f"of {listed(names, 40)}{other}"
+                f"of {format_list(names, 40)}{other}"
             )
         return names.index(level)
 

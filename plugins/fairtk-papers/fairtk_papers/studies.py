@@ -36,8 +36,8 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    listed,
-    suggestion,
+    did_you_mean,
+    format_list,
 )
 from fairtk.frames import DOCNO, LABEL, QID, RANK, SAMPLE, SCORE, digest
 from fairtk.io import atomic_write, read_run, resolve_dataset
@@ -169,7 +169,7 @@ def _first_of(error: pydantic.ValidationError, kinds: Kinds) -> str:
         kinds, where = kinds[key], f" in [{key}]"
         key, *inside = inside
     if first["type"] == "extra_forbidden":
-        return f"unknown key {key!r}{where}{suggestion(key, kinds)}"
+        return f"unknown key {key!r}{where}{did_you_mean(key, kinds)}"
     kind = kinds[key]
     if kind is TABLES and inside:
         return f"settings of {inside[0]!r} must be a table: [{key}.{inside[0]}]"
@@ -405,7 +405,7 @@ class GivenRun(FairTransformer):
         if missing:
             warnings.warn(
                 f"{self.path}: {len(missing)} of {len(topics)} topics are missing from the run and "
-                f"have the worst values: {listed(missing)}",
+                f"have the worst values: {format_list(missing)}",
                 DataWarning,
                 stacklevel=2,
             )

@@ -128,9 +128,9 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self.optimizer = checks.choice("optimizer", optimizer, ("lbfgs", "gd"), NAME)
         self.gradient = checks.choice("gradient", gradient, ("exact", "published"), NAME)
         self.learning_rate = checks.number("learning_rate", learning_rate, NAME, ends="(]")
-        self.max_iterations = checks.whole("max_iterations", max_iterations, NAME)
+        self.max_iterations = checks.integer("max_iterations", max_iterations, NAME)
         self.init_range = checks.number("init_range", init_range, NAME)
-        self.seed = checks.whole("seed", seed, NAME, least=0)
+        self.seed = checks.integer("seed", seed, NAME, least=0)
         self.model: LinearModel | None = None
         if self.gradient == "published" and (self.optimizer, self.exposure) != ("gd", "top-one"):
             raise ParameterError(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import total
-from fairtk.frames import BoolArray, ByContent, FloatArray, ObjectArray, digest
+from fairtk.exposure import sum_by_index
+from fairtk.frames import BoolArray, EqualByContent, FloatArray, ObjectArray, digest
 from fairtk.groups import Groups, Level
 from fairtk_baselines.levels import levels_of, number_of_known, shown
 from fairtk_baselines.model_folder import Folder, ModelFolder
@@ -78,7 +78,7 @@ class Division:
         known = space.known(cell)
 
         def share(chosen: BoolArray) -> FloatArray:
-            inside = total(owner[chosen], memberships.weight[chosen], len(docnos))
+            inside = sum_by_index(owner[chosen], memberships.weight[chosen], len(docnos))
             return np.asarray(np.minimum(1.0, inside))
 
         columns = [np.array([space.number(level) for level in c]) for c in self.columns]
@@ -133,7 +133,9 @@ def divide(
     memberships = groups.memberships(docnos, unlabeled="drop")
     known = groups.space.known(memberships.level)
     cells, code = np.unique(memberships.level[known], return_inverse=True)
-    exposure = total(code, (memberships.weight * attention[memberships.row])[known], len(cells))
+    exposure = sum_by_index(
+        code, (memberships.weight * attention[memberships.row])[known], len(cells)
+    )
     if len(cells) < 2:
         levels = f"only {groups.levels[int(cells[0])]!r}" if len(cells) else "none"
         raise InputError(
@@ -161,7 +163,7 @@ _ARRAYS = ("weights", "group_weights", "mean", "deviation", "neutral")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearModel(ByContent):
+class LinearModel(EqualByContent):
     """Scores are sums of standardized features times weights."""
 
     identity_name = "fairtk_baselines.LinearModel"

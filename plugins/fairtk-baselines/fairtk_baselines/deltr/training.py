@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import DataWarning, InputError, listed
+from fairtk.errors import DataWarning, InputError, format_list
 from fairtk.frames import (
     DOCNO,
     QID,
@@ -237,7 +237,7 @@ def _tell(coded: Run, relevant: IntArray, size: IntArray) -> None:
         if bad.any():
             warnings.warn(
                 f"{NAME}: {int(bad.sum())} of {len(size)} training queries have {what} and are "
-                f"left out: {listed(coded.qids[bad])}",
+                f"left out: {format_list(coded.qids[bad])}",
                 DataWarning,
                 stacklevel=4,
             )
@@ -273,8 +273,8 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
     if settings["gamma"] > 0 and not problem.contrast.any():
         warnings.warn(
             f"{NAME}: no training query has documents of both the protected groups "
-            f"({listed(division.names)}) and the reference groups, so gamma has no effect (plain "
-            "ListNet); check that the groups use the run's docnos",
+            f"({format_list(division.names)}) and the reference groups, so gamma has no effect "
+            "(plain ListNet); check that the groups use the run's docnos",
             DataWarning,
             stacklevel=3,
         )

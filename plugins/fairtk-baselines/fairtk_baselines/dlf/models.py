@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairtk import checks
-from fairtk.errors import DataWarning, InputError, ParameterError, listed
+from fairtk.errors import DataWarning, InputError, ParameterError, format_list
 from fairtk.exposure import MU, BrowsingModel
 from fairtk.frames import (
     DOCNO,
@@ -129,7 +129,7 @@ def _widths(setting: str, hidden: Any, where: str) -> tuple[int, ...]:
             f"{where}: {setting} must list the width of each hidden layer, e.g. (32,), got "
             f"{hidden!r}"
         )
-    return tuple(checks.whole("the width of a hidden layer", width, where) for width in hidden)
+    return tuple(checks.integer("the width of a hidden layer", width, where) for width in hidden)
 
 
 def _inputs(setting: str, inputs: Any, where: str) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ def _browsing(name: str, value: Any, where: str) -> BrowsingModel:
 
 
 def _cutoff(name: str, value: Any, where: str) -> int | None:
-    return None if value is None else checks.whole(name, value, where)
+    return None if value is None else checks.integer(name, value, where)
 
 
 def _checked(check: Callable[..., Any], **settings: Any) -> Any:
@@ -171,12 +171,12 @@ class Recipe:
     divergence: str = _checked(checks.choice, choices=DIVERGENCES)
     # at 0, a group that no candidate belongs to makes the divergence infinite
     smoothing: float = _checked(checks.number, least=0, most=1, ends="()")
-    epochs: int = _checked(checks.whole, least=0)
+    epochs: int = _checked(checks.integer, least=0)
     learning_rate: float = _checked(checks.number, least=0, most=1, ends="(]")
     weight_decay: float = _checked(checks.number)
-    batch_size: int = _checked(checks.whole)
-    patience: int = _checked(checks.whole)
-    seed: int = _checked(checks.whole, least=None)
+    batch_size: int = _checked(checks.integer)
+    patience: int = _checked(checks.integer)
+    seed: int = _checked(checks.integer, least=None)
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> Recipe:
@@ -348,7 +348,7 @@ def _warn(qids: ObjectArray, what: str) -> None:
     if len(qids):
         warnings.warn(
             f"{what} {len(qids)} queries, which the fairness model does not learn from: "
-            f"{listed(qids.tolist())}",
+            f"{format_list(qids.tolist())}",
             DataWarning,
             stacklevel=5,
         )

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import DataWarning, ParameterError, listed
+from fairtk.errors import DataWarning, ParameterError, format_list
 from fairtk.frames import DOCNO, QID, RANK, SCORE, IntArray, Run
 from fairtk.groups import Groups, Level, Target
 from fairtk.transformers import FairTransformer
@@ -92,15 +92,15 @@ class FAStarIR(FairTransformer):
         self._protection = counting.Protection.of(groups, p, protected, name)
         self.groups = groups
         self.p = self._protection.p
-        self.cutoff = checks.whole("cutoff", cutoff, name)
+        self.cutoff = checks.integer("cutoff", cutoff, name)
         self.alpha = checks.number("alpha", alpha, name, 0, 1, "()")
         self.protected = None if isinstance(self.p, dict) else self._protection.levels
         self.test = checks.choice("test", test, ("binomial", "multinomial"), name)
         self.adjust = checks.choice("adjust", adjust, ADJUST, name)
         least = None if merge_below is None else checks.share("merge_below", merge_below, name)
         self.merge_below = least
-        self.samples = checks.whole("samples", samples, name, least=100)
-        self.seed = checks.whole("seed", seed, name, least=0)
+        self.samples = checks.integer("samples", samples, name, least=100)
+        self.seed = checks.integer("seed", seed, name, least=0)
         if test == "multinomial" and isinstance(self.p, float):
             raise ParameterError(
                 f"{name}: for the multinomial test, p must be shares by level or a Target, got "
@@ -175,7 +175,7 @@ class FAStarIR(FairTransformer):
         if bare:
             warnings.warn(
                 f"{name}: {len(bare)} of {len(run.qids)} queries have no target and keep their "
-                f"order: {listed(bare)}",
+                f"order: {format_list(bare)}",
                 DataWarning,
                 stacklevel=3,
             )
@@ -184,8 +184,8 @@ class FAStarIR(FairTransformer):
             warnings.warn(
                 f"{name}: for {len(left)} of {len(run.qids)} queries no order passes the test at "
                 f"all of the first {self.cutoff} ranks, mostly because too few documents are "
-                f"protected: {listed(left)}; retrieve more documents, or use a smaller p (check "
-                "shows the first rank that fails)",
+                f"protected: {format_list(left)}; retrieve more documents, or use a smaller p "
+                "(check shows the first rank that fails)",
                 DataWarning,
                 stacklevel=3,
             )

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fairtk import checks
 from fairtk.errors import InputError, ParameterError
-from fairtk.exposure import TREC, attention, total
+from fairtk.exposure import TREC, attention, sum_by_index
 from fairtk.frames import BoolArray, FloatArray, IntArray, ObjectArray, Run
 from fairtk.groups import Groups, Level, Target, document_attention, group_exposure
 from fairtk_baselines.levels import checked_groups, levels_of, number_of_known, shown
@@ -89,7 +89,7 @@ def count_together(run: Run, protection: Protection, k: int) -> Counted:
         p = [(protection.p,)] * n
     else:
         target = scene.target_shares()
-        target_sum = total(_rows(target), target.data, n)
+        target_sum = sum_by_index(_rows(target), target.data, n)
         sums = zip(target_sum.tolist(), scene.defined, strict=True)
         p = [(min(share, 1.0),) if has_target else None for share, has_target in sums]
     if protection.levels is None:
@@ -112,7 +112,7 @@ def count_apart(run: Run, protection: Protection, k: int, merge_below: float) ->
     n_own = np.bincount(row[own], minlength=n)
     numbers = target.copy()  # from 1, of the levels of their own in each query
     numbers.data = own * (np.cumsum(own) - (np.cumsum(n_own) - n_own)[row])
-    merged = total(row, target.data * ~own, n)
+    merged = sum_by_index(row, target.data * ~own, n)
     last = np.where(merged > 0, n_own + 1, 0)  # the group of all rare levels
 
     counts = np.flatnonzero(
@@ -198,7 +198,7 @@ class _Scene:
     def counts(self, n_rows: int) -> BoolArray:
         """Return whether each row of the run counts as protected."""
         inside = self.protects(self.query, self.cell)
-        return np.asarray(total(self.item[inside], self.weight[inside], n_rows) >= _HALF)
+        return np.asarray(sum_by_index(self.item[inside], self.weight[inside], n_rows) >= _HALF)
 
 
 def _most_exposed(run: Run, groups: Groups, shares: sparse.csr_array | None, k: int) -> IntArray:

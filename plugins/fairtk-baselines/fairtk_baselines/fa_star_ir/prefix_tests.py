@@ -279,7 +279,7 @@ def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTa
     """
     where = "mtable"
     return _mtable(
-        checks.whole("k", k, where),
+        checks.integer("k", k, where),
         checks.share("p", p, where),
         checks.number("alpha", alpha, where, 0, 1, "()"),
         checks.choice("adjust", adjust, ADJUST, where),
@@ -331,7 +331,7 @@ def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
     entries = needed.needed if isinstance(needed, MTable) else list(needed)
     if not len(entries):
         raise ParameterError(f"{where}: the m-table must have at least one entry")
-    table = [checks.whole("an entry of the m-table", m, where, least=0) for m in entries]
+    table = [checks.integer("an entry of the m-table", m, where, least=0) for m in entries]
     return _failing(np.array(table, dtype=np.int64), checks.share("p", p, where))
 
 
@@ -422,12 +422,12 @@ def multinomial_test(
             f"{where}: p must be the shares of at least one group, at most 1 in sum, got {p!r}"
         )
     return _multinomial_test(
-        checks.whole("k", k, where),
+        checks.integer("k", k, where),
         shares,
         checks.number("alpha", alpha, where, 0, 1, "()"),
         checks.choice("adjust", adjust, ADJUST, where),
-        checks.whole("samples", samples, where, least=100),
-        checks.whole("seed", seed, where, least=0),
+        checks.integer("samples", samples, where, least=100),
+        checks.integer("seed", seed, where, least=0),
     )
 
 

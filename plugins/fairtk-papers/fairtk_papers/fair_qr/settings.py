@@ -19,9 +19,9 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    listed,
+    format_list,
 )
-from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require
+from fairtk.frames import DOCNO, LABEL, QID, QUERY, TEXT, digest, require_columns
 from fairtk.frames.texts import qids_of
 from fairtk.groups import Groups, Target
 from fairtk.io.tables import stem
@@ -173,7 +173,7 @@ class Texts(FairTransformer):
         lost = [docno for docno in distinct if docno not in documents]
         if lost:
             raise InputError(
-                f"Texts: {len(lost)} documents are not in {self.dataset_id}: {listed(lost)}"
+                f"Texts: {len(lost)} documents are not in {self.dataset_id}: {format_list(lost)}"
             )
         texts = {docno: document.default_text() for docno, document in documents.items()}
         return inp.assign(**{TEXT: docnos.map(texts).astype(object)})
@@ -211,8 +211,8 @@ class QrData:
 
     def __post_init__(self) -> None:
         """Check the frames; leave out topics that nothing can be said about."""
-        require(self.topics, [QID, QUERY], "the study's topics")
-        require(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
+        require_columns(self.topics, [QID, QUERY], "the study's topics")
+        require_columns(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
         topics = self.topics.assign(**{QID: self.topics[QID].astype(str)})
         qids_of(topics, "FAIR-QR's study")
         qrels = self.qrels.assign(**{QID: self.qrels[QID].astype(str)})
@@ -226,7 +226,7 @@ class QrData:
         if bare:
             warnings.warn(
                 f"{len(bare)} of {len(topics)} topics have no relevant document and are left out: "
-                f"{listed(bare)}",
+                f"{format_list(bare)}",
                 DataWarning,
                 stacklevel=3,
             )
@@ -483,9 +483,9 @@ class QrSettings:
                 f"the study: systems must be a list of names; found {self.systems!r}"
             )
         for name in ("cutoff", "candidates"):
-            checks.whole(name, getattr(self, name), "the study")
-        checks.whole("folds", self.folds, "the study", least=2)
-        checks.whole("seed", self.seed, "the study", least=0)
+            checks.integer(name, getattr(self, name), "the study")
+        checks.integer("folds", self.folds, "the study", least=2)
+        checks.integer("seed", self.seed, "the study", least=0)
         if self.candidates < self.cutoff:
             raise ParameterError(
                 f"the study: candidates ({self.candidates}) must not be below cutoff "

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from fairtk.errors import FairtkError, FairtkWarning, InputError, listed
+from fairtk.errors import FairtkError, FairtkWarning, InputError, format_list
 from fairtk.experiment.engine import Topics
 from fairtk.experiment.identity import Tree
 from fairtk.experiment.packing import unpack
 from fairtk.experiment.store import Store
 from fairtk.experiment.tuning import Tuner
-from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require
+from fairtk.frames import DOCNO, QID, RANK, SCORE, Run, require_columns
 from fairtk.transformers import FairQR, FairTransformer
 from fairtk_papers.fair_qr.systems import Cell
 from fairtk_papers.fair_qr.values import PRODUCT, measures
@@ -103,7 +103,7 @@ class StudySystem(FairTransformer):
                 runs.append(run)
                 missing += [] if lost is None else [lost]
             run = pd.concat(runs, ignore_index=True)
-            require(run, RUN, "the study")
+            require_columns(run, RUN, "the study")
             Run(run.drop(columns=RANK), "the study").checked()  # broken rankings are not kept
         for warning in heard:
             warnings.warn_explicit(
@@ -311,7 +311,7 @@ def gathered(texts: Iterable[tuple[Sequence[str], str]]) -> list[str]:
         if text != first:
             several.add(shape)
     return [
-        f"{first} (alike for {len(qids)} topics: {listed(list(qids))})"
+        f"{first} (alike for {len(qids)} topics: {format_list(list(qids))})"
         if shape in several
         else first
         for shape, (first, qids) in alike.items()

@@ -20,7 +20,7 @@ from fairtk.errors import (
     InputError,
     ParameterError,
     StageError,
-    listed,
+    format_list,
 )
 from fairtk.experiment import Experiment, describe_stage, folds, plan
 from fairtk.experiment.engine import Topics
@@ -331,7 +331,7 @@ class QrStudy:
             if deferred:
                 raise DeferredError(
                     f"{len(deferred)} of {len(left)} systems wait for answers from a batch of "
-                    f"prompts ({listed(deferred, 3)}); run again when these were read"
+                    f"prompts ({format_list(deferred, 3)}); run again when these were read"
                 )
             return self._results(ledger)
 

@@ -550,7 +550,7 @@ def make_model(settings: Mapping[str, Any]) -> ChatModel:
     """Return the model.
 
     Args:
-        settings: ``backend``: one of the kinds that `fairtk.llm.kinds_of_models` lists, by default
+        settings: ``backend``: one of the kinds that `fairtk.llm.list_model_kinds` lists, by default
             ``"keyword"`` (rules, no model); and its settings (local ones with ``temperature`` and
             ``seed`` of `fairtk.llm.LocalChat`). Keys are never settings: they stay in the
             environment; ``api_key_env = ""`` is for servers without, ``temperature = "none"`` and

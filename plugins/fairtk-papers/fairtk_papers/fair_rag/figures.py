@@ -14,7 +14,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.display import Points, SeriesStyle, despine, draw_trade_off, new_figure, series_style
 from fairtk.errors import FairtkError, InputError
-from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require
+from fairtk.frames import DOCNO, QID, RANK, SAMPLE, FloatArray, require_columns
 from fairtk.measures import parse, value_bounds
 from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.tables import (
@@ -194,7 +194,7 @@ def plot_requests(
         InputError: the run is not of one query.
         MissingExtraError: matplotlib is not installed.
     """
-    require(run, [QID, DOCNO, RANK, SAMPLE], "plot_requests")
+    require_columns(run, [QID, DOCNO, RANK, SAMPLE], "plot_requests")
     if run[QID].nunique() != 1:
         raise InputError(f"plot_requests draws one query; found {run[QID].nunique()} in the run")
     samples = run[SAMPLE].nunique()

@@ -23,10 +23,10 @@ import numpy as np
 import pandas as pd
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, listed
+from fairtk.errors import InputError, ParameterError, format_list
 from fairtk.experiment import Experiment
-from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require
-from fairtk.transformers import Candidates, EachDocument, Generator
+from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, require_columns
+from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
 from fairtk_papers.studies import names_repeat
@@ -101,13 +101,13 @@ def utility_labels(
     """
     checks.choice("grades", grades, GRADES, "utility_labels")
     score = Score(utility, upper_bound)
-    require(answers, [QID, GOLD_ANSWER], "utility_labels (answers)")
+    require_columns(answers, [QID, GOLD_ANSWER], "utility_labels (answers)")
     golds = dict(zip(answers[QID], answers[GOLD_ANSWER], strict=True))
     lacking = [qid for qid in topics[QID] if qid not in golds]
     if lacking:
         raise InputError(
             f"utility_labels: no gold answer for {len(lacking)} of {len(topics)} queries "
-            f"({listed(lacking)})"
+            f"({format_list(lacking)})"
         )
     systems = label_systems(candidates, generator)
     with names_repeat():
@@ -131,7 +131,7 @@ def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
         candidates: Q -> R.
         generator: as in the study.
     """
-    return {WITHOUT: generator, ALONE: candidates >> EachDocument() >> generator}
+    return {WITHOUT: generator, ALONE: candidates >> SingleDocumentSampler() >> generator}
 
 
 def _labels(documents: pd.DataFrame, grades: str) -> Any:

@@ -20,7 +20,7 @@ from fairtk.datasets import get_answers, get_topics, lamp
 from fairtk.errors import InputError, NotFoundError, ParameterError
 from fairtk.frames import digest
 from fairtk.io import resolve_dataset
-from fairtk.llm import ChatModel, Ledger, build_model, kinds_of_models, parse_model
+from fairtk.llm import ChatModel, Ledger, build_model, list_model_kinds, parse_model
 from fairtk.llm.models import check_settings
 from fairtk.measures import EU
 from fairtk.plugins import BackendSpec
@@ -90,7 +90,7 @@ class LampTask:
 
     def __init__(self, dataset: Any, name: str | None = None) -> None:
         self.dataset = resolve_dataset(dataset, "the study")
-        self.number = lamp.task_of(self.dataset)
+        self.number = lamp.get_task(self.dataset)
         self.name = f"LaMP-{self.number}" if name is None else name
 
     @cached_property
@@ -111,7 +111,7 @@ class LampTask:
     @property
     def license(self) -> str:
         """Under which license the data stand."""
-        return str(lamp.license_of(self.dataset))
+        return str(lamp.get_license(self.dataset))
 
 
 def read_tasks(
@@ -216,10 +216,10 @@ class RagSettings:
         """Check the values."""
         object.__setattr__(self, "alphas", _alphas(self.alphas))
         for name in ("n_samples", "cutoff", "min_useful"):
-            checks.whole(name, getattr(self, name), "the study")
-        checks.whole("seed", self.seed, "the study", least=None)
+            checks.integer(name, getattr(self, name), "the study")
+        checks.integer("seed", self.seed, "the study", least=None)
         if self.limit is not None:
-            checks.whole("limit", self.limit, "the study")
+            checks.integer("limit", self.limit, "the study")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ParameterError(
@@ -332,7 +332,7 @@ def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -
     """Return what makes a generator for a task, with LaMP's prompt of the task.
 
     Args:
-        text: ``KIND:MODEL``, of the kinds that `fairtk.llm.kinds_of_models` lists, e.g.
+        text: ``KIND:MODEL``, of the kinds that `fairtk.llm.list_model_kinds` lists, e.g.
             ``t5:google/flan-t5-small``. With a dtype, ``t5-bfloat16:MODEL``, a study can have the
             same model twice, and says how many labels differ.
         ledger: keeps the answers of chat models, and their budget; None: the study's store.
@@ -422,7 +422,7 @@ class RagConfiguration(Configuration):
         """
         names = [n for n in self.models if parse_model(n, "answers", "generator")[0].server]
         if needed_by and not names:
-            specs = kinds_of_models("answers").items()
+            specs = list_model_kinds("answers").items()
             kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
             raise InputError(
                 f"{', '.join(needed_by)}: for generators that a server answers for, {kinds}; "

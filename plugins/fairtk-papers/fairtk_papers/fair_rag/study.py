@@ -25,7 +25,7 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     ParameterError,
-    listed,
+    format_list,
 )
 from fairtk.experiment import Experiment, Results, plan
 from fairtk.frames import CREDIT, DOCNO, LABEL, QID, RANK, SAMPLE, FloatArray
@@ -33,10 +33,10 @@ from fairtk.llm import DeferredError, Ledger
 from fairtk.measures import E
 from fairtk.transformers import (
     Candidates,
-    EachDocument,
     FairSampler,
     Generator,
     OracleSampler,
+    SingleDocumentSampler,
 )
 from fairtk_papers.fair_rag.labels import (
     Labeled,
@@ -261,7 +261,7 @@ class RagStudy:
                 )
         if deferred:
             raise DeferredError(
-                f"these wait for answers from a batch of prompts: {listed(deferred, 3)}; run "
+                f"these wait for answers from a batch of prompts: {format_list(deferred, 3)}; run "
                 "again when they were read"
             )
         if not values:
@@ -324,7 +324,7 @@ class RagStudy:
                 generator = self.generator(task, name)
                 if not self.takes_published(task):
                     rows.append((task.name, LABELS, name, n_topics, 0, n_topics + n_documents))
-                    alone = EachDocument()(candidates(first))
+                    alone = SingleDocumentSampler()(candidates(first))
                     per_prompt.append(_cost_of_prompts(generator, [first, alone]))
                 for retriever in self.retrievers:
                     rankings = n_topics * (

@@ -39,10 +39,10 @@ from fairtk.errors import (
     InputError,
     NotFoundError,
     UndefinedWarning,
-    listed,
+    format_list,
 )
-from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require
-from fairtk.statistics import correct, curve_values, mean_intervals, paired_test
+from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, FloatArray, IntArray, require_columns
+from fairtk.statistics import correct_p_values, curve_values, mean_intervals, paired_test
 from fairtk_papers.studies import file_name
 
 TASK, RETRIEVER, GENERATOR, ALPHA = "task", "retriever", "generator", "alpha"
@@ -86,7 +86,7 @@ def models(values: pd.DataFrame, where: str) -> Iterator[tuple[tuple[Any, ...], 
         InputError: there are no values.
     """
     keys = [*MODEL, ALPHA, QID, MEASURE]
-    require(values, [*keys, VALUE], where)
+    require_columns(values, [*keys, VALUE], where)
     values = values.reset_index(drop=True)  # parts that were put together repeat their indices
     number = sampled(values[ALPHA])
     rows = values[number | (values[ALPHA] == DETERMINISTIC)]
@@ -122,7 +122,7 @@ def sizes(qrels: pd.DataFrame, task: str, generator: str) -> pd.DataFrame:
         task: of these queries.
         generator: that the labels are for.
     """
-    require(qrels, [QID, DOCNO, LABEL], "sizes")
+    require_columns(qrels, [QID, DOCNO, LABEL], "sizes")
     counts = (qrels[LABEL] > 0).groupby(qrels[QID], sort=False).agg(["size", "sum"])
     counts = counts.set_axis([DOCUMENTS, USEFUL], axis=1).reset_index()
     return counts.assign(**{TASK: task, GENERATOR: generator})[
@@ -233,7 +233,7 @@ def _floors(sizes: pd.DataFrame | None, model: tuple[Any, ...], cutoff: int) -> 
     """Return the smallest EE-D that any policy has, by query: that of a uniform one, k / n."""
     if sizes is None:
         return None
-    require(sizes, [TASK, GENERATOR, QID, DOCUMENTS], "fairness_intervals (sizes)")
+    require_columns(sizes, [TASK, GENERATOR, QID, DOCUMENTS], "fairness_intervals (sizes)")
     own = sizes[(sizes[TASK] == model[0]) & (sizes[GENERATOR] == model[2])]
     n = own[DOCUMENTS].to_numpy(dtype=np.float64)
     return np.asarray(np.round(np.minimum(cutoff, n) / n, _DIGITS))
@@ -278,7 +278,9 @@ def _intervals(
             }
         )
     table = pd.DataFrame(rows)
-    table.insert(table.columns.get_loc("p") + 1, "p_corrected", correct(table["p"], "holm"))
+    table.insert(
+        table.columns.get_loc("p") + 1, "p_corrected", correct_p_values(table["p"], "holm")
+    )
     return table
 
 
@@ -465,7 +467,7 @@ def uniform_end(values: pd.DataFrame, sizes: pd.DataFrame, *, cutoff: int) -> pd
         larger), ``queries``.
     """
     where = "uniform_end"
-    require(sizes, [TASK, GENERATOR, QID, DOCUMENTS, USEFUL], f"{where} (sizes)")
+    require_columns(sizes, [TASK, GENERATOR, QID, DOCUMENTS, USEFUL], f"{where} (sizes)")
     rows = []
     for model, wide in models(values, where):
         needed(wide, (EE_D, EE_R), where)
@@ -531,7 +533,7 @@ def normalized_utility(
     """
     where = "normalized_utility"
     checks.choice("over", over, OVER, where)
-    require(utilities, [*MODEL, ALPHA, QID, SAMPLE, VALUE], where)
+    require_columns(utilities, [*MODEL, ALPHA, QID, SAMPLE, VALUE], where)
     counted = sampled(utilities[ALPHA])
     if deterministic:
         counted |= utilities[ALPHA] == DETERMINISTIC
@@ -551,8 +553,8 @@ def normalized_utility(
     if lacking.any():
         qids = list(dict.fromkeys(table.loc[lacking, QID]))
         warnings.warn(
-            f"{where}: no answer of the oracle for {len(qids)} queries ({listed(qids)}): their "
-            "largest utility is unknown, so their values are undefined",
+            f"{where}: no answer of the oracle for {len(qids)} queries ({format_list(qids)}): "
+            "their largest utility is unknown, so their values are undefined",
             UndefinedWarning,
             stacklevel=2,
         )

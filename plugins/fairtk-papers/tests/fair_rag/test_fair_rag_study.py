@@ -13,7 +13,7 @@ from rag_world import generator, study
 from fairtk import BM25Scorer, Candidates, Generator, demo, prompts
 from fairtk.datasets import lamp
 from fairtk.errors import FormatError, InputError, NotFoundError, ParameterError
-from fairtk.transformers import EachDocument
+from fairtk.transformers import SingleDocumentSampler
 
 pytestmark = pytest.mark.slow  # a model answers some hundred prompts
 
@@ -131,7 +131,7 @@ def test_prompts_cut_as_published_are_other_answers_only_where_they_differ(tmp_p
         assert own.status()["done"].sum() == 0  # what was cut otherwise is no result of this one
         reader = own.generator(task, "tiny")
         built[truncation] = {
-            *reader.build_prompts(EachDocument()(documents)).prompts,
+            *reader.build_prompts(SingleDocumentSampler()(documents)).prompts,
             *reader.build_prompts(task.topics[:3]).prompts,
         }
         own.labeled(task, reader)
