@@ -226,8 +226,8 @@ def fairtk_transformers() -> Iterable[TransformerSpec]:
             citation="kim2024fairrag diaz2020evaluating",
         ),
         spec(
-            "FixedExposure",
-            "fairtk.transformers.exposures:FixedExposure",
+            "DeterministicExposure",
+            "fairtk.transformers.exposures:DeterministicExposure",
             "the exposure of documents in a ranking that is always the same",
             "R",
             "X",

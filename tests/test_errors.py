@@ -93,9 +93,10 @@ def test_lists_in_words():
 
 def test_a_name_of_a_room_says_which_room():
     with pytest.raises(
-        AttributeError, match="EachDocument; it is fairtk.transformers.SingleDocumentSampler$"
+        AttributeError,
+        match="SingleDocumentSampler; it is fairtk.transformers.SingleDocumentSampler$",
     ):
-        fairtk.EachDocument  # noqa: B018
+        fairtk.SingleDocumentSampler  # noqa: B018
     with pytest.raises(AttributeError, match="No fairtk attribute Nowhere$"):
         fairtk.Nowhere  # noqa: B018
 

@@ -17,7 +17,7 @@ import pathlib
 import fairtk
 from fairtk.exposure import Linear
 from fairtk.groups import TotalVariation
-from fairtk.llm import LastLine, kinds_of_models
+from fairtk.llm import LastLine, list_model_kinds
 from fairtk.measures import TopShare, parse
 from fairtk.plugins import registry
 from fairtk.plugins.registry import as_divergence
@@ -34,7 +34,7 @@ assert fairtk.utilities.get("shared-words")(["a b"], ["a c"]) == [0.5]
 assert parse("EU(utility='shared-words')")["utility"] == fairtk.utilities.get("shared-words")
 assert registry.transformers.load("Rotation") is Rotation
 assert registry.transformers.load("WordOverlapScorer") is WordOverlapScorer
-assert registry.load_target(kinds_of_models("answers")["last-line"].target) is LastLine
+assert registry.load_target(list_model_kinds("answers")["last-line"].target) is LastLine
 """
 OFFERED = {
     "measures": ["TopShare", "shared-words", "Linear"],

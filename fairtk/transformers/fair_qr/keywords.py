@@ -253,7 +253,7 @@ def refine(
 
 
 def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the queries of a frame, indexed by qid as a string; see `require_topics` for errors."""
+    """Return the queries of a frame, indexed by qid as a string (errors: `require_topics`)."""
     topics = inp.drop(columns=[c for c in (DOCNO, SCORE, RANK) if c in inp.columns])
     topics.index = pd.Index([qid for qid, _ in require_topics(inp, where)], dtype=object)
     return topics

@@ -246,7 +246,8 @@ class VectorSearch(FairTransformer):
         without = [qid for qid, text in queries if text not in by_text]
         if without:
             warnings.warn(
-                f"VectorSearch: queries without a vector get no documents: qids {format_list(without)}",
+                "VectorSearch: queries without a vector get no documents: qids "
+                f"{format_list(without)}",
                 DataWarning,
                 stacklevel=4,
             )

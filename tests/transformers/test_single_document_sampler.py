@@ -1,4 +1,4 @@
-"""EachDocument: every document alone, in a ranking of its own."""
+"""SingleDocumentSampler: every document alone, in a ranking of its own."""
 
 import pandas as pd
 import pytest
