@@ -70,7 +70,7 @@ def labels_or_scores(data: Any, value: str, where: str) -> Any:
 
     Raises:
         ColumnError: a mapping has fewer levels than two, or more.
-        InputError: a mapping is empty, or a query of qrels is; in a run that is a missing query.
+        InputError: a mapping is empty.
     """
     if isinstance(data, Mapping):
         return _frame_of_mapping(data, value, where)
@@ -104,10 +104,8 @@ def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.Dat
     if deep:
         first = f"{qids[deep[0]]!r}, {docnos[deep[0]]!r}"
         raise ColumnError(f"{form}; found a third level at {first} ({len(deep)} in all)")
-    empty = [qid for qid, docs in data.items() if not docs]
-    if not docnos or (empty and value == LABEL):
-        first = f": no document at {empty[0]!r} ({len(empty)} in all)" if empty else ""
-        raise InputError(f"{where} must not be empty{first}")
+    if not data:
+        raise InputError(f"{where} must not be empty")
     columns = {QID: column_of(qids), DOCNO: column_of(docnos), value: column_of(values)}
     return pd.DataFrame(columns)
 
@@ -198,8 +196,16 @@ def _framed(name: str, data: Any, where: str) -> Any:
 
 
 def _given(data: Any, value: str, where: str) -> Any:
-    """Return qrels or a run as a frame; refuse the other of the two."""
+    """Return qrels or a run as a frame; refuse what is empty, or the other of the two.
+
+    A query of a run that has no documents is a missing one.
+    """
     frame = labels_or_scores(data, value, where)
+    if isinstance(data, Mapping) and (frame.empty or value == LABEL):
+        empty = [qid for qid, docs in data.items() if not docs]
+        if empty:
+            first = f"no document at {empty[0]!r} ({len(empty)} in all)"
+            raise InputError(f"{where} must not be empty: {first}")
     if isinstance(frame, pd.DataFrame) and (message := swapped(frame.columns, value)):
         raise ColumnError(f"{where}: {message}")
     return frame

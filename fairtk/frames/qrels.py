@@ -66,7 +66,7 @@ class Qrels(EncodedFrame):
     @classmethod
     def without_labels(cls, qids: Sequence[str], where: str) -> Qrels:
         """Return labels of no document for some queries, which are distinct texts."""
-        qrels = cls({}, where)
+        qrels = cls([], where)
         qrels.queries = Ids(np.array(qids, dtype=object))
         return qrels
 

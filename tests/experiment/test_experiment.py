@@ -413,7 +413,7 @@ def test_a_dataset_gives_topics_labels_and_gold_answers(data):
     assert found.per_query["qid"].nunique() == loaded.qrels["qid"].nunique()
     assert np.isfinite(found.means.to_numpy()).all()
     assert found.config["dataset"] == "lamp/2/dev"  # no path of this machine
-    assert found.config["license"] == "CC BY-NC-SA 4.0 (LaMP), if these are LaMP's own files"
+    assert found.config["license"] == "CC BY-NC-SA 4.0 (LaMP), if these are LaMP's files"
 
 
 def test_undefined_queries_are_left_out_and_counted(data):
