@@ -613,12 +613,12 @@ def export(
         StoreError: a store is damaged, or the folder cannot be written.
     """
     checks.choice("form", form, EXPORTS, "export")
-    places, target = results_folders(source, setting), Path(folder)
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+    places, out = results_folders(source, setting), Path(folder)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{folder}: there are files here already; give a new or an empty folder")
     below = folder_names(places, source)
     single = places == [Path(source)]
-    results_in = [target if single else target / name for name in below]
+    results_in = [out if single else out / name for name in below]
     for place, own in zip(places, results_in, strict=True):
         results = open_results(place, qrels, measures, gold=gold, groups=groups, target=target)
         if form == "parquet":
@@ -626,7 +626,7 @@ def export(
         else:
             results.to_trec(own)
     for file in _of_study(Path(source), setting) if form == "parquet" else ():
-        shutil.copyfile(file, target / file.name)
+        shutil.copyfile(file, out / file.name)
     return results_in
 
 
