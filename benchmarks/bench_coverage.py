@@ -26,7 +26,7 @@ SIZES = (10, 30, 100)
 INTERVALS = {
     "t": "mean: Student's t (also the t-test)",
     "randomization": "mean: inverted randomization test",
-    "percentile": "mean: percentile bootstrap (`frontier` and `fairtk.credit` alone)",
+    "percentile": "mean: percentile bootstrap (only `frontier`, `fairtk.credit`)",
     "wilcoxon": "pseudomedian: Wilcoxon",
 }
 Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]

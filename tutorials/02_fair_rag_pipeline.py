@@ -15,6 +15,8 @@
 # %% [markdown]
 # # A fair RAG pipeline
 #
+# ![Accuracy of the answers against disparity of exposure](../docs/_static/tutorials/02.png)
+#
 # A language model that answers from retrieved documents is a user too: the documents it reads get
 # exposure, all others do not. This tutorial puts a stochastic ranking policy between retriever
 # and generator, and measures the effect of more even exposure on relevance and on the answers. It

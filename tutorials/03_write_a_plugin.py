@@ -15,6 +15,8 @@
 # %% [markdown]
 # # Write a plugin
 #
+# ![The new measure and EE_D, by alpha](../docs/_static/tutorials/03.png)
+#
 # A plugin is a Python package that fairtk discovers. After `pip install`, its measures work
 # in `ir_measures`, in `pt.Experiment` and on the command line, like the built-in ones; after
 # `pip uninstall` they are gone. This tutorial writes one from nothing: three files.

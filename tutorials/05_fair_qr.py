@@ -15,6 +15,8 @@
 # %% [markdown]
 # # FAIR-QR: from one query's trace to the study
 #
+# ![Divergence, AWRF, nDCG and group shares, by iteration](../docs/_static/tutorials/05.png)
+#
 # A ranking can only show documents that the query retrieves. FAIR-QR (Chen & Fang 2025, arXiv
 # 2503.21092) asks a language model for keywords for the group that is furthest below its target
 # exposure, retrieves again, and repeats while the exposure gets nearer to the target. Then it ranks

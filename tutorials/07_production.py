@@ -15,6 +15,8 @@
 # %% [markdown]
 # # Fair rankings in production: one ranking per request
 #
+# ![EE_D of all requests so far, by their number](../docs/_static/tutorials/07.png)
+#
 # An evaluation draws a hundred rankings of one query. A service draws one for each request
 # (*Towards Fair RAG*, appendix E): `n_samples=1`, with one seed per request. This tutorial adds a
 # sampler to a plain request handler, measures the added time per request, and shows what a single
