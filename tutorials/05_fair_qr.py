@@ -293,7 +293,8 @@ assert np.allclose(saved[["bm25", "fair-qr"]], means.loc[["bm25", "pool=last"], 
 # (`[[retriever]]`) side by side, adds fixed targets (`[targets]`), and takes TREC Fair Ranking
 # 2021, too (`dataset = "trec-fair/2021/eval"`). Without `--no-tuning`, each system is evaluated
 # twice: with its defaults and with settings tuned on other topics; `fairtk.tune` does that for any
-# pipeline. Results on real text, and why FAIR-QR loses, are in `docs/reproduce`.
+# pipeline. Results on real text, and why FAIR-QR loses, are in
+# `docs/reproduce/results.md`.
 #
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`tables/comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`,
