@@ -26,7 +26,7 @@ SIZES = (10, 30, 100)
 INTERVALS = {
     "t": "mean: Student's t (also the t-test)",
     "randomization": "mean: inverted randomization test",
-    "percentile": "mean: percentile bootstrap (`frontier` and `fairtk.credit` alone)",
+    "percentile": "mean: percentile bootstrap (only `frontier`, `fairtk.credit`)",
     "wilcoxon": "pseudomedian: Wilcoxon",
 }
 Law = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
@@ -139,7 +139,8 @@ def main() -> None:
     parser.add_argument("--curves", type=int, default=500, help="runs of curves")
     parser.add_argument("--resamples", type=int, default=1999)
     options = parser.parse_args()
-    print("| interval | law | n = 10 | n = 30 | n = 100 | without an interval | ", end="")
+    print("| interval | distribution | n = 10 | n = 30 | n = 100 | ", end="")
+    print("no interval (n = 10, 30, 100) | ", end="")
     print("rejects a true mean of 0, n = 100 |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     rows: dict[tuple[str, str], list[tuple[float, float, float]]] = {}

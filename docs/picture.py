@@ -1,6 +1,6 @@
 """Draws the picture of the README and the start page: the demo's trade-off, to ``_static``.
 
-By hand, when the demo changes: ``python docs/picture.py`` (a minute or two).
+Run it when the demo changes: ``python docs/picture.py`` (a minute or two).
 """
 
 from pathlib import Path

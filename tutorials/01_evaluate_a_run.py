@@ -15,6 +15,8 @@
 # %% [markdown]
 # # Evaluate a run
 #
+# ![Exposure of one query's documents at alpha 1 and alpha 8](../docs/_static/tutorials/01.png)
+#
 # You have run files and relevance labels. This tutorial measures how evenly the rankings spread
 # exposure over documents (EE_D), how much of it goes to useful documents (EE_R), and what every
 # other measure of ir_measures is on average over sampled rankings (`E(...)`). No model is needed,

@@ -15,12 +15,14 @@
 # %% [markdown]
 # # A fair RAG pipeline
 #
+# ![Accuracy of the answers against disparity of exposure](../docs/_static/tutorials/02.png)
+#
 # A language model that answers from retrieved documents is a user too: the documents it reads get
 # exposure, all others do not. This tutorial puts a stochastic ranking policy between retriever
 # and generator, and measures the effect of more even exposure on relevance and on the answers. It
 # follows *Towards Fair RAG* (Kim and Diaz 2024) on a small scale: the packaged demo, invented
 # viewers who tag movies, and a tiny T5 trained for it. The numbers show how the tools behave, not
-# real systems. To repeat it on LaMP itself see `lamp_folder.py`.
+# real systems. To repeat it on LaMP itself see `examples/lamp_folder.py`.
 #
 # It takes a few minutes on two idle cores, half a minute with `FAIRTK_TUTORIAL_FAST=1`.
 
@@ -189,7 +191,7 @@ assert rows[0] == rows[1] == rows[2]
 # With a search index the pipeline is the same, except for the texts: an index of PISA (no Java;
 # Linux on x86-64) has no texts, so a text loader adds the columns of the prompt. Here all viewers'
 # entries form one collection, and most entries that BM25 retrieves belong to other viewers, whose
-# taste does not help. `headline_pisa.py` runs this with your own files.
+# taste does not help. `examples/headline_pisa.py` runs this with your own files.
 
 # %%
 try:

@@ -15,6 +15,8 @@
 # %% [markdown]
 # # Write a plugin
 #
+# ![The new measure and EE_D, by alpha](../docs/_static/tutorials/03.png)
+#
 # A plugin is a Python package that fairtk discovers. After `pip install`, its measures work
 # in `ir_measures`, in `pt.Experiment` and on the command line, like the built-in ones; after
 # `pip uninstall` they are gone. This tutorial writes one from nothing: three files.
@@ -277,7 +279,7 @@ shutil.rmtree(folder)
 #
 # * If a plugin cannot be imported, a warning names its distribution; everything else works.
 #   `fairtk plugins` shows the error.
-# * A misspelt hook or a duplicate name is an error that names the plugins.
+# * A plugin with a misspelled hook or a duplicate name is not loaded; a warning names it.
 # * `FAIRTK_PLUGINS=fairtk-top-share` loads only that plugin, an empty value no plugin;
 #   `FAIRTK_STRICT_PLUGINS=1` makes every problem an error: use it in your tests.
 #

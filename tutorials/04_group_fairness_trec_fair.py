@@ -15,6 +15,8 @@
 # %% [markdown]
 # # Group fairness on TREC Fair files
 #
+# ![What each group, rank and query adds to 1 - AWRF](../docs/_static/tutorials/04.png)
+#
 # Who is seen? TREC Fair Ranking 2022 asks an editor's question: given the keywords of a
 # WikiProject, do the articles that a ranking shows represent people and places as the relevant
 # articles, and the world, do? This tutorial measures it: AWRF for one attribute and for several

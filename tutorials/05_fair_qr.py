@@ -15,6 +15,8 @@
 # %% [markdown]
 # # FAIR-QR: from one query's trace to the study
 #
+# ![Divergence, AWRF, nDCG and group shares, by iteration](../docs/_static/tutorials/05.png)
+#
 # A ranking can only show documents that the query retrieves. FAIR-QR (Chen & Fang 2025, arXiv
 # 2503.21092) asks a language model for keywords for the group that is furthest below its target
 # exposure, retrieves again, and repeats while the exposure gets nearer to the target. Then it ranks
@@ -291,7 +293,8 @@ assert np.allclose(saved[["bm25", "fair-qr"]], means.loc[["bm25", "pool=last"], 
 # (`[[retriever]]`) side by side, adds fixed targets (`[targets]`), and takes TREC Fair Ranking
 # 2021, too (`dataset = "trec-fair/2021/eval"`). Without `--no-tuning`, each system is evaluated
 # twice: with its defaults and with settings tuned on other topics; `fairtk.tune` does that for any
-# pipeline. Results on real text, and why FAIR-QR loses, are in `docs/reproduce`.
+# pipeline. Results on real text, and why FAIR-QR loses, are in
+# `docs/reproduce/results.md`.
 #
 # Everything is in the folder `study`: `report.md` with tables and figures, tables for a paper
 # (`tables/comparison.tex`, ...), tidy frames (`per_query.parquet`, `rankings.parquet`,

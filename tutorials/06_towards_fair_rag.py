@@ -15,6 +15,8 @@
 # %% [markdown]
 # # From LaMP's files to the tables of *Towards Fair RAG*
 #
+# ![Normalized expected utility against disparity of exposure](../docs/_static/tutorials/06.png)
+#
 # Kim and Diaz (2024, arXiv 2409.11598) study the effect of fair rankings on a generator that reads
 # them. A document's label is its gain for the generator; rankings are drawn at several levels of
 # randomness (alpha), by an oracle, and deterministically; the generator answers from each. This

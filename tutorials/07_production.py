@@ -15,6 +15,8 @@
 # %% [markdown]
 # # Fair rankings in production: one ranking per request
 #
+# ![EE_D of all requests so far, by their number](../docs/_static/tutorials/07.png)
+#
 # An evaluation draws a hundred rankings of one query. A service draws one for each request
 # (*Towards Fair RAG*, appendix E): `n_samples=1`, with one seed per request. This tutorial adds a
 # sampler to a plain request handler, measures the added time per request, and shows what a single
@@ -48,7 +50,8 @@ import ir_measures
 import matplotlib.pyplot as plt
 import pandas as pd
 
-from fairtk import EE_D, BM25Scorer, FairSampler, demo
+import fairtk
+from fairtk import EE_D, EE_R, BM25Scorer, FairSampler, PlackettLuceExposure, demo
 
 FAST = os.environ.get("FAIRTK_TUTORIAL_FAST") == "1"
 ALPHA, CUTOFF = 2, 5
@@ -181,6 +184,33 @@ plt.show()
 server.shutdown()
 
 # %% [markdown]
-# So log the seed (or the request id), alpha, and the versions: they reproduce any ranking. Monitor
+# ## Calibrated sampling
+#
+# Instead of `alpha`, you can set a target: a disparity, or a maximum loss of relevance.
+# `FairSampler` then computes the alpha of each query from exact values, without sampling.
+
+# %%
+scores = scorer(data.candidates)
+print(FairSampler(target_disparity=0.6, cutoff=CUTOFF, n_samples=1).calibrated(scores).head(3))
+
+# %% [markdown]
+# `max_relevance_loss=0.05, relevance="scores"` (or labels) bounds the loss instead. If a query
+# cannot reach the target, there is a warning. `PlackettLuceExposure` shows the full trade-off
+# first, also without sampling:
+
+# %%
+labels = fairtk.drop_undefined(data.qrels)
+rows = []
+for alpha in (0, 0.5, 1, 2, 4, 8):
+    exact = PlackettLuceExposure(alpha=alpha, cutoff=CUTOFF)(scores)
+    rows.append([alpha, *(m.calc_aggregate(labels, exact) for m in (EE_D @ CUTOFF, EE_R @ CUTOFF))])
+trade_off = pd.DataFrame(rows, columns=["alpha", "EE_D@5", "EE_R@5"])
+print(trade_off.round(3).to_string(index=False))
+assert trade_off["EE_D@5"].is_monotonic_increasing
+
+# %% [markdown]
+# ## What to log
+#
+# Log the seed (or the request id), alpha, and the versions: they reproduce any ranking. Monitor
 # exposure over a window of requests, by query or by provider, not the evenness of single answers.
 # A query that occurs once gets one draw, and no later request compensates for it.

@@ -15,6 +15,8 @@
 # %% [markdown]
 # # How sure are we?
 #
+# ![Trade-off curves of two retrievers, with 95 % bands](../docs/_static/tutorials/08.png)
+#
 # How reliable is a number? Are the data sound? Is the difference noise of the 100 samples, or of
 # the choice of queries? Would another system win at another cutoff, or with a more patient user?
 # Each question has a command. This tutorial uses the packaged demo (invented viewers who tag

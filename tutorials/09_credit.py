@@ -14,6 +14,8 @@
 # %% [markdown]
 # # From exposure to credit: which documents do answers depend on?
 #
+# ![Exposure and credit by alpha, credit by position](../docs/_static/tutorials/09.png)
+#
 # Exposure says which documents a reader sees. Credit says how much an answer depends on each of
 # them: by the loss of utility without the document, or by citations. This tutorial uses the
 # packaged invented collection (viewers who tag movies) with a tiny T5, so the numbers show how the

@@ -15,7 +15,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 from jupyter_cache import get_cache
-from release import read
+from release import placeholders, read
 from sphinx.pycode import ModuleAnalyzer
 from sphinx.util import logging
 from sphinx.util.inspect import signature as signature_of
@@ -43,8 +43,8 @@ def measure_pages():
     lines = [
         "# Measures",
         "",
-        "What each number says, and what it does not. The same text is printed by `fairtk measures"
-        " NAME`. Measures of ir_measures work beside them; over sampled rankings write"
+        "What each number says, and what it does not. `fairtk measures NAME` prints the same"
+        " text. Measures of ir_measures work, too; for sampled rankings, write"
         " [`E(nDCG@5)`](E.md).",
         "",
     ]
@@ -226,13 +226,18 @@ def tutorial_pages():
         notebook = jupytext.read(path)
         # the branch is written by the workflow that publishes; the badge is inside the page
         place = f"{read()['owner']}/fairtk/blob/notebooks/{path.stem}.ipynb"
-        download = (
+        colab = (
             f'<a href="https://colab.research.google.com/github/{place}">'
             f'<img alt="Open in Colab" src="data:image/svg+xml;base64,{svg}"></a>\n\n'
+        )
+        download = (
+            f"{'' if placeholders(read()) else colab}"
             f'Download it with its outputs: <a href="{path.stem}.ipynb" download>{path.stem}'
             ".ipynb</a>. The script is "
-            f"`tutorials/{path.name}` of the source distribution."
+            f"`tutorials/{path.name}` in the repository."
         )
+        introduction = notebook.cells[0]
+        introduction.source = introduction.source.replace("../docs/", "../")  # a page's folder
         notebook.cells.insert(1, nbformat.v4.new_markdown_cell(download))
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"cell-{number}"
@@ -254,20 +259,20 @@ def generate(app, config):
         ("api", api_pages, "md"),
         ("tutorials", tutorial_pages, "ipynb"),
     ):
-        wanted = {f"{name}.{ending}": text for name, text in pages()}
+        texts = {f"{name}.{ending}": text for name, text in pages()}
         if folder == "tutorials":
-            wanted["index.md"] = _tutorial_list(wanted)
+            texts["index.md"] = _tutorial_list(texts)
         for old in (DOCS / folder).glob("*"):
-            if old.is_file() and old.name not in wanted:
+            if old.is_file() and old.name not in texts:
                 old.unlink()
-        for name, text in wanted.items():
+        for name, text in texts.items():
             write(DOCS / folder / name, text)
 
 
 def _tutorial_list(notebooks):
     text = (
-        "Each page is made from a script in `tutorials/`, executed with `FAIRTK_TUTORIAL_FAST=1`: "
-        "data are small and numbers rough. A full run takes minutes."
+        "Each page is a script in `tutorials/`, executed with `FAIRTK_TUTORIAL_FAST=1`: the data "
+        "are small, and the numbers rough. A full run takes minutes."
     )
     lines = ["# Tutorials", "", text, "", "```{toctree}", ":maxdepth: 1", ""]
     return "\n".join([*lines, *(Path(name).stem for name in notebooks), "```", ""])

@@ -3,7 +3,7 @@
     python docs/makers/release.py           # write
     python docs/makers/release.py --check   # exit code 1 while an address is a placeholder
 
-Everything else in those files is written by hand and stays as it is.
+Everything else in those files is written manually and does not change.
 """
 
 import json
@@ -89,8 +89,10 @@ def paper(text, release):
     header = block("authors", authors) + (block("affiliations", indices) if indices else "")
     body, _, references = after.partition("# References\n")
     body = body.partition(DISCLOSURE)[0]
-    said = f"{DISCLOSURE}{release['ai_usage'].strip()}\n\n" if release["ai_usage"].strip() else ""
-    return f"{before}{header}{body}{said}# References\n{references}"
+    disclosure = (
+        f"{DISCLOSURE}{release['ai_usage'].strip()}\n\n" if release["ai_usage"].strip() else ""
+    )
+    return f"{before}{header}{body}{disclosure}# References\n{references}"
 
 
 WRITERS = {"CITATION.cff": citation, ".zenodo.json": zenodo, "paper.md": paper}

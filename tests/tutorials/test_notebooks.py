@@ -17,3 +17,12 @@ def test_the_header_is_that_of_a_notebook(path):
 def test_no_module_lies_next_to_them():
     """A notebook that is downloaded has nothing to import from its folder."""
     assert sorted(FOLDER.glob("*.py")) == TUTORIALS
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_the_main_figure_is_in_the_repository(path):
+    figure = f"../docs/_static/tutorials/{path.stem[:2]}.png"
+    assert (FOLDER / figure).stat().st_size < 40_000
+    readme = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert f"]({path.name})" in readme and f"]({figure})" in readme
+    assert f"]({figure})" in path.read_text(encoding="utf-8")
