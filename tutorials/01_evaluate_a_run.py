@@ -92,8 +92,8 @@ shell(
 )
 
 # %% [markdown]
-# How to read it, with the five documents of the cutoff read by a *machine user*, a language model
-# that pays the same attention to each of them and ignores the rest (`browsing="MU"`, the default):
+# How to read it, for a *machine user*, a language model that pays equal attention to the top five
+# documents and ignores the rest (`browsing="MU"`, the default):
 #
 # | measure | what it is | range | better |
 # |---|---|---|---|
@@ -242,7 +242,7 @@ right.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# A second reason: estimated from N samples, EE_D is too large by (1 - EE_D) / N on average, because
+# EE_D is also biased: from N samples, it is too large by (1 - EE_D) / N on average, because
 # the counts fluctuate. With N = 100 that is below 0.01. Compare systems with equal N.
 
 # %%

@@ -117,7 +117,7 @@ print("entries that were read at least once:", answered["docno"].nunique(), "of"
 #
 # `fairtk.Experiment` takes the arguments of `pt.Experiment`; the measures are ordinary measures,
 # and both give the same values. `OracleSampler` knows the labels: its rankings have useful entries
-# first, shuffled among equals. It is the best possible exposure, not a system.
+# first, shuffled among equals. It is ideal for these labels, not a system.
 
 # Estimated from a few samples, the plain EE_D is too large by (1 - EE_D) / N on average; the
 # unbiased estimate corrects that.

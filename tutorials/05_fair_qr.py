@@ -98,9 +98,9 @@ bm25 = CollectionBM25(WORK / "index", data.documents)
 #
 # `KeywordRefiner` replaces a language model: it adds the group's next terms from a table
 # (`fairtk.llm.local.PACKAGED`, or your own). It is free, and it is the baseline that a model has to
-# beat. A few words are a crude picture of a group. If labels were derived from words, as in this
-# collection, its terms retrieve exactly these words: results then say more about the labels than
-# about refinement.
+# beat. A few words are a crude picture of a group. If labels were derived from words, as here, the
+# refiner's terms retrieve exactly those words, so results say more about the labels than about
+# refinement.
 
 # %%
 measured = AWRF(groups=gender, target=target) @ CUTOFF
@@ -136,9 +136,8 @@ fair_qr.plot_trace(qid)
 #
 # Use it with a `Ledger`: every answer is written to a file before it is used, an equal call is
 # never paid for twice, a killed run continues where it stopped, and `max_calls` and `max_cost` stop
-# it cleanly. `estimate` returns an upper bound of the cost, before any call. If a call finally
-# fails, its query is *missing*: a warning and `.missing` name it, and it is never silently
-# unrefined.
+# it cleanly. `estimate` returns an upper bound of the cost, before any call. If all retries fail,
+# the query is *missing*: a warning and `.missing` name it; no query silently stays unrefined.
 
 # %%
 with Ledger(WORK / "answers.sqlite", max_calls=500) as ledger:
@@ -156,8 +155,8 @@ with Ledger(WORK / "answers.sqlite", offline=True) as ledger:
 #
 # The paper does not say which lists are re-ranked by the original query. `pool="last"` takes the
 # list with the smallest divergence, `"refined"` all accepted lists except the first. `"union"` adds
-# the first list to the pool, and ordering by the same BM25 scores returns exactly this list: the
-# refinement has no effect, and a warning says so. `rerank=False` keeps the order of the refined
+# the first list to the pool; ordering by the same BM25 scores then returns that list unchanged:
+# refinement has no effect, as a warning says. `rerank=False` keeps the order of the refined
 # query.
 
 # %%
