@@ -1,5 +1,7 @@
 """What a newcomer tries first, as they would type it."""
 
+import inspect
+
 import ir_measures
 import numpy as np
 import pandas as pd
@@ -7,7 +9,7 @@ import pytest
 from ir_measures import P, nDCG
 
 import fairtk
-from fairtk import EE_D, FairSampler, Groups, OracleSampler, Target
+from fairtk import AWRF, EE_D, EE_L, FairSampler, Groups, OracleSampler, Target
 from fairtk.errors import ColumnError, InputError
 from fairtk.io import read_qrels, read_run, write_qrels, write_run
 
@@ -23,6 +25,7 @@ ROWS = pd.DataFrame(
     columns=["qid", "docno", "score"],
 )
 GROUPS = pd.DataFrame({"docno": ["a", "b", "c"], "group": ["x", "y", "y"]})
+GENDER = Groups.from_frame(GROUPS, name="gender")
 MEASURES = ["nDCG@2", "EE_D@2"]
 
 
@@ -96,7 +99,7 @@ def test_what_is_asked_of_one_run(given):
     qrels, run = given()
     means = fairtk.precision(run=sampled(ROWS), qrels=qrels, measures="EE_D@2").means
     pd.testing.assert_frame_equal(means, by_frame)
-    assert Groups.from_frame(GROUPS).coverage(run)["retrieved"].tolist() == [2, 2]
+    assert GENDER.coverage(run)["retrieved"].tolist() == [2, 2]
     qrels, run = given()
     diagnosis = fairtk.doctor(run=run, qrels=qrels, cutoff=2)
     assert (diagnosis.counts["rows"], diagnosis.counts["labels"]) == (4, 4)
@@ -109,15 +112,13 @@ def sampled(run):
     return FairSampler(n_samples=4)(run.assign(rank=[0, 1, 0, 1]))
 
 
-def test_experiments_targets_and_files(given, tmp_path):
+def test_experiments(given):
     means = fairtk.Experiment({"fixed": ROWS}, None, given()[0], [EE_D @ 2]).means
     assert means.iloc[0, 0] == fairtk.evaluate(QRELS, RUN, "EE_D@2").means.iloc[0, 0]
 
 
 def test_dicts_elsewhere(tmp_path):
-    groups = Groups.from_frame(GROUPS)
-    target, by_frame = Target.from_qrels(QRELS, groups), Target.from_qrels(LABELS, groups)
-    assert target == by_frame
+    assert Target.from_qrels(QRELS, GENDER) == Target.from_qrels(LABELS, GENDER)
     assert OracleSampler(QRELS) == OracleSampler(LABELS)
     pd.testing.assert_frame_equal(FairSampler(seed=3)(RUN), FairSampler(seed=3)(ROWS))
     assert len(fairtk.drop_undefined(QRELS)) == 4
@@ -211,3 +212,69 @@ def test_other_dicts_are_taken_as_given():
     fractions = {"q1": {"a": 0.5}, "q2": {"a": 1.0}}
     fairtk.evaluate(QRELS, whole, "EE_D@2")
     fairtk.evaluate(fractions, RUN, "EE_D@2")
+
+
+# qrels before runs, one word for targets, results that show themselves
+
+
+def test_qrels_come_first_in_every_function():
+    like_pyterrier = {"Experiment", "plan"}  # systems, topics, qrels
+    for name in set(fairtk.__all__) - like_pyterrier:
+        function = getattr(fairtk, name)
+        if not inspect.isfunction(function):
+            continue
+        names = list(inspect.signature(function).parameters)
+        runs = [names.index(n) for n in ("run", "runs", "answers", "scores") if n in names]
+        if "qrels" in names and runs:
+            assert names.index("qrels") < min(runs), name
+        assert "targets" not in names, name
+
+
+@pytest.mark.parametrize("target", ["uniform", ["uniform"], Target.uniform(GENDER)])
+def test_one_word_for_targets(target):
+    means = fairtk.evaluate(QRELS, RUN, "AWRF@2", groups=GENDER, target=target).means
+    measure = AWRF(groups=GENDER, target=Target.uniform(GENDER)) @ 2
+    assert means.to_numpy() == fairtk.evaluate(QRELS, RUN, measure).means.to_numpy()
+    ties = fairtk.doctor(QRELS, ROWS.assign(score=1.0), GENDER, target=target).ties
+    assert ties["measure"].str.startswith("AWRF").any()
+
+
+SHOWN = {
+    "comparison": (
+        lambda: fairtk.compare(QRELS, {"bm25": RUN, "fair": OTHER}, [P @ 1]),
+        lambda result: ["bm25", "fair", "difference", "p"],
+    ),
+    "diagnosis": (lambda: fairtk.doctor(QRELS, RUN), lambda result: [result.verdict]),
+    "precision": (
+        lambda: fairtk.precision(QRELS, sampled(ROWS), "EE_D@2"),
+        lambda result: ["EE_D@2"],
+    ),
+    "plan": (
+        lambda: fairtk.plan([FairSampler()], ROWS, save_dir="store"),
+        lambda result: ["queries"],
+    ),
+    "explanation": (
+        lambda: fairtk.explain(QRELS, RUN, "EE_L@2"),
+        lambda result: [f"{result.total:.4f}"],
+    ),
+    "measure": (
+        lambda: EE_L(browsing="RBP(p=0.8)"),
+        lambda result: ["browsing", "RBP(p=0.8)"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "words"), SHOWN.values(), ids=SHOWN)
+def test_results_show_themselves(make, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = make()
+    html = result._repr_html_()
+    assert "<table" in html
+    for text in (str(result), html):
+        assert all(word in text for word in words(result)), text
+
+
+def test_measures_by_document_next_to_groups():
+    options = {"groups": GROUPS, "target": "uniform"}
+    result = fairtk.evaluate(QRELS, RUN, ["AWRF@2", "EE_D@2"], **options)
+    assert result.note.count("EE_D@2") == 1

@@ -241,32 +241,6 @@ SIDES = Groups.from_frame(
 """b belongs to y by a half, and to @UNKNOWN by the other."""
 
 
-def test_unbiased_by_hand():
-    # AE_D: plain 22/64; squared norms 10/16 and 1/2, mean 9/16: (2 * 22/64 - 36/64) / 1
-    assert value(AE_D(estimator="unbiased"), TWO) == pytest.approx(8 / 64)
-    # AE_L at two ranks, raw: plain 14/64, targets a and b 1/2; the rankings' distances are
-    # 1/16 + 1/4 + 1/16 = 6/16 and 1/4 + 0 + 1/4 = 8/16, mean 7/16: 2 * 14/64 - 28/64 = 0
-    raw = AE_L(normalize=False, estimator="unbiased") @ 2
-    assert value(raw, TWO) == pytest.approx(0.0, abs=1e-15)
-    # CreditGap: plain 2/64; credit - exposure is a 1/4, c -1/4 in the first, and 0 in the second:
-    # squared 1/8 and 0, mean 4/64: 2 * 2/64 - 4/64 = 0
-    gap = CreditGap(estimator="unbiased") @ 2
-    assert value(gap, TWO) == pytest.approx(0.0, abs=1e-15)
-
-
-def test_unbiased_by_hand_of_groups():
-    # each ranking's gap: 1: a 1/4, c -1/4, so x 0; 2: none. Two more with all credit on b:
-    # b 1/2, c -1/2: x -1/2, y 1/4, @UNKNOWN 1/4
-    four = pd.concat([TWO, *(
-        frame(("1", n, "b", 0, 1.0), ("1", n, "c", 1, 0.0)) for n in (2, 3)
-    )])  # fmt: skip
-    square = 1 / 4 + 1 / 16 + 1 / 16  # of the third and the fourth
-    plain = square / 4  # the mean of the four is half of theirs
-    assert value(CreditGap(groups=SIDES) @ 2, four) == pytest.approx(plain)
-    unbiased = CreditGap(groups=SIDES, estimator="unbiased") @ 2
-    assert value(unbiased, four) == pytest.approx((4 * plain - square / 2) / 3)
-
-
 def test_the_upper_bound_of_weights_that_are_not_normalized():
     assert CreditGap.bounds == (0, 2)
     assert CreditGap(groups=SIDES).bounds == (0, 2)  # b: 1/4 + 1/4; no document: 1

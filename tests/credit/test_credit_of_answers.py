@@ -54,13 +54,6 @@ class Worth(Utility):
         return math.fsum(values)
 
 
-class Best(Worth):
-    """The largest of what letters are worth; 0 without one."""
-
-    def of(self, values):
-        return max([0.0, *values])
-
-
 def credit_of(kind, utility="f1", frame=None, **options):
     frame = run() if frame is None else frame
     answers = (Subsets(kind, **options) >> Generator(reader, cutoff=8))(frame)
@@ -127,12 +120,6 @@ def test_credit_by_hand():
 def test_an_additive_reader_gives_each_document_its_worth(kind):
     credit = credit_of(kind, Worth()).set_index("docno")["credit"]
     assert credit.tolist() == pytest.approx([2.0, -1.0, 0.5, 3.0, 0.0])
-
-
-def test_a_maximum_reader_is_the_airport_game():
-    # worths 2, 0 (below 0 counts as 0), .5: phi_C = .5 / 2, phi_A = .5 / 2 + 1.5
-    credit = credit_of("all", Best()).set_index("docno")["credit"]
-    assert credit[["A", "B", "C"]].tolist() == pytest.approx([1.75, 0.0, 0.25])
 
 
 def test_all_subsets_give_one_out_too():

@@ -268,18 +268,6 @@ def test_a_reranker_that_keeps_order_is_all_order():
     assert audit.preferences["low"].item() < 0.5 < audit.preferences["high"].item()
 
 
-def test_kendall_tau_by_hand():
-    from fairtk.credit.readers import _tau
-    from fairtk.frames import Run
-
-    # abc, acb, cba: tau 1/3, -1, -1/3
-    rows = [
-        ("q", s, d, r, -r) for s, o in enumerate(["abc", "acb", "cba"]) for r, d in enumerate(o)
-    ]
-    frame = pd.DataFrame(rows, columns=["qid", "sample", "docno", "rank", "score"])
-    assert _tau(Run(frame, "here")) == pytest.approx([(1 / 3 - 1 - 1 / 3) / 3])
-
-
 def test_a_reader_by_its_answers():
     gold = RUN.groupby("qid")["docno"].first()
     qrels = QRELS.assign(gold_answer=QRELS["qid"].map(gold))

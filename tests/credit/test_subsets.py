@@ -39,12 +39,6 @@ def brute_force(values):
     return credit / math.factorial(k)
 
 
-def test_two_documents_by_hand():
-    # u(none) = 0, u(a) = 1, u(b) = 2, u(ab) = 5: a adds 1 when first, 5 - 2 = 3 when second
-    assert shapley([0, 1, 2, 5]).tolist() == [2.0, 3.0]
-    assert leave_one_out([0, 1, 2, 5]).tolist() == [3.0, 4.0]  # 5 - 2 and 5 - 1
-
-
 @settings(max_examples=60, deadline=None)
 @given(UTILITIES)
 def test_equal_to_all_orders_and_efficient(values):
@@ -63,11 +57,6 @@ def test_the_maximum_game_is_equal_to_brute_force(n, points, seed):
     credit = max_shapley(x)
     assert credit == pytest.approx(shapley(worth), abs=1e-12)
     assert credit.sum() == pytest.approx(worth[-1], abs=1e-12)
-
-
-def test_the_maximum_game_by_hand():
-    # x = 1, 4, 10 ascending: 1/3; 1/3 + 3/2; 1/3 + 3/2 + 6
-    assert max_shapley([[4.0], [1.0], [10.0]]) == pytest.approx([11 / 6, 1 / 3, 47 / 6], abs=1e-15)
 
 
 def test_many_lists_at_once_and_what_is_undefined():

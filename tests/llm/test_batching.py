@@ -15,13 +15,6 @@ from fairtk.llm import HuggingFaceSeq2Seq
 from fairtk.llm.hugging_face import cost, plan_batches
 
 
-def test_batches_by_hand():
-    # costs with 2 new tokens: 12, 5, 5, 3; 12 + padding of a second would be 24 > 14
-    batches = plan_batches(np.array([3, 10, 1, 3]), batch_tokens=14, new_tokens=2)
-    assert [batch.tolist() for batch in batches] == [[1], [0, 3], [2]]
-    assert plan_batches(np.array([], dtype=np.int64), 10, 2) == []
-
-
 @given(
     lengths=st.lists(st.integers(1, 60), max_size=50),
     batch_tokens=st.integers(1, 500),

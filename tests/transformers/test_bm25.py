@@ -51,16 +51,6 @@ def test_scores_agree_with_the_published_code_in_one_call(published, golden_case
             np.testing.assert_allclose(found, case["scores"], rtol=0, atol=1e-9)
 
 
-def test_by_hand():
-    # N = 3, "a" in 1 document: idf = ln 2.5 - ln 1.5 = 0.51083; lengths 2, 3, 1: mean 2
-    # d000: tf 1, length 2: 1 * 2.5 / (1 + 1.5) = 1, once per query word: 2 * 0.51083
-    out = BM25Scorer()(frame([("q", "a a", ["a b", "b c d", "e"])]))
-    assert scores(out, "q").tolist() == pytest.approx([2 * math.log(2.5 / 1.5), 0.0, 0.0])
-    # tf 2, length 3, mean 2: 2 * 2.5 / (2 + 1.5 * (0.25 + 0.75 * 1.5)) = 5 / 4.0625
-    out = BM25Scorer()(frame([("q", "a", ["a a b", "c", "d e"])]))
-    assert scores(out, "q")[0] == pytest.approx(math.log(2.5 / 1.5) * 5 / 4.0625)
-
-
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "A", "d.", "é"]), max_size=6).map(" ".join)
 RUNS = st.lists(st.tuples(WORDS, st.lists(WORDS, min_size=1, max_size=6)), min_size=1, max_size=5)
 

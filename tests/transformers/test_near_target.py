@@ -81,20 +81,6 @@ def test_the_order_is_that_of_a_plain_loop_and_keeps_the_floor(case, many):
     assert kept >= floor * (top @ relevance[: len(top)]) - 1e-9
 
 
-def test_three_documents_by_hand():
-    relevance, attention = np.array([1.0, 0.8, 0.5]), np.array([1.0, 1.0])
-    member = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    half = np.array([0.5, 0.5])
-    # Rank 1: alone, each is as near: 1 - JSD((1, 0), half) = 1 - .2158 = .7842, so the first one.
-    # Rank 2: 1.8 x .7842 = 1.4116, or 1.5 x 1 = 1.5: the third.
-    assert exposure_order(relevance, member, half, attention, 1.0, 0.0).tolist() == [0, 2, 1]
-    # weight .7: 1.8 x .7842^.7 = 1.5184 against 1.5
-    assert exposure_order(relevance, member, half, attention, 0.7, 0.0).tolist() == [0, 1, 2]
-    # of the relevance, 1.8, 1.5 keeps .8333
-    assert exposure_order(relevance, member, half, attention, 1.0, 0.84).tolist() == [0, 1, 2]
-    assert exposure_order(relevance, member, half, attention, 1.0, 0.83).tolist() == [0, 2, 1]
-
-
 def test_groups_without_documents_keep_their_share_of_the_target():
     attention = np.array([1.0, 1.0])
     member = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])

@@ -87,20 +87,6 @@ def test_scores_are_those_of_one_text_at_a_time(scorer, kind, folder, tmp_path):
     assert len({round(score, 6) for score in wanted.values()}) == len(wanted)
 
 
-def test_pooling_by_hand(folder):
-    """Mean over the unmasked positions; largest log(1 + relu(score)) over them."""
-    from types import SimpleNamespace
-
-    mask = torch.tensor([[[True], [True], [False]]])
-    values = torch.tensor([[[1.0, -3.0], [3.0, -1.0], [9.0, 9.0]]])
-    dense, sparse = ContrieverScorer(folder).encoder, SpladeScorer(folder).encoder
-    # (1 + 3) / 2 and (-3 - 1) / 2; the third position is padding
-    assert dense._pool(SimpleNamespace(last_hidden_state=values), mask).tolist() == [[2.0, -2.0]]
-    # log(1 + 3), and relu makes 0 of -3 and -1
-    found = sparse._pool(SimpleNamespace(logits=values), mask)
-    assert found[0].tolist() == pytest.approx([float(np.log(4.0)), 0.0])
-
-
 @pytest.mark.parametrize("scorer", SCORERS)
 def test_every_distinct_text_is_encoded_once(scorer, folder, monkeypatch):
     stage = scorer(folder)
@@ -113,15 +99,6 @@ def test_every_distinct_text_is_encoded_once(scorer, folder, monkeypatch):
     assert len(seen) == inp["text"].nunique() + inp["query"].nunique()
     twins = out.assign(docno=out["docno"].str.rstrip("'")).groupby(["qid", "docno"])["score"]
     assert (twins.nunique() == 1).all()  # to the last digit
-
-
-@pytest.mark.parametrize("scorer", SCORERS)
-def test_other_queries_change_rounding_alone(scorer, folder):
-    inp = run()
-    together = scorer(folder)(inp).set_index(["qid", "docno"])["score"]
-    for _, part in inp.groupby("qid"):
-        alone = scorer(folder)(part).set_index(["qid", "docno"])["score"]
-        np.testing.assert_allclose(alone, together[alone.index], rtol=1e-5)
 
 
 @pytest.mark.parametrize("scorer", SCORERS)
