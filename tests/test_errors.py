@@ -66,13 +66,6 @@ def test_a_format_error_says_where(place, text):
     assert (error.path, error.line) == (place.get("path"), place.get("line"))
 
 
-def test_a_missing_extra_says_what_to_install():
-    error = MissingExtraError("torch", "t5", "FlanT5")
-    assert str(error) == (
-        "FlanT5 requires the package 'torch', which is not installed: pip install '.[t5]'"
-    )
-
-
 def test_suggestions():
     assert did_you_mean("rougeLL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"
     assert did_you_mean("ROUGEL", ["rougeL", "f1"]) == "; did you mean 'rougeL'?"

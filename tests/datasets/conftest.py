@@ -59,6 +59,16 @@ def outputs(task: int) -> dict[str, object]:
 
 
 @pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty data folder of ir_datasets, which downloads from this machine."""
+    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("IR_DATASETS_DL_TIMEOUT", "300")  # a thread may be slow to answer
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("FAIRTK_HOME", raising=False)
+    return tmp_path / "home"
+
+
+@pytest.fixture
 def lamp_folder(tmp_path):
     """Return a function that writes a folder for a task, with parts replaced."""
 

@@ -15,6 +15,7 @@ from fairtk.datasets.lamp import dataset as lamp_dataset
 from fairtk.datasets.lamp.records import Lamp4Doc
 from fairtk.errors import DownloadError
 
+pytestmark = pytest.mark.usefixtures("home")
 CONTENT = json.dumps([{"id": str(i), "text": "x" * 200} for i in range(400)]).encode()
 BLOCK = 1 << 14  # the unit of transfers
 
@@ -88,14 +89,6 @@ def server():
     running.shutdown()
     thread.join()
     running.server_close()
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("IR_DATASETS_DL_TIMEOUT", "300")  # a thread may be slow to answer
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    return tmp_path / "home"
 
 
 def names(folder):

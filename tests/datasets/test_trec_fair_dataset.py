@@ -22,16 +22,10 @@ from fairtk.errors import DataWarning, DownloadError, FormatError, InputError, N
 from fairtk.testing import DatasetContract
 
 # PyTerrier 1.1.2 renames in place, which pandas 3.1 announces to drop
-pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("IR_DATASETS_DL_TIMEOUT", "300")  # a thread may be slow to answer
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv("FAIRTK_HOME", raising=False)
-    return tmp_path / "home"
+pytestmark = [
+    pytest.mark.usefixtures("home"),
+    pytest.mark.filterwarnings("ignore:The inplace keyword"),
+]
 
 
 @pytest.fixture

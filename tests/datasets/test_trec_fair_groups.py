@@ -19,14 +19,8 @@ from fairtk.errors import DataWarning, FormatError, InputError, NotFoundError, P
 from fairtk.groups import Target, background
 from fairtk.measures import AWRF, nDCG_TREC
 
+pytestmark = pytest.mark.usefixtures("home")
 METADATA = "trec_2022_articles_discrete.json.gz"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("FAIRTK_HOME", raising=False)
-    return tmp_path / "home"
 
 
 @pytest.fixture

@@ -164,9 +164,3 @@ def test_print_and_equality():
 def test_settings_out_of_range(setting, value):
     with pytest.raises(ParameterError, match=f"FairSampler: {setting}"):
         FairSampler(**{setting: value})
-
-
-# --- broken frames
-
-
-# --- size

@@ -33,18 +33,6 @@ def problem(sizes, features, label, protected, rest, **given):
     )
 
 
-def test_loss_by_hand():
-    # Weight 1: scores ln 3 and 0, top-one probabilities 3/4 and 1/4. Labels ln 2 and 0 want 2/3
-    # and 1/3. ListNet: -(2/3 ln(3/4) + 1/3 ln(1/4)) / ln 2. The second document is protected:
-    # E_rest - E_protected = (3/4 - 1/4) / ln 2. l2: 0.1 * 1^2.
-    one = problem([2], [[np.log(3)], [0]], [LN2, 0], [[0], [1]], [1, 0], gamma=5.0, l2=0.1)
-    ranking = -(2 / 3 * np.log(3 / 4) + 1 / 3 * np.log(1 / 4)) / LN2
-    assert one.parts(np.ones(1)).ranking == pytest.approx([ranking])
-    assert one.parts(np.ones(1)).exposure == pytest.approx([(0.5 / LN2) ** 2])
-    value = one.value_and_gradient(np.ones(1))[0]
-    assert value == pytest.approx(ranking + 5 * (0.5 / LN2) ** 2 + 0.1)
-
-
 def test_relative_exposure_is_in_multiples_of_a_uniform_ranking():
     # three documents with top-one probabilities 1/2, 1/4, 1/4, i.e. 3/2, 3/4, 3/4 times uniform;
     # protected: the last; rest: the others, mean 9/8; 9/8 - 3/4 = 3/8
@@ -161,18 +149,6 @@ def test_gamma_0_is_plain_listnet():
     assert model.weights[:2] == pytest.approx(wanted[:2], abs=1e-6)
     assert model.weights[2] == 0.0 or abs(model.weights[2]) < 1e-6  # a constant feature
     assert model.group_weights == pytest.approx(wanted[2:], abs=1e-6)
-
-
-def test_the_published_step_of_one_query_by_hand():
-    # one feature x = (ln 3, 0), weight 1: s = (3/4, 1/4); second document protected, gamma 1,
-    # gap h = (3/4 - 1/4) / ln 2. The code's step: 2 h ((s_1 x_1 - s_2 x_2) - (3/4 - 1/4) B) / ln 2,
-    # B = sum of s_j x_j = 3/4 ln 3. (With one feature and groups of one it is the exact gradient:
-    # 2 h (s_1 (x_1 - B) - s_2 (x_2 - B)) / ln 2.) ListNet, labels equal: (s - 1/2) . x / ln 2.
-    one = problem([2], [[np.log(3)], [0]], [0, 0], [[0], [1]], [1, 0])
-    h, b = 0.5 / LN2, 0.75 * np.log(3)
-    wanted = 2 * h * (0.75 * np.log(3) - 0.5 * b) / LN2 + 0.25 * np.log(3) / LN2
-    assert one.value_and_published_step(np.ones(1))[1] == pytest.approx([wanted])
-    assert one.value_and_gradient(np.ones(1))[1] == pytest.approx([wanted])
 
 
 # Weights that fairsearch-deltr 1.0.2 finds for the data below in 60 steps with a learning rate of

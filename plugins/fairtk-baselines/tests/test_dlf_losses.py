@@ -42,15 +42,6 @@ class TestStandardized:
 
 
 class TestSoftRanks:
-    def test_two_documents_by_hand(self):
-        # gap 1 at temperature 1: P(second above first) = sigmoid(-1) = 1 / (1 + e) = 0.268941,
-        # so the first has mean rank 0.268941 and the second 0.731059; both have the variance
-        # 0.268941 * 0.731059 = 0.196612
-        scores = row(1.0, 0.0)
-        mean, variance = training.rank_moments(scores, full(scores), 1.0)
-        assert mean[0].tolist() == pytest.approx([0.268941, 0.731059], abs=1e-6)
-        assert variance[0].tolist() == pytest.approx([0.196612, 0.196612], abs=1e-6)
-
     def test_exposure_of_two_documents_by_hand(self):
         # MU at 1 rank: attention 1 if the rank is below 0.5; with the moments above, spread
         # sqrt(0.196612 + 1e-6) = 0.443411, P = Phi((0.5 - 0.268941) / 0.443411) = Phi(0.521096)
@@ -77,14 +68,6 @@ class TestSoftRanks:
         n = len(values)
         assert float(mean.sum()) == pytest.approx(n * (n - 1) / 2)
         assert float(variance.min()) >= 0
-
-    @given(distinct, st.floats(0.05, 5), st.sampled_from([DCG(), TREC()]))
-    def test_a_higher_score_gets_no_less(self, values, temperature, discount):
-        scores = row(*sorted(map(float, values), reverse=True))
-        weights = training.rank_weights(discount, None, len(values)).double()
-        found = training.soft_rank_exposure(scores, full(scores), weights, temperature)[0]
-        # one document among others, n - 1 coins: the normal approximation may be off by little
-        assert (found[:-1] - found[1:] >= -0.02).all()
 
     def test_padding_changes_nothing_and_gets_nothing(self):
         scores, weights = row(3.0, 1.0, 2.0), torch.tensor([1.0, 0.5], dtype=torch.float64)
@@ -144,11 +127,6 @@ class TestOtherExposure:
         found = training.min_max(row(2.0, 6.0, 4.0, -99.0), mask)
         assert found[0].tolist() == [0.0, 1.0, 0.5, 0.0]
         assert training.min_max(row(2.0, 2.0), full(row(2, 2)))[0].tolist() == [0.0, 0.0]
-
-    def test_rank_weights(self):
-        assert training.rank_weights(TREC(), 3, 9).tolist() == pytest.approx([1, 1, 0.63093])
-        assert len(training.rank_weights(TREC(), None, 9)) == 9
-        assert len(training.rank_weights(TREC(), 20, 9)) == 9
 
 
 class TestDivergence:

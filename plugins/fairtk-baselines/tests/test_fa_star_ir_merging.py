@@ -37,23 +37,6 @@ def flat(rankings):
     return start, np.array([g for ranking in rankings for g in ranking], dtype=np.int64)
 
 
-def test_by_hand():
-    # needed: 0, 1, 1, 2. Rows 0 1 2 are not protected, 3 4 5 are: 0 first, then 3 because one of
-    # two must be, then 1, then 4 because two of four must be; 2 and 5 stay behind in their order.
-    start, group = flat([[0, 0, 0, 1, 1, 1]])
-    merged = merge(start, group, BinomialPrefixes(np.array([[0, 1, 1, 2]])))
-    assert merged.order.tolist() == [0, 3, 1, 4, 2, 5]
-    assert merged.unfair.tolist() == [0]
-
-
-def test_no_protected_document_left():
-    # one protected document and two are needed at rank 4: it is filled by score, and said
-    start, group = flat([[0, 0, 1, 0, 0], [1, 1]])
-    merged = merge(start, group, BinomialPrefixes(np.array([[0, 1, 1, 2], [0, 0, 0, 2]])))
-    assert merged.order.tolist() == [0, 2, 1, 3, 4, 5, 6]
-    assert merged.unfair.tolist() == [4, 0]
-
-
 @given(RANKINGS, st.integers(1, 12), st.data())
 def test_as_the_two_queues(rankings, k, data):
     tables = [
@@ -175,9 +158,3 @@ def test_nothing_to_rank():
     empty = np.zeros(0, dtype=np.int64)
     merged = merge(np.array([0]), empty, BinomialPrefixes.of([], 5))
     assert (merged.order.tolist(), merged.unfair.tolist()) == ([], [])
-
-
-def test_no_target_asks_for_nothing():
-    start, group = flat([[0, 0, 0, 1]])
-    for test in (BinomialPrefixes.of([None], 4), MultinomialPrefixes.of([None], 4)):
-        assert merge(start, group, test).order.tolist() == [0, 1, 2, 3]

@@ -60,14 +60,6 @@ def test_the_last_position_counts():
         assert abs(failed - exact) < 4 * np.sqrt(exact * (1 - exact) / 100_000)
 
 
-def test_nearest_may_be_above_and_below_never_is():
-    # k = 20, p = .25: the tables next to .1 fail with .1052 and .0897
-    assert mtable(20, 0.25, 0.1, "nearest").fail_probability > 0.1
-    below = mtable(20, 0.25, 0.1, "below")
-    assert below.needed == (0,) * 9 + (1,) * 6 + (2,) * 5
-    assert below.fail_probability == pytest.approx(0.08972216723486781)
-
-
 def test_equality_with_alpha_is_not_fair():
     # F(0; 1, .7) is .3, and 1 - .7 in floating point is a little more than .3
     assert 1 - 0.7 > 0.3

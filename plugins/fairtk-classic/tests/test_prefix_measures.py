@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fairtk_classic import FAIR_prefix, rKL, rND, rRD
-from fairtk_classic.prefixes import binomial_cdf
 from frames import groups, qrels, run, spelled, target, value
 
 from fairtk.errors import InputError, ParameterError, UndefinedWarning
@@ -150,22 +149,12 @@ def test_fair_with_a_target_is_fair_with_its_share():
     )
 
 
-def test_fair_of_protected_documents_alone_is_one():
-    assert of(FAIR_prefix, "pppp", p=0.5) == 1
-
-
 def test_fair_undefined():
     with pytest.warns(UndefinedWarning, match="'p'"):
         assert np.isnan(of(FAIR_prefix, "xxx"))  # the catalog has no protected document
     made = groups({"a": "p", "b": "x"})
     with pytest.raises(ParameterError):
         FAIR_prefix(groups=made, p=0.5, target=target({"p": 0.5, "x": 0.5}, made))
-
-
-def test_binomial_cdf_is_the_sum():
-    # F(1; 3, .2) = .8^3 + 3 (.2) (.8^2) = .512 + .384
-    found = binomial_cdf(np.array([1.0, 3.0, 0.0]), np.full(3, 3.0), np.full(3, 0.2))
-    assert found == pytest.approx([0.896, 1.0, 0.512])
 
 
 @pytest.mark.parametrize("measure", [rND, rKL, rRD, FAIR_prefix])

@@ -50,15 +50,6 @@ def test_skews_by_hand():
     assert of(MaxSkew, "aabb", HALF, cutoff=2, smoothing=0.1) == pytest.approx(log(1.9))
 
 
-@pytest.mark.parametrize(
-    "measure", [Skew(group="a"), Skew(group="b"), MinSkew(), MaxSkew(), MinSkew(smoothing=0.2)]
-)
-def test_the_target_itself_has_no_skew(measure):
-    weights = {"a": 0.75, "b": 0.25}
-    options = {k: v for k, v in measure.params.items() if k not in ("groups", "target")}
-    assert of(type(measure)(), "abaa", weights, **options) == pytest.approx(0, abs=1e-12)
-
-
 def test_unknown_groups():
     # a . b: without the second, the value of a b
     assert of(NDKL, "a.b", HALF) == pytest.approx(of(NDKL, "ab", HALF))
