@@ -427,6 +427,19 @@ def test_files_of_an_earlier_round_say_nothing_of_a_later_one(tmp_path):
     world.ledger.close()
 
 
+def test_an_answer_of_no_use_is_not_requested_again_by_default(tmp_path):
+    world = World(tmp_path)
+    world.write(["a"])
+    [line] = world.lines()
+    record = answered(line)
+    record["response"]["body"] = completion(line["body"], "half", "length")
+    world.read([record])
+    world.ledger.close()
+    world = World(tmp_path)  # nor by a later process
+    assert world.write(["a"]).prompts == 0
+    world.ledger.close()
+
+
 def test_a_ledger_without_the_claims(tmp_path):
     world = World(tmp_path)
     world.write(["a", "b", "c"])
