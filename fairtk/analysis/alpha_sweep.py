@@ -18,7 +18,7 @@ from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.tables import aligned_lines, html_text
-from fairtk.errors import InputError, NotFoundError, ParameterError, printable
+from fairtk.errors import InputError, NotFoundError, ParameterError, printable, warn
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
@@ -28,7 +28,7 @@ from fairtk.experiment.evaluate_runs import (
     parse_with,
     run_names,
 )
-from fairtk.frames import SAMPLE, BoolArray, FloatArray, Qrels
+from fairtk.frames import DOCNO, QID, SAMPLE, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
@@ -272,7 +272,8 @@ def frontier(
 
     Args:
         qrels: see `fairtk.evaluate`.
-        runs: runs R of retrievers, which are swept; sampled runs S are single points.
+        runs: runs R of retrievers, which are swept; sampled runs S are single points, by the
+            unbiased estimate of EE_D and EE_L, as the curves are exact.
         x: a measure, e.g. of disparity.
         y: a measure of relevance or utility.
         alphas: the exponents of the sampler; the fixed ranking is added unless a measure is EU.
@@ -324,7 +325,8 @@ def frontier(
         if name not in values:
             if len(exact) < 2:
                 raise InputError(f"frontier: {name} is sampled; EU is estimated for retrievers")
-            values[name] = np.stack([_measured(run, labels, m) for m in measures])
+            values[name] = np.stack([_measured(run, labels, _unbiased(m, run)) for m in measures])
+    _warn_of_documents(frames, labels, measures)
     outcome = _outcome(
         values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )
@@ -369,6 +371,34 @@ def _exact(
     if FIXED in grid:
         parts[FIXED] = DeterministicExposure(cutoff=cutoff, browsing=browsing).transform(run)
     return np.concatenate([_measured(parts[alpha], labels, measure) for alpha in grid])
+
+
+def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
+    """Return the estimate that compares with exact values, if a query has samples for it."""
+    plain = "estimator" in measure.SUPPORTED_PARAMS and "estimator" not in measure.params
+    several = run.groupby(QID)[SAMPLE].nunique().min() > 1
+    return measure(estimator="unbiased") if plain and several else measure
+
+
+def _warn_of_documents(
+    frames: Mapping[str, pd.DataFrame], labels: pd.DataFrame, measures: Iterable[Any]
+) -> None:
+    """Warn if the targets of EE_R or EE_L differ because runs have different documents."""
+    has_n = [
+        format_measure(m)
+        for m in measures
+        if getattr(m, "PART", "disparity") != "disparity" and m["n"] == "judged+retrieved"
+    ]
+    pairs = [pd.concat([run, labels])[[QID, DOCNO]].drop_duplicates() for run in frames.values()]
+    n = pd.concat([documents.groupby(QID).size() for documents in pairs], axis=1, keys=frames)
+    differs = n[n.nunique(axis=1) > 1]
+    if has_n and len(differs):
+        sizes = ", ".join(f"{name}: {size:.0f}" for name, size in differs.iloc[0].items())
+        warn(
+            f"frontier: runs have different numbers of documents for {len(differs)} queries (qid "
+            f"{differs.index[0]!r}: {sizes}), so their values of {has_n[0]} do not compare: give "
+            "all one n, the number of documents that could be retrieved, such as n=1000"
+        )
 
 
 def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:

@@ -15,13 +15,14 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.display.tables import frame_html
+from fairtk.errors import ParameterError
 from fairtk.experiment.evaluate_runs import asked_measures
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
-from fairtk.measures import LabeledRun, format_measure, parse
+from fairtk.measures import FairMeasure, LabeledRun, format_measure, parse
 from fairtk.measures.base import scored, undefined_reasons
 
 WHERE = "precision"
@@ -89,6 +90,12 @@ def precision(
     checks.positive("half_width", half_width, WHERE)
     checks.open_interval("confidence", confidence, WHERE)
     parsed = [parse(measure) for measure in asked_measures(measures)]
+    for measure in parsed:
+        if not isinstance(measure, FairMeasure):
+            raise ParameterError(
+                f"{WHERE} takes EE_D, EE_R, EE_L, EU and E(...), got {format_measure(measure)}: "
+                f"write E({format_measure(measure)})"
+            )
     from scipy.stats import norm
 
     factor = float(norm.ppf((1 + confidence) / 2))

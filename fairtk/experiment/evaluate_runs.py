@@ -236,6 +236,15 @@ class GivenGroups:
         """Read group files; groups and targets may be objects already, and one stands alone."""
         from fairtk.groups import Groups, Target
 
+        if isinstance(files, Mapping):  # of names
+            files = [
+                Groups.from_frame(source, name)
+                if isinstance(source, pd.DataFrame)
+                else f"{name}={source}"
+                if isinstance(source, str | PathLike)
+                else source
+                for name, source in files.items()
+            ]
         single = (str, PathLike, pd.DataFrame, Groups, Target)
         files, target = ((x,) if isinstance(x, single) else tuple(x or ()) for x in (files, target))
         attributes: dict[str, Groups] = {}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.errors import FormatError, StoreError
+from fairtk.experiment.store import FILE
 from fairtk.experiment.values import (
     COLUMNS,
     NOTE_TYPES,
@@ -228,6 +229,14 @@ def load(folder: Path) -> dict[str, Any]:
 def _manifest(folder: Path) -> dict[str, str]:
     """Return the digests of the files of saved results."""
     path = folder / _MANIFEST
+    if not folder.is_dir():
+        raise FormatError("there is no such folder", folder)
+    if (folder / FILE).exists():
+        raise FormatError(
+            "expected saved results, got a store (save_dir): use fairtk.experiment.open_results, "
+            "or fairtk export",
+            folder,
+        )
     for file in (folder / CONFIG, path):
         if not file.exists():
             raise FormatError("this file of saved results is missing: save them again", file)

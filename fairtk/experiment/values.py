@@ -183,6 +183,7 @@ class Evaluation:
     def __init__(
         self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str]
     ) -> None:
+        measures = [measures] if isinstance(measures, str | ir_measures.Measure) else measures
         self.measures = measures_by_label(map(parse, measures))
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None

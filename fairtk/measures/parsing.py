@@ -217,6 +217,11 @@ class _Reader:
                 raise ParameterError(f"{measure.NAME} has no parameter {name!r}{near}")
             if name in named or name in measure.params:
                 raise ParameterError(f"{measure.NAME} has two values of {name}")
+            if isinstance(keyword.value, ast.Name) and not isinstance(
+                measure.SUPPORTED_PARAMS[name], MeasureParam
+            ):
+                text = keyword.value.id
+                raise ParameterError(f"{measure.NAME}: write {name} in quotes: {name}={text!r}")
             is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
             read = self._measure if is_measure else self._literal
             value = read(keyword.value)

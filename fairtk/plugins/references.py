@@ -19,19 +19,25 @@ TOOLS = ("fairtk", "macdonald2021pyterrier", "macavaney2022irmeasures", "macavan
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+),.*?^\}", re.MULTILINE | re.DOTALL)
 
 
-def cite(*names: str) -> str:
+def cite(*names: Any) -> str:
     """Return BibTeX of the sources of measures, data sets and systems.
 
     Args:
         *names: measures (``"AWRF"``, also as in tables: ``"E(nDCG@5)"``), ids of data sets, and
-            transformers, studies or their systems (``"FairSampler"``, ``"rag"``, ``"mmr"``); none:
-            the tools themselves.
+            transformers, studies or their systems (``"FairSampler"``, ``"rag"``, ``"mmr"``);
+            measures and transformers as objects; none: the tools themselves.
 
     Raises:
         NotFoundError: a name is none of these; the nearest is suggested.
     """
-    keys = [key for name in names for key in citation_keys(name)] if names else TOOLS
+    keys = [key for name in names for key in citation_keys(_name_of(name))] if names else TOOLS
     return _bibtex(keys) if keys else ""
+
+
+def _name_of(named: Any) -> str:
+    if isinstance(named, str) or hasattr(named, "NAME"):  # a measure
+        return str(named)
+    return str((named if isinstance(named, type) else type(named)).__name__)
 
 
 def citation_keys(name: str) -> list[str]:
