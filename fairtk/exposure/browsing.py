@@ -170,7 +170,7 @@ class Fitted(BrowsingModel):
     def __post_init__(self) -> None:
         if not isinstance(self.weight, tuple | list) or not self.weight:
             raise ParameterError(
-                "Fitted: weight must be a list of weights, as in Fitted(weight=(1.0, 0.8)); found "
+                "Fitted: weight must be a list of weights, as in Fitted(weight=(1.0, 0.8)), got "
                 f"{self.weight!r}"
             )
         weight = tuple(float(checks.number("weight", w, "Fitted", 0)) for w in self.weight)

@@ -522,7 +522,7 @@ def log_base(base: float | str) -> float:
     except (TypeError, ValueError):
         value = 0.0
     if not 1 < value < math.inf:
-        raise ParameterError(f"base must be 'e' or a number above 1, e.g. 2; found {base!r}")
+        raise ParameterError(f"base must be 'e' or a number above 1, e.g. 2, got {base!r}")
     return 1.0 if base == "e" else math.log(value)
 
 

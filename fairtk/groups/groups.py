@@ -281,7 +281,7 @@ class Groups(EqualByContent):
         if isinstance(source, str | PathLike):
             name, path = named_file(source)
             return cls.read(path, name)
-        raise InputError(f"groups are Groups, a DataFrame or a file; found {source!r:.80}")
+        raise InputError(f"groups are Groups, a DataFrame or a file, got {source!r:.80}")
 
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups, in one step; the suffix chooses TSV, CSV (both ``.gz`` too) or Parquet.
@@ -379,7 +379,7 @@ class Groups(EqualByContent):
                 a document, or ``"uniform"`` would make too many levels.
         """
         if unlabeled not in UNLABELED:
-            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}; found {unlabeled!r}")
+            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}, got {unlabeled!r}")
         if unlabeled == "bounds" and self.space.crossed:
             raise ParameterError(
                 f"unlabeled='bounds' is for one attribute; {self.space.title!r} is crossed: "
@@ -605,7 +605,7 @@ def groups_of_frame(
     """
     where = f"Groups {name!r}"
     if split not in SPLITS:
-        raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
+        raise ParameterError(f"{where}: split must be 'count' or 'equal', got {split!r}")
     require_columns(frame, [DOCNO, GROUP], where)
     refuse = refuse or partial(refuse_in, where, frame=frame)
     row, documents = _documents(frame[DOCNO], refuse)
@@ -674,7 +674,7 @@ def _levels(
         names = [unknown]  # an empty frame
     order = level_order(names, unknown) if levels is None else tuple(levels)
     if isinstance(levels, str) or not all(isinstance(level, str) for level in order):
-        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
+        raise ParameterError(f"{where}: levels must be a list of strings, got {levels!r}")
     if len(set(order)) < len(order):
         twice = next(level for level in order if order.count(level) > 1)
         raise DuplicateError(f"{where}: the level {twice!r} is listed twice")
@@ -728,7 +728,7 @@ def write_weights(
         if odd and not is_parquet_name(path):
             raise InputError(
                 f"{path}: a {column} cannot be empty, have spaces around it or line breaks; "
-                f"found {format_list(odd, 3)}: write .parquet instead"
+                f"got {format_list(odd, 3)}: write .parquet instead"
             )
     write_table(frame, path, note)
 
@@ -739,8 +739,7 @@ def _frame_from_docs(
     """Return ``docno``, ``group`` and ``weight`` from a field; see `fairtk.Groups.from_docs`."""
     if not hasattr(dataset, "docs_iter"):
         raise InputError(
-            "from_docs needs an ir_datasets data set with documents; found "
-            f"{type(dataset).__name__}"
+            f"from_docs needs an ir_datasets data set with documents, got {type(dataset).__name__}"
         )
     seen: dict[str, dict[str | None, float]] = {}
     for doc in dataset.docs_iter():
@@ -771,13 +770,13 @@ def _counts(
     else:
         raise InputError(
             f"docno {docno!r}: the field {field!r} must be a string, a list of strings or counts "
-            f"by string; found {type(value).__name__}"
+            f"by string, got {type(value).__name__}"
         )
     result: dict[str | None, float] = {}
     for level, count in items:
         if not isinstance(count, int | float):
             raise InputError(
-                f"docno {docno!r}: the field {field!r} must hold counts; found {count!r} for "
+                f"docno {docno!r}: the field {field!r} must hold counts, got {count!r} for "
                 f"{level!r}"
             )
         name = recode.get(str(level), str(level))
@@ -797,9 +796,7 @@ def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         InputError: `groups` is something else, or the run is not valid.
     """
     if isinstance(groups, pd.DataFrame) and GROUP not in groups.columns:
-        raise InputError(
-            "coverage: expected Groups, found a DataFrame; write coverage(groups, run)"
-        )
+        raise InputError("coverage: expected Groups, got a DataFrame; write coverage(groups, run)")
     known = Groups.of(groups)
     where = f"coverage of {known.name!r}"
     return coverage_of(known, Run(frame_of_run(run), where), cutoff)

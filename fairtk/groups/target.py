@@ -111,7 +111,7 @@ def _backgrounds_by_attribute(
         return {}
     if not isinstance(background, Mapping | pd.Series):
         raise ParameterError(
-            f"background must map levels to shares; found {type(background).__name__}"
+            f"background must map levels to shares, got {type(background).__name__}"
         )
     items = dict(background)
     nested = any(isinstance(v, Mapping | pd.Series) for v in items.values())
@@ -146,7 +146,7 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     for level, share in shares.items():
         if not np.isfinite(share) or share < 0:
             raise InputError(
-                f"background of {name!r}: the share of {level!r} must be 0 or above; found {share}"
+                f"background of {name!r}: the share of {level!r} must be 0 or above, got {share}"
             )
         result[levels.index(level)] = share
     unknown = space.unknown[attribute]
@@ -155,9 +155,7 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
             f"background of {name!r}: the unknown level {levels[unknown]!r} can have no share"
         )
     if abs(result.sum() - 1) > 1e-6:
-        raise InputError(
-            f"background of {name!r}: the shares must sum to 1; found {result.sum():g}"
-        )
+        raise InputError(f"background of {name!r}: the shares must sum to 1, got {result.sum():g}")
     result /= result.sum()
     if unknown >= 0:
         result[unknown] = 1.0
@@ -281,7 +279,7 @@ class Target(EqualByContent):
             unknown: whether the unknown level, where there is one, is among them.
         """
         if not isinstance(getattr(groups, "space", None), LevelSpace):
-            raise InputError(f"Target.uniform needs Groups; found a {type(groups).__name__}")
+            raise InputError(f"Target.uniform needs Groups, got a {type(groups).__name__}")
         space = groups.space
         shares = []
         for place in range(len(space.names)):
@@ -315,7 +313,7 @@ class Target(EqualByContent):
             rows = SparseRows.collect(row, members.level, members.weight, 1, space.size)
             return cls(space, rows.normalized(), name=POPULATION)
         if not isinstance(shares, Mapping | pd.Series):
-            raise InputError(f"{where} needs a series or mapping; found {type(shares).__name__}")
+            raise InputError(f"{where} needs a series or mapping, got {type(shares).__name__}")
         items: dict[Any, Any] = dict(shares)
         if items and all(isinstance(v, Mapping | pd.Series) for v in items.values()):
             return cls._independent(items, groups)
@@ -529,7 +527,7 @@ class Target(EqualByContent):
         if len(wrong):
             rows = np.flatnonzero(row == wrong[0])
             query = "" if qids is None else f" of qid {qids[wrong[0]]!r}"
-            message = f"the weights{query} must sum to 1; found {total[wrong[0]]:.8g}"
+            message = f"the weights{query} must sum to 1, got {total[wrong[0]]:.8g}"
             remedy = "Target.population divides counts by their sum"
             refuse(RowProblem(rows, message, remedy=remedy))
         return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
@@ -657,9 +655,7 @@ def _shares_of_levels(
     wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
     if wrong.any():
         level = list(items)[wrong.argmax()]
-        raise InputError(
-            f"{where}: the share of {level!r} must be 0 or above; found {items[level]}"
-        )
+        raise InputError(f"{where}: the share of {level!r} must be 0 or above, got {items[level]}")
     if not series.sum() > 0:
         raise InputError(f"{where}: the shares sum to {series.sum():g}; some must be above 0")
     names = list(getattr(getattr(shares, "index", None), "names", [None]))
@@ -699,12 +695,12 @@ def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) ->
 def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
     columns = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
     if WEIGHT not in frame.columns:
-        raise ColumnError(f"{where} needs the column {WEIGHT!r}; found: {list(frame.columns)}")
+        raise ColumnError(f"{where} needs the column {WEIGHT!r}, got {list(frame.columns)}")
     if groups is None:
         if GROUP in columns:
             return [GROUP]
         if not columns:
-            raise ColumnError(f"{where} needs the column {GROUP!r}; found: {list(frame.columns)}")
+            raise ColumnError(f"{where} needs the column {GROUP!r}, got {list(frame.columns)}")
         return columns
     names = list(groups.space.names)
     if len(names) == 1 and GROUP in columns:
@@ -713,7 +709,7 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
     if missing:
         needed = f"{GROUP!r}" if len(names) == 1 else f"{names}"
         raise ColumnError(
-            f"{where} needs the columns {needed} for the groups {groups.name!r}; found: "
+            f"{where} needs the columns {needed} for the groups {groups.name!r}, got "
             f"{list(frame.columns)}"
         )
     return names

@@ -93,7 +93,7 @@ class AttentionWeightedRankFairness(FairMeasure):
                     )
         base = self["base"]
         if base != "e" and (isinstance(base, str) or base <= 1):
-            raise ParameterError(f"AWRF: base must be 'e' or a number above 1; found {base!r}")
+            raise ParameterError(f"AWRF: base must be 'e' or a number above 1, got {base!r}")
         if "groups" in self.params and "target" in self.params:
             self.target_for(self.groups)
 

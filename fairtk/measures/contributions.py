@@ -95,7 +95,7 @@ def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
         for before, end in zip([0, *ends], ends, strict=False)
     ):
         raise ParameterError(
-            f"explain: bands must be increasing last ranks, e.g. [5, 10, 20]; found {last!r}"
+            f"explain: bands must be increasing last ranks, e.g. [5, 10, 20], got {last!r}"
         )
     return (*(int(end) for end in ends if end < depth), depth)
 

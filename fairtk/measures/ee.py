@@ -107,7 +107,7 @@ class ExpectedExposure(FairMeasure):
             (
                 expeval and not (isinstance(model, RBP) and model.p < 1),
                 "variant='expeval' needs browsing='RBP(p=...)' or 'GERR(p=..., u=...)' with p "
-                f"below 1; found {model!r}",
+                f"below 1, got {model!r}",
             ),
             (
                 expeval and self["cutoff"] is not None,

@@ -458,7 +458,7 @@ def _check(measure: Any, groups: Groups | None) -> None:
         factors = getattr(measure, "factors", [])
         hint = f"; explain its factor {factors[-1]!r}" if factors else ""
         raise ParameterError(
-            f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
+            f"explain takes AWRF and EE_L, which are sums over groups, got {measure!r}{hint}"
         )
     problem = ""
     if groups is not None and (is_awrf or measure["groups"] is not None):

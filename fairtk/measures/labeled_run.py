@@ -64,7 +64,7 @@ class ExactExposure:
                 )
         column = pd.to_numeric(frame[EXPOSURE], errors="coerce")
         if (column < 0).any():
-            raise InputError(f"{where}: exposure must be at least 0; found {column.min()}")
+            raise InputError(f"{where}: exposure must be at least 0, got {column.min()}")
         if frame.empty:
             return cls("", None)
         cutoff = frame[CUTOFF].iloc[0]

@@ -71,7 +71,7 @@ class Param(ParamInfo):  # type: ignore[misc]
             is_measure = isinstance(value, ir_measures.Measure)  # RBP is a measure's name, too
             quoted = f"; in quotes: {name}={str(value)!r}" if is_measure and str in kinds else ""
             raise ParameterError(
-                f"{measure}: {name} must be of type {types}; found {_one_line(value)}{quoted}"
+                f"{measure}: {name} must be of type {types}, got {_one_line(value)}{quoted}"
             )
         if self.choices is not NOT_GIVEN:
             checks.choice(name, value, self.choices, measure)
@@ -95,14 +95,12 @@ def as_param(info: Any, name: str, measure: str) -> Param:
     if not isinstance(info, ParamInfo):
         raise ParameterError(
             f"{measure}: the parameter {name!r} must be declared by a Param or an "
-            f"ir_measures.ParamInfo; found {info!r}"
+            f"ir_measures.ParamInfo, got {info!r}"
         )
 
     def check(name: str, value: Any, where: str) -> None:
         if not info.validate(value):
-            raise ParameterError(
-                f"{where}: {name} is not what its ParamInfo takes; found {value!r}"
-            )
+            raise ParameterError(f"{where}: {name} is not what its ParamInfo takes, got {value!r}")
         if name == "cutoff":
             count(name, value, where)
 

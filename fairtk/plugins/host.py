@@ -102,7 +102,7 @@ class PluginHost:
             for hook in plugin.hooks:
                 values = getattr(implementation, hook)()
                 if not hasattr(values, "__iter__") or isinstance(values, str | dict):
-                    raise PluginError(f"{hook} must return a list; found {values!r}")
+                    raise PluginError(f"{hook} must return a list, got {values!r}")
                 plugin.gave[hook] = [self.registries[hook].add(v, plugin) for v in values]
         except pluggy.PluginValidationError as error:
             self._take_back(plugin)

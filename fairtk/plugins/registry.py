@@ -175,7 +175,7 @@ class Registry(Generic[T]):
         if not (isinstance(kind, type) and issubclass(kind, self.base_class)):
             rule = "a subclass" if self.classes else "an instance"
             raise PluginError(
-                f"each {self.kind} must be {rule} of {self.base_class.__name__}; found {value!r}"
+                f"each {self.kind} must be {rule} of {self.base_class.__name__}, got {value!r}"
             )
         own = "__name__" if self.classes else "name"
         name = getattr(value, "NAME", "") or getattr(value, own, "")
@@ -391,7 +391,7 @@ def refuse_other_than_text(
         declared = str(getattr(parameters.get(option), "annotation", ""))
         text = declared in ("str", "str | None", str(str))
         if text and value is not None and not isinstance(value, str):
-            raise ParameterError(f"{what}: {option} must be a text; found {value!r}")
+            raise ParameterError(f"{what}: {option} must be a text, got {value!r}")
 
 
 def parse_browsing_model(text: str) -> BrowsingModel:
@@ -415,7 +415,7 @@ def as_position_model(browsing: str | BrowsingModel, where: str) -> BrowsingMode
     if model.stop > 0:
         raise ParameterError(
             f"{where}: browsing must be a browsing model without a cascade, whose reader does not "
-            f"stop at useful documents, such as TREC, DCG or RBP(p=0.8); found {browsing!r}"
+            f"stop at useful documents, such as TREC, DCG or RBP(p=0.8), got {browsing!r}"
         )
     return model
 
@@ -436,7 +436,7 @@ def _as_object(
     if not isinstance(made, registry.base_class):
         raise ParameterError(
             f"{where}: expected a {registry.kind} or its string form, such as "
-            f"{registry.names()[0]!r}; found {value!r}"
+            f"{registry.names()[0]!r}, got {value!r}"
         )
     return made
 

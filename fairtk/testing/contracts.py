@@ -61,7 +61,7 @@ class UtilityContract:
     def test_one_finite_float_for_each_answer(self) -> None:
         """As many values as answers, all finite floats; none for none."""
         values = self.values(self.pairs)
-        assert isinstance(values, list), f"{self.name} must return a list; found {type(values)}"
+        assert isinstance(values, list), f"{self.name} must return a list, got {type(values)}"
         assert len(values) == len(self.pairs), f"{self.name}: {len(values)} values"
         for (answer, gold), value in zip(self.pairs, values, strict=True):
             assert isinstance(value, float) and math.isfinite(value), (
@@ -191,7 +191,7 @@ class PromptContract:
         builder = self.make()
         fields = builder.fields
         strings = isinstance(fields, tuple) and all(isinstance(f, str) for f in fields)
-        assert strings, f"prompt {builder!r}: fields must be a tuple of columns; found {fields!r}"
+        assert strings, f"prompt {builder!r}: fields must be a tuple of columns, got {fields!r}"
         assert builder.name == self.name, f"prompt {builder!r} is registered as {self.name!r}"
         assert repr(builder) == repr(self.make()), (
             f"prompt {self.name} prints differently each time"

@@ -218,12 +218,12 @@ class MeasureContract:
             value = getattr(measure, name, None)
             assert isinstance(value, str) and bool(value), f"{measure!r} must declare {name}"
         assert measure.better in ("higher", "lower"), (
-            f"{measure!r}: better must be 'higher' or 'lower'; found {measure.better!r}"
+            f"{measure!r}: better must be 'higher' or 'lower', got {measure.better!r}"
         )
         assert measure.SHORT_DESC, f"{measure!r} needs a docstring; its first line is shown"
         columns = {*measure.RUN_COLUMNS, *measure.QREL_COLUMNS}
         assert not columns & set(TO_IR_MEASURES.values()), (
-            f"{measure!r}: columns are declared in PyTerrier's names (qid, docno, label); found "
+            f"{measure!r}: columns are declared in PyTerrier's names (qid, docno, label), got "
             f"{sorted(columns)}"
         )
 

@@ -41,7 +41,7 @@ class _ModelContract:
         """It has a name, and a tokenizer with what prompts are cut by, or None."""
         model = self.make()
         name, tokenizer = model.name, model.tokenizer
-        assert isinstance(name, str) and bool(name), f"the name must be a text; found {name!r}"
+        assert isinstance(name, str) and bool(name), f"the name must be a text, got {name!r}"
         for part in ("tokenize", "convert_tokens_to_string") if tokenizer is not None else ():
             assert callable(getattr(tokenizer, part, None)), f"{name}: its tokenizer lacks {part}"
 
@@ -93,7 +93,7 @@ class BackendContract(_ModelContract):
     def test_no_prompts(self) -> None:
         """No prompts, no answers."""
         answers = self.make().generate([])
-        assert answers == [], f"an empty list of prompts must give []; found {answers!r}"
+        assert answers == [], f"an empty list of prompts must give [], got {answers!r}"
 
     def test_order_and_repeats_do_not_matter(self) -> None:
         """Each prompt has its own answer, wherever and however often it stands."""
@@ -124,7 +124,7 @@ class BackendContract(_ModelContract):
         except Exception as error:
             raise AssertionError(
                 f"{backend.name}: a prompt that is too long must be a PromptLengthError with its "
-                f"place; found {type(error).__name__}: {error}"
+                f"place, got {type(error).__name__}: {error}"
             ) from error
         longest = getattr(backend.tokenizer, "model_max_length", None)
         if longest is None or longest > 10**6:
@@ -153,7 +153,7 @@ class BackendContract(_ModelContract):
         asked = list(prompts)
         answers: list[str] = backend.generate(asked)
         texts = isinstance(answers, list) and all(isinstance(text, str) for text in answers)
-        assert texts, f"{backend.name} must return a list of texts; found {answers!r:.200}"
+        assert texts, f"{backend.name} must return a list of texts, got {answers!r:.200}"
         count = f"{backend.name} gives {len(answers)} answers to {len(asked)} prompts"
         assert len(answers) == len(asked), count
         return answers
@@ -211,7 +211,7 @@ class ChatModelContract(_ModelContract):
             first, _, last = model.complete([chats[0], long, chats[1]])
         except Exception as error:
             raise AssertionError(
-                f"{model.name}: a chat that is too long must be a Failure; found "
+                f"{model.name}: a chat that is too long must be a Failure, got "
                 f"{type(error).__name__}: {error}"
             ) from error
         both = isinstance(first, Completion) and isinstance(last, Completion)

@@ -187,7 +187,7 @@ class TransformerContract:
             except Exception as error:
                 raise AssertionError(
                     f"{self._name()} without the column {column!r} must raise a ValueError that "
-                    f"names both; found {type(error).__name__}: {error}"
+                    f"names both, got {type(error).__name__}: {error}"
                 ) from error
             else:
                 raise AssertionError(
