@@ -739,7 +739,8 @@ def _frame_from_docs(
     """Return ``docno``, ``group`` and ``weight`` from a field; see `fairtk.Groups.from_docs`."""
     if not hasattr(dataset, "docs_iter"):
         raise InputError(
-            f"from_docs needs an ir_datasets data set with documents, got {type(dataset).__name__}"
+            "from_docs needs an ir_datasets data set with documents, got "
+            f"{type(dataset).__name__}"
         )
     seen: dict[str, dict[str | None, float]] = {}
     for doc in dataset.docs_iter():
@@ -796,7 +797,9 @@ def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         InputError: `groups` is something else, or the run is not valid.
     """
     if isinstance(groups, pd.DataFrame) and GROUP not in groups.columns:
-        raise InputError("coverage: expected Groups, got a DataFrame; write coverage(groups, run)")
+        raise InputError(
+            "coverage: expected Groups, got a DataFrame; write coverage(groups, run)"
+        )
     known = Groups.of(groups)
     where = f"coverage of {known.name!r}"
     return coverage_of(known, Run(frame_of_run(run), where), cutoff)

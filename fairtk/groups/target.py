@@ -155,7 +155,9 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
             f"background of {name!r}: the unknown level {levels[unknown]!r} can have no share"
         )
     if abs(result.sum() - 1) > 1e-6:
-        raise InputError(f"background of {name!r}: the shares must sum to 1, got {result.sum():g}")
+        raise InputError(
+            f"background of {name!r}: the shares must sum to 1, got {result.sum():g}"
+        )
     result /= result.sum()
     if unknown >= 0:
         result[unknown] = 1.0
@@ -655,7 +657,9 @@ def _shares_of_levels(
     wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
     if wrong.any():
         level = list(items)[wrong.argmax()]
-        raise InputError(f"{where}: the share of {level!r} must be 0 or above, got {items[level]}")
+        raise InputError(
+            f"{where}: the share of {level!r} must be 0 or above, got {items[level]}"
+        )
     if not series.sum() > 0:
         raise InputError(f"{where}: the shares sum to {series.sum():g}; some must be above 0")
     names = list(getattr(getattr(shares, "index", None), "names", [None]))

@@ -193,8 +193,6 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
     if SAMPLE in answers.columns and SAMPLE not in keys:
         if answers[SAMPLE].nunique() > 1:
             raise InputError(f"{where}: the answers are of a sampled run, this run is unsampled")
-                f"{where}: the answers are of a sampled run, but this run is not sampled"
-            )
     elif SAMPLE in keys and SAMPLE not in answers.columns:
         if run[SAMPLE].nunique() > 1:
             raise InputError(
@@ -236,9 +234,9 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
     if hasattr(dataset, "irds_ref"):
         return dataset.irds_ref()
     if isinstance(dataset, ir_datasets.Dataset):
-        f"{where}: expected a dataset id, or an ir_datasets Dataset or PyTerrier dataset of one, "
+        return dataset
     raise InputError(
-        f"{where}: expected a dataset id, an ir_datasets Dataset or a PyTerrier dataset made of one, "
+        f"{where}: expected a dataset id, an ir_datasets Dataset or a PyTerrier dataset of one, "
         f"got {dataset!r}"
     )
 

@@ -225,8 +225,8 @@ def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
         wrong = [text for text in map(str, texts) if _UNFIT.search(text)]
         if wrong:
             raise InputError(
-                f"{where}: TREC's format separates columns by spaces, so a {what} must not be empty "
-                f"or have spaces, got {format_list(wrong, 3)}{remedy}"
+                f"{where}: TREC's format separates columns by spaces, so a {what} must not be "
+                f"empty or have spaces, got {format_list(wrong, 3)}{remedy}"
             )
 
 

@@ -311,9 +311,9 @@ def _read_samples(rows: Rows) -> None:
             rows.refuse_if(
                 odd[codes],
                 SAMPLE,
-                "sampled and unsampled rows are mixed, or samples are written in two ways: {} here, "
-                f"{shown(words[0])} above; all values of the second column must be integers, all Q "
-                "and an integer (sampled), or all the same word (unsampled)",
+                "the second column mixes forms of samples: {} here, "
+                f"{shown(words[0])} above; it must have integers, Q and an integer (sampled), or "
+                "one constant word (unsampled)",
                 "samples",
             )
         if fits.all() and (start == 0 or len(words) > 1):

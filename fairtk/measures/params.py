@@ -100,7 +100,9 @@ def as_param(info: Any, name: str, measure: str) -> Param:
 
     def check(name: str, value: Any, where: str) -> None:
         if not info.validate(value):
-            raise ParameterError(f"{where}: {name} is not what its ParamInfo takes, got {value!r}")
+            raise ParameterError(
+                f"{where}: {name} is not what its ParamInfo takes, got {value!r}"
+            )
         if name == "cutoff":
             count(name, value, where)
 
