@@ -1,6 +1,4 @@
-"""`Target`: the distribution over groups that exposure should have, from frames, files and
-populations.
-"""
+"""`Target`: the distribution over groups that exposure should have."""
 
 from __future__ import annotations
 
@@ -73,7 +71,7 @@ _FEW_LEVELS = 1 << 12
 
 
 def _written_out(rows: FactoredRows) -> Distributions:
-    """Return rows over few levels with all weights written out, others as they are."""
+    """Return rows over few levels with all weights stored, others unchanged."""
     return rows.expanded() if rows.space.size <= _FEW_LEVELS else rows
 
 
@@ -93,7 +91,7 @@ def _with_background(
 
     seen, head_space = over(heads), space.part(heads)
     scale = 0.5 * case_masses(head_space, seen)
-    scale[:, 0] = 0.0  # there is no background of what is not known
+    scale[:, 0] = 0.0  # unknown levels have no background
     whole = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
     half = whole.products(seen.row, seen.level)
     is_known = head_space.cases(seen.level) > 0
@@ -106,7 +104,7 @@ def _with_background(
 def _backgrounds_by_attribute(
     background: Mapping[str, Any] | pd.Series | None, space: LevelSpace
 ) -> dict[str, Mapping[str, float]]:
-    """Return a `background` argument as shares by level, by attribute."""
+    """Return a `background` argument as attribute -> level -> share."""
     if background is None or len(background) == 0:
         return {}
     if not isinstance(background, Mapping | pd.Series):
@@ -126,7 +124,7 @@ def _backgrounds_by_attribute(
     for name, shares in items.items():
         if name not in space.names:
             raise InputError(
-                f"background: {name!r} is not one of the attributes {list(space.names)}"
+                f"background: unknown attribute {name!r}, expected one of {list(space.names)}"
             )
         if not isinstance(shares, Mapping | pd.Series):
             raise ParameterError(f"background: {name!r} must map levels to shares")
@@ -140,19 +138,19 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
     lacking = [level for level in shares if level not in levels]
     if lacking:
         raise InputError(
-            f"background of {name!r}: the groups lack the level {format_list(lacking)}; they have "
+            f"background of {name!r}: unknown level {format_list(lacking)}; the groups have "
             f"{_only(levels)}"
         )
     for level, share in shares.items():
         if not np.isfinite(share) or share < 0:
             raise InputError(
-                f"background of {name!r}: the share of {level!r} must be 0 or above, got {share}"
+                f"background of {name!r}: the share of {level!r} must be at least 0, got {share}"
             )
         result[levels.index(level)] = share
     unknown = space.unknown[attribute]
     if unknown >= 0 and result[unknown] > 0:
         raise InputError(
-            f"background of {name!r}: the unknown level {levels[unknown]!r} can have no share"
+            f"background of {name!r}: the unknown level {levels[unknown]!r} must have no share"
         )
     if abs(result.sum() - 1) > 1e-6:
         raise InputError(
@@ -165,10 +163,10 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
 
 
 def _only(levels: Sequence[str]) -> str:
-    """Return the levels that there are, for a message about one that is not."""
+    """Return the levels, for a message about an unknown one."""
     return (
-        f"{format_list(levels, 40)} (give levels= when the groups are made, for levels without a "
-        "document)"
+        f"{format_list(levels, 40)} (to add levels without a document, pass levels= when you make "
+        "the groups)"
     )
 
 
@@ -176,16 +174,16 @@ def background(name: str) -> pd.Series:
     """Return a packaged background as shares by level.
 
     Args:
-        name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, the four of Oceania
-            merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
+        name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, with the four of
+            Oceania merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
             (female, male and NB: .495, .495, .01) or ``"trec-2021-world-population"`` (the seven
-            continents of the track's first year with Wikipedia).
+            continents of 2021).
 
     Returns:
-        Shares that sum to 1, indexed by level; ``.attrs["source"]`` says where they are from.
+        Shares that sum to 1, indexed by level; ``.attrs["source"]`` is the source.
 
     Raises:
-        NotFoundError: there is no such background.
+        NotFoundError: the name is unknown.
     """
     if name not in _packaged():
         raise NotFoundError("background", name, _packaged())
@@ -203,13 +201,13 @@ def _packaged() -> dict[str, Any]:
 
 
 WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
-"""The quality classes of Wikipedia articles, most work needed first."""
+"""The quality classes of Wikipedia articles, from most to least work needed."""
 
 
 def _relevant(
     qrels: pd.DataFrame | Qrels, rel: float | None, where: str
 ) -> tuple[Qrels, IntArray, IntArray]:
-    """Return the labels, and query and document of those of at least `rel`, or above 0."""
+    """Return the labels, and query and document of labels of at least `rel`, or above 0."""
     labeled = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where)
     relevant = labeled.labels > 0 if rel is None else labeled.labels >= rel
     return labeled, labeled.query[relevant], labeled.doc[relevant]
@@ -218,7 +216,7 @@ def _relevant(
 def _grades_of_work(
     docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
 ) -> FloatArray:
-    """Return the grade of each document's class, 1 for the least work needed; NaN: no class."""
+    """Return the grade of each document's class, 1 for the least work needed; NaN without one."""
     places = {level: float(len(order) - i) for i, level in enumerate(order)}
     series = pd.Series(work)
     series = series[~series.isna()]
@@ -226,32 +224,32 @@ def _grades_of_work(
     if unknown:
         docno = series.index[series == unknown[0]][0]
         raise InputError(
-            f"Target.from_work_needed: docno {str(docno)!r} has the class {unknown[0]!r}; "
+            f"Target.from_work_needed: unknown class {unknown[0]!r} of docno {str(docno)!r}; "
             f"known: {list(order)}"
         )
     classed = pd.Index(as_strings(series.index), dtype=object)
     if classed.has_duplicates:
         docno = classed[classed.duplicated()][0]
-        raise DuplicateError(f"Target.from_work_needed: docno {docno!r} has two classes")
+        raise DuplicateError(f"Target.from_work_needed: duplicate class of docno {docno!r}")
     values = pd.Series(series.map(places).to_numpy(dtype=float), index=classed)
     return np.asarray(values.reindex(docnos))
 
 
 TOLERANCE = 1e-6
-"""How far from 1 the weights of a query may sum."""
+"""The tolerance for the sum of a query's weights."""
 
 
 _MOST_SHOWN = 10_000
-"""Levels of a target that a notebook still shows."""
+"""The maximum number of levels that a notebook shows."""
 
 
 @dataclass(eq=False, repr=False)
 class Target(EqualByContent):
-    """A distribution over the levels of groups, one for all queries or one for each.
+    """A distribution over the levels of groups, one for all queries or one per query.
 
     Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
-    `read`. Distributions over crossed attributes are kept sparse or as factors: the official joint
-    target over all eight attributes of TREC Fair Ranking 2022, 11 million levels, takes as much
+    `read`. Distributions over crossed attributes are sparse or factored: the official joint target
+    over all eight attributes of TREC Fair Ranking 2022, with 11 million levels, takes as much
     memory as the relevant documents.
 
     Two targets are equal if their levels, queries and weights are.
@@ -259,9 +257,9 @@ class Target(EqualByContent):
     Attributes:
         space: attributes and levels.
         distributions: the weights, one row per query (or one row).
-        qids: the queries, in the order of the rows; None: one distribution for all queries.
-        undefined: for queries that have no target, the reason.
-        name: what measures print, if it is not registered under another name; empty: its digest.
+        qids: the queries, in the order of the rows; `None` for one distribution for all queries.
+        undefined: reasons why queries have no target, by qid.
+        name: the name in measures, unless another one is registered; by default the digest.
     """
 
     identity_name = "fairtk.Target"
@@ -278,10 +276,10 @@ class Target(EqualByContent):
 
         Args:
             groups: the groups.
-            unknown: whether the unknown level, where there is one, is among them.
+            unknown: whether the unknown level, if there is one, is included.
         """
         if not isinstance(getattr(groups, "space", None), LevelSpace):
-            raise InputError(f"Target.uniform needs Groups, got a {type(groups).__name__}")
+            raise InputError(f"Target.uniform: expected Groups, got a {type(groups).__name__}")
         space = groups.space
         shares = []
         for place in range(len(space.names)):
@@ -299,14 +297,14 @@ class Target(EqualByContent):
         """Return shares of a population, for all queries.
 
         Args:
-            shares: counts or shares by level, divided by their sum. For crossed attributes either
-                by tuple of levels (a series with a MultiIndex), or shares by level for each
-                attribute, taken as independent. Groups: the shares of all their documents.
-            groups: the groups; None: the levels are those of `shares`. `fairtk.groups.background`
-                gives the populations of TREC Fair Ranking 2022.
+            shares: counts or shares by level, divided by their sum. For crossed attributes, by
+                tuple of levels (a series with a MultiIndex), or by attribute and level, taken as
+                independent. `Groups` mean the shares of all their documents.
+            groups: the groups; `None` to use the levels of `shares`. `fairtk.groups.background`
+                returns the populations of TREC Fair Ranking 2022.
 
         Raises:
-            InputError: a share is negative or NaN, all are 0, or the groups lack a level.
+            InputError: a share is negative or NaN, all are 0, or a level is not in the groups.
         """
         where = "Target.population"
         if isinstance(shares, Groups):
@@ -315,7 +313,7 @@ class Target(EqualByContent):
             rows = SparseRows.collect(row, members.level, members.weight, 1, space.size)
             return cls(space, rows.normalized(), name=POPULATION)
         if not isinstance(shares, Mapping | pd.Series):
-            raise InputError(f"{where} needs a series or mapping, got {type(shares).__name__}")
+            raise InputError(f"{where}: expected a series or dict, got {type(shares).__name__}")
         items: dict[Any, Any] = dict(shares)
         if items and all(isinstance(v, Mapping | pd.Series) for v in items.values()):
             return cls._independent(items, groups)
@@ -343,23 +341,23 @@ class Target(EqualByContent):
         unlabeled: str = "drop",
         rel: float | None = None,
     ) -> Target:
-        """Return what the relevant documents' groups are, as TREC Fair Ranking 2022, Task 1.
+        """Return the groups of relevant documents, as TREC Fair Ranking 2022, Task 1.
 
-        The mean membership of each query's relevant documents. Where a background is given, the
-        part whose level is known is averaged with it half and half, and the unknown part stays;
-        for crossed attributes that is done for each pattern of known and unknown attributes
+        This is the mean membership of each query's relevant documents. With a background, its
+        known part is averaged with the background, half and half, and the unknown part stays; for
+        crossed attributes this is done for each pattern of known and unknown attributes
         (``avg_with_bg`` in the track's code; see `FactoredRows`).
 
         Args:
-            qrels: ``qid``, ``docno``, ``label``, or these as `fairtk.frames.Qrels`.
+            qrels: ``qid``, ``docno``, ``label``, or `fairtk.frames.Qrels`.
             groups: the groups.
-            background: shares by level; for crossed attributes, by attribute. Attributes without
-                one are not averaged.
-            unlabeled: what becomes of relevant documents without a row; see `Groups.memberships`.
-            rel: smallest label of a relevant document; None: any above 0.
+            background: shares by level; for crossed attributes, by attribute and level. Attributes
+                without a background are not averaged.
+            unlabeled: how relevant documents without a row are handled; see `Groups.memberships`.
+            rel: the smallest label of a relevant document; `None` for any above 0.
 
         Raises:
-            InputError: the background names levels that the groups lack, or does not sum to 1.
+            InputError: the background has levels that are not in the groups, or does not sum to 1.
             DuplicateError: a document is labeled twice.
         """
         labeled, query, doc = _relevant(qrels, rel, "Target.from_qrels")
@@ -381,27 +379,27 @@ class Target(EqualByContent):
     ) -> Target:
         """Return the target of TREC Fair Ranking 2022, Task 2.
 
-        As `from_qrels`, but a relevant document counts by its exposure in an ideal ranking, which
-        shows what needs most work first: the mean of 1 / log2(max(rank, 2)) over the ranks that
-        its class occupies among the relevant documents.
+        As `from_qrels`, but each relevant document is weighted by its exposure in an ideal ranking,
+        which ranks documents that need most work first: the mean of 1 / log2(max(rank, 2)) over the
+        ranks of its class among the relevant documents.
 
         Args:
             qrels: as in `from_qrels`.
             groups: the groups.
-            work: the class of each document, by docno. Relevant documents without one are left
-                out, as in the track's code, with a warning.
+            work: the class of each document, by docno. Relevant documents without a class are left
+                out with a warning, as in the track's code.
             background: as in `from_qrels`.
-            order: the classes, most work needed first.
+            order: the classes, from most to least work needed.
             unlabeled: as in `from_qrels`.
             rel: as in `from_qrels`.
 
         Raises:
-            InputError: as for `from_qrels`, or a class is not in `order`.
+            InputError: as in `from_qrels`, or a class is not in `order`.
         """
         labeled, query, doc = _relevant(qrels, rel, "Target.from_work_needed")
         grade = _grades_of_work(labeled.docnos, work, order)[doc]
         unstated = np.isnan(grade)
-        # shuffled inside a class, each gets the mean discount of its class's block of ranks
+        # within a class the order is random, so each has the mean discount of the class's ranks
         grades = make_grades(query, grade, len(labeled.qids))
         exposure = np.append(target_exposure(grades, TREC(), None), 0.0)[grades.of_pair]
         weight = np.where(unstated, 0.0, exposure)
@@ -427,7 +425,7 @@ class Target(EqualByContent):
         space, qids = groups.space, labeled.qids
         shares = _backgrounds_by_attribute(background, space)
         if unlabeled == "bounds":
-            raise ParameterError("a target cannot be made with unlabeled='bounds'; use 'drop'")
+            raise ParameterError("unlabeled='bounds' is not supported for targets; use 'drop'")
         memberships = groups.memberships(labeled.docnos, unlabeled)
         attention = attention_matrix(query, doc, weight, (len(qids), memberships.n_rows))
         rows = group_exposure(attention, memberships).normalized()
@@ -443,19 +441,19 @@ class Target(EqualByContent):
     @classmethod
     @accepts_dataframes
     def from_frame(cls, frame: pd.DataFrame, groups: Groups | None = None) -> Target:
-        """Return the target that a frame lists.
+        """Return the target in a frame.
 
         Args:
-            frame: ``weight`` and ``group``, or a column for each crossed attribute, named like it,
-                instead of ``group``; ``qid`` if it differs by query. Levels that are not listed
-                have weight 0. Not changed.
-            groups: the groups; None: the levels are those of the frame.
+            frame: ``weight`` and ``group``, or one column per crossed attribute instead of
+                ``group``; ``qid`` for one distribution per query. Missing levels have weight 0.
+                Not changed.
+            groups: the groups; `None` to use the levels of the frame.
 
         Raises:
             ColumnError: a column is missing.
             InputError: a weight is negative or NaN, the weights of a query do not sum to 1, or a
-                level is one that the groups lack.
-            DuplicateError: a level is listed twice.
+                level is not in the groups.
+            DuplicateError: a level occurs twice.
         """
         return cls._of_frame(frame, groups, partial(refuse_in, "Target", frame=frame))
 
@@ -464,7 +462,7 @@ class Target(EqualByContent):
         """Read a target from a TSV, CSV or Parquet file with the columns of `from_frame`.
 
         Raises:
-            FormatError: the file holds something that `from_frame` rejects; names file and line.
+            FormatError: `from_frame` would raise; names file and line.
         """
         rows = read_table(path)
         check_weights(rows, [WEIGHT], "a target file")
@@ -477,17 +475,17 @@ class Target(EqualByContent):
     def of(
         cls, source: Any, groups: Groups | None = None, qrels: Any = None, where: str = "Target"
     ) -> Target:
-        """Return a target over groups, whatever it is given as.
+        """Return a target given in any form.
 
         Args:
-            source: a `Target` as it is; a frame, a file; ``"uniform"``, ``"population"`` (the
-                shares of all documents), or ``"relevance"`` (those of the relevant documents).
-            groups: the groups, which the words need.
+            source: a `Target`, a frame, a file, ``"uniform"``, ``"population"`` (the shares of all
+                documents), or ``"relevance"`` (the shares of the relevant documents).
+            groups: the groups, required for names.
             qrels: the labels, for ``"relevance"``.
-            where: who asks, for messages.
+            where: the caller, for messages.
 
         Raises:
-            InputError: ``"relevance"`` without labels, or as for `from_frame` and `read`.
+            InputError: ``"relevance"`` without labels, or as in `from_frame` and `read`.
         """
         if isinstance(source, cls):
             return source
@@ -496,15 +494,15 @@ class Target(EqualByContent):
         if source not in TARGET_WORDS:
             if source != STDIN and not Path(source).exists():
                 words = did_you_mean(str(source), TARGET_WORDS)
-                raise InputError(f"{source}: there is no such file, or target of any groups{words}")
+                raise InputError(f"{source}: no such file or target{words}")
             return cls.read(source, groups)
         if groups is None:
-            raise InputError(f"{where}: the target {source!r} needs groups")
+            raise InputError(f"{where}: groups are required for the target {source!r}")
         if source != RELEVANCE:
             return cls.uniform(groups) if source == UNIFORM else cls.population(groups)
         if qrels is None:
             raise InputError(
-                f"{where}: the target {source!r} needs relevance labels: give `qrels`, or "
+                f"{where}: labels are required for the target {source!r}; pass qrels, or "
                 "Target.from_qrels(qrels, groups)"
             )
         return cls.from_qrels(qrels, groups)
@@ -518,11 +516,11 @@ class Target(EqualByContent):
             qids = ids.text
         if not len(frame):
             raise InputError(
-                "Target: there are no rows, so the weights sum to 0; give each level its weight"
+                "Target: no rows, so the weights sum to 0; give each level a weight"
             )
         space, level = _numbered(frame, columns, groups, refuse)
         weight = weights_of(frame, refuse)
-        check_unique(row, level, "a level is listed twice", refuse)
+        check_unique(row, level, "duplicate level", refuse)
         n = 1 if qids is None else len(qids)
         total = np.bincount(row, weights=weight, minlength=n)
         wrong = np.flatnonzero(np.abs(total - 1) > TOLERANCE)
@@ -535,14 +533,14 @@ class Target(EqualByContent):
         return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
+        """Write the target atomically, as TSV, CSV (also with ``.gz``) or Parquet."""
         write_weights(self.to_frame(), path)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the weights above 0 in the form of `from_frame`.
 
         Raises:
-            InputError: there are too many to write out.
+            InputError: there are too many weights.
         """
         rows = self.distributions.expanded()
         columns: dict[str, Any] = {}
@@ -553,11 +551,11 @@ class Target(EqualByContent):
     def for_groups(self, groups: Groups) -> Target:
         """Return the target over the levels of these groups, in their order.
 
-        Attributes are matched by name, levels by name. A target over one attribute that has no
-        name (the column ``group``) fits any one attribute.
+        Attributes and levels are matched by name. A target over one attribute without a name (the
+        column ``group``) fits any single attribute.
 
         Raises:
-            InputError: attributes differ, or the groups lack a level that has weight.
+            InputError: attributes differ, or a level with weight is not in the groups.
         """
         ours, space, rows = self.space, groups.space, self.distributions
         if ours == space:
@@ -570,8 +568,8 @@ class Target(EqualByContent):
         if isinstance(rows, FactoredRows):
             if not rows.is_product:
                 raise InputError(
-                    f"the target was made for the attributes {list(ours.names)} with other levels "
-                    f"or in another order than {list(space.names)}; make it from these groups"
+                    f"the target over {list(ours.names)} has other levels, or attributes in "
+                    f"another order, than {list(space.names)}; make it from these groups"
                 )
             shares = [np.zeros(n) for n in space.shape]
             for here, there in enumerate(places):
@@ -590,11 +588,7 @@ class Target(EqualByContent):
         return Target(space, moved, self.qids, self.undefined, self.name)
 
     def for_qids(self, qids: Iterable[str]) -> Distributions:
-        """Return one row for each query, empty for a query without a target.
-
-        Args:
-            qids: the queries; shape (n,).
-        """
+        """Return one row per query, shape (n,); empty for a query without a target."""
         names = np.array([str(q) for q in qids], dtype=object)
         if self.qids is None:
             return self.distributions.take(np.zeros(len(names), dtype=np.int64))
@@ -605,16 +599,16 @@ class Target(EqualByContent):
         return pd.Index(self.qids, dtype=object)
 
     def marginal(self, *attributes: str) -> Target:
-        """Return the target over some of the crossed attributes: sums over the others.
+        """Return the target over some of the crossed attributes, summed over the others.
 
         Args:
-            attributes: the attributes that stay.
+            attributes: the attributes to keep.
         """
         from scipy import sparse
 
         places = tuple(self.space.place(name) for name in attributes)
         space, parts = self.space.part(places), []
-        for row in range(self.distributions.n_rows):  # a query can have a million weights
+        for row in range(self.distributions.n_rows):  # one by one: each may have a million weights
             whole = self.distributions.take(np.array([row])).expanded()
             level = self.space.project(whole.level, places)
             parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size).matrix)
@@ -658,16 +652,16 @@ def _shares_of_levels(
     if wrong.any():
         level = list(items)[wrong.argmax()]
         raise InputError(
-            f"{where}: the share of {level!r} must be 0 or above, got {items[level]}"
+            f"{where}: the share of {level!r} must be at least 0, got {items[level]}"
         )
     if not series.sum() > 0:
-        raise InputError(f"{where}: the shares sum to {series.sum():g}; some must be above 0")
+        raise InputError(f"{where}: the sum of shares must be above 0, got {series.sum():g}")
     names = list(getattr(getattr(shares, "index", None), "names", [None]))
     if any(isinstance(level, tuple) for level in items):
         names = list(groups.space.names) if groups is not None and None in names else names
         parts = list(zip(*items, strict=True))
         if len(parts) != len(names) or None in names:
-            raise InputError(f"{where}: name the levels of the series' index after the attributes")
+            raise InputError(f"{where}: the index levels of the series must be named as attributes")
         frame = pd.DataFrame({n: [str(v) for v in p] for n, p in zip(names, parts, strict=True)})
     else:
         frame = pd.DataFrame({GROUP: [str(v) for v in items]})
@@ -680,7 +674,7 @@ def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
         return [0]
     if sorted(ours.names) != sorted(space.names):
         raise InputError(
-            f"the target is over the attributes {list(ours.names)}, the groups are over "
+            f"the attributes of target and groups differ: {list(ours.names)} and "
             f"{list(space.names)}"
         )
     return [space.place(name) for name in ours.names]
@@ -691,20 +685,20 @@ def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) ->
         names = [ours.levels[place][i] for i in np.flatnonzero(lost)]
         there = _matched(ours, space)[place]
         raise InputError(
-            f"the target has weight on {format_list(names)}, which the groups lack; the levels of "
-            f"{space.names[there]!r} are {_only(space.levels[there])}"
+            f"the target has weight on {format_list(names)}, which are not in the groups; levels "
+            f"of {space.names[there]!r}: {_only(space.levels[there])}"
         )
 
 
 def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
     columns = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
     if WEIGHT not in frame.columns:
-        raise ColumnError(f"{where} needs the column {WEIGHT!r}, got {list(frame.columns)}")
+        raise ColumnError(f"{where}: missing column {WEIGHT!r}, got {list(frame.columns)}")
     if groups is None:
         if GROUP in columns:
             return [GROUP]
         if not columns:
-            raise ColumnError(f"{where} needs the column {GROUP!r}, got {list(frame.columns)}")
+            raise ColumnError(f"{where}: missing column {GROUP!r}, got {list(frame.columns)}")
         return columns
     names = list(groups.space.names)
     if len(names) == 1 and GROUP in columns:
@@ -713,7 +707,7 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
     if missing:
         needed = f"{GROUP!r}" if len(names) == 1 else f"{names}"
         raise ColumnError(
-            f"{where} needs the columns {needed} for the groups {groups.name!r}, got "
+            f"{where}: expected the columns {needed} for the groups {groups.name!r}, got "
             f"{list(frame.columns)}"
         )
     return names
@@ -737,7 +731,7 @@ def _numbered(
     number = np.zeros(len(frame), dtype=np.int64)
     for place, (codes, names) in enumerate(coded):
         message = (
-            f"the groups lack the level {{}} of {space.names[place]!r}; they have "
+            f"unknown level {{}} of {space.names[place]!r}; the groups have "
             f"{_only(space.levels[place])}"
         )
         own = level_places(codes, names, space.levels[place], message, refuse)
