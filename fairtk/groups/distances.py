@@ -128,9 +128,7 @@ class LevelSpace(Sequence[Level]):
         """Return the flat number of a level; an unknown level is an `InputError`."""
         parts = (level,) if isinstance(level, str) else tuple(level)
         if len(parts) != len(self.names):
-            raise InputError(
-                f"expected a level of {list(self.names)}, got {level!r}"
-            )
+            raise InputError(f"expected a level of {list(self.names)}, got {level!r}")
         result = 0
         for name, levels, part in zip(self.names, self.levels, parts, strict=True):
             if part not in levels:

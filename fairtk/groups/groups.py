@@ -790,9 +790,7 @@ def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
         InputError: the groups or the run are invalid.
     """
     if isinstance(groups, pd.DataFrame) and GROUP not in groups.columns:
-        raise InputError(
-            "coverage: expected Groups, got a DataFrame; write coverage(groups, run)"
-        )
+        raise InputError("coverage: expected Groups, got a DataFrame; write coverage(groups, run)")
     known = Groups.of(groups)
     where = f"coverage of {known.name!r}"
     return coverage_of(known, Run(frame_of_run(run), where), cutoff)

@@ -153,9 +153,7 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
             f"background of {name!r}: the unknown level {levels[unknown]!r} must have no share"
         )
     if abs(result.sum() - 1) > 1e-6:
-        raise InputError(
-            f"background of {name!r}: the shares must sum to 1, got {result.sum():g}"
-        )
+        raise InputError(f"background of {name!r}: the shares must sum to 1, got {result.sum():g}")
     result /= result.sum()
     if unknown >= 0:
         result[unknown] = 1.0
@@ -515,9 +513,7 @@ class Target(EqualByContent):
             row, ids = check_ids(frame[QID], QID, refuse)
             qids = ids.text
         if not len(frame):
-            raise InputError(
-                "Target: no rows, so the weights sum to 0; give each level a weight"
-            )
+            raise InputError("Target: no rows, so the weights sum to 0; give each level a weight")
         space, level = _numbered(frame, columns, groups, refuse)
         weight = weights_of(frame, refuse)
         check_unique(row, level, "duplicate level", refuse)
@@ -651,9 +647,7 @@ def _shares_of_levels(
     wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
     if wrong.any():
         level = list(items)[wrong.argmax()]
-        raise InputError(
-            f"{where}: the share of {level!r} must be at least 0, got {items[level]}"
-        )
+        raise InputError(f"{where}: the share of {level!r} must be at least 0, got {items[level]}")
     if not series.sum() > 0:
         raise InputError(f"{where}: the sum of shares must be above 0, got {series.sum():g}")
     names = list(getattr(getattr(shares, "index", None), "names", [None]))

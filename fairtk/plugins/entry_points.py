@@ -36,9 +36,7 @@ class Plugin:
     gave: dict[str, list[str]] = field(default_factory=dict)  # the names registered by each hook
     problem: str = ""
     implementation: Any = field(default=None, repr=False)
-    point: Any = field(
-        default=None, repr=False
-    )  # its entry point; `None` for objects
+    point: Any = field(default=None, repr=False)  # its entry point; `None` for objects
     command: str = ""  # the name of its command, if it is one
 
     def __str__(self) -> str:
