@@ -123,8 +123,8 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
         useful = counts(judged.pair_query, measure.grades(judged.pair_label) > 0, n_queries)
         raise InputError(
             f"{measure.text}: n must be the number of all documents of a query, got {n[at]} for "
-            f"qid {judged.qids[at]!r} with {pairs[at]} judged or retrieved documents, {useful[at]} of "
-            "them useful"
+            f"qid {judged.qids[at]!r} with {pairs[at]} judged or retrieved documents, "
+            f"{useful[at]} of them useful"
         )
     return n
 

@@ -65,7 +65,7 @@ def page_of(measure: FairMeasure) -> MeasurePage:
     )
     facts = {
         "direction": direction + (" (or as the measure inside)" if kind.POSITIONAL else ""),
-        "a query that the run lacks": worst,
+        "a query missing from the run": worst,
         "reads from the run": ", ".join(kind.RUN_COLUMNS),
         "reads from the qrels": ", ".join(kind.QREL_COLUMNS),
     }
