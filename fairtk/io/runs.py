@@ -311,9 +311,8 @@ def _read_samples(rows: Rows) -> None:
             rows.refuse_if(
                 odd[codes],
                 SAMPLE,
-                "the second column mixes forms of samples: {} here, "
-                f"{shown(words[0])} above; it must have integers, Q and an integer (sampled), or "
-                "one constant word (unsampled)",
+                f"sampled and unsampled rows are mixed: got {{}} here, {shown(words[0])} above; the "
+                "second column must have integers, Q and an integer, or one constant word",
                 "samples",
             )
         if fits.all() and (start == 0 or len(words) > 1):

@@ -81,7 +81,7 @@ HEADER = "docno\tgroup\tweight\n"
         ),
         ('# fairtk: {"levels": ["x"]}\n' + HEADER + "d1\ty\t1\n", ":3: group 'y' is not one of"),
         ("# fairtk: {levels}\n" + HEADER + "d1\ty\t1\n", ":1: this is not JSON"),
-        ("", "missing: .* found: none"),
+        ("", "missing: .* got none"),
     ],
 )
 def test_broken_files_are_named_with_their_line(text, message, tmp_path):
@@ -113,7 +113,7 @@ def test_targets_come_back_equal(suffix, tmp_path):
         ("qid\tgroup\nq\tx\n", r":1: .*a target file.*missing: 'weight'"),
         ("qid\tgroup\tweight\nq\tf\t0.5\nr\tf\t1\n", r":2: the weights of qid 'q' must sum to 1"),
         ("group\tweight\nf\t0.5\nzz\t0.5\n", ":3: the groups lack the level 'zz' of 'gender'"),
-        ("group\tweight\nf\t0.5\nf\t0.5\n", ":3: .* twice .group 'f'; .*line 2"),
+        ("group\tweight\nf\t0.5\nf\t0.5\n", ":3: .* duplicate level .group 'f'; .*line 2"),
         ("group\tweight\nf\t-1\nm\t2\n", ":2: weight .* found -1.* .group 'f'"),
         ("qid\tgroup\tweight\nq\tf\tx\n", ":2: weight .* found 'x' .qid 'q', group 'f'"),
         ("qid\tgroup\tweight\n\tf\t1\n", ":2: qid is missing"),
@@ -130,7 +130,9 @@ def test_other_formats_are_refused(tmp_path):
     groups = small_groups("a", "x", "g")
     for write in (groups.write, Target.uniform(groups).write):
         for name in ("g.json", "g.jsonl.gz"):
-            with pytest.raises(FormatError, match=f"{name}: .*written as .tsv, .csv or .parquet"):
+            with pytest.raises(
+                FormatError, match=f"{name}: .*expected the suffix .tsv, .csv or .parquet"
+            ):
                 write(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
