@@ -343,6 +343,7 @@ def register_groups(groups: Groups, name: str | None = None) -> str:
     Raises:
         DuplicateError: other groups have the name.
     """
+    return GROUPS.register(groups, name or groups.name)
 
 
 def register_target(target: Target, name: str) -> str:

@@ -250,7 +250,7 @@ class TestFields:
         path.write_text(f"docno\tgroup\nd1\t{long}\n")
         assert long in Groups.read(path).levels
         line, message = refused("bare", f'docno,group\nd0,"y"\nd1,"{long}"\n')
-        assert (line, "more than 131,072 characters" in message) == (3, True)
+        assert (line, "at most 131,072 characters" in message) == (3, True)
 
 
 def bomb(megabytes):
