@@ -45,8 +45,8 @@ def connect() -> None:
     from fairtk.measures import provider
 
     provider.connect()
-    registry.measures.tell(provider.publish)
-    registry.datasets.tell(registration.listen)
+    registry.measures.set_listener(provider.publish)
+    registry.datasets.set_listener(registration.listen)
     HOST.load()
 
 

@@ -71,9 +71,9 @@ def arrival_panels(log_weight: FloatArray, waited: IntArray) -> Panels:
     step = np.minimum(STEP, STEP_OF_MANY / np.sqrt(waited))
     per_race = np.ceil(((high - low) / step + 1) / PANEL).astype(np.int64)
     race, number = members(per_race)
-    place = low + step[race, None] * (PANEL * number[:, None] + np.arange(PANEL))
-    fading = np.exp(-place - KNEE)
-    time = origin[race, None] + place - fading
+    index = low + step[race, None] * (PANEL * number[:, None] + np.arange(PANEL))
+    fading = np.exp(-index - KNEE)
+    time = origin[race, None] + index - fading
     begin, end = np.empty_like(race), np.empty_like(race)
     last = np.cumsum(per_race).tolist()
     for one, its in enumerate(map(slice, [0, *last], last)):  # both are sorted
@@ -191,8 +191,8 @@ def expected_attention(gaps: FloatArray, start: IntArray, weight: FloatArray) ->
     easy = (changes[last] == changes[rank]) | (unequal[end] == unequal[first + 1])
     summed = _running(weight)
     mean = (summed[np.minimum(rank + size, len(weight))] - summed[rank]) / size
-    owner, place = members(size[easy])
-    result[first[easy][owner] + place] = mean[easy][owner]
+    owner, index = members(size[easy])
+    result[first[easy][owner] + index] = mean[easy][owner]
     width = _rounded(size)
     for one in np.unique(width[~easy]).tolist():
         chosen = np.flatnonzero(~easy & (width == one))
@@ -224,12 +224,12 @@ def _integrate(
     result: FloatArray,
 ) -> None:
     """Add the expected attention in blocks of at most `width` documents to the result."""
-    owner, place = members(size)
+    owner, index = members(size)
     log_weight = np.full((len(first), width), -np.inf)
-    drop = gaps[first[owner] + place]
-    drop[place == 0] = 0.0
+    drop = gaps[first[owner] + index]
+    drop[index == 0] = 0.0
     fallen = np.cumsum(drop)
-    log_weight[owner, place] = fallen[np.cumsum(size) - size][owner] - fallen
+    log_weight[owner, index] = fallen[np.cumsum(size) - size][owner] - fallen
     panels = arrival_panels(log_weight, np.minimum(size, len(weight) - rank))
     padded = np.concatenate([weight, np.zeros(width + 1)])
     left = len(weight) - rank[panels.race] - panels.begin
@@ -312,9 +312,9 @@ def find_alphas(
     # log alphas that are too small and too large, and their misses on that line
     below, above = np.full(len(query), -np.inf), np.full(len(query), np.inf)
     miss_below, miss_above = np.zeros(len(query)), np.zeros(len(query))
-    place = np.full(len(query), np.log(3.0))
+    index = np.full(len(query), np.log(3.0))
     for step in range(EVALUATIONS):
-        tried = _short(np.exp(place))
+        tried = _short(np.exp(index))
         reached = values(tried, query)
         better = (step == 0) | (np.abs(reached - aim[query]) < np.abs(value[query] - aim[query]))
         alpha[query[better]], value[query[better]] = tried[better], reached[better]
@@ -323,22 +323,22 @@ def find_alphas(
         again_below, again_above = small & (miss_below < 0), ~small & (miss_above > 0)
         miss_above = np.where(again_below, miss_above * _weaker(miss, miss_below), miss_above)
         miss_below = np.where(again_above, miss_below * _weaker(miss, miss_above), miss_below)
-        below, miss_below = np.where(small, place, below), np.where(small, miss, miss_below)
-        above, miss_above = np.where(small, above, place), np.where(small, miss_above, miss)
+        below, miss_below = np.where(small, index, below), np.where(small, miss, miss_below)
+        above, miss_above = np.where(small, above, index), np.where(small, miss_above, miss)
         left = small | (reached > high[query])
         if not left.any():
             break
-        query, height, miss, place = query[left], height[left], miss[left], place[left]
+        query, height, miss, index = query[left], height[left], miss[left], index[left]
         below, above = below[left], above[left]
         miss_below, miss_above = miss_below[left], miss_above[left]
-        free = place - np.sign(miss) * np.clip(np.abs(miss) / 3, 0.1, 0.7) * 2.0**step
+        free = index - np.sign(miss) * np.clip(np.abs(miss) / 3, 0.1, 0.7) * 2.0**step
         closed = np.isfinite(below) & np.isfinite(above)
         share = -miss_below / np.where(closed, miss_above - miss_below, 1.0)
         if step in (6, 8):  # the function may be far from linear
             share = np.full(len(share), 0.5)
         gap = np.where(closed, above - below, 0.0)
         inside = np.where(closed, below, 0.0) + np.clip(share, 0.01, 0.99) * gap
-        place = np.minimum(np.where(closed, inside, free), 700.0)
+        index = np.minimum(np.where(closed, inside, free), 700.0)
     return alpha, value
 
 

@@ -86,7 +86,7 @@ def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> F
 
 
 def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Return the mean of the values with each index, 0 if there are none; shape (size,)."""
+    """Return the mean of the values with each index, 0 without values; shape (size,)."""
     return sum_by_index(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
 
 
@@ -200,11 +200,11 @@ class RankWeights:
         depth = deepest if cutoff is None else min(deepest, cutoff)
         most = depth if cutoff is None else max(depth, min(cutoff, DEEPEST))
         weight = model.weights(np.arange(most, dtype=np.int64))
-        whole, stop = model.total_square, model.stop
+        bound, stop = model.total_square, model.stop
         if cutoff is not None:
             rest = float(weight[-1] ** 2) * (cutoff - most)  # deep weights never rise
-            whole = min(whole, float((weight**2).sum()) + rest)
-        return cls(weight[:depth], stop, whole if np.isfinite(whole) else float("nan"))
+            bound = min(bound, float((weight**2).sum()) + rest)
+        return cls(weight[:depth], stop, bound if np.isfinite(bound) else float("nan"))
 
     def attention(self, rankings: Run, useful: BoolArray | None) -> FloatArray:
         """Return the attention on each sorted row of a run; see `attention`."""
@@ -333,9 +333,9 @@ def normalized_gain(
         length: the requested number of documents.
     """
     gain = sum_by_index(rankings.ranking, weight * useful, rankings.n_rankings)
-    place = query[rankings.ranking_query]
-    gain, place = gain[place >= 0], place[place >= 0]
-    mean = average(place, gain, len(n_useful))
+    index = query[rankings.ranking_query]
+    gain, index = gain[index >= 0], index[index >= 0]
+    mean = average(index, gain, len(n_useful))
     empty = n_useful == 0
     # the ideal ranking has all useful documents first
     best = np.append(0.0, np.cumsum(model.weights(np.arange(length, dtype=np.int64))))
@@ -573,9 +573,9 @@ def _by_place(grades: Grades, target: FloatArray, width: int, *, reverse: bool) 
     if reverse:
         begin = grades.n_useful[grades.query[useful]] - begin - size
     size = np.minimum(begin + size, width) - np.minimum(begin, width)
-    owner, place = members(size)
+    owner, index = members(size)
     result = np.zeros((grades.n_queries, width))
-    result[grades.query[useful][owner], begin[owner] + place] = target[useful][owner]
+    result[grades.query[useful][owner], begin[owner] + index] = target[useful][owner]
     return result
 
 

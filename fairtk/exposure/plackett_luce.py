@@ -277,10 +277,10 @@ class _Field:
         ranked[:] = self._documents(order[:, :places], uniform)
         doubtful = np.flatnonzero(with_repeats(ranked))
         if len(doubtful):  # a document was drawn twice, so the later arrivals move up
-            some = self._documents(order[doubtful], uniform[doubtful])
-            fresh = first_draws(some)
+            documents = self._documents(order[doubtful], uniform[doubtful])
+            fresh = first_draws(documents)
             distinct = np.argsort(~fresh, axis=1, kind="stable")[:, :places]
-            ranked[doubtful] = take(some, distinct)
+            ranked[doubtful] = take(documents, distinct)
             doubtful = doubtful[np.count_nonzero(fresh, axis=1) < places]
         return doubtful
 

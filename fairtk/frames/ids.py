@@ -78,11 +78,11 @@ class Ids:
         values = self.values
         return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
 
-    def some(self, places: IntArray) -> list[str]:
+    def texts_at(self, indices: IntArray) -> list[str]:
         """Return the ids at these indices as strings, without converting the others."""
         if isinstance(self.values, np.ndarray) or "text" in vars(self):
-            return list(self.text[places])
-        texts: list[str] = self.values.take(pa.array(places)).to_pylist()
+            return list(self.text[indices])
+        texts: list[str] = self.values.take(pa.array(indices)).to_pylist()
         return texts
 
     @cached_property
@@ -99,7 +99,7 @@ class Ids:
         texts = self.text.tolist()
         if are_ids(texts):
             return {}
-        return {place: flaw for place, text in enumerate(texts) if (flaw := flaw_of(text))}
+        return {index: flaw for index, text in enumerate(texts) if (flaw := flaw_of(text))}
 
     def find(self, others: Ids) -> IntArray:
         """Return the index of each other id in these ids; -1 if it is not one of them."""
@@ -108,9 +108,9 @@ class Ids:
     def find_each(self, many: Sequence[Ids]) -> list[IntArray]:
         """Return the indices (`find`) of several sets of ids, with one lookup for all."""
         together = pa.concat_arrays([others.arrow for others in many])
-        place = np.asarray(pc.index_in(together, value_set=self.arrow).fill_null(-1))
+        index = np.asarray(pc.index_in(together, value_set=self.arrow).fill_null(-1))
         ends = np.cumsum([others.size for others in many])[:-1]
-        return [part.astype(np.int64) for part in np.split(place, ends)]
+        return [part.astype(np.int64) for part in np.split(index, ends)]
 
 
 Coded: TypeAlias = tuple[IntArray, Ids]

@@ -55,8 +55,8 @@ class Qrels(EncodedFrame):
     def __init__(
         self, frame: Any, where: str, needs: Iterable[str] = (), *, either: bool = False
     ) -> None:
-        place = where if "qrels" in where else f"{where} (qrels)"
-        super().__init__(frame, LABEL, place, dict.fromkeys((QID, *needs)), either)
+        index = where if "qrels" in where else f"{where} (qrels)"
+        super().__init__(frame, LABEL, index, dict.fromkeys((QID, *needs)), either)
         self.cache: dict[Any, Any] = {}
         if DOCNO in self.frame.columns:
             remedy = "keep one label per document"
@@ -101,18 +101,18 @@ class Qrels(EncodedFrame):
         row[self.doc], owner[self.doc] = np.arange(len(self.query)), self.query
         return row, owner, np.bincount(self.doc, minlength=none + 1) > 1
 
-    def place(self, query: IntArray, doc: IntArray) -> IntArray:
+    def label_rows(self, query: IntArray, doc: IntArray) -> IntArray:
         """Return the row of the label of each query and document; -1 without a label.
 
         Both are indices into `qids` and `docnos`, -1 for unknown ones; shape (n,).
         """
         row, owner, several = self._one_label
-        place = np.where(owner[doc] == query, row[doc], -1)
+        index = np.where(owner[doc] == query, row[doc], -1)
         if several.any():  # most documents have a single label
-            rest = np.flatnonzero(several[doc] & (place < 0) & (query >= 0))
+            rest = np.flatnonzero(several[doc] & (index < 0) & (query >= 0))
             pair = query[rest] * self.documents.size + doc[rest]
-            place[rest] = self.pairs.get_indexer(pair)
-        return place
+            index[rest] = self.pairs.get_indexer(pair)
+        return index
 
     def by_query(self, labels: IntArray) -> dict[str, dict[str, int]]:
         """Return values of labels by query and document; queries without labels are left out."""
@@ -145,7 +145,7 @@ class Qrels(EncodedFrame):
         names = {*docnos}
         docs = self.doc[self.rows_of(query)]
         for at in range(0, len(docs), _PIECE):
-            if not names.isdisjoint(self.documents.some(docs[at : at + _PIECE])):
+            if not names.isdisjoint(self.documents.texts_at(docs[at : at + _PIECE])):
                 return True
         return False
 
@@ -168,8 +168,8 @@ class Qrels(EncodedFrame):
     def labels_of(self, run: Run) -> FloatArray:
         """Return the label of each sorted row of a run; shape (n_rows,), NaN without a label."""
         query = self.queries.find(run.queries)[run.query]
-        doc = run.places(self.documents)[run.doc]
-        labels: FloatArray = np.append(self.labels, np.nan)[self.place(query, doc)]
+        doc = run.indices_in(self.documents)[run.doc]
+        labels: FloatArray = np.append(self.labels, np.nan)[self.label_rows(query, doc)]
         return labels  # index -1, no label, is the NaN at the end
 
 
@@ -205,8 +205,8 @@ def warn_of_unmatched(
         documents: returns the documents of a query by its index; `None` to check queries only.
         where: the caller, for messages.
     """
-    place = qrels.queries.find(queries)
-    if len(qrels) and queries.size and (place < 0).all():
+    index = qrels.queries.find(queries)
+    if len(qrels) and queries.size and (index < 0).all():
         warn(
             f"{where}: run and qrels have no query in common, so all {len(qrels.qids)} queries of "
             f"the qrels count as missing; the run has qid {queries.text[0]!r}, the qrels have qid "
@@ -216,7 +216,7 @@ def warn_of_unmatched(
     if documents is None or not {DOCNO, LABEL} <= {*qrels.frame.columns}:
         return
     useful = qrels.useful
-    counted = [(i, q) for i, q in enumerate(place.tolist()) if q >= 0 and useful[q]]
+    counted = [(i, q) for i, q in enumerate(index.tolist()) if q >= 0 and useful[q]]
     strange: list[tuple[int, int]] = []
     matched = 0
     for i, q in counted:

@@ -80,7 +80,7 @@ class Run(EncodedFrame):
         DuplicateError: a document or a rank occurs twice in a ranking.
     """
 
-    _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `places`
+    _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `indices_in`
 
     def __init__(self, frame: Any, where: str, *, either: bool = False) -> None:
         super().__init__(frame, SCORE, where, [QID], either)
@@ -145,7 +145,7 @@ class Run(EncodedFrame):
         _ = self._sorted
         return self
 
-    def places(self, ids: Ids) -> IntArray:
+    def indices_in(self, ids: Ids) -> IntArray:
         """Return the index of each of `documents` in other ids; -1 if it is not one of them.
 
         If the documents are not encoded yet, this encodes them in the same pass.
@@ -200,7 +200,7 @@ class Run(EncodedFrame):
 
     def documents_of(self, query: int) -> list[str]:
         """Return the documents of a query's rows as text, without checking their ids."""
-        return self.documents.some(pd.unique(self.frame_doc[self.rows_of(query)]))
+        return self.documents.texts_at(pd.unique(self.frame_doc[self.rows_of(query)]))
 
     def docno(self, row: int) -> str:
         """Return the document of a row."""
@@ -239,14 +239,14 @@ class Run(EncodedFrame):
 
     def restricted(self, rows: BoolArray) -> Run:
         """Return a subset of the rows with their ranks; queries and rankings stay, even empty."""
-        part, whole = copy(self), self._sorted
-        ranking = whole.ranking[rows]
-        part._sorted = whole._replace(
-            order=whole.order[rows],
-            doc=whole.doc[rows],
-            query=whole.query[rows],
+        part, arrays = copy(self), self._sorted
+        ranking = arrays.ranking[rows]
+        part._sorted = arrays._replace(
+            order=arrays.order[rows],
+            doc=arrays.doc[rows],
+            query=arrays.query[rows],
             ranking=ranking,
-            position=whole.position[rows],
+            position=arrays.position[rows],
             ranking_start=np.searchsorted(ranking, np.arange(self.n_rankings + 1)),
         )
         return part
@@ -273,15 +273,15 @@ class Run(EncodedFrame):
         start = np.append(np.flatnonzero(fresh), len(key)).astype(np.int64)
         first = start[:-1]
         ranking = np.cumsum(fresh) - 1
-        lost = "" if self.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "
-        remedy = f"{lost}keep the better one, e.g. with drop_duplicates"
+        if_sampled = "" if self.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "
+        remedy = f"{if_sampled}keep the better one, e.g. with drop_duplicates"
         check_unique(ranking, doc, TWICE, self.refuse, remedy, order)
         if rank is not None:
-            again = np.flatnonzero(~fresh[1:] & (rank[1:] == rank[:-1])) + 1
-            if len(again):
-                message = f"duplicate rank {rank[again[0]]} in a ranking"
-                remedy = f"{lost}recompute them with pt.model.add_ranks"
-                self.refuse(RowProblem(order[again], message, DuplicateError, remedy=remedy))
+            repeated = np.flatnonzero(~fresh[1:] & (rank[1:] == rank[:-1])) + 1
+            if len(repeated):
+                message = f"duplicate rank {rank[repeated[0]]} in a ranking"
+                remedy = f"{if_sampled}recompute them with pt.model.add_ranks"
+                self.refuse(RowProblem(order[repeated], message, DuplicateError, remedy=remedy))
             remedy = "recompute ranks or scores (pt.model.add_ranks)"
             check_order(ranking, rank, score, order, self.refuse, remedy)
         return _Sorted(
@@ -299,8 +299,8 @@ class Run(EncodedFrame):
 
 def _coded_again(codes: IntArray, ids: Ids) -> tuple[IntArray, Ids]:
     """Return codes of a subset of rows, and the ids that occur in it."""
-    again, seen = pd.factorize(codes)
-    return again.astype(np.int64, copy=False), Ids(ids.text[seen])
+    new_codes, seen = pd.factorize(codes)
+    return new_codes.astype(np.int64, copy=False), Ids(ids.text[seen])
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:
@@ -351,6 +351,6 @@ def order_by(
     code, used = pd.factorize(name)
     by_name = np.empty(len(used), dtype=np.int64)
     by_name[np.argsort(np.asarray(names[used], dtype=str), kind="stable")] = np.arange(len(used))
-    place = -by_name[code] if descending else by_name[code]
-    order[involved] = rows[np.lexsort((place, group))]
+    tie_order = -by_name[code] if descending else by_name[code]
+    order[involved] = rows[np.lexsort((tie_order, group))]
     return order

@@ -60,30 +60,30 @@ class RowProblem(NamedTuple):
 Refuse = Callable[[RowProblem], NoReturn]
 
 
-def described(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> str:
+def problem_text(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> str:
     """Return the message of a problem, with the ids of its first row and the remedy."""
     row = int(problem.rows[0])
     values = []
     for name in (QID, SAMPLE, DOCNO, GROUP):
         # In a file without samples, this column has words.
         if name in frame and (name != SAMPLE or frame[SAMPLE].dtype.kind == "i"):
-            values.append(f"{name} {shown(frame[name].iloc[row], name != SAMPLE)}")
-    place = ", ".join(values) or f"row {row}"
+            values.append(f"{name} {short_repr(frame[name].iloc[row], name != SAMPLE)}")
+    ids = ", ".join(values) or f"row {row}"
     remedy = problem.remedy and f"; {problem.remedy}"
-    return f"{problem.message} ({place}; {such_rows(len(problem.rows))}){before}{remedy}"
+    return f"{problem.message} ({ids}; {such_rows(len(problem.rows))}){before}{remedy}"
 
 
 def refuse_in(where: str, problem: RowProblem, frame: pd.DataFrame | None = None) -> NoReturn:
     """Raise the error of a problem in a frame."""
     raise problem.error(
-        f"{where}: {described(problem, pd.DataFrame() if frame is None else frame)}"
+        f"{where}: {problem_text(problem, pd.DataFrame() if frame is None else frame)}"
     )
 
 
 _SHOWN = 60
 
 
-def shown(value: Any, as_text: bool = False) -> str:
+def short_repr(value: Any, as_text: bool = False) -> str:
     """Return a short `repr` for messages, with 1.0 instead of np.float64(1.0)."""
     plain = value.item() if isinstance(value, np.generic) else value
     text = repr(str(plain) if as_text and isinstance(plain, int) else plain)
@@ -114,7 +114,9 @@ def check_ids(column: pd.Series, name: str, refuse: Refuse) -> Coded:
         rows = np.flatnonzero(np.isin(codes, list(flaws)))
         code = int(codes[rows[0]])
         remedy = "read the data again, or fix the column with .str.strip or .str.replace"
-        refuse(RowProblem(rows, f"{name} {shown(ids.text[code])} {flaws[code]}", remedy=remedy))
+        refuse(
+            RowProblem(rows, f"{name} {short_repr(ids.text[code])} {flaws[code]}", remedy=remedy)
+        )
     return coded
 
 
@@ -131,7 +133,7 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     if wrong:
         rows = np.flatnonzero(np.isin(codes, wrong))
         value = column.iloc[int(rows[0])]
-        message = f"{name} must be text or a whole number, got {shown(value)}"
+        message = f"{name} must be text or a whole number, got {short_repr(value)}"
         fitting = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))
         remedy = next(fitting, "convert the column with .astype(str)")
         refuse(RowProblem(rows, f"{message} ({type(value).__name__})", remedy=remedy))
@@ -167,19 +169,19 @@ def check_ids_among(
     if texts is None:
         codes, ids = check_ids(column, name, refuse)
         return codes, ids, table.find(ids)
-    place = pc.index_in(texts, value_set=table.arrow)
-    whole, every = np.asarray(place.fill_null(-1)).astype(np.int64), table.arrow
-    rest = np.flatnonzero(whole < 0)
-    if len(rest):
-        codes, others = codes_of(texts.take(pa.array(rest)), name)
+    matches = pc.index_in(texts, value_set=table.arrow)
+    indices, all_ids = np.asarray(matches.fill_null(-1)).astype(np.int64), table.arrow
+    new_rows = np.flatnonzero(indices < 0)
+    if len(new_rows):
+        codes, others = codes_of(texts.take(pa.array(new_rows)), name)
         if others.flaws():
             check_ids(column, name, refuse)
-        whole[rest] = table.size + codes
-        every = pa.concat_arrays([every, others.arrow])
-    used = np.flatnonzero(np.bincount(whole, minlength=len(every)))
-    number = np.zeros(len(every), dtype=np.int64)
+        indices[new_rows] = table.size + codes
+        all_ids = pa.concat_arrays([all_ids, others.arrow])
+    used = np.flatnonzero(np.bincount(indices, minlength=len(all_ids)))
+    number = np.zeros(len(all_ids), dtype=np.int64)
     number[used] = np.arange(len(used))
-    return number[whole], Ids(every.take(pa.array(used))), np.where(used < table.size, used, -1)
+    return number[indices], Ids(all_ids.take(pa.array(used))), np.where(used < table.size, used, -1)
 
 
 # Numbers ---------------------------------------------------------------------------------------
@@ -240,7 +242,7 @@ def check_numbers(
     if wrong.any():
         rows = np.flatnonzero(wrong)
         value = column.iloc[int(rows[0])]
-        message = f"{name} must be {rule.expected}, got {shown(value)}"
+        message = f"{name} must be {rule.expected}, got {short_repr(value)}"
         is_number = isinstance(value, Real | np.bool_) or value is None
         error = InputError if is_number and not rule.is_whole else ColumnError
         refuse(RowProblem(rows, message, error, remedy=rule.remedy))

@@ -53,7 +53,7 @@ class LevelSpace(Sequence[Level]):
     Attributes:
         names: the attributes.
         levels: the levels of each attribute.
-        unknown: the index of each attribute's unknown level; -1 without one.
+        unknown: the index of each attribute's unknown level; -1 if there is no such level.
     """
 
     names: tuple[str, ...]
@@ -113,8 +113,8 @@ class LevelSpace(Sequence[Level]):
             return [self[i] for i in range(*number.indices(self.size))]
         if not -self.size <= number < self.size:
             raise IndexError(number)
-        places = np.unravel_index(number % self.size, self.shape)
-        names = tuple(levels[i] for levels, i in zip(self.levels, places, strict=True))
+        indices = np.unravel_index(number % self.size, self.shape)
+        names = tuple(levels[i] for levels, i in zip(self.levels, indices, strict=True))
         return names if self.crossed else names[0]
 
     def __contains__(self, level: object) -> bool:
@@ -138,7 +138,7 @@ class LevelSpace(Sequence[Level]):
             result = result * len(levels) + levels.index(part)
         return result
 
-    def place(self, attribute: str) -> int:
+    def attribute_index(self, attribute: str) -> int:
         """Return the index of an attribute; an unknown one is an `InputError`."""
         if attribute not in self.names:
             raise InputError(f"unknown attribute {attribute!r}; known: {list(self.names)}")
@@ -157,16 +157,16 @@ class LevelSpace(Sequence[Level]):
         """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
         result = np.zeros(len(level), dtype=np.int64)
         for _, run in groupby(enumerate(attributes), lambda item: item[1] - item[0]):
-            places = [attribute for _, attribute in run]  # one division for neighbors
-            size = math.prod(self.shape[place] for place in places)
-            result = result * size + level // self.strides[places[-1]] % size
+            indices = [attribute for _, attribute in run]  # one division for neighbors
+            size = math.prod(self.shape[index] for index in indices)
+            result = result * size + level // self.strides[indices[-1]] % size
         return result
 
     def extend(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
         """Return flat numbers of levels of a `part`, with index 0 for the other attributes."""
         part, result = self.part(attributes), np.zeros(len(level), dtype=np.int64)
-        for place, attribute in enumerate(attributes):
-            result += part.codes(level, place) * self.strides[attribute]
+        for index, attribute in enumerate(attributes):
+            result += part.codes(level, index) * self.strides[attribute]
         return result
 
     def cases(self, level: IntArray) -> IntArray:
@@ -189,8 +189,8 @@ class LevelSpace(Sequence[Level]):
     def columns(self, level: IntArray) -> dict[str, pd.Series]:
         """Return the names of levels as columns: ``group``, or one per crossed attribute."""
         columns = {}
-        for place, name in enumerate(self.names):
-            names = np.array(self.levels[place], dtype=object)[self.codes(level, place)]
+        for index, name in enumerate(self.names):
+            names = np.array(self.levels[index], dtype=object)[self.codes(level, index)]
             columns[name if self.crossed else GROUP] = pd.Series(names, dtype="str")
         return columns
 
@@ -274,9 +274,9 @@ class SparseRows:
 
     def weighted(self, weight: FloatArray) -> SparseRows:
         """Return the same entries with other weights; shape (n_entries,)."""
-        whole = self.matrix
-        entries = (weight, whole.indices, whole.indptr)
-        return SparseRows(type(whole)(entries, shape=whole.shape))
+        matrix = self.matrix
+        entries = (weight, matrix.indices, matrix.indptr)
+        return SparseRows(type(matrix)(entries, shape=matrix.shape))
 
     def per_row(self, values: FloatArray) -> FloatArray:
         """Return the sum of entries in each row; shape (n_rows,)."""
@@ -370,10 +370,10 @@ class FactoredRows:
     @classmethod
     def product(cls, space: LevelSpace, shares: Sequence[FloatArray]) -> FactoredRows:
         """Return one row, the product of one distribution per attribute."""
-        places = tuple(range(len(shares)))
+        indices = tuple(range(len(shares)))
         none = SparseRows.of_sizes(np.zeros(1, int), np.zeros(0, int), np.zeros(0), space.size)
         one = np.ones((1, 1))
-        return cls(space, places, tuple(shares), one, none, none, SparseRows.of_dense(one))
+        return cls(space, indices, tuple(shares), one, none, none, SparseRows.of_dense(one))
 
     @property
     def is_product(self) -> bool:
@@ -398,8 +398,8 @@ class FactoredRows:
     def products(self, row: IntArray, head: IntArray) -> FloatArray:
         """Return the products without the tail, by levels of the heads."""
         space, result = self.head_space, np.ones(len(head))
-        for place, share in enumerate(self.shares):
-            result *= share[space.codes(head, place)]
+        for index, share in enumerate(self.shares):
+            result *= share[space.codes(head, index)]
         result *= self.scale[row, 0 if self.is_product else space.cases(head)]
         return result
 
@@ -416,9 +416,9 @@ class FactoredRows:
         everywhere = np.zeros(self.n_rows)
         for case, scale in enumerate(self.scale.T):
             norm = scale**power
-            for place, share in enumerate(self.shares):
-                known = self.head_space.known_levels(place)
-                among = 1.0 if self.is_product else known if case >> place & 1 else 1 - known
+            for index, share in enumerate(self.shares):
+                known = self.head_space.known_levels(index)
+                among = 1.0 if self.is_product else known if case >> index & 1 else 1 - known
                 norm = norm * ((share * among) ** power).sum()
             everywhere += norm
         seen = self.products(self.seen.row, self.seen.level) ** power
@@ -554,14 +554,14 @@ def kl_divergence(
     if isinstance(q, np.ndarray):
         q = SparseRows.of_dense(q)
     p_total, q_total = p.total(), q.total()
-    every = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
-    row, level = every.row, every.level
+    smoothed = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
+    row, level = smoothed.row, smoothed.level
     with np.errstate(invalid="ignore", divide="ignore"):
         floor = smoothing / p.n_levels
-        ours = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
-        theirs = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
-        terms = ours * np.log(ours / theirs)
-    result = np.maximum(every.per_row(terms), 0.0) / log_base(base)
+        p_share = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
+        q_share = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
+        terms = p_share * np.log(p_share / q_share)
+    result = np.maximum(smoothed.per_row(terms), 0.0) / log_base(base)
     return np.where((p_total > 0) & (q_total > 0), result, np.nan)
 
 
@@ -627,11 +627,11 @@ def js_divergence(
     target = q.lookup(p.row, p.level)
     unit = 0.5 / log_base(base)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ours, theirs = p.weight / p_total[p.row], target / q_total[p.row]
+        p_share, q_share = p.weight / p_total[p.row], target / q_total[p.row]
         # levels with p = 0 add q log(2) / 2, so only the levels of p are visited
         elsewhere = unit * math.log(2.0) * (q_total - p.per_row(target)) / q_total
-        both = ours + theirs
-        off = (ours - theirs) / both
+        both = p_share + q_share
+        off = (p_share - q_share) / both
         # p log(p / m) + q log(q / m), with 2 p = both (1 + off) and 2 q = both (1 - off)
         terms = unit * 0.5 * both * (_near_one(off) + _near_one(-off))
     result = p.per_row(np.maximum(terms, 0.0)) + np.maximum(elsewhere, 0.0)
@@ -814,11 +814,13 @@ def expeval_group_values(
     norm = target.square()
     excess = norm - 2 * most * target.total() + n_groups * most**2  # sum of (most - target)^2
     # no group gets more than all the attention on the counted documents
-    whole = n_groups * ((1.0 - float(model.p) ** n_counted) / (1.0 - model.p)) ** 2
+    highest_any = n_groups * ((1.0 - float(model.p) ** n_counted) / (1.0 - model.p)) ** 2
     return ExposureValues(
-        Bounded.of_code(disparity, lowest, highest, whole, LOWER_IS_BETTER, 0.0),
+        Bounded.of_code(disparity, lowest, highest, highest_any, LOWER_IS_BETTER, 0.0),
         Bounded.of_code(relevance, zero, zero, zero, HIGHER_IS_BETTER, 1.0),
-        Bounded.of_code(loss, zero, np.maximum(norm, excess), whole + norm, LOWER_IS_BETTER, 0.0),
+        Bounded.of_code(
+            loss, zero, np.maximum(norm, excess), highest_any + norm, LOWER_IS_BETTER, 0.0
+        ),
     )
 
 
@@ -839,14 +841,14 @@ def jensen_shannon_bounds(
     larger; the largest is exact. Both have shape (n_rows,), and are NaN without exposure or a known
     part of the target.
     """
-    places = np.flatnonzero(known)
-    share = target.expanded().dense()[:, places]
-    fixed = shown.dense()[:, places]
+    indices = np.flatnonzero(known)
+    share = target.expanded().dense()[:, indices]
+    fixed = shown.dense()[:, indices]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.nan_to_num(share / share.sum(axis=1, keepdims=True))
     lowest = js_divergence(_filled(fixed, free, share), share, base)
     highest = np.full(len(free), -np.inf)
-    for level in np.eye(len(places)):
+    for level in np.eye(len(indices)):
         completion = fixed + free[:, None] * level
         highest = np.maximum(highest, js_divergence(completion, share, base))
     return lowest, np.where(np.isfinite(highest), highest, np.nan)

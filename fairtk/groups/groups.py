@@ -130,10 +130,10 @@ def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
     sizes = [part.size.astype(np.float64) for part in parts]
     _check_size(space, int(np.prod(sizes, axis=0).sum()))
     for part in parts[1:]:
-        own, other = spread(part.start[rows.row], part.size[rows.row])
+        left_entry, right_entry = spread(part.start[rows.row], part.size[rows.row])
         size = rows.size * part.size
-        level = rows.level[own] * part.n_levels + part.level[other]
-        weight = rows.weight[own] * part.weight[other]
+        level = rows.level[left_entry] * part.n_levels + part.level[right_entry]
+        weight = rows.weight[left_entry] * part.weight[right_entry]
         rows = SparseRows.of_sizes(size, level, weight, rows.n_levels * part.n_levels)
     return rows
 
@@ -342,8 +342,8 @@ class Groups(EqualByContent):
         """The rows of the first attribute whose documents have a row in all others."""
         docnos = self.documents[0].to_numpy()
         others = {*self._twins} - {0}
-        rows = [rows_of(self.documents[place], docnos) for place in others]
-        return np.flatnonzero(np.all([np.ones(len(docnos)), *(own >= 0 for own in rows)], axis=0))
+        rows = [rows_of(self.documents[index], docnos) for index in others]
+        return np.flatnonzero(np.all([np.ones(len(docnos)), *(row >= 0 for row in rows)], axis=0))
 
     def __len__(self) -> int:
         return len(self._common)
@@ -390,29 +390,31 @@ class Groups(EqualByContent):
         parts = [SparseRows(own).take(row) for own, row in zip(self.matrices, rows, strict=True)]
         if unlabeled != "drop":
             parts = [
-                self._labeled(place, part, names, row < 0, unlabeled)
-                for place, (part, row) in enumerate(zip(parts, rows, strict=True))
+                self._labeled(index, part, names, row < 0, unlabeled)
+                for index, (part, row) in enumerate(zip(parts, rows, strict=True))
             ]
         return _crossed(self.space, parts)
 
     def _rows(self, docnos: npt.NDArray[Any]) -> list[IntArray]:
         """Return the row of each document in each attribute; -1 without a row."""
-        rows = {place: rows_of(self.documents[place], docnos) for place in {*self._twins}}
-        return [rows[place] for place in self._twins]
+        rows = {index: rows_of(self.documents[index], docnos) for index in {*self._twins}}
+        return [rows[index] for index in self._twins]
 
     @cached_property
     def _twins(self) -> list[int]:
         """The index of the first attribute with the same documents, per attribute."""
-        every = self.documents
-        return [next(i for i, one in enumerate(every) if one.equals(own)) for own in every]
+        documents = self.documents
+        return [
+            next(i for i, one in enumerate(documents) if one.equals(index)) for index in documents
+        ]
 
     def _labeled(
-        self, place: int, part: SparseRows, docnos: ObjectArray, absent: BoolArray, unlabeled: str
+        self, index: int, part: SparseRows, docnos: ObjectArray, absent: BoolArray, unlabeled: str
     ) -> SparseRows:
         """Return memberships in one attribute, with a policy for unlabeled documents."""
         from scipy import sparse
 
-        name, known = self.space.names[place], self.space.known_levels(place)
+        name, known = self.space.names[index], self.space.known_levels(index)
         to, share = 1 - known, absent.astype(np.float64)
         if unlabeled == "unknown" and absent.any() and known.all():
             raise InputError(
@@ -502,15 +504,15 @@ class Groups(EqualByContent):
     @cached_property
     def _digest(self) -> str:
         state = hashlib.blake2b(digest_size=16)
-        for place in range(len(self.documents)):
-            state.update(self._content(place))
+        for index in range(len(self.documents)):
+            state.update(self._content(index))
         return state.hexdigest()
 
-    def _content(self, place: int) -> bytes:
+    def _content(self, index: int) -> bytes:
         """Return a digest of one attribute, independent of the order of documents."""
-        space, documents, matrix = self.space, self.documents[place], self.matrices[place]
+        space, documents, matrix = self.space, self.documents[index], self.matrices[index]
         state = hashlib.blake2b(digest_size=16)
-        for text in (space.names[place], str(space.unknown[place]), *space.levels[place]):
+        for text in (space.names[index], str(space.unknown[index]), *space.levels[index]):
             state.update(f"{len(text)}:{text}".encode())
         if documents.dtype == object:
             of_document = pd.util.hash_array(documents.to_numpy(), categorize=False)
@@ -623,8 +625,8 @@ def groups_of_frame(
         total = rows.total()
         total[np.abs(total - 1) < _ROUNDING] = 1  # writing and reading must change nothing
         rows = rows.weighted(rows.weight / total[rows.row])
-    place = -1 if unknown is None or unknown not in names else names.index(unknown)
-    return Groups(LevelSpace((name,), (names,), (place,)), (documents,), (rows.matrix,))
+    index = -1 if unknown is None or unknown not in names else names.index(unknown)
+    return Groups(LevelSpace((name,), (names,), (index,)), (documents,), (rows.matrix,))
 
 
 def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
@@ -646,8 +648,8 @@ def _documents(column: pd.Series, refuse: Refuse) -> tuple[IntArray, pd.Index]:
     if len(docnos) and _page_ids(docnos[:1])[0] >= 0:  # a quick check before the slow one
         ids = _page_ids(docnos)
         if ids.min() >= 0:
-            documents, place = np.unique(ids, return_inverse=True)
-            return place[row], pd.Index(documents)
+            documents, index = np.unique(ids, return_inverse=True)
+            return index[row], pd.Index(documents)
     return row, pd.Index(docnos, dtype=object)
 
 
@@ -675,25 +677,25 @@ def _levels(
     if unknown is not None and unknown in names and unknown not in order:
         order = (unknown, *order)  # first, as in TREC's files
     message = f"group {{}} is not one of the levels {format_list(order, 40)}"
-    places = level_places(codes, names, order, message, refuse)
+    indices = level_indices(codes, names, order, message, refuse)
     if not order:
         raise InputError(f"{where}: no levels; pass rows or levels=")
-    return order, places
+    return order, indices
 
 
-def level_places(
+def level_indices(
     codes: IntArray, names: list[str], levels: Sequence[str], message: str, refuse: Refuse
 ) -> IntArray:
     """Return the index of each row's level in `levels`; rows have indices into `names`.
 
     Refuse a name that is not one of the levels; it replaces ``{}`` in the message.
     """
-    places = pd.Index(levels, dtype=object).get_indexer(names)
-    if (places < 0).any():
-        code = int(np.flatnonzero(places < 0)[0])
+    indices = pd.Index(levels, dtype=object).get_indexer(names)
+    if (indices < 0).any():
+        code = int(np.flatnonzero(indices < 0)[0])
         text = message.replace("{}", repr(names[code]), 1)
         refuse(RowProblem(np.flatnonzero(codes == code), text))
-    return np.asarray(places[codes], dtype=np.int64)
+    return np.asarray(indices[codes], dtype=np.int64)
 
 
 def weights_of(frame: pd.DataFrame, refuse: Refuse) -> FloatArray:
@@ -717,11 +719,11 @@ def write_weights(
         raise FormatError("expected the suffix .tsv, .csv or .parquet", path)
     names = frame.drop(columns=WEIGHT)
     for column in names.columns:
-        odd = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
-        if odd and not is_parquet_name(path):
+        invalid = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
+        if invalid and not is_parquet_name(path):
             raise InputError(
                 f"{path}: a {column} must not be empty or have surrounding spaces or line breaks, "
-                f"got {format_list(odd, 3)}; write .parquet instead"
+                f"got {format_list(invalid, 3)}; write .parquet instead"
             )
     write_table(frame, path, note)
 
@@ -812,7 +814,7 @@ def coverage_of(
     retrieved = np.bincount(query, minlength=n_queries)
     with_row = np.bincount(query[(rows.size > 0)[doc]], minlength=n_queries)
     with_label = np.bincount(query[labeled[doc]], minlength=n_queries)
-    some = np.maximum(retrieved, 1)
+    n_documents = np.maximum(retrieved, 1)
     shape = (n_queries, rows.n_rows)
     n_shown = group_exposure(attention_matrix(query, doc, np.ones(len(doc)), shape), named).size
     return pd.DataFrame(
@@ -821,8 +823,8 @@ def coverage_of(
             "retrieved": retrieved,
             "with_row": with_row,
             "with_label": with_label,
-            "row_share": with_row / some,
-            "label_share": with_label / some,
+            "row_share": with_row / n_documents,
+            "label_share": with_label / n_documents,
             "groups_shown": n_shown,
             "groups_absent": groups.space.n_known - n_shown,
         }
@@ -841,7 +843,7 @@ def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]
     if not empty.any():
         return 0.0, []
     weights = target.expanded()
-    lost, total = empty[weights.level], weights.total()
-    share = weights.per_row(weights.weight * lost) / np.where(total > 0, total, 1.0)
-    levels = np.unique(weights.level[lost]).tolist()
+    is_empty, total = empty[weights.level], weights.total()
+    share = weights.per_row(weights.weight * is_empty) / np.where(total > 0, total, 1.0)
+    levels = np.unique(weights.level[is_empty]).tolist()
     return float(share.max(initial=0.0)), [str(groups.levels[level]) for level in levels]

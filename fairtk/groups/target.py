@@ -58,8 +58,8 @@ from fairtk.groups.distances import (
 )
 from fairtk.groups.groups import (
     Groups,
+    level_indices,
     level_order,
-    level_places,
     weights_of,
     write_weights,
 )
@@ -79,26 +79,26 @@ def _with_background(
     rows: SparseRows, space: LevelSpace, background: Mapping[str, Mapping[str, float]]
 ) -> Distributions:
     """Average the known part of distributions with backgrounds; see `FactoredRows`."""
-    heads = tuple(space.place(name) for name in space.names if name in background)
+    heads = tuple(space.attribute_index(name) for name in space.names if name in background)
     if not heads:
         return rows
     shares = tuple(_share(space, i, background[space.names[i]]) for i in heads)
     rest = tuple(i for i in range(len(space.names)) if i not in heads)
 
-    def over(places: tuple[int, ...]) -> SparseRows:
-        level, size = space.project(rows.level, places), space.part(places).size
+    def over(indices: tuple[int, ...]) -> SparseRows:
+        level, size = space.project(rows.level, indices), space.part(indices).size
         return SparseRows.collect(rows.row, level, rows.weight, rows.n_rows, size)
 
     seen, head_space = over(heads), space.part(heads)
     scale = 0.5 * case_masses(head_space, seen)
     scale[:, 0] = 0.0  # unknown levels have no background
-    whole = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
-    half = whole.products(seen.row, seen.level)
+    factored = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
+    half = factored.products(seen.row, seen.level)
     is_known = head_space.cases(seen.level) > 0
     factor = seen.weighted(np.where(is_known, 0.5 + half / seen.weight, 1.0))
     level = space.project(rows.level, heads)
     stored = rows.weighted(rows.weight * factor.lookup(rows.row, level))
-    return _written_out(replace(whole, stored=stored))
+    return _written_out(replace(factored, stored=stored))
 
 
 def _backgrounds_by_attribute(
@@ -135,10 +135,10 @@ def _backgrounds_by_attribute(
 def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> FloatArray:
     name, levels = space.names[attribute], space.levels[attribute]
     result = np.zeros(len(levels))
-    lacking = [level for level in shares if level not in levels]
-    if lacking:
+    unknown_levels = [level for level in shares if level not in levels]
+    if unknown_levels:
         raise InputError(
-            f"background of {name!r}: unknown level {format_list(lacking)}; the groups have "
+            f"background of {name!r}: unknown level {format_list(unknown_levels)}; the groups have "
             f"{_only(levels)}"
         )
     for level, share in shares.items():
@@ -214,11 +214,11 @@ def _relevant(
 def _grades_of_work(
     docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
 ) -> FloatArray:
-    """Return the grade of each document's class, 1 for the least work needed; NaN without one."""
-    places = {level: float(len(order) - i) for i, level in enumerate(order)}
+    """Return the grade of each document's class, 1 for the least work; NaN without a class."""
+    indices = {level: float(len(order) - i) for i, level in enumerate(order)}
     series = pd.Series(work)
     series = series[~series.isna()]
-    unknown = [v for v in series.unique() if v not in places]
+    unknown = [v for v in series.unique() if v not in indices]
     if unknown:
         docno = series.index[series == unknown[0]][0]
         raise InputError(
@@ -229,7 +229,7 @@ def _grades_of_work(
     if classed.has_duplicates:
         docno = classed[classed.duplicated()][0]
         raise DuplicateError(f"Target.from_work_needed: duplicate class of docno {docno!r}")
-    values = pd.Series(series.map(places).to_numpy(dtype=float), index=classed)
+    values = pd.Series(series.map(indices).to_numpy(dtype=float), index=classed)
     return np.asarray(values.reindex(docnos))
 
 
@@ -280,10 +280,10 @@ class Target(EqualByContent):
             raise InputError(f"Target.uniform: expected Groups, got a {type(groups).__name__}")
         space = groups.space
         shares = []
-        for place in range(len(space.names)):
-            share = np.ones(space.shape[place]) if unknown else space.known_levels(place)
+        for index in range(len(space.names)):
+            share = np.ones(space.shape[index]) if unknown else space.known_levels(index)
             if not share.any():
-                raise InputError(f"Target.uniform: {space.names[place]!r} has no known level")
+                raise InputError(f"Target.uniform: {space.names[index]!r} has no known level")
             shares.append(share / share.sum())
         name = UNIFORM if unknown or max(space.unknown) < 0 else f"{UNIFORM}-known"
         return cls(space, _written_out(FactoredRows.product(space, shares)), name=name)
@@ -327,8 +327,8 @@ class Target(EqualByContent):
             tuple(t.space.unknown[0] for t in singles),
         )
         shares = [t.distributions.expanded().dense()[0] for t in singles]
-        whole = cls(space, FactoredRows.product(space, shares), name=POPULATION)
-        return whole if groups is None else whole.for_groups(groups)
+        target = cls(space, FactoredRows.product(space, shares), name=POPULATION)
+        return target if groups is None else target.for_groups(groups)
 
     @classmethod
     def from_qrels(
@@ -429,10 +429,10 @@ class Target(EqualByContent):
         rows = group_exposure(attention, memberships).normalized()
         count = np.bincount(query, minlength=len(qids))
         undefined = {
-            str(qids[place]): f"none of its {count[place]} relevant documents is in the groups"
-            if count[place]
+            str(qids[index]): f"none of its {count[index]} relevant documents is in the groups"
+            if count[index]
             else "it has no relevant document"
-            for place in np.flatnonzero(rows.total() == 0)
+            for index in np.flatnonzero(rows.total() == 0)
         }
         return cls(space, _with_background(rows, space, shares), qids, undefined)
 
@@ -556,10 +556,10 @@ class Target(EqualByContent):
         ours, space, rows = self.space, groups.space, self.distributions
         if ours == space:
             return self
-        places = _matched(ours, space)
+        indices = _matched(ours, space)
         tables = [
-            pd.Index(space.levels[there], dtype=object).get_indexer(ours.levels[here])
-            for here, there in enumerate(places)
+            pd.Index(space.levels[j], dtype=object).get_indexer(ours.levels[i])
+            for i, j in enumerate(indices)
         ]
         if isinstance(rows, FactoredRows):
             if not rows.is_product:
@@ -568,18 +568,18 @@ class Target(EqualByContent):
                     f"another order, than {list(space.names)}; make it from these groups"
                 )
             shares = [np.zeros(n) for n in space.shape]
-            for here, there in enumerate(places):
-                lost = (tables[here] < 0) & (rows.shares[here] > 0)
-                _refuse(lost, ours, here, space)
-                stays = tables[here] >= 0
-                shares[there][tables[here][stays]] = rows.shares[here][stays]
+            for i, j in enumerate(indices):
+                is_missing = (tables[i] < 0) & (rows.shares[i] > 0)
+                _refuse(is_missing, ours, i, space)
+                stays = tables[i] >= 0
+                shares[j][tables[i][stays]] = rows.shares[i][stays]
             return Target(space, FactoredRows.product(space, shares), self.qids, name=self.name)
         number = np.zeros(len(rows.level), dtype=np.int64)
-        for here, there in enumerate(places):
-            codes = ours.codes(rows.level, here)
-            lost = (tables[here] < 0) & (np.bincount(codes, minlength=ours.shape[here]) > 0)
-            _refuse(lost, ours, here, space)
-            number += tables[here][codes] * space.strides[there]
+        for i, j in enumerate(indices):
+            codes = ours.codes(rows.level, i)
+            is_missing = (tables[i] < 0) & (np.bincount(codes, minlength=ours.shape[i]) > 0)
+            _refuse(is_missing, ours, i, space)
+            number += tables[i][codes] * space.strides[j]
         moved = SparseRows.collect(rows.row, number, rows.weight, rows.n_rows, space.size)
         return Target(space, moved, self.qids, self.undefined, self.name)
 
@@ -602,12 +602,14 @@ class Target(EqualByContent):
         """
         from scipy import sparse
 
-        places = tuple(self.space.place(name) for name in attributes)
-        space, parts = self.space.part(places), []
+        indices = tuple(self.space.attribute_index(name) for name in attributes)
+        space, parts = self.space.part(indices), []
         for row in range(self.distributions.n_rows):  # one by one: each may have a million weights
-            whole = self.distributions.take(np.array([row])).expanded()
-            level = self.space.project(whole.level, places)
-            parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size).matrix)
+            weights = self.distributions.take(np.array([row])).expanded()
+            level = self.space.project(weights.level, indices)
+            parts.append(
+                SparseRows.collect(weights.row, level, weights.weight, 1, space.size).matrix
+            )
         rows = SparseRows(sparse.vstack(parts, format="csr"))
         return Target(space, rows, self.qids, self.undefined, self.name)
 
@@ -671,16 +673,16 @@ def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
             f"the attributes of target and groups differ: {list(ours.names)} and "
             f"{list(space.names)}"
         )
-    return [space.place(name) for name in ours.names]
+    return [space.attribute_index(name) for name in ours.names]
 
 
-def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
-    if lost.any():
-        names = [ours.levels[place][i] for i in np.flatnonzero(lost)]
-        there = _matched(ours, space)[place]
+def _refuse(is_missing: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
+    if is_missing.any():
+        names = [ours.levels[place][i] for i in np.flatnonzero(is_missing)]
+        index = _matched(ours, space)[place]
         raise InputError(
             f"the target has weight on {format_list(names)}, which are not in the groups; levels "
-            f"of {space.names[there]!r}: {_only(space.levels[there])}"
+            f"of {space.names[index]!r}: {_only(space.levels[index])}"
         )
 
 
@@ -723,11 +725,11 @@ def _numbered(
         unknown = tuple(v.index(UNKNOWN) if UNKNOWN in v else -1 for v in levels)
         space = LevelSpace(tuple(columns), levels, unknown)
     number = np.zeros(len(frame), dtype=np.int64)
-    for place, (codes, names) in enumerate(coded):
+    for index, (codes, names) in enumerate(coded):
         message = (
-            f"unknown level {{}} of {space.names[place]!r}; the groups have "
-            f"{_only(space.levels[place])}"
+            f"unknown level {{}} of {space.names[index]!r}; the groups have "
+            f"{_only(space.levels[index])}"
         )
-        own = level_places(codes, names, space.levels[place], message, refuse)
-        number += own * space.strides[place]
+        own = level_indices(codes, names, space.levels[index], message, refuse)
+        number += own * space.strides[index]
     return space, number

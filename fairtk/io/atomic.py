@@ -107,7 +107,7 @@ def file_lock(place: Path, shared: bool = False) -> Iterator[None]:
     """Lock an existing folder or file against other processes and threads.
 
     Several holders can have a `shared` lock at a time, but only while nobody has an exclusive one.
-    The system releases the lock when a process dies. On systems without such locks, this does
+    The system releases the lock when a process dies. On systems that have no such locks, this does
     nothing.
     """
     try:

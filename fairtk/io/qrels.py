@@ -102,10 +102,10 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     if is_parquet_name(path) or str(path).endswith(_NAMED):
         write_table(qrels, path)
         return
-    lost = qrels.columns.drop([QID, DOCNO, LABEL])
-    if len(lost):
+    others = qrels.columns.drop([QID, DOCNO, LABEL])
+    if len(others):
         raise InputError(
-            f"write_qrels: TREC's format cannot hold the columns {format_list(lost)}; write "
+            f"write_qrels: TREC's format cannot hold the columns {format_list(others)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
     remedy = "; write .tsv or .parquet instead"

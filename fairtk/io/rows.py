@@ -31,9 +31,9 @@ from fairtk.frames.schema import (
     check_numbers,
     check_unique,
     combined,
-    described,
     is_text,
-    shown,
+    problem_text,
+    short_repr,
 )
 from fairtk.io.lines import MARK, Source, objects_of, parse_json, source
 from fairtk.io.parquet import read_parquet
@@ -70,7 +70,7 @@ class Rows:
             line = self.line_of(first)
             before = f", first in {f'row {first}' if line is None else f'line {line}'}"
         try:
-            self.fail(int(problem.rows[0]), described(problem, self.frame, before))
+            self.fail(int(problem.rows[0]), problem_text(problem, self.frame, before))
         except FormatError as error:
             error.rows, error.check = problem.rows.tolist(), problem.check
             raise
@@ -79,7 +79,7 @@ class Rows:
         """Refuse invalid rows, if any; ``{}`` in the message is the value of the first."""
         rows = np.flatnonzero(wrong)
         if len(rows):
-            value = shown(self.frame[column].iloc[int(rows[0])])
+            value = short_repr(self.frame[column].iloc[int(rows[0])])
             self.refuse(RowProblem(rows, message.replace("{}", value, 1), check=check))
 
     def without(self, rows: Sequence[int]) -> Rows:
@@ -139,7 +139,7 @@ class Rows:
         flaws = [] if are_ids(names) else [flaw_of(name) for name in names]
         rows = [row for row, flaw in enumerate(flaws) if flaw]
         if rows:
-            message = f"{column} {shown(values[rows[0]])} {flaws[rows[0]]}"
+            message = f"{column} {short_repr(values[rows[0]])} {flaws[rows[0]]}"
             self.refuse(RowProblem(np.array(rows), message))
 
     def codes(self, columns: Sequence[str]) -> IntArray:
@@ -254,16 +254,16 @@ def read_whitespace(
         entries = list(entries)
         widths = Counter(len(fields) for _, fields in entries if len(fields) in by_width)
         columns = by_width[widths.most_common(1)[0][0]] if widths else None
-    kept = []
+    rows = []
     for number, fields in entries:
         if columns is not None and len(fields) == len(columns):
-            kept.append((number, fields))
+            rows.append((number, fields))
         else:
             file.refuse(wrong_width([columns] if columns else layouts, fields), number)
         # an empty file, or one with only a byte order mark, has the first layout
-    records = [fields for _, fields in kept]
+    records = [fields for _, fields in rows]
     frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
-    return Rows(frame, file.path, lambda row: kept[row][0])
+    return Rows(frame, file.path, lambda row: rows[row][0])
 
 
 def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: list[str]) -> None:

@@ -26,7 +26,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import uncoded
 from fairtk.frames.runs import CREDIT_TWICE, TWICE, order_by
-from fairtk.frames.schema import check_order, shown
+from fairtk.frames.schema import check_order, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
 from fairtk.io.parquet import write_parquet
@@ -311,7 +311,7 @@ def _read_samples(rows: Rows) -> None:
             rows.refuse_if(
                 odd[codes],
                 SAMPLE,
-                f"sampled and unsampled rows are mixed: got {{}} here, {shown(words[0])} above; "
+                f"sampled and unsampled rows are mixed: got {{}} here, {short_repr(words[0])} above; "
                 "the second column must have integers, Q and an integer, or one constant word",
                 "samples",
             )
@@ -323,7 +323,7 @@ def _read_samples(rows: Rows) -> None:
         codes != 0,
         SAMPLE,
         "the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
-        f"word, got {{}} after {shown(words[0]) if words else ''}",
+        f"word, got {{}} after {short_repr(words[0]) if words else ''}",
         "samples",
     )
     rows.frame = rows.frame.drop(columns=SAMPLE)

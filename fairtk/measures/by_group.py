@@ -175,7 +175,7 @@ class MeasureByGroup(FairMeasure):
         memberships, levels = self._groups.memberships(qids), self._groups.levels
         counts = np.isin(memberships.level, self._levels)
         row, level = memberships.row[counts], memberships.level[counts]
-        names = np.array([str(levels[place]) for place in level.tolist()], dtype=object)
+        names = np.array([str(levels[index]) for index in level.tolist()], dtype=object)
         names, code = np.unique(names, return_inverse=True)
         count = np.bincount(code, minlength=len(names))
         mean = np.bincount(code, values[row], len(names)) / count

@@ -145,9 +145,9 @@ def sides(
     in_bands = attention_matrix(
         row * n_bands + band, doc, weight, (target.n_rows * n_bands, memberships.n_rows)
     )
-    shown = group_exposure(in_bands, memberships)
-    row, band = np.divmod(shown.row, n_bands)
-    entries = pd.Series(shown.weight, [row, shown.level, band], dtype=np.float64)
+    exposures = group_exposure(in_bands, memberships)
+    row, band = np.divmod(exposures.row, n_bands)
+    entries = pd.Series(exposures.weight, [row, exposures.level, band], dtype=np.float64)
     by_band = entries.unstack(fill_value=0.0)
     units, listed = by_band.index, memberships.n_levels <= MOST_LISTED
     if listed:

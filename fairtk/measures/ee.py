@@ -257,14 +257,14 @@ class ExpectedExposure(FairMeasure):
                 f"{self.NAME} with groups requires a target: {self.NAME}(groups=..., target=...), "
                 "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
             )
-        found = self._by_variant(judged)
-        part: Bounded = getattr(found.values, self.PART)
-        if found.n is not None:
-            self._compare_sizes(judged, found.n)
-        reasons = [*([] if is_disparity else found.without_target), *found.undefined]
+        variant = self._by_variant(judged)
+        part: Bounded = getattr(variant.values, self.PART)
+        if variant.n is not None:
+            self._compare_sizes(judged, variant.n)
+        reasons = [*([] if is_disparity else variant.without_target), *variant.undefined]
         if self["normalize"]:
             result = np.where(judged.present, part.normalized(), part.worst_normalized)
-            reasons += [*found.unbounded, (part.why, judged.present & np.isnan(result))]
+            reasons += [*variant.unbounded, (part.why, judged.present & np.isnan(result))]
         else:
             result = np.where(judged.present, part.value, part.worst)
             reasons.append((NO_WORST, ~judged.present & np.isnan(part.worst)))

@@ -16,7 +16,7 @@ from fairtk.measures.kernels import exact_ndcg, kernel_of
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
 from fairtk.measures.parsing import MeasureParam, check_params, with_cutoff
-from fairtk.measures.provider import values_by_ranking, values_of, whole_labels
+from fairtk.measures.provider import integer_labels, values_by_ranking, values_of
 
 
 class Expectation(FairMeasure):
@@ -74,8 +74,8 @@ class Expectation(FairMeasure):
         """Return the expectation for each query; missing ones get the measure's default."""
         values = judged.cache.setdefault("expectations", {})
         if self.inner not in values:  # compute all E(...) of a call together
-            wanted = [*judged.cache.get("inside E", ()), self.inner]
-            values |= _expectations([m for m in wanted if m not in values], judged)
+            measures = [*judged.cache.get("inside E", ()), self.inner]
+            values |= _expectations([m for m in measures if m not in values], judged)
         result: FloatArray = values[self.inner]
         if not isinstance(self.inner, FairMeasure):
             why = f"{self.inner!r} returned no value for it"
@@ -124,7 +124,7 @@ def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any]
     values, absent = values_by_ranking(others, judged) if others else ({}, {})
     if kernels:
         # the same checks as in the providers
-        whole_labels(list(kernels), judged.qrels.labels, judged.where)
+        integer_labels(list(kernels), judged.qrels.labels, judged.where)
     for measure, kernel in kernels.items():
         values[measure], absent[measure] = kernel(judged), measure.DEFAULT
     return values, absent
@@ -134,7 +134,7 @@ def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
     """Return the expectation of nDCG from a frame X; 0 for missing queries."""
     cutoff = measure.params.get(measure.AT_PARAM)
     exposure = judged.attention(f"E({measure!r})", DCG(), cutoff)
-    whole_labels([measure], judged.qrels.labels, judged.where)
+    integer_labels([measure], judged.qrels.labels, judged.where)
     result = np.full(len(judged.qids), float(measure.DEFAULT))
     result[judged.ranking_query] = exact_ndcg(judged, cutoff, exposure)
     return result

@@ -376,8 +376,8 @@ def explain(
                 frame, attention = awrf_parts(measure, judged, ends)
             else:
                 frame, attention = loss_parts(measure, judged, ends, groups)
-        lost = np.flatnonzero(defined & ~judged.present)
-        absent = {"query": lost, "level": ABSENT, "band": len(ends), "cost": cost[lost]}
+        missing = np.flatnonzero(defined & ~judged.present)
+        absent = {"query": missing, "level": ABSENT, "band": len(ends), "cost": cost[missing]}
         frame = frame[(defined & judged.present)[frame["query"]]]
         frame = pd.concat([frame, pd.DataFrame(absent)], ignore_index=True).fillna(0.0)
         parts = group_columns(space, rest, frame["level"].to_numpy())

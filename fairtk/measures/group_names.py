@@ -36,9 +36,9 @@ def group_columns(space: LevelSpace, rest: str, level: IntArray) -> pd.DataFrame
     for attribute, name in enumerate(space.names):
         names = [NOT_IN_RUN, rest, *space.levels[attribute], NO_GROUP]
         plain = space.codes(np.where(np.any(special, axis=0), 0, level), attribute) + 2
-        place = np.select(special, [0, 1, len(names) - 1], plain)
+        index = np.select(special, [0, 1, len(names) - 1], plain)
         codes, categories = pd.factorize(np.array(names, dtype=object))
-        column = pd.Categorical.from_codes(codes[place], categories, ordered=True)
+        column = pd.Categorical.from_codes(codes[index], categories, ordered=True)
         columns[name if space.crossed else GROUP] = column
     return pd.DataFrame(columns)
 

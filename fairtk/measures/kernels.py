@@ -2,7 +2,7 @@
 
 They agree with trec_eval's values of each ranking (pytrec_eval, MS MARCO's script for ``RR@k``,
 cwl_eval for RBP), for rankings in the order of their ranks: documents with a negative label, or
-without one, have no gain, and a query without relevant documents has the value 0. Other measures
+no label, have no gain, and a query without relevant documents has the value 0. Other measures
 and parameters are computed by their provider. A kernel is one function and one line in `KERNELS`.
 """
 
@@ -67,10 +67,10 @@ def exact_ndcg(judged: LabeledRun, cutoff: int | None, exposure: FloatArray) -> 
 
 
 def _by_ideal(gain: FloatArray, judged: LabeledRun, cutoff: int | None) -> FloatArray:
-    query, label, place = judged.qrels.ideal
-    best = _dcg(label, place)
+    query, label, index = judged.qrels.ideal
+    best = _dcg(label, index)
     if cutoff is not None:
-        best = best * (place < cutoff)
+        best = best * (index < cutoff)
     ideal = np.bincount(query, weights=best, minlength=len(judged.qids))
     return _share(gain, ideal[judged.ranking_query])
 

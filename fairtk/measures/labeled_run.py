@@ -178,7 +178,7 @@ class LabeledRun:
     @cached_property
     def _documents(self) -> tuple[IntArray, IntArray]:
         """The index in `docnos` of each document of the run; the documents without a label."""
-        index = self.run.places(self.qrels.documents)
+        index = self.run.indices_in(self.qrels.documents)
         unlabeled = np.flatnonzero(index < 0)
         index[unlabeled] = self.qrels.documents.size + np.arange(len(unlabeled))
         return index, unlabeled
@@ -189,7 +189,7 @@ class LabeledRun:
         qrels, (index, unlabeled) = self.qrels, self._documents
         n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(unlabeled))
         query, doc = self.query_of_run[self.run.query], self.run.doc
-        of_row = qrels.place(query, np.where(index < n_labeled, index, -1)[doc])
+        of_row = qrels.label_rows(query, np.where(index < n_labeled, index, -1)[doc])
         new = of_row < 0
         codes, distinct = pd.factorize(query[new] * width + index[doc[new]])
         of_row[new] = len(qrels.query) + codes

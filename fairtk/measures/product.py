@@ -20,7 +20,7 @@ class MeasureProduct(FairMeasure):
     ``nDCG @ 20 * AWRF(...) @ 20`` rewards a system that is both relevant and even, as the score of
     TREC Fair Ranking 2022. The mean of products is not the product of means, so report the factors
     too. In Python, `*` and `@` have equal precedence, so this expression is ``(nDCG @ 20 *
-    AWRF(...)) @ 20``: the cutoff applies to the factors without one, and is an error if both have
+    AWRF(...)) @ 20``: the cutoff applies to factors without a cutoff, and is an error if both have
     one. On a sampled run, a factor of ir_measures must be inside ``E(...)``. A query missing from
     the run gets the product of the factors' values for it.
     """

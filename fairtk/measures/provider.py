@@ -2,7 +2,7 @@
 
 ir_measures asks the providers of its default pipeline in order. `FairProvider` comes first and
 accepts every measure. It checks labels and runs once, by the rules of `fairtk.frames`, in any form.
-It computes fairtk's own measures for all queries at once, and passes the rest on to the other
+It computes fairtk's own measures for all queries at once, and passes all others to the other
 providers, with ids as text and without samples. So it serves ``ir_measures.calc``, its evaluators,
 ``pt.Evaluate`` and ``pt.Experiment``.
 
@@ -73,9 +73,9 @@ class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
         # ir_measures passes a set and counts NumRet among the documents of its first measure: if
         # that is judged_only, in some processes among the judged ones
-        asked = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
-        labels = safe_labels(asked, QrelsConverter(qrels).as_dict_of_dict())
-        return super()._evaluator(asked, labels)
+        in_order = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
+        labels = safe_labels(in_order, QrelsConverter(qrels).as_dict_of_dict())
+        return super()._evaluator(in_order, labels)
 
 
 def safe_labels(measures: Sequence[Any], labels: Labels) -> Labels:
@@ -100,7 +100,7 @@ def safe_labels(measures: Sequence[Any], labels: Labels) -> Labels:
     return result
 
 
-def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
+def integer_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
     """Return labels as integers; a fraction is an `InputError`."""
     fractions = labels != np.floor(labels)
     if fractions.any():
@@ -329,7 +329,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             checked.scores  # noqa: B018 - checks them
         documents = self._reads_documents and DOCNO in checked.frame.columns
         if documents and DOCNO in self.qrels.frame.columns:
-            checked.places(self.qrels.documents)  # fast, as most documents are labeled
+            checked.indices_in(self.qrels.documents)  # fast, as most documents are labeled
         of_query = checked.documents_of if documents else None
         warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
         refuse_samples(self._others, checked)
@@ -387,12 +387,12 @@ def labels_for_others(measures: Sequence[Any], qrels: Qrels) -> Any:
     """Return checked labels in the form for other evaluators; see `given_to_others`."""
     of_trec_eval = [m for m in measures if ir_measures.pytrec_eval.supports(m)]
     if len(of_trec_eval) == len(measures):
-        return qrels.by_query(whole_labels(measures, qrels.labels, qrels.where))
+        return qrels.by_query(integer_labels(measures, qrels.labels, qrels.where))
     frame = qrels.with_text_ids().rename(columns=TO_IR_MEASURES)
     is_whole = bool((qrels.labels == np.floor(qrels.labels)).all())
     if RELEVANCE in frame.columns and (of_trec_eval or is_whole):
-        whole = whole_labels(of_trec_eval, qrels.labels, qrels.where)
-        frame = frame.assign(**{RELEVANCE: whole})
+        integers = integer_labels(of_trec_eval, qrels.labels, qrels.where)
+        frame = frame.assign(**{RELEVANCE: integers})
     return frame
 
 
@@ -471,7 +471,7 @@ def _values_of_others(
     cache, key = judged.qrels.cache, ("evaluator", *measures)
     if key not in cache:
         if LABEL in judged.qrels.frame.columns:
-            whole_labels(measures, judged.qrels.labels, judged.where)
+            integer_labels(measures, judged.qrels.labels, judged.where)
         labels = labels_for_others(measures, judged.qrels)
         cache[key] = _other_providers().evaluator(measures, labels)
     metrics = cache[key].iter_calc(given_to_others(measures, run))
@@ -554,15 +554,15 @@ class Truncation:
         return documents_of
 
 
-def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
+def truncation_texts(truncated: Truncated, n_systems: int) -> list[str]:
     """Return one message per measure, with the number of queries of each system.
 
     Args:
-        found: the result of `Truncation.found`.
+        truncated: the result of `Truncation.found`.
         n_systems: the number of systems of the call.
     """
     texts = []
-    for measure, systems in found.items():
+    for measure, systems in truncated.items():
         cutoff = measure.rpartition("@")[2]
         counts = ", ".join(
             f"{len(qids)} quer{'y' if len(qids) == 1 else 'ies'}{f' of {name}' if name else ''}"

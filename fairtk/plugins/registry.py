@@ -169,7 +169,7 @@ class Registry(Generic[T]):
         self.listener: Callable[[str, Any], None] = lambda name, value: None
         self._entries: dict[str, Registration[T]] = {}
 
-    def tell(self, listener: Callable[[str, Any], None]) -> None:
+    def set_listener(self, listener: Callable[[str, Any], None]) -> None:
         """Call `listener` for all values, now and when they are registered."""
         self.listener = listener
         for entry in self._entries.values():

@@ -66,7 +66,7 @@ class DivergenceContract:
     """
 
     divergence: Any
-    shown = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.2, 0.5, 0.3]])
+    exposure = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.2, 0.5, 0.3]])
     target = np.array([[0.1, 0.2, 0.7], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3]])
 
     def values(self, shown: FloatArray, target: FloatArray) -> FloatArray:
@@ -88,27 +88,29 @@ class DivergenceContract:
 
     def test_values(self) -> None:
         """It is above 0 for unequal rows, 0 for equal rows, and NaN if either row is empty."""
-        values, empty = self.values(self.shown, self.target), np.zeros_like(self.shown)
+        values, empty = self.values(self.exposure, self.target), np.zeros_like(self.exposure)
         valid = np.isfinite(values[:2]).all() and (values[:2] > 0).all()
         assert valid, f"{self.divergence!r} is {values[:2]} for rows that differ"
-        zeros = self.values(self.shown, self.shown)
+        zeros = self.values(self.exposure, self.exposure)
         self.compare(zeros, np.zeros(3), "of equal rows")
-        for pair in ((empty, self.target), (self.shown, empty)):
+        for pair in ((empty, self.target), (self.exposure, empty)):
             self.compare(self.values(*pair), np.full(3, np.nan), "of an empty row")
 
     def test_what_must_not_matter(self) -> None:
         """Other rows, the order of groups and the sum of an exposure row do not change values."""
-        values = self.values(self.shown, self.target)
+        values = self.values(self.exposure, self.target)
         for rows in ([2, 1, 0], [1]):
-            other = self.values(self.shown[rows], self.target[rows])
+            other = self.values(self.exposure[rows], self.target[rows])
             self.compare(other, values[rows], "depends on other rows")
-        other = self.values(self.shown[:, ::-1], self.target[:, ::-1])
+        other = self.values(self.exposure[:, ::-1], self.target[:, ::-1])
         self.compare(other, values, "depends on the order of groups")
-        self.compare(self.values(7 * self.shown, self.target), values, "depends on the sum")
+        self.compare(self.values(7 * self.exposure, self.target), values, "depends on the sum")
 
     def test_takes_computed_targets(self) -> None:
         """A computed target, as of crossed attributes, has the values of a stored one."""
         space = LevelSpace(("group",), (("a", "b", "c"),), (-1,))
         target = FactoredRows.product(space, [self.target[0]])
-        computed = self.divergence.between(SparseRows.of_dense(self.shown[:1]), target)
-        self.compare(computed, self.values(self.shown[:1], self.target[:1]), "of a computed target")
+        computed = self.divergence.between(SparseRows.of_dense(self.exposure[:1]), target)
+        self.compare(
+            computed, self.values(self.exposure[:1], self.target[:1]), "of a computed target"
+        )

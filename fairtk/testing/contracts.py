@@ -234,8 +234,10 @@ class PromptContract:
         assert count < 120, f"prompt {self.name}: {count} tokens and an end token, but 120 fit"
         bare = self.build([], None)
         words = set(self.question.split()) & set(bare.split())
-        lost = words - set(prompt.split())
-        assert not lost, f"prompt {self.name} cuts these words of the question: {sorted(lost)}"
+        missing = words - set(prompt.split())
+        assert not missing, (
+            f"prompt {self.name} cuts these words of the question: {sorted(missing)}"
+        )
 
 
 class DatasetContract:
@@ -287,13 +289,15 @@ class DatasetContract:
     def test_candidates_and_labels_refer_to_what_is_there(self) -> None:
         """Each candidate and label occurs once, and its document and query exist."""
         queries = {q.query_id for q in self._read("queries")}
-        whole = len(queries) < self.limit
+        is_complete = len(queries) < self.limit
         for part in ("scoreddocs", "qrels"):
             records = self._read(part)
             pairs = [(r.query_id, r.doc_id) for r in records]
             assert len(set(pairs)) == len(pairs), f"{part}: duplicate document of a query"
             strange = sorted({q for q, _ in pairs} - queries)
-            assert not (whole and queries and strange), f"{part}: unknown queries {strange[:5]}"
+            assert not (is_complete and queries and strange), (
+                f"{part}: unknown queries {strange[:5]}"
+            )
             if records and self.dataset().has("docs"):
                 docnos = {d for _, d in pairs[:50]}
                 stored = set(self.dataset().docs_store().get_many(sorted(docnos)))

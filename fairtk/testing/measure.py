@@ -47,8 +47,8 @@ def theirs(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
     """Return a subset of the columns, given in ir_measures' names."""
-    whole = theirs(frame)
-    return from_ir_measures(whole[[c for c in whole.columns if c in columns]], "run")
+    renamed = theirs(frame)
+    return from_ir_measures(renamed[[c for c in renamed.columns if c in columns]], "run")
 
 
 def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -299,14 +299,14 @@ class MeasureContract:
     def test_empty_run(self) -> None:
         """With an empty run, queries have the missing value; queries without labels have none."""
         missing = self.measure.MISSING if self.missing is None else self.missing
-        whole = self.values(self.qrels(), self.whole_run())
-        left_open = {q for q, value in whole.items() if math.isnan(value)}
+        values = self.values(self.qrels(), self.whole_run())
+        left_open = {q for q, value in values.items() if math.isnan(value)}
         bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # what pt.Experiment makes
         for run in (self.samples()[:0], self.run()[:0], bare):
             actual = self.values(self.qrels(), run)
             # values that are undefined for the labels may stay undefined; values that are undefined
             # for a short ranking are the missing value
-            expected = {q: missing for q in whole}
+            expected = {q: missing for q in values}
             expected |= {q: v for q, v in actual.items() if math.isnan(v) and q in left_open}
             check_values(actual, expected, f"{self.measure!r} on an empty run")
         assert not self.values(self.qrels()[:0], self.run()), (
@@ -333,14 +333,14 @@ class MeasureContract:
             expected = self.values(self.qrels(), run)
             mean = float(np.mean(list(expected.values())))
             with warnings.catch_warnings(action="ignore"):
-                whole = ir_measures.calc([measure], qrels, theirs(run))
+                values = ir_measures.calc([measure], qrels, theirs(run))
                 results = {
-                    "calc": whole.aggregated[measure],
+                    "calc": values.aggregated[measure],
                     "calc_aggregate": ir_measures.calc_aggregate([measure], qrels, theirs(run)),
                     "evaluator": evaluator.calc_aggregate(theirs(run)),
                 }
                 again = {str(m.query_id): m.value for m in evaluator.iter_calc(theirs(run))}
-            check_values({str(m.query_id): m.value for m in whole.per_query}, expected, "calc")
+            check_values({str(m.query_id): m.value for m in values.per_query}, expected, "calc")
             check_values(again, expected, f"{measure!r}: an evaluator that is used twice")
             for name, value in results.items():
                 number = value[measure] if isinstance(value, dict) else value
@@ -355,9 +355,11 @@ class MeasureContract:
         qrels = self.qrels()
         topics = toy_topics()
         topics = topics[topics[QID].isin(qrels[QID])]
-        lost = set(qrels[QID]) - set(topics[QID])
-        more = pd.DataFrame({QID: sorted(lost)}).assign(**{QUERY: "query", "question": "question"})
-        topics = pd.concat([topics, more], ignore_index=True) if lost else topics
+        without_topic = set(qrels[QID]) - set(topics[QID])
+        more = pd.DataFrame({QID: sorted(without_topic)}).assign(
+            **{QUERY: "query", "question": "question"}
+        )
+        topics = pd.concat([topics, more], ignore_index=True) if without_topic else topics
         systems = {"plain": self.run(), "sampled": self.samples()}
         for batch_size in (None, 1):
             with warnings.catch_warnings(action="ignore", category=FairtkWarning):

@@ -150,12 +150,12 @@ class BackendContract(_ModelContract):
             )
 
     def _answers(self, backend: Any, prompts: Iterable[str]) -> list[str]:
-        asked = list(prompts)
-        answers: list[str] = backend.generate(asked)
+        texts_in = list(prompts)
+        answers: list[str] = backend.generate(texts_in)
         texts = isinstance(answers, list) and all(isinstance(text, str) for text in answers)
         assert texts, f"{backend.name} must return a list of texts, got {answers!r:.200}"
-        count = f"{backend.name} returned {len(answers)} answers to {len(asked)} prompts"
-        assert len(answers) == len(asked), count
+        count = f"{backend.name} returned {len(answers)} answers to {len(texts_in)} prompts"
+        assert len(answers) == len(texts_in), count
         return answers
 
 
@@ -177,7 +177,7 @@ class ChatModelContract(_ModelContract):
         return Chat((Message("user", LONG),))
 
     def test_one_outcome_per_chat(self) -> None:
-        """Each chat has one `Completion` or `Failure`; without chats, there are none."""
+        """Each chat has one `Completion` or `Failure`; without chats, none."""
         model, chats = self.make(), self.chats()
         outcomes = list(model.outcomes(iter(chats)))
         places = sorted(place for place, _ in outcomes)
