@@ -85,7 +85,7 @@ def test_input_is_not_changed_and_may_be_empty():
     ("frame", "options", "error", "message"),
     [
         (GENDER[["docno"]], {}, ColumnError, r"'gender'.*missing: \['group'\]"),
-        (pd.concat([GENDER, GENDER[2:3]]), {}, DuplicateError, "twice .docno 'd2', group 'm'"),
+        (pd.concat([GENDER, GENDER[2:3]]), {}, DuplicateError, "duplicate .*docno 'd2', group 'm'"),
         (GENDER.assign(weight=-1), {}, InputError, "weight .* got -1 .docno 'd1', group 'f'"),
         (GENDER.assign(weight=np.nan), {}, InputError, "weight .* nan .docno 'd1', group 'f'"),
         (GENDER.assign(weight=np.inf), {}, InputError, "got inf"),
@@ -97,7 +97,7 @@ def test_input_is_not_changed_and_may_be_empty():
             InputError,
             r"group 'm' is not one of .*'f' .docno 'd2'",
         ),
-        (GENDER, {"levels": ["m", "m"]}, DuplicateError, "level 'm' is listed twice"),
+        (GENDER, {"levels": ["m", "m"]}, DuplicateError, "duplicate level 'm'"),
         (GENDER, {"levels": "m"}, ParameterError, "levels must be a list"),
         (GENDER, {"unknown": None}, InputError, "the group is missing .*docno 'd4'"),
         (GENDER, {"split": "half"}, ParameterError, "split must be 'count' or 'equal'"),
