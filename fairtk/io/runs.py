@@ -312,7 +312,8 @@ def _read_samples(rows: Rows) -> None:
                 odd[codes],
                 SAMPLE,
                 f"sampled and unsampled rows are mixed: got {{}} here, "
-                f"{short_repr(words[0])} above; the second column must have integers, Q and an integer, or one constant word",
+                f"{short_repr(words[0])} above; the second column must have integers, "
+                "Q and an integer, or one constant word",
                 "samples",
             )
         if fits.all() and (start == 0 or len(words) > 1):

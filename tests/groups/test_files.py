@@ -80,7 +80,7 @@ HEADER = "docno\tgroup\tweight\n"
             ":3: expected 3 columns .*got 4",
         ),
         ('# fairtk: {"levels": ["x"]}\n' + HEADER + "d1\ty\t1\n", ":3: group 'y' is not one of"),
-        ("# fairtk: {levels}\n" + HEADER + "d1\ty\t1\n", ":1: this is not JSON"),
+        ("# fairtk: {levels}\n" + HEADER + "d1\ty\t1\n", ":1: invalid JSON"),
         ("", "missing: .* got none"),
     ],
 )
@@ -112,8 +112,8 @@ def test_targets_come_back_equal(suffix, tmp_path):
     [
         ("qid\tgroup\nq\tx\n", r":1: .*a target file.*missing: 'weight'"),
         ("qid\tgroup\tweight\nq\tf\t0.5\nr\tf\t1\n", r":2: the weights of qid 'q' must sum to 1"),
-        ("group\tweight\nf\t0.5\nzz\t0.5\n", ":3: the groups lack the level 'zz' of 'gender'"),
-        ("group\tweight\nf\t0.5\nf\t0.5\n", ":3: .* duplicate level .group 'f'; .*line 2"),
+        ("group\tweight\nf\t0.5\nzz\t0.5\n", ":3: unknown level 'zz' of 'gender'"),
+        ("group\tweight\nf\t0.5\nf\t0.5\n", ":3: duplicate level .group 'f'; .*line 2"),
         ("group\tweight\nf\t-1\nm\t2\n", ":2: weight .* got -1.* .group 'f'"),
         ("qid\tgroup\tweight\nq\tf\tx\n", ":2: weight .* got 'x' .qid 'q', group 'f'"),
         ("qid\tgroup\tweight\n\tf\t1\n", ":2: qid is missing"),

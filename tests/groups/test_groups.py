@@ -103,7 +103,7 @@ def test_input_is_not_changed_and_may_be_empty():
         (GENDER, {"split": "half"}, ParameterError, "split must be 'count' or 'equal'"),
         (GENDER.assign(docno=None), {}, InputError, "docno is missing"),
         (GENDER.assign(docno=1.0), {}, InputError, "docno .*astype"),
-        (GENDER.iloc[:0], {"unknown": None}, InputError, "there are no levels"),
+        (GENDER.iloc[:0], {"unknown": None}, InputError, "no levels; pass"),
     ],
 )
 def test_bad_frames_are_named(frame, options, error, message):

@@ -461,7 +461,7 @@ def test_a_rejected_plugin_knows_why(monkeypatch):
     ("hook", "message"),
     [
         (lambda self: sys.exit(3), "SystemExit: 3"),
-        (lambda self, register: [], "a hook invalid hook implementation: .*'register'"),
+        (lambda self, register: [], "invalid hook implementation: .*'register'"),
         (lambda self: [1 / 0], "ZeroDivisionError"),
     ],
 )
