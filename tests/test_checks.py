@@ -66,7 +66,7 @@ def test_ranges_without_an_upper_end_and_other_words():
     for ends, words in (("[]", "of at least 0"), ("(]", "above 0")):
         with pytest.raises(ParameterError, match=f"^x must be a finite number {words}, got inf$"):
             checks.number("x", math.inf, ends=ends)
-    with pytest.raises(ParameterError, match="^x must be at least 0, got -1$"):
+    with pytest.raises(ParameterError, match="^x must be 0 or above, got -1$"):
         checks.number("x", -1, rule="be 0 or above")
     with pytest.raises(ParameterError, match="^It: n must be an integer from 1, got 0$"):
         checks.integer("n", 0, "It", rule=checks.FROM_1)
