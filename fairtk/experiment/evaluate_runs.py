@@ -36,9 +36,9 @@ from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure
 from fairtk.measures.base import labels_for, parts_of
 from fairtk.measures.provider import (
+    integer_labels,
     qrel_columns,
     refuse_samples,
-    whole_labels,
 )
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
             )
     foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in parts_of(m))]
     if foreign:
-        whole_labels(foreign, labels.labels, where)
+        integer_labels(foreign, labels.labels, where)
     return labels
 
 

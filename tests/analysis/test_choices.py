@@ -123,7 +123,7 @@ def test_what_cannot_be_had_is_said():
         QRELS, RUNS, "EE_R(variant='fair-rag')@2", vary=["browsing", "bounds"]
     )
     dcg = row(found, "browsing", "DCG")
-    assert "needs browsing='MU'" in dcg["note"] and not dcg["flips"]
+    assert "requires browsing='MU'" in dcg["note"] and not dcg["flips"]
     assert np.isnan(dcg["tau"])
 
 

@@ -123,7 +123,7 @@ def test_what_is_wrong_with_the_input_is_said_alike_by_workers(gender, tmp_path)
         from fairtk.errors import FormatError
 
         yield {"docno": "1", "text": "a"}
-        raise FormatError("this is not JSON", "corpus", 3)
+        raise FormatError("invalid JSON", "corpus", 3)
 
     data = replace(gender, documents=documents)
     texts = []
@@ -133,14 +133,14 @@ def test_what_is_wrong_with_the_input_is_said_alike_by_workers(gender, tmp_path)
         with pytest.raises(InputError) as error:
             study.run()
         texts.append(str(error.value))
-    assert texts == ["system 'bm25' for 'gender': corpus:3: this is not JSON"] * 2
+    assert texts == ["system 'bm25' for 'gender': corpus:3: invalid JSON"] * 2
 
 
 def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
     def documents():
         yield {"docno": "1", "text": "a"}
         yield {"docno": "2", "text": "b"}
-        raise FormatError("this is not JSON", "corpus", 3)
+        raise FormatError("invalid JSON", "corpus", 3)
 
     queries = pd.DataFrame({"qid": ["1"], "query": ["a"]})
     with pytest.raises(FormatError):
