@@ -37,7 +37,7 @@ def until_done(fairtk, source, rule, *limits):
         assert done.exit_code == 0, done.output
         if "Nothing is missing" in done.stdout:
             return rounds
-        assert not limits or "at most about 0." in done.stdout
+        assert not limits or "at most 0." in done.stdout
         manifest = json.loads(Path("prompts", "manifest.json").read_text())
         names = [f["name"] for f in manifest["files"] if f["round"] == len(rounds) + 1]
         lines = [x for name in names for x in Path("prompts", name).read_text().splitlines()]
@@ -47,7 +47,7 @@ def until_done(fairtk, source, rule, *limits):
         answers = [json.dumps(answered(json.loads(line), rule)) for line in lines]
         Path("answers").write_text("".join(f"{line}\n" for line in answers))
         read = fairtk("prompts", "read", "prompts", "answers")
-        assert read.exit_code == 0 and "0 failed, 0 are out" in read.stdout, read.output
+        assert read.exit_code == 0 and "0 failed, 0 are pending" in read.stdout, read.output
 
 
 def rag_rule(prompt, *_):
