@@ -60,7 +60,6 @@ PENDING = (
     "fairtk/demo",
     "fairtk/cli",
     "fairtk/testing",
-    "plugins/fairtk-papers",
     "docs",
 )
 DONE = (

@@ -40,14 +40,15 @@ def echo_plan(plan: StudyPlan, form: str) -> None:
         return
     from fairtk_papers.studies import COUNTS
 
-    columns = list(plan.rows.columns)
+    columns = [name for name in plan.rows.columns if name != "systems"]
     if rows := plan.rows.to_dict("records"):
         sums = {columns[0]: "all", **{name: plan.total[name] for name in COUNTS}}
         lines = [[_text(name, row.get(name, "")) for name in columns] for row in [*rows, sums]]
         heads = [name.replace("completion", "answer").replace("_", " ") for name in columns]
         numbers = [i for i, name in enumerate(columns) if not isinstance(rows[0][name], str)]
-        for line in fitted_lines(Table(heads, lines), numbers, numbers[0]):
-            click.echo(line if len(line) <= WIDTH else textwrap.fill(line, WIDTH))
+        echo(fitted_lines(Table(heads, lines), numbers, numbers[0]))
+        for row in rows if "systems" in plan.rows else ():
+            echo_text(f"{row[columns[0]]}: {row['systems']}")
     echo_text(plan.note)
 
 

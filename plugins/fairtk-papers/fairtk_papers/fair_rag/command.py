@@ -178,4 +178,5 @@ def _echo_means(results: RagResults) -> None:
             f"{name} {even[name]:.3f} (fixed ranking: {fixed[name]:.3f})"
             for name in (EE_D, NORMALIZED_EU)
         )
-        echo_text(f"\n{even['policy']}: {differences}.\n")
+        echo_text(f"{even['policy']}: {differences}.")
+        click.echo()
