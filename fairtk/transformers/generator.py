@@ -169,7 +169,9 @@ class Generator(FairTransformer):
         """
         if not isinstance(self.backend, ChatBackend):
             return Estimate(0, 0, 0, 0.0, 0.0)
-        return estimate_all(self.backend.model, questions(dict.fromkeys(self.build_prompts(inp).prompts)))
+        return estimate_all(
+            self.backend.model, questions(dict.fromkeys(self.build_prompts(inp).prompts))
+        )
 
     def _check_columns(self, inp: pd.DataFrame) -> None:
         plain_columns(inp, type(self).__name__)

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtk.cli.output import echo, echo_frame
+from fairtk.cli.output import echo_frame
 from fairtk.display import Table
-from fairtk.display.tables import WIDTH, fitted_lines
+from fairtk.display.tables import fitted_lines
 
 if TYPE_CHECKING:
     from fairtk_papers import StudyPlan
 
+_WIDTH = 80
+
 
 def echo_text(text: str) -> None:
     """Print a text in lines of at most 80 columns."""
-    click.echo(textwrap.fill(text, WIDTH))
+    click.echo(textwrap.fill(text, _WIDTH))
 
 
 def echo_table(table: Table, keys: int = 1) -> None:
@@ -28,7 +30,7 @@ def echo_table(table: Table, keys: int = 1) -> None:
         table: the table; all columns after the keys are numbers.
         keys: the number of columns with names.
     """
-    echo(fitted_lines(table, range(keys, len(table.columns)), keys))
+    click.echo("\n".join(fitted_lines(table, range(keys, len(table.columns)), keys)))
     if table.caption:
         echo_text(table.caption)
 
@@ -46,7 +48,7 @@ def echo_plan(plan: StudyPlan, form: str) -> None:
         lines = [[_text(name, row.get(name, "")) for name in columns] for row in [*rows, sums]]
         heads = [name.replace("completion", "answer").replace("_", " ") for name in columns]
         numbers = [i for i, name in enumerate(columns) if not isinstance(rows[0][name], str)]
-        echo(fitted_lines(Table(heads, lines), numbers, numbers[0]))
+        click.echo("\n".join(fitted_lines(Table(heads, lines), numbers, numbers[0])))
         for row in rows if "systems" in plan.rows else ():
             echo_text(f"{row[columns[0]]}: {row['systems']}")
     echo_text(plan.note)
