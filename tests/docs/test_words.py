@@ -53,7 +53,6 @@ PENDING = (
     "fairtk/display",
     "fairtk/demo",
     "fairtk/cli",
-    "plugins/fairtk-papers",
 )
 SKIPPED = {"_build", "build", "tests", "collection_files"}
 GENERATED = ("docs/api", "docs/measures", "docs/tutorials")  # from code and tutorials
