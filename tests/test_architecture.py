@@ -237,7 +237,7 @@ PRIVATE_IMPORTS = {
             "study_options",
         },
         "fairtk.cli.options": {"format_option"},
-        "fairtk.cli.output": {"echo_frame", "echo_table", "said_command"},
+        "fairtk.cli.output": {"echo_frame", "echo_table", "command_line"},
         "fairtk.cli.signature": {"given_options", "signature_command"},
         "fairtk.credit.subsets": {"MOST_ASKED"},
         "fairtk.datasets.trec_fair.metadata": {"backgrounds"},

@@ -21,7 +21,7 @@ from fairtk.batch.study_options import (
     study_options,
 )
 from fairtk.cli.options import format_option
-from fairtk.cli.output import echo_frame, echo_table, said_command
+from fairtk.cli.output import command_line, echo_frame, echo_table
 from fairtk.cli.signature import given_options, signature_command
 from fairtk.errors import DataWarning, InputError
 from fairtk_papers.plan_table import echo_plan
@@ -175,7 +175,7 @@ def command(
             if text not in study.told:
                 warnings.warn(text, DataWarning, stacklevel=2)
         _echo_results(results, form)  # figures take longer than all tables
-        page = results.save(study.folder, command=said_command())
+        page = results.save(study.folder, command=command_line())
     if form == "table":
         click.echo(
             f"\nReport: {page}\nA page of it: fairtk report {shlex.quote(str(study.folder))}",

@@ -20,7 +20,7 @@ from fairtk.batch.study_options import (
     study_options,
 )
 from fairtk.cli.options import format_option
-from fairtk.cli.output import echo_frame, said_command
+from fairtk.cli.output import command_line, echo_frame
 from fairtk.cli.signature import given_options, signature_command
 from fairtk_papers.plan_table import echo_plan
 
@@ -128,7 +128,7 @@ def command(
             echo_plan(study.plan(), form)
             return
         new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
-        results = study.run(partial(say_beginning, study.folder), rankings, said_command())
+        results = study.run(partial(say_beginning, study.folder), rankings, command_line())
     place = results.save(study.folder)
     write_figures(results, place)
     pages = save_model_sections(results, study.folder) if rankings else []
