@@ -136,7 +136,7 @@ def load_sections(folder: str | PathLike[str]) -> list[Section]:
 _NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*\*?(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")
 _BREAKS = re.compile(r"(?<=[,=])|(?<=\w\()(?=.{12})|(?=@)|(?<=_)(?=[A-Za-z]{4})")
 """Positions where a long name may be wrapped."""
-_TITLE_LETTERS, _NAME_LETTERS, _CELL_LETTERS = 120, 40, 600
+_TITLE_LETTERS, _NAME_LETTERS, _CELL_LETTERS = 120, 48, 600
 
 
 def write_report(results: Results, path: str | PathLike[str], **options: Any) -> None:

@@ -201,8 +201,8 @@ def difference_table(
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
     caption = (
         f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} over queries, two-sided"
-        f"{how}). A difference without {SIGNIFICANT} may be real, and a difference with {SIGNIFICANT} may "
-        f"be too small to matter. {results.note}"
+        f"{how}). A difference without {SIGNIFICANT} may be real, and a difference with "
+        f"{SIGNIFICANT} may be too small to matter. {results.note}"
     )
     return Table(["system", *results.measures], rows, caption.strip())
 
@@ -476,8 +476,8 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
     if sampled and any(m.startswith(("EE_D", "EE_L")) for m in results.measures):
         sentences.append(
             "The plug-in estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N "
-            f"in expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is not 0 "
-            "but the share of the documents that a ranking shows."
+            f"in expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is "
+            "not 0 but the share of the documents that a ranking shows."
         )
     if any("roup" in m or "AWRF" in m for m in results.measures):
         sentences.append(

@@ -156,4 +156,6 @@ def _axis_title(results: Results, measure: str) -> list[str]:
     direction = f"{results.better(measure)} is better"
     if len(text) + len(direction) < _TITLE_LETTERS:
         return [f"{text}, {direction}"]
-    return [shorten(text, _TITLE_LETTERS), direction]
+    if name in ("", measure):
+        return [shorten(measure, _TITLE_LETTERS), direction]
+    return [f"{name}, {direction}", shorten(measure, _TITLE_LETTERS)]
