@@ -43,6 +43,6 @@ def command(form: str, output: str | None) -> None:
     for previous, row in reversed(list(zip(rows, cells[1:], strict=False))):
         if row[:2] == previous[:2]:
             row[:2] = ["", ""]
-    problems = [f"\n{p.label} was skipped: {p.problem}" for p in entries if p.problem]
+    problems = [f"\n{p.label} is left out: {p.problem}" for p in entries if p.problem]
     lines = [*wrapped_lines(columns[:4], cells), *problems]
     show(lines, pd.DataFrame(rows, columns=columns), form, output)
