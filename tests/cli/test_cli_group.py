@@ -55,7 +55,7 @@ class TestErrors:
             (
                 MemoryError("unable to allocate"),
                 1,
-                "Error: memory ran out (unable to allocate); free some, or give fewer queries or "
+                "Error: out of memory (unable to allocate); free some, or use fewer queries or "
                 "samples at a time",
             ),
             (RuntimeError(), 1, "Error: RuntimeError: no message; --debug shows the traceback"),

@@ -224,7 +224,7 @@ def test_a_target_out_of_reach(tmp_path, qrels):
     assert "is on groups without documents: 'd'" in of_none.text
     # half of a uniform target over a, b, c, d cannot be filled by documents of a and b
     best = 1 - jensenshannon([0.5, 0.5, 0, 0], [0.25] * 4) ** 2
-    assert f"at most {best:.4f}" in of_run.text and "50% cannot be filled" in of_run.text
+    assert f"at most {best:.4f}" in of_run.text and "50% is unreachable" in of_run.text
 
 
 def test_the_least_divergence_from_what_can_be_filled():

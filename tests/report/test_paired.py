@@ -220,7 +220,7 @@ def test_undefined_pairs_are_left_out(test):
     [
         ([], [], 0, math.nan, "no pair is defined"),
         ([math.nan], [1], 0, math.nan, "no pair is defined"),
-        ([1], [0.5], 1, 0.5, "there is a single pair"),
+        ([1], [0.5], 1, 0.5, "only one pair is defined"),
         ([1, 2], [1, 2], 2, 0, "no pair differs"),
         ([0.1 + 0.2, 0.5], [0.3, 0.5], 2, 0, "no pair differs"),
         ([1.1, 2.1, 3.1], [1, 2, 3], 3, 0.1, "all pairs differ by the same amount"),

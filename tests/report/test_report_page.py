@@ -135,7 +135,7 @@ def test_the_page_has_settings_warnings_and_the_license(text):
     said = Page(text).said
     assert "3 systems on 30 queries, by 3 measures" in said
     assert "EE_R@3 is undefined for up to 1 query" in said
-    assert "1 result failed and count with the worst value" in said
+    assert "1 result failed and got the worst value" in said
     assert "CC BY-NC-SA 4.0" in said
     assert "this page: make" in said
     assert fairtk.__version__ in text and pd.__version__ in said
