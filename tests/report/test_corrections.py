@@ -49,7 +49,7 @@ def test_wrong_input():
         correct_p_values([0.1], "holms")
     with pytest.raises(InputError, match=r"p-values must be in \[0, 1\], got 1.5"):
         correct_p_values([0.1, 1.5])
-    with pytest.raises(InputError, match="found inf"):
+    with pytest.raises(InputError, match="got inf"):
         correct_p_values([0.1, np.inf])
     with pytest.raises(InputError, match=r"1 dimension\(s\), got shape \(1, 1\)"):
         correct_p_values([[0.1]])

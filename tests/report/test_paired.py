@@ -263,9 +263,9 @@ def test_batches_are_one_draw(monkeypatch):
 def test_wrong_input():
     with pytest.raises(NotFoundError, match="'student'"):
         paired_test(X, Y, "student")
-    with pytest.raises(InputError, match="found 15.*14"):
+    with pytest.raises(InputError, match="got 15.*14"):
         paired_test(X, Y[1:])
-    with pytest.raises(InputError, match="found inf"):
+    with pytest.raises(InputError, match="got inf"):
         paired_test([1, 2], [1, math.inf])
     with pytest.raises(ParameterError, match="confidence"):
         paired_test(X, Y, confidence=1)
