@@ -237,7 +237,7 @@ PRIVATE_IMPORTS = {
             "study_options",
         },
         "fairtk.cli.options": {"format_option"},
-        "fairtk.cli.output": {"echo_frame", "said_command"},
+        "fairtk.cli.output": {"command_line", "echo_frame"},
         "fairtk.cli.signature": {"given_options", "signature_command"},
         "fairtk.credit.subsets": {"MOST_ASKED"},
         "fairtk.datasets.trec_fair.metadata": {"backgrounds"},

@@ -21,7 +21,7 @@ from fairtk.batch.study_options import (
     study_options,
 )
 from fairtk.cli.options import format_option
-from fairtk.cli.output import echo_frame, said_command
+from fairtk.cli.output import command_line, echo_frame
 from fairtk.cli.signature import given_options, signature_command
 from fairtk.errors import DataWarning, InputError
 from fairtk_papers.terminal import echo_plan, echo_table, echo_text
@@ -174,7 +174,7 @@ def command(
             if text not in study.issued_warnings:
                 warnings.warn(text, DataWarning, stacklevel=2)
         _echo_results(results, form)  # figures take longer than all tables
-        page = results.save(study.folder, command=said_command())
+        page = results.save(study.folder, command=command_line())
     if form == "table":
         click.echo(
             f"Report: {page}\nPage: fairtk report {shlex.quote(str(study.folder))}",

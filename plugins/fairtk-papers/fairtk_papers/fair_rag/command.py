@@ -20,7 +20,7 @@ from fairtk.batch.study_options import (
     study_options,
 )
 from fairtk.cli.options import format_option
-from fairtk.cli.output import echo_frame, said_command
+from fairtk.cli.output import command_line, echo_frame
 from fairtk.cli.signature import given_options, signature_command
 from fairtk_papers.terminal import echo_plan, echo_table, echo_text
 
@@ -133,7 +133,7 @@ def command(
             echo_plan(study.plan(), form)
             return
         new_figure((1, 1), "fairtk rag")  # fails now if matplotlib is missing, not after hours
-        results = study.run(partial(say_beginning, study.folder), rankings, said_command())
+        results = study.run(partial(say_beginning, study.folder), rankings, command_line())
     folder = results.save(study.folder)
     write_figures(results, folder)
     pages = save_model_sections(results, study.folder) if rankings else []

@@ -54,7 +54,7 @@ def test_by_hand():
     assert row["paired"] == pytest.approx(0.05)
     last = table.loc["[0.8, 1.0)"]  # b alone: 0.1 - 0.4 as printed, 0.1 - 0.3 paired
     assert last["value"] == pytest.approx(-0.3) and last["paired"] == pytest.approx(-0.2)
-    assert last["note"] == "there is a single pair" and np.isnan(last["p"])
+    assert last["note"] == "only one pair is defined" and np.isnan(last["p"])
     empty = table.loc["[0.4, 0.6)"]
     assert empty["points"] == 0 and np.isnan(empty["value"])
     assert empty["note"] == "no points in this interval"
