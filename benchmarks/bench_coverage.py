@@ -1,4 +1,4 @@
-"""How often the intervals that fairtk prints hold the true value, and how often its tests err.
+"""Coverage of fairtk's intervals, and the error rate of its tests.
 
 A script to run manually; it prints the table of docs/concepts/certain.md. Five laws of per-query
 differences, 10, 30 and 100 queries, 95 % intervals. Coverage is over the samples that have an

@@ -1,10 +1,10 @@
-"""How many prompts exact Shapley values of credit take, with equal ones asked once.
+"""The number of prompts for exact Shapley values of credit, if equal prompts are sent once.
 
     python benchmarks/bench_credit_prompts.py FOLDER --task 4
 
 FOLDER has LaMP's files. No model is needed: a prompt is a query and an ordered list of documents.
-Per alpha: the lists of all subsets of all sampled rankings (naive), those that differ, and those
-that no smaller alpha has asked for.
+Per alpha: the lists of all subsets of all sampled rankings (naive), the distinct lists, and those
+that no smaller alpha has.
 """
 
 from __future__ import annotations

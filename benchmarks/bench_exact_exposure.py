@@ -1,4 +1,4 @@
-"""Exact top-k exposure: time and error beside sampling, and what calibration takes; run by hand.
+"""Exact top-k exposure: time and error next to sampling, and the cost of calibration. Run manually.
 
 All in one run, in seconds of the processor (no part uses several cores), so that other work on the
 machine counts less. Prints, for each alpha,

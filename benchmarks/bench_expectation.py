@@ -1,6 +1,6 @@
 """E(...) over all samples at once against its providers, and what the check for samples costs.
 
-Run by hand: ``python benchmarks/bench_expectation.py``. All numbers are ratios in one run.
+Run manually: ``python benchmarks/bench_expectation.py``. All numbers are ratios in one run.
 """
 
 from __future__ import annotations

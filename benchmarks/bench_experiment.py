@@ -3,8 +3,8 @@
     python benchmarks/bench_experiment.py [queries]
 
 1,000 queries x 6 systems x 100 samples at cutoff 5, EE_D, EE_R and E(nDCG@5): fairtk.Experiment
-without and with a store, a second run that finds all done, pt.Experiment beside it, and 250 to
-4,000 queries.
+without and with a store, a second run with all results stored, pt.Experiment for comparison, and
+250 to 4,000 queries.
 """
 
 from __future__ import annotations

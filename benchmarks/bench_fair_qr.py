@@ -1,4 +1,4 @@
-"""FAIR-QR with a server that takes its time: do the waits overlap, and what else takes time?
+"""FAIR-QR with a slow server: overlap of the waits, and the time of all else.
 
     python benchmarks/bench_fair_qr.py [FOLDER]
 

@@ -2,9 +2,9 @@
 
     python benchmarks/bench_indexing.py [DOCUMENTS] [THREADS]
 
-Generated documents of a hundred words from a Zipf-like vocabulary of 200,000. Memory is what the
-process has of its own (without the files that it maps, which the system may take back): what it
-had before, and the peak, sampled while the index is made, at parts of the way. TREC Fair Ranking
+Generated documents of a hundred words from a Zipf-like vocabulary of 200,000. Memory is anonymous
+memory of the process, without mapped files: before indexing, and the peak during it, sampled at
+several points. TREC Fair Ranking
 2022 has 6,475,537 documents: the rate of the second half is extrapolated to that.
 """
 

@@ -1,6 +1,6 @@
 """EE-D and EE-R against nDCG, the array kernel alone, memory, and the time to import fairtk.
 
-Run by hand: ``python benchmarks/bench_measures.py``. All numbers are ratios within one run.
+Run manually: ``python benchmarks/bench_measures.py``. All numbers are ratios within one run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Utilities at an alpha without answers: the packaged T5 against fresh answers, and the time.
 
-A script to run by hand. On the packaged demo, or on a LaMP-4 folder with a T5 of your own: answers
-at alpha 1, 2, 4 and 8 estimate EU at alpha 3, and fresh answers at alpha 3 with another seed say
-how far off that is, in standard errors of both together. With --speed: 50 alphas for 1,000 queries
-with 400 invented answers each.
+Run manually. On the packaged demo, or on a LaMP-4 folder with your T5, answers at alpha 1, 2, 4 and
+8 estimate EU at alpha 3. The error is measured against new answers at alpha 3 with another seed, in
+standard errors of both together. With --speed: 50 alphas for 1,000 queries with 400 invented
+answers each.
 """
 
 from __future__ import annotations

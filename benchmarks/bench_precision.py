@@ -1,18 +1,18 @@
 """Sampled EE-D and EE-R against exact ones: bias, coverage of intervals, and the samplers' methods.
 
-A script to run by hand. It repeats the sampling of all queries of a LaMP folder (by default the
-packaged demo): all repetitions at once, of which the first is held against `precision`. It prints,
-for each alpha and number of samples,
+Run manually. The script repeats the sampling of all queries of a LaMP folder (by default the
+packaged demo), all repetitions at once, and compares the first with `precision`. It prints, for
+each alpha and number of samples,
 
-* the exact mean, the mean error of the unbiased EE-D and of EE-R, and what (1 - D) / N says of the
+* the exact mean, the mean error of the unbiased EE-D and of EE-R, and the error (1 - D) / N of the
   plain EE-D;
-* how often the 95 % interval of the mean over the queries holds the exact mean, and that of a
+* how often the 95 % interval of the mean over the queries contains the exact mean, and that of a
   single query (Student's) the exact value;
-* with --differences, how often the interval of `fairtk.compare(levels=True)` holds the difference
+* with --differences, how often the interval of `fairtk.compare(levels=True)` has the difference
   of alpha 2 and 1 for these queries, for runs of one seed and of two;
 * with --methods, the variance of means with independent samples over that with stratified ones.
 
-Useful are earlier items whose headline or tag shares a word with the wanted one.
+An earlier item is useful if its headline or tag shares a word with the gold answer.
 """
 
 from __future__ import annotations

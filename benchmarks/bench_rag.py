@@ -5,7 +5,7 @@
 1. Rankings per second of the study's generation (alphas 1, 2, 4, 8, oracle, deterministic) against
    the straightforward loop: one prompt per call of transformers, nothing shared between alphas.
 2. Labels of 1,000 documents against one call per document.
-   Both with transformers, and with the same model by CTranslate2. Beside each ratio stands the
+   Both with transformers, and with the same model by CTranslate2. Next to each ratio is the
    ceiling: transformers' own generate in the best of three batch sizes, sorted by length, each
    distinct prompt once, without drawing, measures, store and tokenizer.
 3. Tokens per second against transformers' own generate, float32, four beams, batches of 16, on a
@@ -13,9 +13,9 @@
    turns, the median of the ratios.
 
 The packaged collection and T5, or a LaMP-4 folder and a T5 for it (examples/headline_model.py),
-whose answers are longer; one thread, in seconds of a core, which a busy machine changes less than
-those of a clock. The loop's speed is that of some of its prompts, half of them before and half
-after what it is compared with. The report's seconds are in bench_report.py.
+whose answers are longer; one thread, in CPU seconds, which depend less on other load than wall
+time. The loop is timed on a sample of its prompts, half of them before and half after the work that
+it is compared with. The report's seconds are in bench_report.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""FairSampler against the full Gumbel matrix; a script to run by hand.
+"""FairSampler against the full Gumbel matrix. Run manually.
 
 Prints ratios of times taken in one run. The baseline is what a straightforward implementation does
 for every query: a full matrix of Gumbel noise, ``argpartition`` for the top, and a sort of it.

@@ -1,12 +1,12 @@
-"""Many calls at a time: what a ledger, retries and several servers cost beside the bare client.
+"""Many calls at a time: the cost of a ledger, retries and several servers over the plain client.
 
     python benchmarks/bench_server.py [CALLS] [CONCURRENCY]
 
-Servers on 127.0.0.1, in processes of their own, answer each call after a time that its prompt
-decides. In turns, prompts are asked by a loop over ``openai.AsyncOpenAI``, which keeps nothing, and
-by `OpenAICompatible` behind a ledger, where each answer is on the disk before it is used; the
-median of the turns is reported, and the ratio. Then: calls of seconds, against the ideal; the
-memory of 20,000 prompts; two servers, of which one dies half way.
+Servers on 127.0.0.1, in separate processes, answer each call after a time that depends on its
+prompt. In turns, a loop over ``openai.AsyncOpenAI``, which stores nothing, and `OpenAICompatible`
+behind a ledger, which writes each answer to disk first, send the prompts. The median and the ratio
+are reported. Then: calls of seconds, against the ideal; the memory of 20,000 prompts; two servers,
+of which one dies half way.
 """
 
 from __future__ import annotations

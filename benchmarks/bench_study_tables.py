@@ -1,6 +1,6 @@
 """The values of a study's table at the size of TREC Fair Ranking 2022: 2.7 million labels.
 
-Run by hand: ``python benchmarks/bench_study_tables.py``. Eight runs, the three measures of
+Run manually: ``python benchmarks/bench_study_tables.py``. Eight runs, the three measures of
 FAIR-QR's Table 1. Reading the labels once, as one measure of one run must, is the yardstick.
 """
 

@@ -1,15 +1,15 @@
-"""Models on a GPU: prompts a second of `t5`, `ct2`, `causal` and `vllm`, and what a dtype changes.
+"""Models on a GPU: prompts per second of `t5`, `ct2`, `causal` and `vllm`, and dtypes.
 
     python benchmarks/gpu.py [--seq2seq google/flan-t5-base] [--causal Qwen/Qwen2.5-0.5B-Instruct]
 
 The prompts are those of utility labels: each query of the packaged collection without a document
-and with each of its candidates. Each model runs in a process of its own; what is measured begins
-when it is loaded and has answered a few prompts. Answers and labels are compared with those of the
+and with each of its candidates. Each model runs in a separate process; timing starts
+after loading and a few prompts. Answers and labels are compared with those of the
 first line of its kind, float32 by transformers. Without --seq2seq the packaged T5 is used; without
 --causal a random model of the shape of SmolLM-135M, whose labels mean nothing. `vllm` needs the
 plugin fairtk-vllm with its engine; a model that cannot run has a line that says why.
 
-Without a GPU it says so and ends. `--device cpu` tries the script; its numbers say nothing of GPUs.
+Without a GPU the script stops with a message. `--device cpu` tests the script only.
 """
 
 from __future__ import annotations

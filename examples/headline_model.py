@@ -8,13 +8,13 @@ folder, for a study (by fairtk-papers) with the model, which is written to ``DIR
 
     fairtk rag DIR/lamp4 -t 4 -g t5:DIR/model -r bm25 -r contriever:DIR/encoder
 
-The encoder is not trained at all: it tells texts apart by their words, as any random vectors do.
+The encoder is not trained: its random word vectors distinguish texts by their words.
 
-The model is trained from scratch on a few thousand headlines, so it knows no English to speak of.
-What it can learn is to write common words of headlines, and to take words from an entry of the
-profile that resembles the article. In half of the examples an entry is therefore the article
-itself with words left out, under its headline. Its answers show that labels and utilities are not
-all zero, and how a study goes; they say nothing of what a real model would write.
+The model is trained from scratch on a few thousand headlines, so it knows almost no English. It can
+learn common words of headlines, and to copy words from an entry of the profile that resembles the
+article. In half of the examples an entry is therefore the article itself with some words removed,
+under its headline. The answers give labels and utilities that are not all zero; they do not
+represent those of a real model.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ CORPUS has one JSON object per line with ``id``, ``title`` and ``plain`` (the tr
 
     index.bm25() >> text_loader >> FairSampler(alpha=2, cutoff=5) >> FlanT5()
 
-The packaged T5 knows movie tags and nothing else. On any other text its answers show that the
-pipeline runs; for answers that mean something give --model google/flan-t5-small or a local folder.
+The packaged T5 knows only movie tags, so on other text its answers have no meaning. For meaningful
+answers pass --model google/flan-t5-small or a local folder.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""Study a LaMP folder: fair rankings of each user's own items, and what they do to the answers.
+"""Study a LaMP folder: fair rankings of each user's items, and their effect on answers.
 
     python examples/lamp_folder.py FOLDER --task 4 [--out DIR] [--model FOLDER]
 
 FOLDER holds ``dev_questions.json`` and ``dev_outputs.json`` as LaMP publishes them. BM25 ranks
-each user's profile; FairSampler draws rankings at each alpha; OracleSampler shows what a ranker
-that knows the labels reaches; a T5 answers from the first entries of every ranking. The tables
-say how uneven exposure is (EE_D), how much of it goes to useful entries (EE_R), how good the
-rankings (nDCG) and the answers are (EU), and how long each stage took.
+each user's profile; FairSampler draws rankings at each alpha; OracleSampler ranks with
+knowledge of the labels; a T5 answers from the first entries of each ranking. The tables have the
+disparity of exposure (EE_D), the exposure of useful entries (EE_R), the quality of rankings (nDCG)
+and answers (EU), and the time of each stage.
 
-Labels. LaMP does not say which entries help. The paper asks the generator, entry by entry; this
-script takes a cheap stand-in, word overlap with the gold answer. Words are runs of letters and
-digits, lower-cased, apostrophes dropped, without the stop words listed below, and without single
-letters. An entry is useful (label 1) if the text and the fields that the prompt shows share at
-least two distinct words with the gold answer, or all of them if the gold answer has fewer than
-two (--overlap changes the two). For task 1 the gold answer is the title of the right reference.
-Such labels know nothing about the generator: read EE_R and nDCG as "exposure for entries that
-look like the answer", no more.
+Labels. LaMP has no labels of useful entries. The paper computes them with the generator, one entry
+at a time; this script approximates them by word overlap with the gold answer. Words are runs of
+letters and digits, lower-cased, apostrophes dropped, without the stop words listed below, and
+without single letters. An entry is useful (label 1) if the text and the fields that the prompt
+shows share at least two distinct words with the gold answer, or all of them if the gold answer has
+fewer than two (--overlap changes the two). For task 1 the gold answer is the title of the right
+reference. Such labels do not depend on the generator: EE_R and nDCG only measure the exposure of
+entries that resemble the answer.
 
 Sampling error. For each query the standard error of EE_D over the N sampled rankings is a
 delete-one jackknife. EE_D is the squared norm of mean exposure e, so leaving ranking i out changes

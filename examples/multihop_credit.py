@@ -1,17 +1,16 @@
-"""Which maker gives credit to the documents that support an answer? Multi-hop questions.
+"""Compare credit methods on multi-hop questions: do supporting documents get the credit?
 
     python examples/multihop_credit.py FOLDER [--utility f1]
 
 FOLDER holds ``questions.jsonl``: ``qid``, ``question``, ``answer`` and ``documents`` (``docno``,
 ``title``, ``text``, ``supporting``), as made from HotpotQA and MuSiQue.
 
-The reader is extractive: of all sentences of its documents, it answers with the one that BM25 puts
-first for the question, and the better of that one's neighbors, and cites the document. No language
-model is asked. So the numbers say how makers of credit behave with a reader whose use of documents
-is known, and nothing of how a language model uses them.
+The reader is extractive: it answers with the sentence that BM25 ranks first for the question and
+the better of its neighbors, and cites the document. It uses no language model, so the results are
+for a reader whose use of documents is known, and do not apply to language models.
 
-For each question, a maker's AUC is the share of pairs of a supporting and another document in which
-the supporting one has more credit (ties count half): .5 is chance.
+For each question, the AUC of a method is the share of pairs of a supporting and another document in
+which the supporting one has more credit (ties count half): .5 is chance.
 """
 
 from __future__ import annotations

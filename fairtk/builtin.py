@@ -1,7 +1,7 @@
 """The built-in plugin: fairtk's own measures, utilities, data and transformers.
 
-It is loaded through the entry point ``fairtk`` like any third party's, and lists names only; what
-is expensive to import stays behind a ``target``.
+It is loaded through the entry point ``fairtk`` like any third-party plugin. It lists names only;
+expensive imports happen when a ``target`` is loaded.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _LAMP = {
 
 @functools.cache
 def connect() -> None:
-    """Load the plugins; make their measures known to ir_measures, their data to ir_datasets.
+    """Load the plugins once; register their measures with ir_measures, their data with ir_datasets.
 
-    Once in a process: what comes later is told as it comes.
+    Values that are registered later are passed on when they come.
     """
     from fairtk.datasets import registration
     from fairtk.measures import provider
 
     provider.connect()
-    registry.measures.tell(provider.publish)
-    registry.datasets.tell(registration.listen)
+    registry.measures.set_listener(provider.publish)
+    registry.datasets.set_listener(registration.listen)
     HOST.load()
 
 
@@ -62,7 +62,7 @@ _MEASURES = (
     "ndcg_awrf:nDCG_AWRF",
     "ndcg_trec:nDCG_TREC",
 )
-"""Modules of `fairtk.measures`, and their measures."""
+"""The measures as ``"module:class"`` of `fairtk.measures`."""
 
 
 @hookimpl
@@ -136,7 +136,7 @@ def fairtk_prompts() -> Iterable[PromptSpec]:
 
 @hookimpl
 def fairtk_backends() -> Iterable[BackendSpec]:
-    """Return the built-in backends, all of this machine."""
+    """Return the built-in backends, which run on this machine."""
     flan, qwen = "google/flan-t5-small", "Qwen/Qwen2.5-0.5B-Instruct"
     stage, exact = "fairtk.transformers:FlanT5", {"dtype": "float32"}
     spec, t5 = BackendSpec, "an encoder-decoder model"
@@ -149,7 +149,7 @@ def fairtk_backends() -> Iterable[BackendSpec]:
 
 @hookimpl
 def fairtk_chat_models() -> Iterable[ChatModelSpec]:
-    """Return the built-in chat models: servers, and rules in place of a model."""
+    """Return the built-in chat models: servers, and rules instead of a model."""
     spec, server, rules = ChatModelSpec, "fairtk.llm:OpenAICompatible", "fairtk.llm:KeywordRefiner"
     about, no_model = "any server that speaks OpenAI's chat protocol", "no model: terms of a table"
     return [

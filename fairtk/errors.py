@@ -1,7 +1,7 @@
 """The exceptions and warnings of fairtk.
 
 All errors derive from `FairtkError`. Errors in data and settings (`InputError`) are also
-`ValueError`. Messages are one line: what was expected, what was found, where, and how to fix it.
+`ValueError`. Messages are one line: what was expected, what was given, where, and how to fix it.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FormatError(InputError):
     """A file has an invalid format.
 
     Args:
-        message: what was expected and what was found.
+        message: what was expected and what the file has.
         path: the file, a prefix of the message.
         line: the 1-based line number, after the path.
 

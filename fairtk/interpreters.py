@@ -21,10 +21,10 @@ import traceback
 from typing import Any, BinaryIO
 
 ENDED = (EOFError, OSError, ValueError, pickle.UnpicklingError)
-"""What `Interpreter.ask` raises when the process has ended."""
+"""The errors that `Interpreter.ask` raises when the process has ended."""
 
 GRACE = 10.0
-"""Seconds after an interrupt in which a process may store answers that it has paid for."""
+"""Seconds that a process has after an interrupt to store answers that are paid for."""
 
 _START = (
     "import json, os, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -32,8 +32,8 @@ _START = (
     "calls = os.fdopen(os.dup(0), 'rb'); os.dup2(os.open(os.devnull, os.O_RDONLY), 0); "
     "from fairtk.interpreters import serve; serve(sys.argv[2], calls, answers)"
 )
-# What a stage, a library or an imported plugin prints must not come between the answers, and what
-# it, or a command that it starts, reads from standard input must not be the calls.
+# Output of a stage, a library or a plugin must not mix with the answers, and nothing that they
+# start may read the calls from standard input.
 
 
 def cores() -> int:
@@ -44,9 +44,11 @@ def cores() -> int:
 
 
 class Interpreter:
-    """A process in which ``server``, a ``"module:function"``, gives the function that answers.
+    """A process that answers calls with the function that ``server`` returns.
 
-    Further options are those of `subprocess.Popen`.
+    Args:
+        server: ``"module:function"``.
+        **options: further options of `subprocess.Popen`.
     """
 
     def __init__(self, server: str, **options: Any) -> None:
@@ -54,13 +56,13 @@ class Interpreter:
             [sys.executable, "-c", _START, json.dumps(sys.path), server],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            # Ctrl-C is for the parent, which ends its workers in order
+            # Ctrl-C is for the parent, which ends its workers in order.
             start_new_session=True,
             **options,
         )
 
     def ask(self, call: Any) -> Any:
-        """Return the answer to a call; one of `ENDED` is raised when the process is gone."""
+        """Return the answer to a call, or raise one of `ENDED` if the process has ended."""
         to: Any = self.process.stdin
         back: Any = self.process.stdout
         data = pickle.dumps(call, protocol=5)
@@ -68,32 +70,32 @@ class Interpreter:
             to.write(data)
             to.flush()
             return pickle.load(back)
-        except BaseException:  # or a later call could be given the answer to this one
+        except BaseException:  # otherwise a later call could receive this call's answer
             self.end()
             raise
 
     def interrupt(self) -> None:
-        """Let the process end as Ctrl-C would, or after `GRACE` seconds."""
+        """Ask the process to end as Ctrl-C would; it ends after at most `GRACE` seconds."""
         stdin: Any = self.process.stdin
         with contextlib.suppress(OSError):
             stdin.close()
 
     def end(self) -> None:
-        """End the process; a thread that waits for it sees its output end."""
+        """End the process; a thread that waits for an answer gets one of `ENDED`."""
         self.interrupt()
         try:
             self.process.wait(GRACE)
         except subprocess.TimeoutExpired:
             self.process.kill()
-        with contextlib.suppress(OSError), self.process:  # closes its streams, and waits for it
+        with contextlib.suppress(OSError), self.process:  # closes its streams and waits for it
             pass
 
 
 def serve(server: str, calls: BinaryIO, answers: BinaryIO) -> None:
-    """Answer calls until they end."""
+    """Answer calls until the stream of calls ends."""
     answer = pkgutil.resolve_name(server)()
     waiting: queue.Queue[Any] = queue.Queue()
-    # also where the shell that began all this ignores Ctrl-C
+    # needed where the calling shell ignores Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = (calls, waiting, threading.get_ident())
     try:
@@ -106,17 +108,15 @@ def serve(server: str, calls: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _listen(stream: BinaryIO, calls: queue.Queue[Any], answering: int) -> None:
-    """Hand over calls as they come; when they end, interrupt the thread that answers them, and end
-    the process.
-    """
+    """Queue calls as they arrive; when they end, interrupt the answering thread and exit."""
     try:
         while True:
             calls.put(pickle.load(stream))
-    except (EOFError, pickle.UnpicklingError):  # it ended, perhaps in the middle of a call
+    except (EOFError, pickle.UnpicklingError):  # the stream ended, perhaps within a call
         if hasattr(signal, "pthread_kill"):  # not on Windows
             signal.pthread_kill(answering, signal.SIGINT)
             time.sleep(GRACE)
         os._exit(0)
-    except BaseException:  # or the parent would wait for ever
+    except BaseException:  # otherwise the parent would wait forever
         traceback.print_exc()
         os._exit(1)

@@ -1,6 +1,6 @@
-"""Can I trust this number? Curves over alpha, precision, sensitivity, off-policy estimates.
+"""Analyses: curves over alpha, precision, sensitivity, off-policy estimates.
 
-An optional part: nothing else in fairtk imports it.
+This subpackage is optional: nothing else in fairtk imports it.
 """
 
 from __future__ import annotations

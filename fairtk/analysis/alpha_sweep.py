@@ -1,4 +1,4 @@
-"""`frontier`: what a retriever can be made to give, for every alpha, without sampling."""
+"""`frontier`: exact trade-off curves of retrievers over alpha."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
 from fairtk.display.tables import aligned_lines, html_text
-from fairtk.errors import InputError, NotFoundError, ParameterError, printable
+from fairtk.errors import InputError, NotFoundError, ParameterError, printable, warn
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
@@ -28,7 +28,7 @@ from fairtk.experiment.evaluate_runs import (
     parse_with,
     run_names,
 )
-from fairtk.frames import SAMPLE, BoolArray, FloatArray, Qrels
+from fairtk.frames import DOCNO, QID, SAMPLE, BoolArray, FloatArray, Qrels
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
@@ -48,19 +48,19 @@ class Frontier:
     """The trade-off of two measures.
 
     Attributes:
-        curve: one row per system and alpha (infinity: the fixed ranking; NaN: a sampled run): the
-            mean values ``x`` and ``y`` with their intervals, and ``dominated``: whether another row
+        curve: one row per system and alpha (infinity for the fixed ranking, NaN for a sampled run):
+            the means ``x`` and ``y`` with their intervals, and ``dominated``, whether another row
             is at least as good in both and better in one.
-        areas: ``system``, ``area``, ``low``, ``high``: the mean height of y over x in [0, 1].
-        area_differences: the areas of two retrievers: ``one``, ``other``, ``difference`` (other -
-            one), with the interval ``low`` to ``high`` of the same draws of queries.
-        equal: two retrievers where y is the same: ``level`` (of y), ``one``, ``other``, the best
-            ``x_one`` and ``x_other`` at which the level is reached, ``difference`` (other - one)
-            with its interval ``low`` to ``high``. NaN: not reached.
+        areas: ``system``, ``area``, ``low``, ``high``: the mean of y over x in [0, 1].
+        area_differences: ``one``, ``other``, ``difference`` (area of other - area of one) and its
+            interval ``low`` to ``high``, from the same bootstrap samples.
+        equal: pairs of retrievers at equal y: ``level`` (of y), ``one``, ``other``, the best
+            ``x_one`` and ``x_other`` at this level, ``difference`` (other - one) and its interval
+            ``low`` to ``high``; NaN if the level is not reached.
         measures: the two measures.
-        lower: whether lower is better, of each.
-        n: queries for which both are defined in all systems.
-        confidence: of the intervals, which are of bootstraps over queries.
+        lower: for each measure, whether lower is better.
+        n: the number of queries for which both measures are defined in all systems.
+        confidence: the level of the bootstrap intervals over queries.
     """
 
     curve: pd.DataFrame
@@ -74,39 +74,40 @@ class Frontier:
 
     @property
     def best(self) -> pd.DataFrame:
-        """The rows of `curve` that nothing dominates."""
+        """The rows of `curve` that are not dominated."""
         return self.curve[~self.curve["dominated"]].reset_index(drop=True)
 
     @property
     def summary(self) -> str:
-        """The areas, and who has what at equal utility, in words."""
+        """The areas and the comparisons at equal y, in words."""
         x, y = self.measures
         lines = [
             f"{row.system}: area {row.area:.4f} [{row.low:.4f}, {row.high:.4f}]"
             for row in self.areas.itertuples()
         ]
         lines += [
-            f"area of {row.other} less that of {row.one}: {row.difference:+.4f} "
+            f"area of {row.other} minus area of {row.one}: {row.difference:+.4f} "
             f"[{row.low:+.4f}, {row.high:+.4f}]"
             for row in self.area_differences.itertuples()
         ]
         for row in self.equal.itertuples():
-            line = f"where {y} is {row.level:.4f}, {x} of {row.one} is {row.x_one:.4f}, of "
-            line += f"{row.other} {row.x_other:.4f}: {row.difference:+.4f} "
-            lines.append(f"{line}[{row.low:+.4f}, {row.high:+.4f}]")
+            lines.append(
+                f"at {y} = {row.level:.4f}, {x} is {row.x_one:.4f} for {row.one} and "
+                f"{row.x_other:.4f} for {row.other}: {row.difference:+.4f} "
+                f"[{row.low:+.4f}, {row.high:+.4f}]"
+            )
         compared = set(zip(self.equal["one"], self.equal["other"], strict=True))
         lines += [
-            f"no {y} is reached by both {one} and {other}"
+            f"{one} and {other} have no {y} in common"
             for one, other in combinations(self.areas["system"], 2)
             if (one, other) not in compared
         ]
         parts = self.curve.groupby("system", sort=False)["dominated"]
-        behind = [name for name, marks in parts if marks.all()]
-        lines += [f"{name} is dominated everywhere" for name in behind]
+        lines += [f"{name} is dominated everywhere" for name, marks in parts if marks.all()]
         return "\n".join(lines)
 
     def _table(self) -> Table:
-        """Return the curve as a table for people; what is below it is its caption."""
+        """Return the curve as a table with the summary as caption."""
         rows = [
             [printable(row.system), "" if row.alpha != row.alpha else f"{row.alpha:g}",
              f"{row.x:.4f}", f"[{row.x_low:.4f}, {row.x_high:.4f}]",
@@ -126,27 +127,27 @@ class Frontier:
         return html_text(self._table())
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Return the curves with their bands; what is dominated is hollow.
+        """Draw the curves with their bands; dominated points are hollow.
 
         Args:
-            path: a file (.svg, .pdf or .png) to write to, if any.
+            path: an .svg, .pdf or .png file to write; `None` to write no file.
 
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
         figure = new_figure((5.5, 4.0), "a frontier")
         axes, every = figure.subplots(), []
-        for place, (name, part) in enumerate(self.curve.groupby("system", sort=False)):
-            look = series_style(place)
+        for index, (name, part) in enumerate(self.curve.groupby("system", sort=False)):
+            look = series_style(index)
             x, y = part["x"].to_numpy(), part["y"].to_numpy()
             if len(part) > 1:
                 order = np.argsort(x)
                 ends = part["y_low"].to_numpy()[order], part["y_high"].to_numpy()[order]
                 axes.fill_between(x[order], *ends, color=look.color, alpha=0.15, linewidth=0)
             labels = [""] * len(part)
-            for at in _apart(x, y):
-                alpha = part["alpha"].iloc[at]
-                labels[at] = "fixed" if np.isinf(alpha) else f"alpha {alpha:g}"
+            for point in _distant_points(x, y):
+                alpha = part["alpha"].iloc[point]
+                labels[point] = "fixed" if np.isinf(alpha) else f"alpha {alpha:g}"
             hollow = part["dominated"].to_numpy()
             every.append(Points(x, y, look, name, hollow=hollow, joined=True, labels=labels))
         better = ["lower" if low else "higher" for low in self.lower]
@@ -162,29 +163,29 @@ class Frontier:
         return figure
 
 
-def _apart(x: FloatArray, y: FloatArray) -> list[int]:
-    """Return points of a sweep that are far enough from each other to be named, ends first."""
+def _distant_points(x: FloatArray, y: FloatArray) -> list[int]:
+    """Return the indices of points that are far enough apart to label, ends first."""
     if len(x) < 2:
         return []
     width, height = (max(float(np.ptp(values)), 1e-9) for values in (x, y))
-    named: list[int] = []
-    for at in [0, len(x) - 1, *range(1, len(x) - 1)]:
-        gaps = [np.hypot((x[at] - x[i]) / width, (y[at] - y[i]) / height) for i in named]
+    labeled: list[int] = []
+    for point in [0, len(x) - 1, *range(1, len(x) - 1)]:
+        gaps = [np.hypot((x[point] - x[i]) / width, (y[point] - y[i]) / height) for i in labeled]
         if min(gaps, default=1.0) > _NEAR:
-            named.append(at)
-    return named
+            labeled.append(point)
+    return labeled
 
 
 _ROUNDING = 1e-9
-"""A gap that is none."""
+"""Smaller gaps are rounding errors."""
 
 
 def dominated(x: FloatArray, y: FloatArray, lower: Sequence[bool]) -> BoolArray:
-    """Return which points another one is at least as good as in both values, and better in one.
+    """Return whether each point is dominated: another is as good in both values, better in one.
 
     Args:
-        x: first values; shape (n_points,). A point with NaN neither dominates nor is dominated.
-        y: second values.
+        x: first values, shape (n_points,). A point with NaN neither dominates nor is dominated.
+        y: second values, shape (n_points,).
         lower: whether lower is better in x, and in y.
     """
     gaps = []
@@ -197,18 +198,18 @@ def dominated(x: FloatArray, y: FloatArray, lower: Sequence[bool]) -> BoolArray:
 
 
 def price(x: FloatArray, y: FloatArray, level: float, lower: Sequence[bool]) -> FloatArray:
-    """Return the best x at which y is at least as good as a level, along curves of straight lines.
+    """Return the best x at which y is at least as good as a level, with linear interpolation.
 
     Args:
-        x: places of the points of each curve, in their order; shape (n_curves, n_points).
-        y: their heights.
-        level: the height.
+        x: the points of each curve in order, shape (n_curves, n_points).
+        y: their second values, same shape.
+        level: the level of y.
         lower: whether lower is better in x, and in y.
 
     Returns:
-        Shape (n_curves,); NaN where a curve never reaches the level.
+        Shape (n_curves,); NaN for a curve that never reaches the level.
     """
-    away = (level - y) if lower[1] else (y - level)  # at least 0: good enough
+    away = (level - y) if lower[1] else (y - level)  # 0 or more is good enough
     good_points = np.where(away >= 0, x, np.nan)
     start, end = away[:, :-1], away[:, 1:]
     crosses = (start < 0) != (end < 0)
@@ -222,16 +223,16 @@ def price(x: FloatArray, y: FloatArray, level: float, lower: Sequence[bool]) -> 
 
 
 def drawn_queries(n: int, resamples: int, seed: int) -> FloatArray:
-    """Return how often each of n queries is in each resample, divided by n; shape (resamples, n).
+    """Return the share of each of n queries in each bootstrap sample; shape (resamples + 1, n).
 
-    The first row stands for the queries as they are.
+    The first row is the original queries.
     """
     drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=resamples)
     return np.concatenate([np.ones((1, n)), drawn]) / n
 
 
 def interval(values: FloatArray, confidence: float) -> tuple[float, float]:
-    """Return the percentile interval of resampled values; NaN if under half are defined."""
+    """Return the percentile interval of resampled values; NaN if less than half are defined."""
     defined = values[~np.isnan(values)]
     if 2 * len(defined) < len(values) or len(defined) < 2:
         return np.nan, np.nan
@@ -264,49 +265,50 @@ def frontier(
     resamples: int = 1000,
     seed: int = 42,
 ) -> Frontier:
-    """Sweep the alpha of `FairSampler` over the runs of retrievers, on exact values.
+    """Compute the trade-off of two measures over the alpha of `FairSampler`, without sampling.
 
-    EE_D, EE_R, EE_L, AWRF and E(nDCG@k) are those of `PlackettLuceExposure`, without sampling; EU
-    is estimated from answers that are there (`off_policy_utility`). Bands are bootstrap intervals
-    over the queries.
+    EE_D, EE_R, EE_L, AWRF and E(nDCG@k) are exact (`PlackettLuceExposure`). EU is estimated from
+    existing answers (`off_policy_utility`). Bands are bootstrap intervals over the queries.
 
     Args:
         qrels: see `fairtk.evaluate`.
-        runs: runs R of retrievers, which are swept; sampled runs S are single points.
+        runs: runs R of retrievers, one curve each; sampled runs S are single points, by the
+            unbiased estimate of EE_D and EE_L, as the curves are exact.
         x: a measure, e.g. of disparity.
         y: a measure of relevance or utility.
         alphas: the exponents of the sampler; the fixed ranking is added unless a measure is EU.
-        answers: for EU: for each retriever, by alpha, rankings S with ``qanswer``.
-        cutoff: for EU, how many documents the generator read.
-        groups: for measures that need some.
-        target: for measures that need one.
-        gold: gold answers for EU, if the qrels have none.
-        order: what orders the runs of files.
-        levels: heights of y at which retrievers are compared in x. None: three that all reach.
+        answers: for EU, rankings S with ``qanswer`` by retriever and alpha.
+        cutoff: for EU, the number of documents that the generator read.
+        groups: see `fairtk.evaluate`.
+        target: see `fairtk.evaluate`.
+        gold: gold answers for EU, if missing from the qrels.
+        order: see `fairtk.evaluate`.
+        levels: levels of y at which x is compared between retrievers; `None` for three that both
+            retrievers reach.
         confidence: the level of the intervals.
-        resamples: bootstrap samples of the queries.
+        resamples: the number of bootstrap samples of the queries.
         seed: the seed of the bootstrap.
 
     Raises:
-        InputError: a file, frame or measure cannot be used, or answers are missing.
+        InputError: a file, frame or measure is invalid, or answers are missing.
     """
     checks.open_interval("confidence", confidence, "frontier")
     checks.integer("resamples", resamples, "frontier")
     files, data = run_names(runs)
     given_groups = GivenGroups.read(groups, target)
     parsed = [parse_with(given_groups, measure) for measure in (x, y)]
-    given_groups.labels = judged = as_labels(qrels, gold, parsed)
-    labels = judged.with_text_ids()
+    given_groups.labels = file_labels = as_labels(qrels, gold, parsed)
+    labels = file_labels.with_text_ids()
     measures = [completed(given_groups, measure) for measure in parsed]
     exact = [m for m in measures if not _is_utility(m)]
     frames = {
-        name: as_run(run, file or name, order, None, exact, judged).with_text_ids()
+        name: as_run(run, file or name, order, None, exact, file_labels).with_text_ids()
         for (name, file), run in zip(files.items(), data, strict=True)
     }
     swept = {name: run for name, run in frames.items() if SAMPLE not in run.columns}
     grid = sorted({float(alpha) for alpha in alphas})
     if not grid:
-        raise ParameterError("frontier: alphas is empty; give the exponents to sweep")
+        raise ParameterError("frontier: `alphas` is empty; give the exponents to sweep")
     if len(exact) == 2:
         grid.append(FIXED)
     values = {
@@ -323,14 +325,15 @@ def frontier(
     for name, run in frames.items():
         if name not in values:
             if len(exact) < 2:
-                raise InputError(f"frontier: {name} is sampled; EU is estimated for retrievers")
-            values[name] = np.stack([_measured(run, labels, m) for m in measures])
+                raise InputError(f"frontier: EU is not supported for sampled runs, got {name!r}")
+            values[name] = np.stack([_measured(run, labels, _unbiased(m, run)) for m in measures])
+    _warn_of_documents(frames, labels, measures)
     outcome = _outcome(
         values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )
-    for place, measure in enumerate((x, y)):
-        if isinstance(measure, str):  # as it was asked for, without digests of groups
-            outcome.measures[place] = measure.strip()
+    for index, measure in enumerate((x, y)):
+        if isinstance(measure, str):  # without the digests of groups
+            outcome.measures[index] = measure.strip()
     return outcome
 
 
@@ -339,7 +342,7 @@ def _is_utility(measure: Any) -> bool:
 
 
 def _model(measure: Any) -> tuple[Any, int | None]:
-    """Return the browsing model and the cutoff of a measure that exact exposure gives."""
+    """Return the browsing model and the cutoff of a measure of exact exposure."""
     name = getattr(measure, "NAME", "")
     inner = getattr(measure, "inner", None)
     if name == "E" and getattr(inner, "NAME", "") == "nDCG":
@@ -348,8 +351,8 @@ def _model(measure: Any) -> tuple[Any, int | None]:
         model = as_position_model(measure["browsing"], name)
         if model.needs_cutoff and measure["cutoff"] is None:
             raise ParameterError(
-                f"{format_measure(measure)}: browsing={str(model)!r} needs a cutoff, the number of "
-                f"documents that the user reads: write {name}@5"
+                f"{format_measure(measure)}: a cutoff is required with browsing={str(model)!r}, "
+                f"e.g. {name}@5"
             )
         return model, measure["cutoff"]
     raise NotFoundError(
@@ -371,9 +374,37 @@ def _exact(
     return np.concatenate([_measured(parts[alpha], labels, measure) for alpha in grid])
 
 
+def _unbiased(measure: Any, run: pd.DataFrame) -> Any:
+    """Return the estimate that compares with exact values, if a query has samples for it."""
+    plain = "estimator" in measure.SUPPORTED_PARAMS and "estimator" not in measure.params
+    several = run.groupby(QID)[SAMPLE].nunique().min() > 1
+    return measure(estimator="unbiased") if plain and several else measure
+
+
+def _warn_of_documents(
+    frames: Mapping[str, pd.DataFrame], labels: pd.DataFrame, measures: Iterable[Any]
+) -> None:
+    """Warn if the targets of EE_R or EE_L differ because runs have different documents."""
+    has_n = [
+        format_measure(m)
+        for m in measures
+        if getattr(m, "PART", "disparity") != "disparity" and m["n"] == "judged+retrieved"
+    ]
+    pairs = [pd.concat([run, labels])[[QID, DOCNO]].drop_duplicates() for run in frames.values()]
+    n = pd.concat([documents.groupby(QID).size() for documents in pairs], axis=1, keys=frames)
+    differs = n[n.nunique(axis=1) > 1]
+    if has_n and len(differs):
+        sizes = ", ".join(f"{name}: {size:.0f}" for name, size in differs.iloc[0].items())
+        warn(
+            f"frontier: runs have different numbers of documents for {len(differs)} queries (qid "
+            f"{differs.index[0]!r}: {sizes}), so their values of {has_n[0]} do not compare: give "
+            "all one n, the number of documents that could be retrieved, such as n=1000"
+        )
+
+
 def _measured(run: pd.DataFrame, labels: pd.DataFrame, measure: Any) -> FloatArray:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said once, of the run
+        warnings.simplefilter("ignore")  # the same for each alpha
         per_query = evaluate_runs(labels, run, measure).per_query
     return np.asarray(per_query["value"], dtype=np.float64)[None, :]
 
@@ -389,7 +420,7 @@ def _utilities(
 ) -> FloatArray:
     if not answers or name not in answers:
         raise InputError(
-            f"frontier: {format_measure(measure)} needs the answers of {name!r}: a dict of alpha "
+            f"frontier: {format_measure(measure)} requires answers for {name!r}: a dict from alpha "
             "to rankings with qanswer"
         )
     estimates = off_policy_utility(labels, answers[name], run, grid, measure, cutoff)
@@ -406,20 +437,20 @@ def _outcome(
     confidence: float,
     drawn: tuple[int, int],
 ) -> Frontier:
-    """Return the result; values by system have the shape (2, n_alphas, n_queries)."""
+    """Return the frontier of values by system, each of shape (2, n_alphas, n_queries)."""
     defined = np.logical_and.reduce([~np.isnan(v).any(axis=(0, 1)) for v in values.values()])
     n = int(defined.sum())
     if not n:
-        raise InputError("frontier: no query has a value of both measures in all systems")
-    values = {name: of[:, :, defined] for name, of in values.items()}
+        raise InputError("frontier: no query has values of both measures for all systems")
+    values = {name: table[:, :, defined] for name, table in values.items()}
     weights = drawn_queries(n, *drawn)
     lower = [getattr(m, "better", "higher") == "lower" for m in measures]
-    means = {name: np.einsum("maq,rq->mra", of, weights) for name, of in values.items()}
+    means = {name: np.einsum("maq,rq->mra", table, weights) for name, table in values.items()}
     rows = []
-    for name, of in means.items():
-        for place, alpha in enumerate(grid if name in swept else [math.nan]):
-            ends = [interval(of[m, 1:, place], confidence) for m in (0, 1)]
-            rows.append([name, alpha, of[0, 0, place], *ends[0], of[1, 0, place], *ends[1]])
+    for name, table in means.items():
+        for i, alpha in enumerate(grid if name in swept else [math.nan]):
+            ends = [interval(table[m, 1:, i], confidence) for m in (0, 1)]
+            rows.append([name, alpha, table[0, 0, i], *ends[0], table[1, 0, i], *ends[1]])
     curve = pd.DataFrame(rows, columns=CURVE[:-1])
     curve["dominated"] = dominated(curve["x"].to_numpy(), curve["y"].to_numpy(), lower)
     areas = {
@@ -454,11 +485,10 @@ def _at_equal(
     levels: Sequence[float] | None,
     confidence: float,
 ) -> pd.DataFrame:
-    """Return what each pair of retrievers has in x where y is the same."""
+    """Return the best x of each pair of retrievers at equal y."""
     rows: list[list[Any]] = []
     for one, other in combinations(swept, 2):
-        heights = _levels(means[one][1, 0], means[other][1, 0]) if levels is None else levels
-        for level in heights:
+        for level in _common_levels(means[one][1, 0], means[other][1, 0], levels):
             first, second = (
                 price(means[name][0], means[name][1], level, lower) for name in (one, other)
             )
@@ -467,7 +497,11 @@ def _at_equal(
     return pd.DataFrame(rows, columns=EQUAL)
 
 
-def _levels(one: FloatArray, other: FloatArray) -> list[float]:
-    """Return three heights that both curves reach; none if there are none."""
+def _common_levels(
+    one: FloatArray, other: FloatArray, levels: Sequence[float] | None
+) -> Sequence[float]:
+    """Return `levels`, or three levels in the range of both curves."""
+    if levels is not None:
+        return levels
     low, high = max(one.min(), other.min()), min(one.max(), other.max())
     return [low + part * (high - low) for part in (0.25, 0.5, 0.75)] if low < high else []

@@ -1,4 +1,4 @@
-"""`sensitivity`: the order of systems under other choices than those that were made."""
+"""`sensitivity`: the order of systems under other settings of the measures."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ import pandas as pd
 from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK
-from fairtk.display.tables import aligned_lines, html_text
+from fairtk.display.tables import aligned_lines, html_text, wrap_label
 from fairtk.errors import InputError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
     GivenGroups,
     as_labels,
     as_run,
-    asked_measures,
     completed,
+    measure_list,
     parse_with,
     run_names,
 )
@@ -43,17 +43,18 @@ _EQUAL = 1e-12
 
 @dataclass
 class Sensitivity:
-    """How the order of systems depends on choices.
+    """The order of systems under other settings.
 
     Attributes:
-        table: one row per measure and setting, first those with ``choice`` ``"as asked"``:
-            ``tau`` (Kendall's tau-b of the systems' means with those as asked; NaN where all are
-            tied), ``winner`` (the best mean; ``""``: several tie), ``flips`` (whether another
-            system wins than as asked), ``swapped`` (pairs of systems in the other order),
-            ``defined`` (the fewest queries that a mean is over), ``note`` (why there is no value).
+        table: one row per measure and setting, first the original ones (``choice`` is ``"as
+            asked"``): ``tau`` (Kendall's tau-b between the means of the systems and the original
+            ones; NaN if all are tied), ``winner`` (the system with the best mean; ``""`` for a
+            tie), ``flips`` (whether the winner differs from the original one), ``swapped`` (the
+            number of discordant pairs of systems), ``defined`` (the smallest number of queries of a
+            mean), ``note`` (the reason if there is no value).
         means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
             ``system``, ``mean``.
-        systems: their names.
+        systems: the names of the systems.
     """
 
     table: pd.DataFrame
@@ -62,12 +63,12 @@ class Sensitivity:
 
     @property
     def flips(self) -> pd.DataFrame:
-        """The rows of `table` in which another system wins."""
+        """The rows of `table` with another winner."""
         return self.table[self.table["flips"]].reset_index(drop=True)
 
     @property
     def summary(self) -> str:
-        """What flips the winner, in words."""
+        """The settings that change the winner, in words."""
         lines = []
         for measure, part in self.table.groupby("measure", sort=False):
             first = part[part["choice"] == "as asked"].iloc[0]
@@ -75,20 +76,18 @@ class Sensitivity:
             other_choices = part["tau"].notna() & (part["choice"] != "as asked")
             wins = f"{first['winner']} wins" if first["winner"] else "several systems tie"
             if flips.empty:
-                lines.append(
-                    f"{measure}: {wins}, under all {int(other_choices.sum())} other choices too."
-                )
+                count = int(other_choices.sum())
+                lines.append(f"{measure}: {wins}, also with all {count} other settings.")
                 continue
             names = [f"{r.choice} {r.setting} ({r.winner or 'a tie'})" for r in flips.itertuples()]
-            others = ", ".join(names)
             tau = ""
             if other_choices.any():
                 tau = f"; tau is at least {part.loc[other_choices, 'tau'].min():.2f}"
-            lines.append(f"{measure}: {wins}, but not with {others}{tau}.")
+            lines.append(f"{measure}: {wins}, but not with {', '.join(names)}{tau}.")
         return "\n".join(lines)
 
     def _table(self) -> Table:
-        """Return `table` for people; the summary is its caption."""
+        """Return `table` as texts with the summary as caption."""
         rows = [
             [row.measure, row.choice, row.setting, "-" if row.tau != row.tau else f"{row.tau:.2f}",
              row.note or (row.winner or "tie") + (" (flips)" if row.flips else ""),
@@ -106,56 +105,57 @@ class Sensitivity:
         return html_text(self._table())
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Return a heat map of tau: a row per setting, a column per measure.
+        """Draw a heat map of tau: a row per setting, a column per measure.
 
-        Cells in which another system wins name it.
+        Cells with another winner name it.
 
         Args:
-            path: a file (.svg, .pdf or .png) to write to, if any.
+            path: an .svg, .pdf or .png file to write; `None` to write no file.
 
         Raises:
             MissingExtraError: matplotlib is not installed.
         """
         changed = self.table[self.table["choice"] != "as asked"]
-        place = {choice: i for i, choice in enumerate(dict.fromkeys(changed["choice"]))}
+        rank = {choice: i for i, choice in enumerate(dict.fromkeys(changed["choice"]))}
         rows = sorted(
             {(row.choice, row.setting) for row in changed.itertuples()},
-            key=lambda row: (place[row[0]], len(row[1]), row[1]),
+            key=lambda row: (rank[row[0]], len(row[1]), row[1]),
         )
         columns = list(dict.fromkeys(self.table["measure"]))
         figure = new_figure((2.6 + 1.5 * len(columns), 1.2 + 0.3 * max(len(rows), 1)), "a heat map")
         axes = figure.subplots()
         values = np.full((max(len(rows), 1), len(columns)), np.nan)
         for row in changed.itertuples():
-            at = rows.index((row.choice, row.setting)), columns.index(row.measure)
-            values[at] = row.tau
-            dark = row.tau < 0.2
+            i, j = rows.index((row.choice, row.setting)), columns.index(row.measure)
+            values[i, j] = row.tau
+            is_dark = row.tau < 0.2
             words = [] if math.isnan(row.tau) else [f"{row.tau:.2f}"]
             words += [row.winner or "tie"] if row.flips else []
             axes.text(
-                at[1], at[0], "\n".join(words), ha="center", va="center", fontsize=7,
-                color="white" if dark else INK, weight="bold" if row.flips else "normal",
+                j, i, "\n".join(words), ha="center", va="center", fontsize=7,
+                color="white" if is_dark else INK, weight="bold" if row.flips else "normal",
             )  # fmt: skip
         image = axes.imshow(values, cmap="cividis", vmin=-1, vmax=1, aspect="auto")
-        axes.set_xticks(range(len(columns)), columns, fontsize=8, rotation=20, ha="right")
+        heads = [wrap_label(name, 24) for name in columns]
+        axes.set_xticks(range(len(columns)), heads, fontsize=8, rotation=20, ha="right")
         axes.set_yticks(range(len(rows)), [f"{c} {s}" for c, s in rows], fontsize=8)
-        figure.colorbar(image, ax=axes, shrink=0.5, label="Kendall's tau with the order as asked")
+        figure.colorbar(image, ax=axes, shrink=0.5, label="Kendall's tau with the original order")
         if path is not None:
             write_figure(figure, Path(path))
         return figure
 
 
 def compared(base: FloatArray, values: FloatArray, lower: bool) -> tuple[float, int, int]:
-    """Return Kendall's tau-b, the pairs in the other order, and the place of the winner.
+    """Return Kendall's tau-b, the number of discordant pairs, and the index of the winner.
 
     Args:
-        base: the systems' means as asked; shape (n_systems,).
-        values: those under another choice.
+        base: the original means of the systems, shape (n_systems,).
+        values: the means under another setting, shape (n_systems,).
         lower: whether lower is better.
 
     Returns:
-        tau (NaN: all are tied, or a mean is undefined), the number of pairs, and the winner (-1:
-        several tie, or one is undefined).
+        tau (NaN if all are tied or a mean is undefined), the number of pairs, and the winner (-1
+        for a tie or if a mean is undefined).
     """
     from scipy.stats import kendalltau
 
@@ -168,8 +168,8 @@ def compared(base: FloatArray, values: FloatArray, lower: bool) -> tuple[float, 
     if all(len(np.unique(v)) > 1 for v in rounded):
         tau = float(kendalltau(*rounded).statistic)
     best = values.min() if lower else values.max()
-    at = np.flatnonzero(np.abs(values - best) <= _EQUAL)
-    return tau, swapped, int(at[0]) if len(at) == 1 else -1
+    winners = np.flatnonzero(np.abs(values - best) <= _EQUAL)
+    return tau, swapped, int(winners[0]) if len(winners) == 1 else -1
 
 
 def _gaps(values: FloatArray) -> FloatArray:
@@ -181,7 +181,7 @@ Choice = Literal[
     "browsing", "patience", "cutoff", "target", "unlabeled", "bounds", "base", "judgments"
 ]
 CHOICES: tuple[Choice, ...] = get_args(Choice)
-"""What can be varied; `judgments` is about labels that are missing, all others about measures."""
+"""What can be varied: `judgments` varies missing labels, all others vary the measures."""
 
 PATIENCE = (0.5, 0.7, 0.8, 0.9, 0.95)
 CUTOFFS = (1, 3, 5, 10, 20, 50)
@@ -191,9 +191,9 @@ BASES = ("e", 2)
 
 
 def browsing_models() -> list[str]:
-    """Return the registered browsing models, as strings, in the order of registration.
+    """Return the registered browsing models as strings, in order of registration.
 
-    A model with a setting that has neither a default nor a typical value is left out.
+    Models with a setting that has neither a default nor a typical value are skipped.
     """
     models = []
     for name in [
@@ -207,13 +207,13 @@ def browsing_models() -> list[str]:
 
 @dataclass(frozen=True)
 class Variant:
-    """One measure with one choice made otherwise.
+    """A measure with one setting changed.
 
     Attributes:
         choice: one of `CHOICES`.
-        setting: what was chosen, as a word.
-        measure: the measure; None: it cannot be had so.
-        why: why not.
+        setting: the new setting.
+        measure: the measure; `None` if it does not support the setting.
+        why: the reason if `measure` is `None`.
     """
 
     choice: str
@@ -225,16 +225,15 @@ class Variant:
 def variants(
     measure: Any, choices: Sequence[str], cutoffs: Sequence[int], given_groups: GivenGroups
 ) -> Iterator[Variant]:
-    """Yield a measure with other settings, those that it has not now.
+    """Yield a measure with each other setting.
 
     Args:
-        measure: the measure, complete with groups and target.
-        choices: which choices are varied.
-        cutoffs: for the choice ``"cutoff"``.
-        given_groups: the groups and targets that were given.
+        measure: the measure with its groups and target.
+        choices: the choices to vary.
+        cutoffs: the settings of the choice ``"cutoff"``.
+        given_groups: the groups and targets of the user.
     """
-    supported = getattr(measure, "SUPPORTED_PARAMS", {})
-    own = supported if isinstance(measure, FairMeasure) else {}
+    params = measure.SUPPORTED_PARAMS if isinstance(measure, FairMeasure) else {}
     settings: dict[str, list[tuple[str, str, Any]]] = {
         "browsing": [("browsing", name, name) for name in browsing_models()],
         "patience": [("browsing", f"p={p}", f"RBP(p={p})") for p in PATIENCE],
@@ -245,34 +244,34 @@ def variants(
     for choice in choices:
         if choice == "cutoff" and (cut := _cut(measure)) is not None:
             for k in cutoffs:
-                yield from _made(choice, f"@{k}", measure, partial(cut, k))
+                yield from _changed(choice, f"@{k}", measure, partial(cut, k))
         elif choice == "target" and "target" in getattr(measure, "params", {}):
             for target in dict.fromkeys((UNIFORM, RELEVANCE, *given_groups.target)):
-                make: Callable[[], Any] = partial(_aimed, measure, target, given_groups)
-                yield from _made(
+                make: Callable[[], Any] = partial(_with_target, measure, target, given_groups)
+                yield from _changed(
                     choice, str(getattr(target, "name", target) or target.key), measure, make
                 )
         elif choice == "bounds" and getattr(measure, "params", {}).get("groups") is not None:
-            continue  # the form by groups has none
+            continue  # measures by group have no bounds
         else:
             for name, setting, value in settings.get(choice, []):
-                if name in own:
-                    make = partial(_changed, measure, {name: value})
-                    yield from _made(choice, setting, measure, make)
+                if name in params:
+                    make = partial(_with_params, measure, {name: value})
+                    yield from _changed(choice, setting, measure, make)
 
 
-def _made(choice: str, setting: str, measure: Any, make: Any) -> Iterator[Variant]:
+def _changed(choice: str, setting: str, measure: Any, make: Any) -> Iterator[Variant]:
     try:
-        made = make()
+        variant = make()
     except InputError as error:
         yield Variant(choice, setting, None, str(error))
         return
-    if made != measure:
-        yield Variant(choice, setting, made)
+    if variant != measure:
+        yield Variant(choice, setting, variant)
 
 
 def _cut(measure: Any) -> Any:
-    """Return what gives the measure another cutoff; None: it has none to change."""
+    """Return the function from a cutoff to the measure with it; `None` if it has no cutoff."""
     if getattr(measure, "NAME", "") == "E":
         inner = _cut(measure.inner)
         return None if inner is None else lambda k: type(measure)(measure=inner(k))
@@ -281,12 +280,12 @@ def _cut(measure: Any) -> Any:
     return None
 
 
-def _aimed(measure: Any, target: Any, given_groups: GivenGroups) -> Any:
+def _with_target(measure: Any, target: Any, given_groups: GivenGroups) -> Any:
     other = GivenGroups(given_groups.attributes, (target,), given_groups.labels)
-    return _changed(measure, {"target": other.target_for(measure["groups"], repr(measure))})
+    return _with_params(measure, {"target": other.target_for(measure["groups"], repr(measure))})
 
 
-def _changed(measure: Any, params: dict[str, Any]) -> Any:
+def _with_params(measure: Any, params: dict[str, Any]) -> Any:
     return type(measure)(**{**measure.params, **params})
 
 
@@ -296,50 +295,51 @@ USEFUL, BY_SCORE = "unjudged useful", "unjudged by score"
 def judgments(
     qrels: pd.DataFrame, runs: Mapping[str, pd.DataFrame]
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield a name and labels that have one for every document that a run retrieved, as well.
+    """Yield a name and labels that also cover the unjudged documents in the runs.
 
-    ``unjudged useful``: each such document is useful. ``unjudged by score``: one is where its mean
-    score over the runs (scaled to [0, 1] in each query, 0 in a run that lacks it: CombSUM by Fox
-    and Shaw 1994) is at least the median of the query's useful documents that a run retrieved.
+    ``unjudged useful``: all of them are useful. ``unjudged by score``: a document is useful if its
+    mean score over the runs is at least the median of the query's useful documents in the runs.
+    Scores are scaled to [0, 1] in each query, and 0 in runs without the document (CombSUM, Fox and
+    Shaw 1994).
 
     Args:
         qrels: the labels.
-        runs: the runs, by name.
+        runs: the runs by name.
     """
     scores = _mean_scores(runs)
     judged = pd.MultiIndex.from_frame(qrels[[QID, DOCNO]])
-    open_ = scores[~scores.index.isin(judged)]
-    ones = pd.Series(1, index=open_.index)
-    yield USEFUL, _with(qrels, ones)
+    unjudged = scores[~scores.index.isin(judged)]
+    yield USEFUL, _with_labels(qrels, pd.Series(1, index=unjudged.index))
     useful = pd.MultiIndex.from_frame(qrels.loc[qrels[LABEL] > 0, [QID, DOCNO]])
-    least = scores[scores.index.isin(useful)].groupby(level=QID).median()
-    needed = least.reindex(open_.index.get_level_values(QID)).to_numpy()
-    yield BY_SCORE, _with(qrels, pd.Series((open_.to_numpy() >= needed).astype(int), open_.index))
+    median = scores[scores.index.isin(useful)].groupby(level=QID).median()
+    needed = median.reindex(unjudged.index.get_level_values(QID)).to_numpy()
+    labels = pd.Series((unjudged.to_numpy() >= needed).astype(int), unjudged.index)
+    yield BY_SCORE, _with_labels(qrels, labels)
 
 
 def _mean_scores(runs: Mapping[str, pd.DataFrame]) -> pd.Series:
-    """Return the mean scaled score of each document that a run retrieved."""
+    """Return the mean scaled score of each document in the runs."""
     parts = []
     for run in runs.values():
         keys = [QID, *([SAMPLE] if SAMPLE in run.columns else [])]
         lowest, highest = (run.groupby(QID)[SCORE].transform(f) for f in ("min", "max"))
         width = (highest - lowest).to_numpy()
         scaled = np.where(width > 0, (run[SCORE] - lowest) / np.where(width > 0, width, 1), 1.0)
-        of = pd.Series(scaled, pd.MultiIndex.from_frame(run[[QID, DOCNO]]))
+        scores = pd.Series(scaled, pd.MultiIndex.from_frame(run[[QID, DOCNO]]))
         n = run[keys].drop_duplicates().groupby(QID).size()
-        total = of.groupby(level=[QID, DOCNO]).sum()
+        total = scores.groupby(level=[QID, DOCNO]).sum()
         parts.append(total / n.reindex(total.index.get_level_values(QID)).to_numpy())
     return pd.concat(parts).groupby(level=[QID, DOCNO]).sum() / len(runs)
 
 
-def _with(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
-    """Return labels with more of them; other columns repeat what the query has."""
-    more = labels.rename(LABEL).reset_index()
-    more = more[more[QID].isin(qrels[QID])]
+def _with_labels(qrels: pd.DataFrame, labels: pd.Series) -> pd.DataFrame:
+    """Return qrels with additional labels; other columns repeat the values of the query."""
+    rows = labels.rename(LABEL).reset_index()
+    rows = rows[rows[QID].isin(qrels[QID])]
     first = qrels.drop_duplicates(QID).set_index(QID)
     for name in qrels.columns.drop([QID, DOCNO, LABEL]):
-        more[name] = first[name].reindex(more[QID]).to_numpy()
-    return pd.concat([qrels, more[qrels.columns]], ignore_index=True)
+        rows[name] = first[name].reindex(rows[QID]).to_numpy()
+    return pd.concat([qrels, rows[qrels.columns]], ignore_index=True)
 
 
 Data: TypeAlias = str | PathLike[str] | pd.DataFrame
@@ -359,54 +359,55 @@ def sensitivity(
     gold: Data | None = None,
     order: str = "auto",
 ) -> Sensitivity:
-    """Return how the order of systems depends on what was chosen.
+    """Compute the order of systems under other settings of the measures.
 
-    Each measure is taken once as asked, and once for each setting of each choice that it has: the
-    registered browsing models, the patience of one, the cutoff, the target (uniform, of the qrels,
-    and those given), how documents without a group are handled, bounds, the base of the logarithm,
-    and the labels of documents that nobody judged (`fairtk.analysis.sensitivity`).
+    Each measure is computed with its original settings, and with one setting changed at a time: the
+    registered browsing models, the patience of RBP, the cutoff, the target (uniform, relevance, and
+    the given ones), the handling of documents without a group, bounds, the base of the logarithm,
+    and the labels of unjudged documents.
 
     Args:
-        qrels: see `fairtk.evaluate`; so are the other arguments that have the same name there.
-        runs: at least two.
-        measures: measures, or strings that `fairtk.measures.parse` reads.
-        vary: the choices that are varied.
+        qrels: see `fairtk.evaluate`, also for the other parameters with the same name.
+        runs: at least two runs.
+        measures: measures, or strings as for `fairtk.measures.parse`.
+        vary: the choices to vary.
         cutoffs: the settings of the choice ``"cutoff"``.
-        groups: for measures that need some.
-        target: for measures that need one; the first that fits is as asked.
-        answers: generated answers, none or one per run.
+        groups: see `fairtk.evaluate`.
+        target: see `fairtk.evaluate`; the first target that fits is the original setting.
+        answers: generated answers, one per run, or empty.
         gold: gold answers.
-        order: what orders the runs of files.
+        order: see `fairtk.evaluate`.
 
     Raises:
-        InputError: there is one run alone, or a file, frame, measure or choice cannot be used.
+        InputError: there are fewer than two runs, or a file, frame, measure or choice is invalid.
     """
     for choice in vary:
         checks.known("choice", choice, CHOICES)
     if any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in cutoffs):
-        raise ParameterError(f"cutoffs must be whole numbers above 0; found {list(cutoffs)}")
+        raise ParameterError(f"`cutoffs` must be integers of at least 1, got {list(cutoffs)}")
     cutoffs = list(dict.fromkeys(cutoffs))
     files, data = run_names(runs)
     if len(data) < 2:
-        raise InputError("the order of systems needs at least two runs")
+        raise InputError(f"sensitivity requires at least two runs, got {len(data)}")
     answers = list(answers)
     if answers and len(answers) != len(data):
         raise InputError(
-            f"answers must be given once per run; found {len(answers)} for {len(data)} runs"
+            f"`answers` must have one file per run, got {len(answers)} for {len(data)} runs"
         )
     given_groups = GivenGroups.read(groups, target)
-    parsed = {str(m).strip(): parse_with(given_groups, m) for m in asked_measures(measures)}
-    given_groups.labels = judged = as_labels(qrels, gold, list(parsed.values()))
-    labels = judged.with_text_ids()
-    whole = {text: completed(given_groups, measure) for text, measure in parsed.items()}
+    parsed = {str(m).strip(): parse_with(given_groups, m) for m in measure_list(measures)}
+    given_groups.labels = file_labels = as_labels(qrels, gold, list(parsed.values()))
+    labels = file_labels.with_text_ids()
+    complete = {text: completed(given_groups, measure) for text, measure in parsed.items()}
+    read = partial(as_run, order=order, measures=list(complete.values()), qrels=file_labels)
     padded = answers or [None] * len(data)
     frames = {
-        name: as_run(run, file or name, order, answer, list(whole.values()), judged).with_text_ids()
+        name: read(run, file or name, answers=answer).with_text_ids()
         for (name, file), run, answer in zip(files.items(), data, padded, strict=True)
     }
     all_variants = [
         Variant(choice.choice, choice.setting, (text, choice.measure), choice.why)
-        for text, measure in whole.items()
+        for text, measure in complete.items()
         for choice in [
             Variant("as asked", "", measure),
             *variants(measure, [c for c in vary if c != "judgments"], cutoffs, given_groups),
@@ -415,16 +416,11 @@ def sensitivity(
     means = _means(labels, frames, all_variants)
     if "judgments" in vary:
         for name, others in judgments(labels, frames):
-            again = [Variant("judgments", name, (text, m)) for text, m in whole.items()]
-            all_variants += again
-            means += _means(others, frames, again)
-    return _outcome(
-        all_variants, means, {text: _lower(m) for text, m in whole.items()}, list(frames)
-    )
-
-
-def _lower(measure: Any) -> bool:
-    return getattr(measure, "better", "higher") == "lower"
+            relabeled = [Variant("judgments", name, (text, m)) for text, m in complete.items()]
+            all_variants += relabeled
+            means += _means(others, frames, relabeled)
+    lower = {text: getattr(m, "better", "higher") == "lower" for text, m in complete.items()}
+    return _outcome(all_variants, means, lower, list(frames))
 
 
 Means: TypeAlias = list[tuple[list[float], int, str]]
@@ -433,15 +429,15 @@ Means: TypeAlias = list[tuple[list[float], int, str]]
 def _means(
     labels: pd.DataFrame, runs: Mapping[str, pd.DataFrame], all_variants: Sequence[Variant]
 ) -> Means:
-    """Return, for each variant, the systems' means, the fewest defined queries, and what is wrong.
+    """Return the means of the systems, the fewest defined queries and the error of each variant.
 
-    All measures are taken in one go; one by one only if one of them raises.
+    All measures are computed in one call, and one by one only if one of them raises.
     """
     every = [variant.measure[1] for variant in all_variants if variant.measure[1] is not None]
     errors: dict[str, str] = {}
     counts: dict[str, pd.DataFrame] = {}  # by measure
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about labels and ids: `fairtk doctor` says it
+        warnings.simplefilter("ignore")  # about labels and ids; `fairtk doctor` reports them
         try:
             counts = dict(iter(evaluate_runs(labels, runs, every).counts.groupby("measure")))
         except InputError:
@@ -475,19 +471,19 @@ def _outcome(
     for variant, (values, defined, note) in zip(all_variants, means, strict=True):
         text = variant.measure[0]
         first = np.array(base[text])
-        _, _, asked = compared(first, first, lower[text])
+        _, _, first_winner = compared(first, first, lower[text])
         tau, swapped, winner = compared(first, np.array(values), lower[text])
         defined_all = not np.isnan(values).any()
         rows.append(
             [text, variant.choice, variant.setting, tau, systems[winner] if winner >= 0 else "",
-             defined_all and winner != asked, swapped, defined, note]
+             defined_all and winner != first_winner, swapped, defined, note]
         )  # fmt: skip
         long += [
             [text, variant.choice, variant.setting, name, value]
             for name, value in zip(systems, values, strict=True)
         ]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    place = {text: i for i, text in enumerate(lower)}
-    table = table.sort_values("measure", key=lambda m: m.map(place), kind="stable")
+    rank = {text: i for i, text in enumerate(lower)}
+    table = table.sort_values("measure", key=lambda m: m.map(rank), kind="stable")
     columns = ["measure", "choice", "setting", "system", "mean"]
     return Sensitivity(table.reset_index(drop=True), pd.DataFrame(long, columns=columns), systems)

@@ -1,4 +1,4 @@
-"""``fairtk frontier``: what a retriever can be made to give, for every alpha."""
+"""``fairtk frontier``: exact trade-off curves over alpha."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
-    "Sweep alpha over runs: exact curves, areas, equal utility.",
+    "Compute trade-off curves over alpha, areas and differences.",
     {
         "fairtk:frontier": "qrels runs x y alphas answers cutoff levels resamples seed",
         "fairtk:evaluate": "gold groups target",
@@ -23,12 +23,12 @@ from fairtk.plugins.streams import to_stderr
 )
 @click.option("-x", default="EE_D@5", show_default=True, metavar="MEASURE",
               help="EE_D, EE_R, EE_L, AWRF, E(nDCG@k) or EU.")  # fmt: skip
-@click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="Likewise.")
+@click.option("-y", default="EE_R@5", show_default=True, metavar="MEASURE", help="As for -x.")
 @click.option("--answers", multiple=True, metavar="[NAME:]ALPHA=FILE",
-              help="For EU: a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer, "
-              "generated at ALPHA from the run NAME (its file without suffix). "
+              help="For EU: answers generated with ALPHA from the run NAME (the file name without "
+              "suffix), a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer. "
               "Repeatable.")  # fmt: skip
-@plot_option("The curves")
+@plot_option("Also write a figure of the curves")
 @printing_options
 def command(
     runs: tuple[str, ...],
@@ -39,13 +39,12 @@ def command(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Sweep alpha over the RUNS of retrievers: one measure against another, with bands.
+    """Compute the trade-off of two measures over alpha for the RUNS of retrievers.
 
-    Values are exact (no sampling), EU is estimated from answers that are there already. RUNS with
-    samples are single points. Printed: the curve with bootstrap intervals over queries, what is
-    dominated, the area under each curve, their differences, and the retrievers at equal heights of
-    y. Areas and retrievers are compared in pairs, on the same draws of queries.
-    `fairtk.frontier` does the same in Python.
+    Values are exact, not sampled; EU is estimated from existing answers. RUNS with samples are
+    single points. The output has each curve with bootstrap intervals over queries, dominated
+    points, the area under each curve, and pairs of retrievers: differences of areas, and of x at
+    equal y, on the same bootstrap samples. `fairtk.frontier` does the same in Python.
 
     \b
     Examples:

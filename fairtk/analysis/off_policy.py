@@ -1,7 +1,7 @@
-"""`off_policy_utility`: expected utility at any alpha from answers that are there already.
+"""`off_policy_utility`: expected utility at any alpha from existing answers.
 
-Veach and Guibas 1995 (the balance heuristic), Owen 2013 (*Monte Carlo theory, methods and
-examples*, chapter 9). Pure arithmetic on arrays.
+References: Veach and Guibas 1995 (the balance heuristic), Owen 2013 (*Monte Carlo theory, methods
+and examples*, chapter 9).
 """
 
 from __future__ import annotations
@@ -49,32 +49,32 @@ from fairtk.measures import EU, LabeledRun
 from fairtk.measures.eu import ExpectedUtility
 
 DRAWN = 64
-"""How many rankings of each query say how likely a policy's own rankings are."""
+"""The number of rankings per query drawn to check the policy of given rankings."""
 QUERIES = 100
-"""How many queries are looked at for that."""
+"""The number of queries of this check."""
 FAR = 6.0
-"""Standard errors between two means that chance does not explain."""
+"""The difference in standard errors at which this check fails."""
 
 
 class ScoredCandidates:
-    """The documents of each query in the order in which a sampler takes them: by score and docno.
+    """The candidates of each query in the order of the sampler: by score and docno.
 
     Args:
-        scores: the run R that was sampled from.
-        where: who asks, for messages.
+        scores: the run R from which rankings were sampled.
+        where: the caller, for errors.
 
     Attributes:
-        run: the run, encoded.
-        start: first sorted row of each query, and the number of rows at the end.
-        score: score of each sorted row.
+        run: the encoded run.
+        start: the first sorted row of each query, and the number of rows at the end.
+        score: the score of each sorted row.
     """
 
     def __init__(self, scores: pd.DataFrame, where: str) -> None:
         require_columns(scores, [QID, DOCNO, SCORE], where)
         if SAMPLE in scores.columns:
             raise ColumnError(
-                f"{where} takes the run that was sampled from, but the frame has the column "
-                f"{SAMPLE!r}: give it the retriever's run"
+                f"{where}: expected the run from which rankings were sampled, got a sampled run "
+                f"(column {SAMPLE!r}); pass the run of the retriever"
             )
         self.run = run = Run(scores, where)
         self.start = run.ranking_start
@@ -85,50 +85,49 @@ class ScoredCandidates:
         self.score = self.score[self._order]
 
     @cached_property
-    def _places(self) -> tuple[pd.Index, IntArray]:
+    def _ranks(self) -> tuple[pd.Index, IntArray]:
         run = self.run
         within = np.empty(len(self._order), dtype=np.int64)
         within[self._order] = np.arange(len(self._order)) - self.start[run.ranking]
         return pd.Index(run.query * max(1, run.documents.size) + run.doc), within
 
-    def places(self, ranked: Run, doc: IntArray, rows: IntArray, where: str) -> IntArray:
-        """Return the places, from 0, of the documents of some rows of a run.
+    def ranks(self, ranked: Run, doc: IntArray, rows: IntArray, where: str) -> IntArray:
+        """Return the ranks, from 0, of the documents in rows of another run.
 
         Args:
-            ranked: the run.
-            doc: the place of each of its distinct documents among those of this one, or -1.
+            ranked: the other run.
+            doc: the index in this run of each distinct document of the other run, or -1.
             rows: the rows.
-            where: who asks, for messages.
+            where: the caller, for errors.
 
         Raises:
-            InputError: a document is none of its query's candidates.
+            InputError: a document is not a candidate of its query.
         """
-        own = self.run
-        query = own_queries(own, ranked)[ranked.query[rows]]
+        query = query_indices(self.run, ranked)[ranked.query[rows]]
         doc = doc[ranked.doc[rows]]
-        candidate_keys, within = self._places
+        candidate_keys, within = self._ranks
         positions = candidate_keys.get_indexer(
-            np.where(doc < 0, -1, query * max(1, own.documents.size) + doc)
+            np.where(doc < 0, -1, query * max(1, self.run.documents.size) + doc)
         )
-        strange = np.flatnonzero((positions < 0) | (query < 0))
-        if len(strange):
-            row = int(rows[strange[0]])
+        unknown = np.flatnonzero((positions < 0) | (query < 0))
+        if len(unknown):
+            row = int(rows[unknown[0]])
             raise InputError(
                 f"{where}: the policy cannot draw docno {ranked.docno(row)!r} for qid "
-                f"{str(ranked.qids[ranked.query[row]])!r}: it is not in scores ({len(strange)} "
-                "such rows); give the run that the rankings were sampled from"
+                f"{str(ranked.qids[ranked.query[row]])!r}: it is missing from `scores` "
+                f"({len(unknown)} such rows); pass the run from which the rankings were sampled"
             )
         return np.asarray(within[positions])
 
     def log_weights(self, query: int, alphas: Sequence[float] | FloatArray) -> FloatArray:
-        """Return the log-weights of a query's documents below the heaviest; (n, n_alphas)."""
+        """Return a query's log-weights minus the largest, shape (n, n_alphas)."""
         rows = slice(self.start[query], self.start[query + 1])
         return log_weights(self.score[rows], np.asarray(alphas, dtype=np.float64))
 
     def drawn(self, alpha: float, n_samples: int, cutoff: int, last: int) -> list[IntArray]:
-        """Return what `FairSampler` draws for each of the queries 0 to last - 1, as places.
+        """Return draws of `FairSampler` for the queries 0 to last - 1, as ranks of candidates.
 
-        One array for each, of shape (n_samples, depth).
+        Each query has an array of shape (n_samples, depth).
         """
         start = self.start[: last + 1]
         keys = self.run.qids[self.run.ranking_query[:last]].tolist()
@@ -142,9 +141,9 @@ class ScoredCandidates:
         ]
 
 
-def own_queries(own: Run, other: Run) -> IntArray:
-    """Return the query of one run of each query of another; -1: none."""
-    return Ids(own.qids).find(Ids(other.qids))
+def query_indices(run: Run, other: Run) -> IntArray:
+    """Return the index in a run of each query of another run, -1 if missing."""
+    return Ids(run.qids).find(Ids(other.qids))
 
 
 @dataclass(frozen=True)
@@ -152,10 +151,10 @@ class Generated:
     """The answers generated under one policy, as arrays over its rankings, sorted by query.
 
     Attributes:
-        sample: the sample number of each.
-        value: the utility of the answer of each.
-        top: the documents at the first places of each, by query; shape (n, depth) each.
-        start: first ranking of each query, and the number of rankings at the end.
+        sample: the sample number of each ranking.
+        value: the utility of the answer of each ranking.
+        top: the first documents of each ranking, one array of shape (n, depth) per query.
+        start: the first ranking of each query, and the number of rankings at the end.
     """
 
     sample: IntArray
@@ -171,21 +170,21 @@ def read_generated(
     measure: ExpectedUtility,
     cutoff: int,
 ) -> list[Generated]:
-    """Return the answers of frames, by what each is called in messages, checked.
+    """Check and return the answers in frames, which are named for errors.
 
     Raises:
         ColumnError: a frame has no answers, or no documents.
-        InputError: a ranking has other documents than the candidates, or too few; two answers of
-            one ranking differ; a gold answer is missing.
+        InputError: a ranking has too few documents or one that is not a candidate; a ranking has
+            several answers; a gold answer is missing.
     """
     sources = []
     for where, frame in frames.items():
         require_columns(frame, [QID, DOCNO, QANSWER], where)
         sources.append(LabeledRun.of(qrels, frame, where))
-    doc_places = candidates.run.documents.find_each([judged.run.documents for judged in sources])
+    docs = candidates.run.documents.find_each([judged.run.documents for judged in sources])
     return [
         _generated(judged, doc, candidates, measure, cutoff)
-        for judged, doc in zip(sources, doc_places, strict=True)
+        for judged, doc in zip(sources, docs, strict=True)
     ]
 
 
@@ -198,20 +197,20 @@ def _generated(
 ) -> Generated:
     ranked, where = judged.run, judged.where
     _, value = measure.of_answers(judged)
-    query = own_queries(candidates.run, ranked)[ranked.ranking_query]
+    query = query_indices(candidates.run, ranked)[ranked.ranking_query]
     sizes = np.diff(candidates.start)
     length = np.diff(ranked.ranking_start)
     rows = np.flatnonzero(ranked.position < cutoff)
-    place = candidates.places(ranked, doc, rows, where)
+    rank = candidates.ranks(ranked, doc, rows, where)
     depth = np.minimum(sizes[query], cutoff)
     short = np.flatnonzero(length < depth)
     if len(short):
-        at = int(short[0])
+        i = int(short[0])
         raise InputError(
-            f"{where}: the ranking of qid {str(ranked.qids[ranked.ranking_query[at]])!r}, sample "
-            f"{ranked.ranking_sample[at]}, has {length[at]} documents, and cutoff={cutoff} needs "
-            f"{depth[at]} ({len(short)} such rankings); give the number of documents that the "
-            "generator read as cutoff"
+            f"{where}: expected {depth[i]} documents (cutoff={cutoff}) in the ranking of qid "
+            f"{str(ranked.qids[ranked.ranking_query[i]])!r}, sample {ranked.ranking_sample[i]}, "
+            f"got {length[i]} ({len(short)} such rankings); `cutoff` must be the number of "
+            "documents that the generator read"
         )
     first = np.append(0, np.cumsum(depth))[:-1]
     order = np.argsort(query, kind="stable")
@@ -219,40 +218,40 @@ def _generated(
     top = []
     for number, (a, b) in enumerate(zip(start[:-1].tolist(), start[1:].tolist(), strict=True)):
         width = min(int(sizes[number]), cutoff)
-        top.append(place[first[order[a:b]][:, None] + np.arange(width)])
+        top.append(rank[first[order[a:b]][:, None] + np.arange(width)])
     return Generated(ranked.ranking_sample[order], value[order], top, start)
 
 
 def refuse_other_policy(
     rankings: Generated, candidates: ScoredCandidates, alpha: float, cutoff: int, where: str
 ) -> None:
-    """Raise if the rankings are less or more likely than the policy's own, beyond chance.
+    """Raise if the rankings differ significantly in likelihood from draws of the policy.
 
-    The mean log-probability over queries is compared with that of `DRAWN` rankings drawn here.
+    The test compares mean log-probabilities over queries with those of `DRAWN` new draws.
 
     Raises:
-        InputError: says how far off it is.
+        InputError: the rankings differ.
     """
-    looked_at = np.flatnonzero([len(top) > 0 for top in rankings.top])[:QUERIES].tolist()
-    if not looked_at:
+    queries = np.flatnonzero([len(top) > 0 for top in rankings.top])[:QUERIES].tolist()
+    if not queries:
         return
-    drawn = candidates.drawn(alpha, DRAWN, cutoff, looked_at[-1] + 1)
+    drawn = candidates.drawn(alpha, DRAWN, cutoff, queries[-1] + 1)
     away = variance = 0.0
-    for number in looked_at:
-        own = rankings.top[number][:DRAWN]
-        both = np.concatenate([own, drawn[number]])
-        weights = candidates.log_weights(number, [alpha])
-        likely = log_step_probabilities(weights, both).sum(axis=0)[:, 0]
-        parts = likely[: len(own)], likely[len(own) :]
+    for query in queries:
+        given = rankings.top[query][:DRAWN]
+        both = np.concatenate([given, drawn[query]])
+        weights = candidates.log_weights(query, [alpha])
+        log_probability = log_step_probabilities(weights, both).sum(axis=0)[:, 0]
+        parts = log_probability[: len(given)], log_probability[len(given) :]
         squares = sum(float(((part - part.mean()) ** 2).sum()) for part in parts)
         away += float(parts[0].mean() - parts[1].mean())
-        variance += squares / (len(both) - 2) * (1 / len(own) + 1 / DRAWN)
+        variance += squares / (len(both) - 2) * (1 / len(given) + 1 / DRAWN)
     if abs(away) > FAR * np.sqrt(variance) + 1e-9:
-        kind = "likelier" if away > 0 else "less likely"
+        kind = "more" if away > 0 else "less"
         raise InputError(
-            f"{where}: the rankings are {kind} than draws of FairSampler(alpha={alpha}) from these "
-            f"scores are ({abs(away) / np.sqrt(variance):.0f} standard errors): they are of "
-            "another alpha or run"
+            f"{where}: the rankings are {kind} likely than draws of FairSampler(alpha={alpha}) "
+            f"from these scores ({abs(away) / np.sqrt(variance):.0f} standard errors); they are "
+            "from another alpha or run"
         )
 
 
@@ -261,12 +260,12 @@ ESTIMATORS = ("self-normalized", "plain")
 
 @dataclass(frozen=True)
 class WeightedMeans:
-    """Means under several policies; arrays of shape (n_policies,).
+    """Means under several policies, as arrays of shape (n_policies,).
 
     Attributes:
         value: the estimated means.
-        error: their standard errors.
-        effective: effective sample sizes: how many draws from the policy itself know as much.
+        error: the standard errors.
+        effective: the effective sample sizes.
     """
 
     value: FloatArray
@@ -285,29 +284,28 @@ def balanced_means(
 ) -> WeightedMeans:
     """Return the means of values under each target policy.
 
-    A ranking weighs its probability under the target over that under the mixture of all sources,
-    which each count by their number of rankings: no weight exceeds the total number of rankings
-    over that of any source.
+    The weight of a ranking is its probability under the target divided by that under the mixture
+    of all sources, in proportion to their numbers of rankings (the balance heuristic).
 
-    The standard error takes rankings with one sample number for one draw: policies that read the
-    same random numbers give rankings that hang together. It is right for independent ones, too. Of
-    the self-normalized mean it is that of the ratio to first order, with an effective draw at each
-    end of the values' range added (Agresti and Coull 1998): that none of 30 answers is wrong does
-    not say that none ever is. The plain mean is off by more where the mean weight is not its
-    expectation, 1, and how far it is from that is known: the root of both squares. (The spread of
-    weights times values is too small whenever the heavy weights are those that were not drawn.)
+    The standard error treats rankings with the same sample number as one draw, because policies
+    with the same seed give correlated rankings. For the self-normalized mean it is the first-order
+    error of a ratio, with one effective draw added at each end of the range of values (Agresti and
+    Coull 1998), so that it is not 0 if all values are equal. For the plain mean, the difference
+    from the self-normalized mean is added (root of the sum of squares), because the variance of
+    weighted values is too small if rankings with large weights were not drawn.
 
-    The effective sample size is Kish's, times the square of the mean weight where that is below its
-    expectation, 1: what is missing is what no source has drawn.
+    The effective sample size is Kish's, multiplied by the square of the mean weight if that is
+    below its expectation, 1: the missing weight is that of rankings that no source has drawn.
 
     Args:
-        log_target: log-probability of each ranking under each target; (n_targets, n_rankings).
-        log_source: the same under each source; shape (n_sources, n_rankings).
-        source: from which source each ranking was drawn; shape (n_rankings,).
-        sample: the sample number of each ranking; shape (n_rankings,).
-        values: of each ranking; shape (n_rankings,).
+        log_target: log-probability of each ranking under each target, (n_targets, n_rankings).
+        log_source: log-probability of each ranking under each source, (n_sources, n_rankings).
+        source: the index of the source of each ranking, shape (n_rankings,).
+        sample: the sample number of each ranking, shape (n_rankings,).
+        values: the value of each ranking, shape (n_rankings,).
         estimator: one of `ESTIMATORS`.
-        bounds: the smallest and the largest value; no draw is added unless both are finite.
+        bounds: the smallest and the largest possible value; no draws are added unless both are
+            finite.
     """
     n_rankings = len(source)
     count = np.bincount(source, minlength=len(log_source))
@@ -317,7 +315,7 @@ def balanced_means(
     np.exp(weight, out=weight)
     total = weight.sum(axis=1)
     square = np.einsum("ij,ij->i", weight, weight)
-    with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0: nothing weighs anything
+    with np.errstate(divide="ignore", invalid="ignore"):  # 0 / 0 if all weights are 0
         value = weight @ values / total
         away = values - value[:, None]
         away *= weight
@@ -335,7 +333,7 @@ def balanced_means(
 def _with_ends(
     value: FloatArray, error: FloatArray, effective: FloatArray, bounds: tuple[float, float]
 ) -> FloatArray:
-    """Return standard errors as if one more effective draw had each end of the range."""
+    """Return standard errors with one effective draw added at each end of the range."""
     low, high = bounds
     mean = (effective * value + low + high) / (effective + 2)
     spread = (low - mean) ** 2 + (high - mean) ** 2 + effective * (value - mean) ** 2
@@ -344,7 +342,7 @@ def _with_ends(
 
 
 def _variance(away: FloatArray, source: IntArray, sample: IntArray, count: IntArray) -> FloatArray:
-    """Return the variance of sums of terms; those of one sample number are one draw."""
+    """Return the variance of sums of terms; terms with the same sample number are one draw."""
     if (sample[1:] < sample[:-1]).any():
         order = np.argsort(sample, kind="stable")
         away, source, sample = away[:, order], source[order], sample[order]
@@ -364,17 +362,17 @@ LEAST_EFFECTIVE = 30
 
 @dataclass(frozen=True)
 class OffPolicyUtility:
-    """What `off_policy_utility` found.
+    """The result of `off_policy_utility`.
 
     Attributes:
         per_query: ``qid``, ``alpha``, ``value``, ``error`` (standard error), ``effective``
             (effective sample size).
-        means: by ``alpha``, over the queries: ``value``; ``error``, its standard error for these
-            queries (other samples); ``error_queries``, that for queries like these (other queries
-            and samples); ``effective``, the mean effective sample size; ``n``, the number of
-            queries, and ``low``, how many of them have fewer than `least_effective`.
-        estimator: how it was estimated.
-        least_effective: the bound below which an estimate is doubtful.
+        means: by ``alpha``, over the queries: ``value``; ``error``, the standard error over
+            samples; ``error_queries``, the standard error over queries and samples;
+            ``effective``, the mean effective sample size; ``n``, the number of queries; ``low``,
+            the number of queries below `least_effective`.
+        estimator: the estimator.
+        least_effective: the effective sample size below which an estimate is unreliable.
     """
 
     per_query: pd.DataFrame
@@ -403,32 +401,31 @@ def off_policy_utility(
 ) -> OffPolicyUtility:
     """Estimate EU at any alpha of `FairSampler` from answers generated at some alphas.
 
-    Each answer is weighted by how much likelier its ranking is at the wanted alpha (multiple
-    importance sampling with the balance heuristic). ``"plain"`` is unbiased; ``"self-normalized"``
-    has a bias of the order of 1 / effective sample size and mostly a smaller error.
+    The estimate is multiple importance sampling with the balance heuristic. ``"plain"`` is
+    unbiased; ``"self-normalized"`` has a bias of the order of 1 / effective sample size and usually
+    a smaller error.
 
     Args:
         qrels: ``qid`` and ``gold_answer`` (`fairtk.join_answers`). A query without answers gets
             the worst value.
-        answers: by alpha, what the generator gave: rankings S with ``qanswer``.
-        scores: the run that the samplers got.
-        alphas: the wanted exponents, used or not.
-        utility: as in ``EU(utility=...)``, or such a measure.
-        cutoff: how many documents the generator read.
+        answers: rankings S with ``qanswer``, by the alpha of their sampler.
+        scores: the run R from which the rankings were sampled.
+        alphas: the exponents to estimate EU for.
+        utility: as in ``EU(utility=...)``, or an EU measure.
+        cutoff: the number of documents that the generator read.
         estimator: ``"self-normalized"`` or ``"plain"``.
-        least_effective: queries with a smaller effective sample size are warned about.
+        least_effective: a smaller effective sample size of a query causes a warning.
 
     Raises:
-        InputError: answers are of another alpha or run (the rankings must be as likely, on
-            average, as draws of their alpha are), or of rankings that the policy cannot draw;
-            something is missing.
+        InputError: the rankings cannot be drawn, or differ significantly in likelihood from draws
+            with their alpha, so they are from another alpha or run; or an input is missing.
     """
     if estimator not in ESTIMATORS:
         raise NotFoundError("estimator", estimator, ESTIMATORS)
     cutoff = checks.integer("cutoff", cutoff, WHERE)
     if not isinstance(answers, Mapping) or not answers:
         raise ParameterError(
-            f"{WHERE}: answers must be a dict of alpha to frame; found {answers!r}"
+            f"{WHERE}: `answers` must be a dict from alpha to frame, got {answers!r}"
         )
     sources = {checks.exponent(alpha, WHERE): frame for alpha, frame in answers.items()}
     exponents = _exponents(alphas)
@@ -449,10 +446,10 @@ def off_policy_utility(
 
 def _exponents(alphas: Any) -> list[float]:
     if isinstance(alphas, str) or not isinstance(alphas, Iterable):
-        raise ParameterError(f"{WHERE}: alphas must be a list of exponents; found {alphas!r}")
+        raise ParameterError(f"{WHERE}: `alphas` must be a list of exponents, got {alphas!r}")
     exponents = list(dict.fromkeys(checks.exponent(alpha, WHERE) for alpha in alphas))
     if not exponents:
-        raise ParameterError(f"{WHERE}: alphas is empty; give the exponents to estimate EU at")
+        raise ParameterError(f"{WHERE}: `alphas` is empty; give the exponents to estimate EU for")
     return exponents
 
 
@@ -464,17 +461,17 @@ def _estimates(
     estimator: str,
     bounds: tuple[float, float],
 ) -> dict[int, FloatArray]:
-    """Return value, error and effective size at each wanted alpha, by query that has answers."""
+    """Return value, error and effective size at each alpha, by query with answers."""
     alphas, estimates = np.array([*sources, *exponents]), {}
     for query in range(len(candidates.start) - 1):
-        own = [slice(g.start[query], g.start[query + 1]) for g in generations]
-        sample = np.concatenate([g.sample[s] for g, s in zip(generations, own, strict=True)])
+        parts = [slice(g.start[query], g.start[query + 1]) for g in generations]
+        sample = np.concatenate([g.sample[s] for g, s in zip(generations, parts, strict=True)])
         if len(sample) == 0:
             continue
         order = np.argsort(sample, kind="stable")
         sample = sample[order]
-        source = np.repeat(np.arange(len(generations)), [s.stop - s.start for s in own])[order]
-        value = np.concatenate([g.value[s] for g, s in zip(generations, own, strict=True)])[order]
+        source = np.repeat(np.arange(len(generations)), [s.stop - s.start for s in parts])[order]
+        value = np.concatenate([g.value[s] for g, s in zip(generations, parts, strict=True)])[order]
         top = np.concatenate([g.top[query] for g in generations])[order]
         steps = log_step_probabilities(candidates.log_weights(query, alphas), top)
         _refuse_impossible(steps, source, sample, sources, str(candidates.run.qids[query]))
@@ -489,15 +486,15 @@ def _estimates(
 def _refuse_impossible(
     steps: FloatArray, source: IntArray, sample: IntArray, sources: list[float], qid: str
 ) -> None:
-    """Raise if a ranking has a place that its own policy does not fill so."""
+    """Raise if the policy of a ranking cannot draw it."""
     least = steps[:, np.arange(len(source)), source].min(axis=0)
     never = np.flatnonzero(least <= -SURE)
     if len(never):
         alpha = sources[source[never[0]]]
         raise InputError(
             f"{WHERE} (answers[{alpha}]): the policy with alpha {alpha} cannot draw the ranking of "
-            f"qid {qid!r}, sample {sample[never[0]]} (probability 0: {len(never)} such rankings); "
-            "are the answers of another alpha or run?"
+            f"qid {qid!r}, sample {sample[never[0]]} ({len(never)} such rankings); the answers "
+            "are from another alpha or run"
         )
 
 
@@ -509,8 +506,8 @@ def _per_query(
     worst: float,
 ) -> pd.DataFrame:
     """Return one row per query of the labels and alpha."""
-    place = {str(qid): number for number, qid in enumerate(candidates.run.qids)}
-    query_numbers = [place.get(str(qid), -1) for qid in labels.qids]
+    index = {str(qid): number for number, qid in enumerate(candidates.run.qids)}
+    query_numbers = [index.get(str(qid), -1) for qid in labels.qids]
     missing = [
         str(q) for q, number in zip(labels.qids, query_numbers, strict=True) if number not in table
     ]
@@ -538,13 +535,13 @@ def _per_query(
 def _means(per_query: pd.DataFrame, exponents: list[float], least: float) -> pd.DataFrame:
     rows = []
     for alpha in exponents:
-        own = per_query[per_query["alpha"] == alpha]
-        value = own["value"].dropna()
+        part = per_query[per_query["alpha"] == alpha]
+        value = part["value"].dropna()
         n = len(value)
-        error = float(np.sqrt((own["error"].loc[value.index] ** 2).sum())) / n if n else np.nan
+        error = float(np.sqrt((part["error"].loc[value.index] ** 2).sum())) / n if n else np.nan
         spread = float(value.std(ddof=1)) / np.sqrt(n) if n > 1 else np.nan
-        low = int((own["effective"] < least).sum())
-        rows.append([alpha, value.mean(), error, spread, own["effective"].mean(), n, low])
+        low = int((part["effective"] < least).sum())
+        rows.append([alpha, value.mean(), error, spread, part["effective"].mean(), n, low])
     columns = ["alpha", "value", "error", "error_queries", "effective", "n", "low"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -556,8 +553,8 @@ def _warn(per_query: pd.DataFrame, least: float) -> None:
         listing = ", ".join(f"{n} at alpha {alpha:g}" for alpha, n in counts.head(5).items())
         more = f" and at {len(counts) - 5} other alphas" if len(counts) > 5 else ""
         warnings.warn(
-            f"{WHERE}: the effective sample size of queries is below {least:g}: {listing}{more}; "
-            "these estimates are doubtful: generate answers at an alpha nearby",
+            f"{WHERE}: queries with an effective sample size below {least:g}: {listing}{more}; "
+            "their estimates are unreliable, so generate answers with a closer alpha",
             DataWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""`precision`: how sure sampled values are, and how many samples a half-width needs.
+"""`precision`: standard errors of sampled values, and samples needed for a half-width.
 
 See `fairtk.experiment.sampling_spread` for the variances.
 """
@@ -15,13 +15,14 @@ import pandas as pd
 
 from fairtk import checks
 from fairtk.display.tables import frame_html
-from fairtk.experiment.evaluate_runs import asked_measures
+from fairtk.errors import ParameterError
+from fairtk.experiment.evaluate_runs import measure_list
 from fairtk.experiment.sampling_spread import SampleSpread, spread_over_samples
 from fairtk.frames import QID, BoolArray, FloatArray
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.io.qrels import frame_of_qrels
 from fairtk.io.runs import frame_of_run
-from fairtk.measures import LabeledRun, format_measure, parse
+from fairtk.measures import FairMeasure, LabeledRun, format_measure, parse
 from fairtk.measures.base import scored, undefined_reasons
 
 WHERE = "precision"
@@ -29,21 +30,21 @@ WHERE = "precision"
 
 @dataclass(frozen=True)
 class Precision:
-    """What `precision` found.
+    """The result of `precision`.
 
     Attributes:
-        per_query: ``measure``, ``qid``, ``value``, ``n_samples``, ``error`` (the value's standard
-            error from sampling; NaN for too few samples: two, four for EE_D and EE_L; where N
-            samples do not differ, as if one in N + 1 did by all that values can), ``bias``
-            (plain minus unbiased estimate: what sampling adds to EE_D and EE_L that are not
-            "unbiased"; NaN for one sample), ``needed`` (the smallest number N of samples with
+        per_query: ``measure``, ``qid``, ``value``, ``n_samples``, ``error`` (the standard error
+            from sampling; NaN for fewer than two samples, four for EE_D and EE_L; if N samples do
+            not differ, as if one in N + 1 differed by the full range), ``bias`` (plug-in minus
+            unbiased estimate, for EE_D and EE_L that are not "unbiased"; NaN for one sample),
+            ``needed`` (the smallest number N of samples with
             ``abs(bias(N)) + z * error(N) <= half_width``, where ``bias(N) = bias * n_samples / N``;
-            NaN where `error` or `bias` is).
-        means: ``measure``, ``value`` (mean over the queries that have one), ``error`` and
-            ``half_width`` (of this mean, for these queries), ``bias``, ``needed`` (samples of each
-            query for the wished half-width of the mean, bias included), ``n`` (queries).
-        half_width: what was wished.
-        confidence: of the intervals.
+            NaN if `error` or `bias` is NaN).
+        means: ``measure``, ``value`` (the mean over the defined queries), ``error`` and
+            ``half_width`` (of this mean, for these queries), ``bias``, ``needed`` (samples per
+            query for the requested half-width of the mean, bias included), ``n`` (queries).
+        half_width: the requested half-width.
+        confidence: the level of the intervals.
     """
 
     per_query: pd.DataFrame
@@ -52,8 +53,8 @@ class Precision:
     confidence: float
 
     def __repr__(self) -> str:
-        wish = f"{WHERE}: samples for +-{self.half_width:g} at {self.confidence:.0%}"
-        return f"{wish}\n{self.means.to_string(index=False)}"
+        title = f"{WHERE}: samples for +-{self.half_width:g} at {self.confidence:.0%}"
+        return f"{title}\n{self.means.to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         return frame_html(self.means, repr(self).partition("\n")[0])
@@ -68,27 +69,32 @@ def precision(
     *,
     confidence: float = 0.95,
 ) -> Precision:
-    """Return standard errors of sampled values, and the samples that a half-width needs.
+    """Compute standard errors of sampled values, and the samples needed for a half-width.
 
-    The spread of the samples that are there says how much values change with other samples of the
-    same policies, and how that falls with their number. A pilot of 20 samples is enough for a plan.
-    Samples are taken to be independent: with ``FairSampler(method="stratified")`` errors are mostly
-    smaller than said here. Queries do not vary: see `Results.compare` for both.
+    The errors are estimated from the variance over the given samples; 20 samples are enough to
+    plan. Samples are assumed to be independent: with ``FairSampler(method="stratified")`` errors
+    are usually smaller. The queries are fixed: see `Results.compare` for errors over queries.
 
     Args:
-        qrels: the labels, a file of them, or the id of a dataset.
-        run: rankings S, with ``qanswer`` for EU, or a file of them.
-        measures: of EE_D, EE_R, EE_L, EU and E(...), or strings that are read as these.
-        half_width: half of the width of the wished interval, in units of the measure.
-        confidence: of the intervals, in (0, 1).
+        qrels: the labels, a file, or the id of a dataset.
+        run: rankings S, with ``qanswer`` for EU, or a file.
+        measures: EE_D, EE_R, EE_L, EU, E(...), or strings as for `fairtk.measures.parse`.
+        half_width: the requested half-width of the interval, in units of the measure.
+        confidence: the level of the intervals, in (0, 1).
 
     Raises:
-        ParameterError: another measure, or a setting out of its range.
-        InputError: the run has no samples, or cannot be used.
+        ParameterError: a measure is not supported, or a setting is out of range.
+        InputError: the run is invalid or has no samples.
     """
     checks.positive("half_width", half_width, WHERE)
     checks.open_interval("confidence", confidence, WHERE)
-    parsed = [parse(measure) for measure in asked_measures(measures)]
+    parsed = [parse(measure) for measure in measure_list(measures)]
+    for measure in parsed:
+        if not isinstance(measure, FairMeasure):
+            raise ParameterError(
+                f"{WHERE} takes EE_D, EE_R, EE_L, EU and E(...), got {format_measure(measure)}: "
+                f"write E({format_measure(measure)})"
+            )
     from scipy.stats import norm
 
     factor = float(norm.ppf((1 + confidence) / 2))
@@ -96,11 +102,11 @@ def precision(
     judged = LabeledRun.of(frame_of_qrels(qrels, where), frame_of_run(run), where)
     parts, rows = [], []
     for measure in parsed:
-        with undefined_reasons():  # means here leave them out
+        with undefined_reasons():  # undefined queries are skipped below
             value = scored(measure, judged)
         spread = spread_over_samples(measure, judged)
         error = spread.error()
-        bias = np.abs(spread.bias) * spread.n.astype(np.float64)  # of one sample
+        bias = np.abs(spread.bias) * spread.n.astype(np.float64)  # with one sample
         one, two = np.maximum(spread.one, 0), np.maximum(spread.two, 0)
         needed = fewest_samples(one, two, bias, half_width, factor)
         columns = {"value": value, "n_samples": spread.n, "error": error, "bias": spread.bias}
@@ -115,19 +121,19 @@ def precision(
 
 def _mean(value: FloatArray, spread: SampleSpread, factor: float, half_width: float) -> list[float]:
     """Return the mean of the values, its error, half-width, bias, needed samples and n."""
-    there = ~np.isnan(value)
-    n = int(there.sum())
+    defined = ~np.isnan(value)
+    n = int(defined.sum())
     if n == 0:
         return [math.nan] * 5 + [0]
-    # estimates of variances below 0 by chance stay, so that their sum is right on average
-    variance = max(float(spread.variance()[there].sum()), 0.0) / n**2
-    if spread.alike()[there].all():
-        variance = float((spread.error()[there] ** 2).sum()) / n**2
-    one, two = (max(float(part[there].sum()), 0.0) / n**2 for part in (spread.one, spread.two))
-    of_one = np.array([abs(float((spread.bias * spread.n)[there].mean()))])
-    needed = float(fewest_samples(np.array([one]), np.array([two]), of_one, half_width, factor)[0])
-    error, bias = math.sqrt(variance), float(spread.bias[there].mean())
-    return [float(value[there].mean()), error, factor * error, bias, needed, n]
+    # negative estimates of variances are kept, so that their sum is unbiased
+    variance = max(float(spread.variance()[defined].sum()), 0.0) / n**2
+    if spread.alike()[defined].all():
+        variance = float((spread.error()[defined] ** 2).sum()) / n**2
+    one, two = (max(float(part[defined].sum()), 0.0) / n**2 for part in (spread.one, spread.two))
+    bias_of_one = np.array([abs(float((spread.bias * spread.n)[defined].mean()))])
+    needed = fewest_samples(np.array([one]), np.array([two]), bias_of_one, half_width, factor)
+    error, bias = math.sqrt(variance), float(spread.bias[defined].mean())
+    return [float(value[defined].mean()), error, factor * error, bias, float(needed[0]), n]
 
 
 def fewest_samples(
@@ -135,15 +141,15 @@ def fewest_samples(
 ) -> FloatArray:
     """Return the smallest number of samples, at least 2, that reaches a half-width.
 
-    That is the smallest N with bias / N + factor sqrt(2 (2 (N - 2) a + b) / (N (N - 1))) at most
-    the half-width; NaN where it is not known.
+    This is the smallest N with bias / N + factor sqrt(2 (2 (N - 2) a + b) / (N (N - 1))) at most
+    the half-width; NaN if an input is NaN.
 
     Args:
-        one: the variance a of what one sample says; see `SampleSpread`.
-        two: the variance b of what a pair of samples says.
-        bias: the size of the bias of one sample, at least 0.
-        half_width: of the interval.
-        factor: the standard errors in a half-width.
+        one: the variance a of one sample; see `SampleSpread`.
+        two: the variance b of a pair of samples.
+        bias: the absolute bias with one sample.
+        half_width: the half-width of the interval.
+        factor: the number of standard errors in a half-width.
     """
 
     def reached(n: FloatArray) -> BoolArray:

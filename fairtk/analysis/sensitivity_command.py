@@ -1,4 +1,4 @@
-"""``fairtk sensitivity``: does the order of systems hold under other choices?"""
+"""``fairtk sensitivity``: the order of runs under other settings."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
-    "Check whether other choices change the order of runs.",
+    "Check whether other settings change the order of runs.",
     {
         "fairtk:evaluate": "qrels runs measures answers gold groups target order",
         "fairtk:sensitivity": "vary cutoffs",
     },
 )
-@plot_option("A heat map of tau")
+@plot_option("Also write a heat map of tau")
 @printing_options
 def command(plot: str | None, form: str, output: str | None, **options: Any) -> None:
-    """Say whether the order of RUNS holds under other choices than those made in the measures.
+    """Check whether the order of RUNS changes with other settings of the measures.
 
-    QRELS, RUNS and the measures are those of `fairtk evaluate`. Varied are the browsing model, its
-    patience, the cutoff, the target, how documents without a group are handled, bounds, the base
-    of the logarithm, and what documents without a label are taken for. For each: Kendall's tau of
-    the systems' order with that of the measures as asked, who wins, and whether that is another
-    system. `fairtk.sensitivity` does the same in Python.
+    QRELS, RUNS and the measures are as in `fairtk evaluate`. The command varies the browsing model,
+    its patience, the cutoff, the target, the handling of documents without a group, bounds, the
+    base of the logarithm, and the labels of unjudged documents. It prints for each setting
+    Kendall's tau with the original order of runs, the winner, and whether the winner changes.
+    `fairtk.sensitivity` does the same in Python.
 
     \b
     Examples:

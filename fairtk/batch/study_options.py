@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairtk.cli.options import all_of
-from fairtk.cli.output import said_command
+from fairtk.cli.output import command_line
 from fairtk.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def say_beginning(folder: Path, text: str) -> None:
     """Print what a study begins, and store its command line in its folder."""
     from fairtk.io.atomic import atomic_text
 
-    words = [word for word in shlex.split(said_command())[1:] if word != "--offline"]
+    words = [word for word in shlex.split(command_line())[1:] if word != "--offline"]
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_text(folder / COMMAND_FILE) as stream:
         json.dump({"command": shlex.join(words), "folder": os.getcwd()}, stream, indent=1)

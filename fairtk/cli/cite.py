@@ -1,4 +1,4 @@
-"""``fairtk cite``: what to cite."""
+"""``fairtk cite``: BibTeX entries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _BRACES = {ord(brace): None for brace in "{}"}  # of BibTeX, for capitals
 @click.argument("names", nargs=-1, metavar="[MEASURE|DATASET|SYSTEM]...")
 @printing_options
 def command(names: tuple[str, ...], form: str, output: str | None) -> None:
-    """Print BibTeX of the sources of measures, data sets and systems; of the tools, without any.
+    """Print BibTeX of the sources of measures, data sets and systems.
 
-    Names are those of `fairtk measures`, `fairtk datasets` and `fairtk plugins`: `AWRF`,
-    `E(nDCG@5)`, `lamp/4/dev`, `FairSampler`. The formats other than table have a row per source:
-    key, author, title and year.
+    Without names, print that of fairtk and the tools it uses. `fairtk measures`, `fairtk datasets`
+    and `fairtk plugins` list names, e.g. `AWRF`, `E(nDCG@5)`, `lamp/4/dev`, `FairSampler`. All
+    formats but table have a row per source: key, author, title and year.
     """
     import pandas as pd
 
@@ -30,7 +30,7 @@ def command(names: tuple[str, ...], form: str, output: str | None) -> None:
 
     text = cite(*names)
     if not text:
-        click.echo(f"no source is known for {', '.join(names)}", err=True)
+        click.echo(f"no known source for {', '.join(names)}", err=True)
     entries = text.split("\n\n") if text else []
     rows = [[_field(entry, column) for column in _COLUMNS] for entry in entries]
     if text or form != TABLE:

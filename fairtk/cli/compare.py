@@ -1,4 +1,4 @@
-"""``fairtk compare``: runs against a baseline."""
+"""``fairtk compare``: compare runs with a baseline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import FILE_OR_NAME, page_option, printing_options
-from fairtk.cli.output import echo, said_command, show
+from fairtk.cli.output import command_line, echo, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError, NotFoundError
 from fairtk.plugins.streams import to_stderr
@@ -24,16 +24,16 @@ from fairtk.plugins.streams import to_stderr
     },
 )
 @click.option("--baseline", type=FILE_OR_NAME, metavar="RUN",
-              help="What the others are compared with: a file, or the name that a run has in "
-              "tables.  [default: the first run]")  # fmt: skip
+              help="Compare with this run: a file, or the name of a run in tables.  [default: the "
+              "first run]")  # fmt: skip
 @click.option("--margin", multiple=True, metavar="[MEASURE=]NUMBER",
-              help="Also test whether a run is worse by this or more, and whether it differs by it "
-              "or more. Repeatable, by measure.")  # fmt: skip
+              help="Also test for non-inferiority and equivalence within this margin. Repeatable, "
+              "one per measure.")  # fmt: skip
 @click.option("--difference", type=float,
-              help="Instead: how many queries would find a difference of this size, with 1, 10, "
-              "100 and 1000 samples.")  # fmt: skip
+              help="Instead of comparing, print the number of queries needed to detect a "
+              "difference of this size with 1, 10, 100 and 1000 samples.")  # fmt: skip
 @click.option("--digits", type=click.IntRange(min=1), default=4, show_default=True,
-              help="Behind the point, in tables that people read.")  # fmt: skip
+              help="Decimals in tables (not in csv and json).")  # fmt: skip
 @page_option
 @printing_options
 def command(
@@ -51,20 +51,20 @@ def command(
 ) -> None:
     """Compare RUNS with a baseline: differences, intervals and paired tests.
 
-    QRELS, RUNS and the measures are those of `fairtk evaluate`. Means and tests are over the
-    queries for which a measure is defined in every run; n is their number. A difference is that of
-    a run from the baseline, with its confidence interval. The tests are two-sided: Student's t and
-    randomization (sign flips, exact for up to 20 queries) of the mean, and Wilcoxon's signed ranks
-    of the pseudomedian, whose interval is printed then. `fairtk.compare` does the same in Python.
+    QRELS, RUNS and the measures are as in `fairtk evaluate`. Means and tests use the n queries for
+    which a measure is defined in every run. Each difference from the baseline has a confidence
+    interval. The tests are two-sided: Student's t and randomization (sign flips, exact for up to
+    20 queries) test the mean, Wilcoxon's signed ranks the pseudomedian, whose interval is then
+    printed. `fairtk.compare` does the same in Python.
 
-    As LaTeX and Markdown it is a table for a paper, runs by measures: the best is bold, the second
-    underlined; daggers say what is significantly better or worse than --baseline, and without one
-    letters name the runs that a run is better than.
+    LaTeX and Markdown are a table for a paper, runs by measures. The best value is bold, the second
+    underlined. Daggers mark runs that are significantly better or worse than --baseline; without
+    --baseline, letters name the runs that a run is significantly better than.
 
-    With --margin, p_not_worse and p_equivalent are those of non-inferiority and equivalence (one
-    and two one-sided t-tests). With --levels, error_queries is what would be left of the error
-    with endless samples, error_samples that for these very queries, with the interval low_samples
-    to high_samples; samples of two runs are paired by their numbers, as one seed draws them.
+    With --margin, p_not_worse and p_equivalent are the p-values of non-inferiority and equivalence
+    (one and two one-sided t-tests). With --levels, error_queries is the standard error with
+    infinitely many samples, and error_samples the standard error for these queries alone, with the
+    interval low_samples to high_samples. Samples with the same number are paired between runs.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def command(
 
     if baseline is not None and _is_beside(baseline, runs):
         if options["answers"]:
-            raise InputError("`baseline` must be one of the runs where `answers` are given")
+            raise InputError("`baseline` must be one of the runs if `answers` are given")
         runs = (baseline, *runs)
     with to_stderr():
         comparison = compare(qrels, runs, baseline=baseline, margin=_margin(margin), **options)
@@ -93,16 +93,16 @@ def command(
             frame = comparison.queries_needed(difference, power=power)
     if page is not None:
         test = {name: comparison.settings[name] for name in ("test", "correction")}
-        comparison.report(page, baseline=comparison.baseline, command=said_command(), **test)
+        comparison.report(page, baseline=comparison.baseline, command=command_line(), **test)
         click.echo(f"Page: {page}", err=True)
     text = ""
     if difference is not None:
         if margin:
-            click.echo("Note: --margin changes nothing with --difference.", err=True)
+            click.echo("Note: --margin has no effect with --difference.", err=True)
         caption = (
-            f"Queries with which a paired t-test finds a difference of {difference:g} from "
-            f"{comparison.baseline} with a chance of {power:.0%}; deviation: of the true "
-            "differences over queries."
+            f"Queries for a paired t-test to detect a difference of {difference:g} from "
+            f"{comparison.baseline} with power {power:.0%}; deviation: standard deviation of the "
+            "true differences over queries."
         )
         table = plan_table(frame, caption, digits)
     elif form in ("latex", "markdown") and not margin and not options["levels"]:
@@ -115,7 +115,7 @@ def command(
 
 
 def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
-    """Return whether a baseline is a file beside the runs, and not one of them."""
+    """Return whether a baseline is a file that is not among the runs."""
     from fairtk.experiment.evaluate_runs import unique_names
 
     if baseline in runs:
@@ -125,21 +125,21 @@ def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
     names = unique_names(runs)
     if baseline in names:
         return False
-    raise NotFoundError("baseline (neither a file nor the name of a run)", baseline, names)
+    raise NotFoundError("baseline (not a file, not the name of a run)", baseline, names)
 
 
 def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
-    """Return what `fairtk.compare` takes: a margin for all, or some by measure."""
+    """Return one margin for all measures, or margins by measure."""
     parts = [text.rpartition("=") for text in texts]
     for text, (_, _, number) in zip(texts, parts, strict=True):
         try:
             float(number)
         except ValueError:
             raise InputError(
-                f"`margin` must be a number, or MEASURE=number, e.g. EE_D@5=0.02; found {text!r}"
+                f"`margin` must be a number or MEASURE=number, e.g. EE_D@5=0.02, got {text!r}"
             ) from None
     if [measure for measure, *_ in parts] == [""]:
         return float(parts[0][2])
     if any(not measure for measure, *_ in parts):
-        raise InputError("`margin` is given for all measures and for one: name the measure of each")
+        raise InputError("got `margin` with and without a measure: name the measure of each")
     return {measure: float(number) for measure, _, number in parts} or None

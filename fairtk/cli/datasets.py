@@ -1,4 +1,4 @@
-"""``fairtk datasets``: the data sets that fairtk and its plugins add."""
+"""``fairtk datasets``: list data sets."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def command(form: str, output: str | None) -> None:
     if ids:
         lines += ["", "Read before use:"]
         lines += [f"  {', '.join(names)}: {warning}" for warning, names in ids.items()]
-    use = 'Use one: pt.get_dataset("irds:ID"), or ir_datasets.load("ID") after import fairtk.'
+    use = 'To load one: pt.get_dataset("irds:ID"), or ir_datasets.load("ID") after import fairtk.'
     show([*lines, "", use], pd.DataFrame(rows, columns=columns), form, output)

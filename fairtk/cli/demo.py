@@ -1,4 +1,4 @@
-"""``fairtk demo``: the whole pipeline without any set-up."""
+"""``fairtk demo``: the full pipeline without setup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import said_command, show
+from fairtk.cli.output import command_line, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import MissingExtraError
 
@@ -17,32 +17,32 @@ FOLDER = Path("fairtk-demo")
 
 
 @signature_command(
-    "Run the whole pipeline on the packaged collection and model.",
+    "Run the full pipeline on the packaged collection and model.",
     {"fairtk.demo.study:run": "n_samples queries"},
 )
 @click.option("--write/--no-write", default=True, show_default=True,
-              help=f"Write figure and page to {FOLDER}.")  # fmt: skip
+              help=f"Write a figure and a page to {FOLDER}.")  # fmt: skip
 @printing_options
 def command(
     n_samples: int, queries: int | None, write: bool, form: str, output: str | None
 ) -> None:
     """Run BM25, fair sampling and a tiny T5 on the packaged collection.
 
-    Rankings are sampled from a Plackett-Luce policy at several alpha (0 is uniform, larger is
-    closer to BM25), and the packaged model answers from the first five documents of each. The
-    table shows how disparity of exposure (EE_D), exposure of useful documents (EE_R), nDCG and the
-    quality of the answers (EU) change together; the figure shows EE_D against EU, and the page all
-    rankings and answers. Needs no network.
+    Rankings are sampled from a Plackett-Luce policy with several values of alpha (0 is uniform,
+    larger is closer to BM25). The packaged model answers from the first five documents of each.
+    The table has disparity of exposure (EE_D), exposure of useful documents (EE_R), nDCG and the
+    accuracy of the answers (EU). The figure plots EE_D against EU; the page has all rankings and
+    answers. No network is needed.
     """
     from fairtk.demo import study
     from fairtk.display import Table
-    from fairtk.display.tables import fitted_lines, number_text
+    from fairtk.display.tables import aligned_lines, number_text
 
     started = time.monotonic()
-    asked = "all queries" if queries is None else f"at most {queries} queries"
+    scope = "all queries" if queries is None else f"at most {queries} queries"
     click.echo(
-        f"Demo: 6 policies, {n_samples} rankings of {asked}, an answer from each. Ten rankings of "
-        "all queries take about half a minute on two cores, most of it for answers.",
+        f"Demo: 6 policies, {n_samples} rankings for each of {scope}, one answer per ranking.\n"
+        "Ten rankings for all queries take about half a minute on two cores.",
         err=True,
     )
     results = study.run(n_samples, queries)
@@ -51,9 +51,9 @@ def command(
         [str(first), *map(number_text, values)]
         for first, *values in table.to_numpy(dtype=object).tolist()
     ]
-    heads = ["alpha", *results.measures]
-    lines = fitted_lines(Table(heads, cells), range(1, len(heads)))
-    show([*lines, "", study.summary(table)], table, form, output)
+    heads = ["alpha", *study.HEADS]
+    lines = aligned_lines(Table(heads, cells), range(1, len(heads)))
+    show([*lines, "", study.NOTE, "", study.summary(table)], table, form, output)
     if write:
         _write(results, study.DESCRIPTION, study.LICENSE)
     click.echo(f"Demo finished in {time.monotonic() - started:.0f} s.\n\n{NEXT}", err=True)
@@ -66,7 +66,7 @@ NEXT = """Next, on your own files (TREC format):
 
 
 def _write(results: Any, description: str, license: str) -> None:
-    """Write figure and page, and print where; without what they need, print that."""
+    """Write the figure and the page and print their paths, or the missing extra."""
     from fairtk.display import write_figure
 
     try:
@@ -78,9 +78,9 @@ def _write(results: Any, description: str, license: str) -> None:
             title="fairtk demo",
             description=description,
             license=license,
-            command=said_command(),
+            command=command_line(),
         )
     except MissingExtraError as error:
-        click.echo(f"No figure and no page: {error}", err=True)
+        click.echo(f"No figure or page: {error}", err=True)
         return
     click.echo(f"Figure: {FOLDER / 'demo.svg'}\nPage: {FOLDER / 'demo.html'}", err=True)

@@ -1,4 +1,4 @@
-"""``fairtk doctor``: what is wrong with a run, its labels and its groups."""
+"""``fairtk doctor``: find problems in a run, its labels and its groups."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _WIDTH = 98
     {"fairtk:doctor": "qrels run groups target measures cutoff support"},
 )
 @click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE",
-              help="A measure that ties may move. Repeatable.  [default: EE_D, EE_R, EE_L and "
-              "E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
+              help="Report the effect of ties on this measure. Repeatable.  [default: EE_D, EE_R, "
+              "EE_L and E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
 @printing_options
 def command(qrels: str, run: str, form: str, output: str | None, **options: Any) -> None:
-    """Examine RUN beside QRELS and groups: a verdict, what is wrong, and what to do.
+    """Check RUN against QRELS and groups, and print a verdict, problems and fixes.
 
-    Everything is said at once: broken rows are counted and left out, and all checks see the rest.
-    Looked for: broken, cut off and repeated lines, ids written in two ways, queries missing on
-    either side, missing labels, ties and how much they move each measure, samples of unequal number
-    or length, groups with few documents, targets that no ranking reaches.
+    One call reports all problems: malformed rows are counted and skipped, and all checks see the
+    rest. The checks cover malformed, truncated and duplicate lines, ids with two spellings, queries
+    missing on either side, missing labels, ties and their effect on each measure, samples that
+    differ in number or length, groups with few documents, and unreachable targets.
 
-    The exit code is 2 if something is an error (numbers would be wrong), with --strict also if
-    something is a warning; else 0. `fairtk.doctor` does the same in Python.
+    The exit code is 2 if there is an error (numbers would be wrong), with --strict also if there
+    is a warning; otherwise 0. `fairtk.doctor` does the same in Python.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``fairtk evaluate``: measures of run files."""
+"""``fairtk evaluate``: measure run files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import FILE, page_option, printing_options
-from fairtk.cli.output import said_command, show
+from fairtk.cli.output import command_line, show
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
 
@@ -20,7 +20,7 @@ from fairtk.plugins.streams import to_stderr
 @click.option(
     "--no-qrels",
     is_flag=True,
-    help="All files are RUNS: for measures that need no labels (EE_D, AWRF).",
+    help="All files are RUNS; for measures that need no labels (EE_D, AWRF).",
 )
 @click.option("--per-query", is_flag=True, help="Print the value of each query.")
 @page_option
@@ -37,24 +37,24 @@ def command(
 ) -> None:
     """Measure RUNS against QRELS.
 
-    QRELS has TREC's columns qid, iteration, docno, label, or is a TSV, JSON lines or Parquet file
-    with the named columns qid, docno, label (and gold_answer), or the id of a dataset. A run has
-    TREC's columns qid, sample, docno, rank, score, tag: an integer (or Q0, Q1, ...) in the second
-    column is the number of the sampled ranking, a constant Q0 means that the run is not sampled. Or
-    it is a TSV, JSON lines or Parquet file with named columns, or a list of TREC Fair Ranking 2022
-    (columns id and page_id, or id, seq_no and page_id). All may be gzipped; - is standard input.
+    QRELS is a TREC file (qid, iteration, docno, label), a TSV, JSON lines or Parquet file with the
+    named columns qid, docno, label (and gold_answer), or the id of a dataset. A run is a TREC file
+    (qid, sample, docno, rank, score, tag), a TSV, JSON lines or Parquet file with named columns, or
+    a TREC Fair Ranking 2022 file (id and page_id, or id, seq_no and page_id). In a TREC run, an
+    integer (or Q0, Q1, ...) in the second column is the number of the sampled ranking; a constant
+    Q0 means that the run is not sampled. Files may be gzipped; - is standard input.
 
-    A measure that needs groups and names none gets the attributes of all --groups files, crossed.
-    groups='gender' in a measure means the file gender.tsv alone, groups='gender*region' those two
-    crossed. EE_D, EE_R and EE_L get groups only by name. A measure that needs a target and names
-    none gets --target.
+    A measure that needs groups but names none uses the attributes of all --groups files, crossed.
+    groups='gender' in a measure is the file gender.tsv alone, groups='gender*region' crosses two.
+    EE_D, EE_R and EE_L use groups only if they name them. A measure that needs a target but names
+    none uses --target.
 
-    Means are over the queries for which a measure is defined; where that is not all of them, their
-    number stands behind the mean. `fairtk.evaluate` does the same in Python.
+    Means are over the queries for which a measure is defined; if it is undefined for some, the
+    number of defined queries follows the mean. `fairtk.evaluate` does the same in Python.
 
-    EE_D, and AWRF with a target that is not made of labels, need none: --no-qrels. n, the number of
-    documents of a query, is then what each run retrieves, and is said; normalized values do not
-    compare with those measured with labels.
+    EE_D, and AWRF with a target that needs no labels, work with --no-qrels. The number n of
+    documents per query is then that of each run, so normalized values are not comparable with
+    values measured with labels.
 
     \b
     Examples:
@@ -87,5 +87,5 @@ def command(
         table = means_table(results)
     show(text, table, form, output)
     if page is not None:
-        results.report(page, command=said_command())
+        results.report(page, command=command_line())
         click.echo(f"Page: {page}", err=True)

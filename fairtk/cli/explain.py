@@ -1,4 +1,4 @@
-"""``fairtk explain``: which group, rank or query costs how much."""
+"""``fairtk explain``: break a measure down by group, rank and query."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PARTS = ("group", "attribute", "rank", "query", "document")
     },
 )
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
-              help="AWRF or EE_L, with its cutoff.")  # fmt: skip
+              help="AWRF or EE_L, with a cutoff.")  # fmt: skip
 @click.option("--by", type=click.Choice(_PARTS),
-              help="This table alone, all its rows and columns; document needs --qid.  [default: "
-              "all tables, cut; in csv and json one row per query, group and band]")  # fmt: skip
-@plot_option("The same as a figure")
+              help="Print all rows and columns of one table; document needs --qid.  [default: all "
+              "tables, truncated; in csv and json one row per query, group and band]")  # fmt: skip
+@plot_option("Also write a figure")
 @printing_options
 def command(
     qrels: str,
@@ -44,11 +44,11 @@ def command(
     form: str,
     output: str | None,
 ) -> None:
-    """Break AWRF or EE_L of RUN down: which groups, ranks and queries cost how much.
+    """Break AWRF or EE_L of RUN down into the costs of groups, ranks and queries.
 
-    The cost is 1 - AWRF, or EE_L itself, and each table adds up to it. EE_L without groups is by
-    documents; their costs are summed by --groups, if given. The cookbook page on `explain`
-    describes the parts and their limits. `fairtk.explain` does the same in Python.
+    The cost is 1 - AWRF, or EE_L itself; each table adds up to it. EE_L without groups is broken
+    down by document, and summed by --groups if given. The cookbook page on `explain` describes the
+    parts and their limits. `fairtk.explain` does the same in Python.
 
     \b
     Examples:
@@ -65,18 +65,18 @@ def command(
 
     measure, *more = measures
     if more:
-        text = f"one measure is explained at a time; -m was given {len(measures)} times"
+        text = f"expected one -m/--measure, got {len(measures)}"
         raise click.UsageError(text, click.get_current_context())
     with to_stderr():
         options = GivenGroups.read(groups, target)
         parsed = parse_with(options, measure)
         labels = options.labels = as_labels(qrels, None, [parsed])
-        whole = completed(options, parsed)
-        by_document = isinstance(whole, ExpectedExposureLoss) and whole["groups"] is None
+        parsed = completed(options, parsed)
+        by_document = isinstance(parsed, ExpectedExposureLoss) and parsed["groups"] is None
         explanation = explain(
             labels.frame,
             read_run(run, order),
-            whole,
+            parsed,
             qid=qid,
             baseline=None if baseline is None else read_run(baseline, order),
             groups=options.crossed if groups and by_document else None,

@@ -1,4 +1,4 @@
-"""``fairtk export``: results for other tools."""
+"""``fairtk export``: export results for other tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fairtk.cli.output import echo
 from fairtk.cli.signature import signature_command
 
 
-def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
+def _print_schema(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
+    if is_given:
         from fairtk.experiment import results_schema
 
         echo(json.dumps(results_schema(), indent=2))
@@ -25,20 +25,20 @@ def _print_schema(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 )
 @click.argument("source", metavar="STORE|STUDY")
 @click.option("-o", "--output", "folder", required=True, metavar="DIR",
-              help="A new or an empty folder.")  # fmt: skip
+              help="A new or empty folder.")  # fmt: skip
 @click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
-              help="Print the JSON Schema of the exported folder, and end.")  # fmt: skip
+              help="Print the JSON Schema of the exported folder and exit.")  # fmt: skip
 def command(**options: Any) -> None:
-    """Write the results in STORE or STUDY to DIR, in forms that need no fairtk to be read.
+    """Write the results in STORE or STUDY to DIR, in formats that can be read without fairtk.
 
-    STORE is the save_dir of an experiment, STUDY the output folder of a study; what `Results.save`
-    wrote is taken, too. A store holds what systems gave, and not what was measured: give --qrels
-    and measures, or DIR has rankings, answers and credit only. The results of a study are in a
-    folder for each attribute or model, with the study's own tables beside them.
+    STORE is the save_dir of an experiment or a folder written by `Results.save`, STUDY the output
+    folder of a study. A save_dir has the output of the systems but no values: without --qrels and
+    measures, DIR has rankings, answers and credit only. The results of a study have one folder per
+    attribute or model, next to the tables of the study.
 
     DIR has values.parquet, means.parquet, rankings/*.parquet, answers.parquet, credit.parquet,
-    qrels.parquet, config.json, environment.json and a manifest with their digests; the page on
-    exported results says what is in each. `fairtk.experiment.export` does the same in Python.
+    qrels.parquet, config.json, environment.json and a manifest with their digests. The page on
+    exported results describes them. `fairtk.experiment.export` does the same in Python.
 
     \b
     Examples:
@@ -51,11 +51,11 @@ def command(**options: Any) -> None:
     from fairtk.experiment import export
     from fairtk.experiment.saved import CONFIG
 
-    for place in export(**options):
-        click.echo(f"Results: {place}")
-        config = place / CONFIG
+    for folder in export(**options):
+        click.echo(f"Results: {folder}")
+        config = folder / CONFIG
         if config.exists() and not json.loads(config.read_text(encoding="utf-8"))["measures"]:
             click.echo(
-                "No means or values were written: a store has none. Give --qrels and measures, "
-                "e.g. -m EE_D@5."
+                "No means or values were written. A save_dir has no values: give --qrels and "
+                "measures, e.g. -m EE_D@5."
             )

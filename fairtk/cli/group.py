@@ -1,4 +1,4 @@
-"""The command line: its commands, warnings and errors of one line, exit codes."""
+"""The command line: commands, one-line warnings and errors, exit codes."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ COMMANDS_OF_PLUGINS = {"qr": "fairtk-papers", "rag": "fairtk-papers"}
 """The commands that the project's plugins add, by distribution."""
 FAILED_WORK, WRONG_INPUT = 1, 2
 INTERRUPTED = 130
-"""The exit code after Ctrl-C: 128 and the number of the signal, as shells have it."""
+"""The exit code after Ctrl-C: 128 plus the number of the signal, as in shells."""
 
 
 class WrongInput(click.ClickException):
-    """An error that the user can mend in what was given; others have the code `FAILED_WORK`."""
+    """An error in the input, which the user can fix; other errors exit with `FAILED_WORK`."""
 
     exit_code = WRONG_INPUT
 
 
 def described(error: Exception, debug: bool) -> click.ClickException:
-    """Return an error of one line, whatever the library below wrote, with its exit code."""
+    """Return an error as one line, with its exit code."""
     text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
     if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
@@ -65,19 +65,19 @@ def described(error: Exception, debug: bool) -> click.ClickException:
     if isinstance(error, Warning):
         text = f"{notice(error, type(error))} ({STRICT})"
     elif isinstance(error, MemoryError):
-        left = "free some, or give fewer queries or samples at a time"
-        text = f"memory ran out ({text or 'no more is known'}); {left}"
+        fix = "free some, or use fewer queries or samples at a time"
+        text = f"out of memory ({text or 'no details'}); {fix}"
     elif not isinstance(error, FairtkError | OSError):
-        hint = "" if debug else "; the option --debug shows where"
+        hint = "" if debug else "; --debug shows the traceback"
         text = f"{type(error).__name__}: {text or 'no message'}{hint}"
     return (WrongInput if wrong else click.ClickException)(printable(text))
 
 
 @contextlib.contextmanager
 def plain_warnings(debug: bool, strict: bool) -> Iterator[None]:
-    """Show warnings as one line each on stderr, each only once; or raise them.
+    """Print each distinct warning once on stderr, e.g. ``warning: undefined: ...``, or raise it.
 
-    A line is like ``warning: undefined: ...``. Warnings for developers are shown with `debug` only.
+    Warnings for developers are printed only with `debug`.
     """
     lines: set[str] = set()
 
@@ -106,7 +106,7 @@ class FairtkGroup(click.Group):
 
     @functools.cached_property
     def entry_points(self) -> list[Plugin]:
-        """The entry points of commands; the second one of a name is rejected."""
+        """The entry points of commands; duplicate names are rejected."""
         points = installed_plugins(COMMAND_GROUP)
         owners: dict[str, Plugin] = {}
         for point in points:
@@ -121,11 +121,11 @@ class FairtkGroup(click.Group):
         return sorted({*self.commands, *points})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, importing its module; `None` if it is unknown or left out."""
+        """Import and return a command; `None` if it is unknown or rejected."""
         command = super().get_command(ctx, cmd_name)
         for point in self.entry_points if command is None else ():
             if point.command == cmd_name and not point.problem:
-                # the list of commands checks no versions: that would take a fifth of its time
+                # listing the commands skips this check, a fifth of its time
                 command = _load(point, check_version=COMMAND in ctx.meta)
         if command is not None:
             _prepare(command)
@@ -134,7 +134,7 @@ class FairtkGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command to run; an unknown one comes with the nearest known name."""
+        """Return the command to run; suggest a name for an unknown one."""
         name = args[0]
         ctx.meta[COMMAND] = shlex.join(["fairtk", *args])
         if not name.startswith("-") and self.get_command(ctx, name) is None:
@@ -172,7 +172,7 @@ class FairtkGroup(click.Group):
     ) -> Any:
         """Run the command line; in standalone mode (the default) exit with its code.
 
-        ``--debug`` and ``--strict`` may stand anywhere. Wrong usage is one line, too.
+        ``--debug`` and ``--strict`` may be anywhere before ``--``.
         """
         words = sys.argv[1:] if args is None else list(args)
         end = words.index("--") if "--" in words else len(words)
@@ -217,22 +217,22 @@ class FairtkGroup(click.Group):
 @click.option(_DEBUG, is_flag=True, help="Show the traceback of an error.")
 @click.option(STRICT, is_flag=True, expose_value=False, help="Warnings are errors.")
 def cli(debug: bool) -> None:
-    """Measure and change how fairly retrieval and RAG pipelines expose documents."""
+    """Measure and improve how fairly retrieval and RAG pipelines expose documents."""
 
 
 def main(args: list[str] | None = None) -> None:
     """Run the command line and exit.
 
-    The code is 0 if all is well, 2 for wrong input, 1 for failed work, 130 after Ctrl-C.
+    The exit code is 0 on success, 2 for wrong input, 1 for other failures, 130 after Ctrl-C.
 
     Args:
-        args: the arguments; None takes the process's.
+        args: the arguments; `None` for ``sys.argv``.
     """
     cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
 
 
 def _load(point: Plugin, check_version: bool) -> click.Command | None:
-    """Import a command; one that does not work is left out."""
+    """Import a command; reject it if that fails."""
     try:
         if check_version:
             point.check_version()
@@ -250,20 +250,20 @@ _PREPARED: WeakSet[click.Command] = WeakSet()
 
 
 def _prepare(command: click.Command) -> None:
-    """Give a command, and those below it, what all have."""
+    """Add what all commands share to a command and its subcommands."""
     if command in _PREPARED:
         return
     _PREPARED.add(command)
     if command.callback is not None:
         command.callback = _connected(command.callback)
-    if not isinstance(command, SignatureCommand):  # whose parameters are not read yet
+    if not isinstance(command, SignatureCommand):  # it adds the option when it reads its parameters
         command.params.append(STRICT_OPTION)
     for below in command.commands.values() if isinstance(command, click.Group) else ():
         _prepare(below)
 
 
 def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a command begin with what ``import fairtk`` does elsewhere: its help needs none of it."""
+    """Connect fairtk and check the output files before a command runs, but not for its help."""
 
     @functools.wraps(callback)
     def called(*args: Any, **options: Any) -> Any:
@@ -308,8 +308,7 @@ def _refuse_overwriting(context: click.Context) -> None:
         same = read.get(os.path.realpath(file))
         if param.name in WRITTEN and same is not None:
             raise InputError(
-                f"{param.opts[-1]} {file} would overwrite {same}, which the command reads; write "
-                "to another file"
+                f"{param.opts[-1]} {file} would overwrite the input {same}; choose another file"
             )
 
 

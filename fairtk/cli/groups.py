@@ -1,4 +1,4 @@
-"""``fairtk groups``: what is in group files, and how much of a run they know."""
+"""``fairtk groups``: inspect group files and their coverage of a run."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _MOST_ROWS = 40
 
 
 @signature_command(
-    "Inspect groups of documents, and how much of a run they know.",
+    "Inspect groups of documents and their coverage of a run.",
     {"fairtk:Groups.coverage": "run cutoff", "fairtk:doctor": "target"},
 )
 @click.argument("files", type=GROUPS_FILE, nargs=-1, required=True, metavar="[NAME=]FILE...")
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
-@click.option("--coverage", "run", type=FILE, help="Say how much of this run the groups know.")
+@click.option("--coverage", "run", type=FILE, help="Print the coverage of this run.")
 @click.option("--qrels", type=FILE, help="Relevance labels for --target relevance.")
 @printing_options
 def command(
@@ -35,16 +35,17 @@ def command(
     form: str,
     output: str | None,
 ) -> None:
-    """Inspect the groups in FILES: levels, counts, what is unknown.
+    """Inspect the groups in FILES: levels, counts, unknown values.
 
     A file has the columns docno, group and optionally weight (TSV, CSV or Parquet; .gz), one row
-    per document and group; an empty group or @UNKNOWN means that it is not known. The attribute is
-    named after the file. Labels such as gender or place are data about documents, made by somebody
-    for some purpose: look at what is unknown and who is missing before you measure with them.
+    per document and group; an empty group or @UNKNOWN means unknown. The attribute is named after
+    the file. Labels such as gender or place were made by people for a purpose: look at unknown
+    values and missing groups before you measure with them.
 
-    Without --coverage, a row per level: its documents, its share of all weight, and its share in
-    the target (the mean over queries). With --coverage, a row per query of the run: documents
-    retrieved, with a row in FILES, with a known group, and how many groups are shown and absent.
+    Without --coverage, print a row per level: its documents, its share of the weight, and its share
+    in the target (the mean over queries). With --coverage, print a row per query of the run: the
+    number of documents retrieved, in FILES, and with a known group, and of groups present and
+    absent.
 
     \b
     Examples:
@@ -89,11 +90,11 @@ def _refuse_unused(
     """Raise if an option would do nothing."""
     text = ""
     if run is None and cutoff is not None:
-        text = "-k/--cutoff is about --coverage RUN, which was not given"
+        text = "-k/--cutoff requires --coverage RUN"
     elif run is not None and target:
-        text = "--coverage says nothing of a --target: ask for one of them"
+        text = "--coverage and --target cannot be combined"
     elif not target and qrels is not None:
-        text = "--qrels is read for --target relevance, which was not given"
+        text = "--qrels requires --target relevance"
     if text:
         raise click.UsageError(text, click.get_current_context())
 
@@ -116,7 +117,7 @@ def _echo_coverage(
         labeled, all_of = int(frame["with_label"].sum()), int(frame["retrieved"].sum())
         thin = int((frame["label_share"] < 0.5).sum())
         lines.append(
-            f"{name}: the group is known for {labeled} of {all_of} documents {where}; for "
-            f"under half of them in {thin} of {len(frame)} queries."
+            f"{name}: the group is known for {labeled} of {all_of} documents {where}; in {thin} of "
+            f"{len(frame)} queries for less than half."
         )
     show(lines, table, form, output)

@@ -1,4 +1,4 @@
-"""``fairtk measures``: what can be measured."""
+"""``fairtk measures``: list and describe measures."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COLUMNS = ["kind", "name", "better", "summary", "from"]
 
 @signature_command("List measures, string utilities and browsing models.")
 @click.argument("name", required=False)
-@click.option("--all", "everything", is_flag=True, help="List ir_measures' own measures, too.")
+@click.option("--all", "everything", is_flag=True, help="Also list the measures of ir_measures.")
 @printing_options
 def command(name: str | None, everything: bool, form: str, output: str | None) -> None:
-    """List measures, string utilities and browsing models, or explain the one called NAME."""
+    """List measures, string utilities and browsing models, or describe NAME."""
     import pandas as pd
 
     if name is not None:
@@ -30,16 +30,16 @@ def command(name: str | None, everything: bool, form: str, output: str | None) -
         return
     rows = list(_rows(everything))
     titles = {
-        "measure": "Measures (`fairtk measures NAME` explains one, as it does with those below)",
+        "measure": "Measures (`fairtk measures NAME` describes any name below)",
         "utility": "String utilities, for EU(utility='...')",
         "browsing model": "Browsing models, for browsing='...'",
-        "ir_measures": "Measures of ir_measures; over samples: E(...)",
+        "ir_measures": "Measures of ir_measures (over samples: E(...))",
     }
     table = pd.DataFrame(rows, columns=_COLUMNS)
     lines = []
     for kind, title in titles.items():
         chosen = table.loc[table["kind"] == kind, ["name", "better", "from", "summary"]]
-        if not chosen["better"].any():  # no browsing model is better than another
+        if not chosen["better"].any():  # browsing models have no direction
             chosen = chosen.drop(columns="better")
         if len(chosen):
             lines += ["", title, *wrapped_lines(list(chosen), chosen.to_numpy().tolist())]
@@ -47,7 +47,7 @@ def command(name: str | None, everything: bool, form: str, output: str | None) -
 
 
 def _rows(everything: bool) -> Iterator[list[str]]:
-    """Yield the cells of `_COLUMNS` for all that can be measured with."""
+    """Yield the cells of `_COLUMNS` for each measure, utility and browsing model."""
     import ir_measures
 
     from fairtk.plugins import registry
@@ -70,7 +70,7 @@ def _rows(everything: bool) -> Iterator[list[str]]:
 
 
 def _page(name: str) -> tuple[list[str], dict[str, str]]:
-    """Return what a measure, utility or browsing model is: as lines, and by part."""
+    """Return the description of a measure, utility or browsing model as lines and by part."""
     title, description, sections, parameters = _described(name)
     parts = {"title": title, "description": description, **sections}
     parts |= {f"parameter {p}": ": ".join(filter(None, texts)) for p, *texts in parameters}
@@ -79,14 +79,14 @@ def _page(name: str) -> tuple[list[str], dict[str, str]]:
         lines += ["", heading, text]
     if parameters:
         columns = ["parameter", "default", "meaning"]
-        if not any(row[2] for row in parameters):  # an Args section says it
+        if not any(row[2] for row in parameters):  # they are in an Args section
             del columns[2]
         lines += ["", *wrapped_lines(columns, [row[: len(columns)] for row in parameters])]
     return lines, parts
 
 
 def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
-    """Return the title, description, sections and parameters of what has this name."""
+    """Return the title, description, sections and parameters for a name."""
     from fairtk.measures import FairMeasure, parse
     from fairtk.measures.pages import default_text, page_of, plain_text
     from fairtk.plugins import registry
@@ -104,7 +104,7 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
             [p, default_text(info), info.desc or ""] for p, info in measure.SUPPORTED_PARAMS.items()
         ]
         return measure.NAME, _description(type(measure)), {}, parameters
-    page = page_of(measure)  # the one that the site has, too
+    page = page_of(measure)  # as on the site
     sections = {heading: plain_text(text) for heading, text in page.sections.items()}
     sections |= {**page.facts, "How to cite it": f"fairtk cite {page.name}"}
     description = page.description.replace("``", "`")
@@ -112,7 +112,7 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
 
 
 def _refuse_unknown(name: str) -> None:
-    """Raise for a name of nothing that is listed; an expression is left to its parser."""
+    """Raise if a name is unknown; the parser checks expressions."""
     from fairtk.measures.parsing import known_names
     from fairtk.plugins import registry
 
@@ -124,7 +124,6 @@ def _refuse_unknown(name: str) -> None:
 
 
 def _description(thing: Any) -> str:
-    # without the marks of documentation tools
     lines = (inspect.getdoc(thing) or "no description").splitlines()
     text = "\n".join(line for line in lines if not line.startswith(".. "))
     return text.replace("``", "`").strip()
@@ -140,7 +139,7 @@ def _parameters(factory: Any) -> list[list[str]]:
 def _direction(measure: Any) -> str:
     try:
         return str(measure.better)
-    except InputError:  # E, EU: the direction is that of what they are given
+    except InputError:  # E, EU: the direction is that of their arguments
         return "as inside"
 
 

@@ -1,17 +1,14 @@
-"""Arguments and options that commands share: each is declared here, once."""
+"""Arguments and options that commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from fairtk.cli.output import STDIN, TABLE
 from fairtk.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 FORMATS = (TABLE, "csv", "json", "latex", "markdown")
 """As in `fairtk.io`, whose import would slow down ``--help``."""
@@ -21,7 +18,7 @@ class InputFile(click.Path):
     """A file to read; ``-`` is standard input.
 
     Args:
-        exists: whether it must be there; else it may be something else, such as a data set.
+        exists: whether the file must exist; otherwise the value may also be e.g. a data set.
     """
 
     def __init__(self, exists: bool = True) -> None:
@@ -31,7 +28,7 @@ class InputFile(click.Path):
         """Return the path."""
         if value == STDIN and ctx is not None:
             if STDIN in ctx.meta:
-                raise InputError("'-' (standard input) can be given once only")
+                raise InputError("'-' (standard input) can be given only once")
             ctx.meta[STDIN] = True
         return super().convert(value, param, ctx)
 
@@ -40,7 +37,7 @@ class GroupsFile(InputFile):
     """A file of groups, ``FILE`` or ``NAME=FILE``."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the text, if the file is there."""
+        """Return the text if the file exists."""
         from fairtk.io.tables import named_file
 
         super().convert(named_file(value)[1], param, ctx)
@@ -56,8 +53,8 @@ SHARED: dict[str, dict[str, Any]] = {
     "answers": {
         "type": FILE,
         "metavar": "FILE",
-        "help": "Generated answers (columns qid, sample, qanswer) for EU; one file per run, in "
-        "order.",
+        "help": "Generated answers (columns qid, sample, qanswer) for EU; one file per run, in the "
+        "order of the runs.",
     },
     "folder": {"type": str},
     "gold": {
@@ -69,7 +66,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "type": GROUPS_FILE,
         "metavar": "[NAME=]FILE",
         "help": "Groups of documents (columns docno, group, weight), for AWRF and other measures "
-        "that need groups; an attribute per file, named NAME or after the file.",
+        "that need groups; one attribute per file, named NAME or after the file.",
     },
     "measures": {
         "metavar": "MEASURE",
@@ -81,18 +78,17 @@ SHARED: dict[str, dict[str, Any]] = {
     "target": {
         "type": FILE_OR_NAME,
         "metavar": "FILE|uniform|population|relevance",
-        "help": "What exposure is compared with: a target file (columns weight and group, or a "
-        "column per crossed attribute; qid if it differs by query), `uniform` (equal shares of all "
-        "levels), `population` (the shares of all documents in the groups' file), or `relevance` "
-        "(those of each query's relevant documents). With several, each measure takes the first "
-        "over its attributes.",
+        "help": "Target shares of exposure: a file (columns weight and group, or one column per "
+        "crossed attribute; qid if it differs by query), `uniform` (equal shares), `population` "
+        "(shares among all documents in the groups file), or `relevance` (shares among each "
+        "query's relevant documents). Each measure uses the first target over its attributes.",
     },
 }
-"""Settings of the arguments and options for some parameters, in all commands."""
+"""Settings of arguments and options by parameter, for all commands."""
 
 
 def plot_option(help: str) -> Decorator:
-    """Return the option ``--plot``: the file of a picture."""
+    """Return the option ``--plot``."""
     kind = click.Path(dir_okay=False)
     return click.option("--plot", type=kind, metavar="FILE", help=f"{help} (.svg, .pdf or .png).")
 
@@ -101,12 +97,12 @@ page_option = click.option(
     "--page",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Also write a page: the trade-off figure, all tables and single queries.",
+    help="Also write an HTML page with the trade-off figure, all tables and single queries.",
 )
 
 
 def all_of(*options: Decorator) -> Decorator:
-    """Return what adds several options, in their order."""
+    """Return a decorator that adds options in order."""
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
@@ -122,17 +118,17 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default=TABLE,
     show_default=True,
-    help="csv and json have all digits.",
+    help="Output format; csv and json have all digits.",
 )
 output_option = click.option(
     "-o",
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write to this file, not the terminal.",
+    help="Write to this file instead of the terminal.",
 )
 printing_options = all_of(format_option, output_option)
-"""How the result is printed, and where."""
+"""The options for format and output file."""
 STRICT = "--strict"
 STRICT_OPTION = click.Option(
     [STRICT],
@@ -140,4 +136,4 @@ STRICT_OPTION = click.Option(
     expose_value=False,
     help="Warnings are errors (`fairtk --help` lists them).",
 )
-"""Of all commands, for their help: `fairtk.cli.group` takes it out of the arguments."""
+"""Only for the help of commands: `fairtk.cli.group` removes it from the arguments."""

@@ -1,4 +1,4 @@
-"""Where the output of commands goes, in the format asked for; bars while a file is read."""
+"""Print or write the output of commands; progress bars for files."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from fairtk.plugins.streams import on_terminal
 TABLE = "table"
 STDIN = STDOUT = "-"
 COMMAND = "fairtk.command"
-"""Where click's context has the line of the command that runs."""
+"""The key of the running command line in click's context."""
 _PLAIN_WIDTH = 100
 
 
-def said_command() -> str:
-    """Return the command line that is carried out, as a shell takes it."""
+def command_line() -> str:
+    """Return the running command line, quoted for a shell."""
     return str(click.get_current_context().meta[COMMAND])
 
 
 def echo(text: str | Sequence[str], output: str | None = None) -> None:
-    """Print a text or lines, or write them to a file (``-``: standard output).
+    """Print a text or lines, or write them to a file (``-`` for standard output).
 
-    Control characters are escaped on a terminal; a file or another program gets them as they are.
+    Control characters are escaped only on a terminal.
     """
     if not isinstance(text, str):
         text = "\n".join(text)
@@ -47,7 +47,7 @@ def echo(text: str | Sequence[str], output: str | None = None) -> None:
 
 
 def echo_file(write: Callable[[Path], object], output: str) -> None:
-    """Let something write a file; ``-`` prints its text on standard output."""
+    """Write a file; for ``-`` print its text."""
     if output != STDOUT:
         write(Path(output))
         return
@@ -60,7 +60,7 @@ def echo_file(write: Callable[[Path], object], output: str) -> None:
 def show(
     text: str | Sequence[str], table: Any, form: str = TABLE, output: str | None = None
 ) -> None:
-    """Print a result: its text, or in another format its table (a frame or a `Table`)."""
+    """Print a result: as text, or its table (a frame or a `Table`) in another format."""
     from fairtk.display import Table
     from fairtk.display.tables import TEXTS
 
@@ -73,7 +73,7 @@ def show(
 
 
 def wrapped_below(text: str) -> list[str]:
-    """Return the lines of a table as they are, and the lines below it wrapped to 80 columns."""
+    """Return a table and its notes as lines, with the notes wrapped to 80 columns."""
     from fairtk.display.tables import WIDTH
 
     table, _, below = text.partition("\n\n")
@@ -81,7 +81,7 @@ def wrapped_below(text: str) -> list[str]:
 
 
 def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
-    """Print a frame; csv and json have all digits, a table of aligned columns four decimals."""
+    """Print a frame; csv and json have all digits, a table has four decimals."""
     from fairtk.display.tables import RENDERED
 
     columns, rows = list(frame.columns), frame.to_numpy(dtype=object).tolist()
@@ -107,7 +107,7 @@ def echo_table(
 def wrapped_lines(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
 ) -> list[str]:
-    """Return rows in aligned columns, some to the right; the last is wrapped to the terminal."""
+    """Return rows in aligned columns, `numbers` to the right; wrap the last one."""
     from fairtk.display import Table
     from fairtk.display.tables import aligned_lines
 
@@ -116,12 +116,12 @@ def wrapped_lines(
 
 
 AFTER = 1.0
-"""Seconds until a bar is shown: most files are read before."""
+"""Seconds until a bar appears: most files are read before."""
 
 
 @contextlib.contextmanager
 def reading_bar(path: str | PathLike[str]) -> Iterator[Callable[[int], object]]:
-    """Show a bar on stderr while a file is read; yield what is told the bytes that were read."""
+    """Show a progress bar on stderr while a file is read; yield its update function."""
     from tqdm import tqdm
 
     size, label = os.path.getsize(path), f"reading {Path(path).name}"

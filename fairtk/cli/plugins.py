@@ -1,4 +1,4 @@
-"""``fairtk plugins``: who gave what."""
+"""``fairtk plugins``: list plugins."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from fairtk.cli.output import show, wrapped_lines
 from fairtk.cli.signature import signature_command
 
 
-@signature_command("List plugins, what each gave, and what is wrong with it.")
+@signature_command("List plugins, what they register, and their problems.")
 @printing_options
 def command(form: str, output: str | None) -> None:
-    """List plugins: distribution, version, hooks, what each gave, and what is wrong with it."""
+    """List plugins: distribution, version, hooks, what they register, and their problems."""
     import pandas as pd
 
     from fairtk import plugins
@@ -31,7 +31,7 @@ def command(form: str, output: str | None) -> None:
     root = click.get_current_context().find_root()
     group = cast(FairtkGroup, root.command)
     for point in group.entry_points:
-        group.get_command(root, point.command)  # notes what is wrong
+        group.get_command(root, point.command)  # records problems
         key = (point.name, point.version, COMMAND_GROUP, point.problem)
         gave.setdefault(key, []).append(point.command)
         entries.append(point)

@@ -1,4 +1,4 @@
-"""``fairtk report``: results as one page of HTML."""
+"""``fairtk report``: results as an HTML page."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import quote, unquote
 
 import click
 
-from fairtk.cli.output import STDOUT, echo_file, said_command
+from fairtk.cli.output import STDOUT, command_line, echo_file
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
 
 
 @signature_command(
-    "Show results as one HTML page with tables and figures.",
+    "Write results as an HTML page with tables and figures.",
     {
         "fairtk.experiment:open_results": "folder qrels gold measures groups target",
         "fairtk.experiment:export": "setting",
@@ -36,16 +36,16 @@ def command(
     target: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Show the results in FOLDER as a page: one file of HTML, which asks the network for nothing.
+    """Write the results in FOLDER as one HTML file that works offline.
 
-    FOLDER is what `Results.save` wrote, the output folder of a study, or the save_dir of an
-    experiment. Of a study with several attributes or models each has a page: the first is FILE,
-    the others lie beside it, and all link to each other. A save_dir holds what systems gave, and
-    not what was measured: give --qrels and measures, or the page has rankings and answers only.
+    FOLDER was written by `Results.save`, or is the output folder of a study or the save_dir of an
+    experiment. A study with several attributes or models has one page per attribute or model: the
+    first is FILE, the others are next to it, and all are linked. A save_dir has the output of the
+    systems but no values: without --qrels and measures, the page has rankings and answers only.
 
-    The page begins with the trade-off figure and the means. Tests, single queries with their
-    rankings and answers, definitions, warnings and settings are folded below. Highlighting,
-    sorting and single queries need JavaScript. `Results.report` does the same in Python.
+    The page starts with the trade-off figure and the means. Tests, single queries with rankings
+    and answers, definitions, warnings and settings are folded below. Highlighting, sorting and
+    single queries need JavaScript. `Results.report` does the same in Python.
 
     \b
     Examples:
@@ -57,25 +57,25 @@ def command(
     from fairtk.experiment.run import folder_names, open_results, results_folders
     from fairtk.report import load_sections
 
-    places = results_folders(folder, setting)
-    if output == STDOUT and len(places) > 1:
+    folders = results_folders(folder, setting)
+    if output == STDOUT and len(folders) > 1:
         raise InputError(
-            f"{folder}: there are results in {len(places)} folders, each of which has a page; give "
-            f"a file for `output`, or one of the folders: {', '.join(map(str, places))}"
+            f"{folder}: {len(folders)} folders have results, with one page each; give a file for "
+            f"`output`, or one of the folders: {', '.join(map(str, folders))}"
         )
-    names = folder_names(places, folder)
+    names = folder_names(folders, folder)
     first = Path(output)
     files = [output, *(f"{first.with_suffix('')}-{name}{first.suffix}" for name in names[1:])]
-    for place, file in zip(places, files, strict=True):
-        results = open_results(place, qrels, measures, gold=gold, groups=groups, target=target)
+    for path, file in zip(folders, files, strict=True):
+        results = open_results(path, qrels, measures, gold=gold, groups=groups, target=target)
         pages = {
             unquote(name): "" if other == file else quote(Path(other).name)
             for name, other in zip(names, files, strict=True)
         }
         write = functools.partial(
             results.report,
-            command=said_command(),
-            sections=load_sections(place),
+            command=command_line(),
+            sections=load_sections(path),
             pages=pages if len(pages) > 1 else {},
             **options,
         )

@@ -1,4 +1,4 @@
-"""``fairtk sample``: fair rankings drawn from a run of any retriever."""
+"""``fairtk sample``: sample fair rankings from a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SCORES = "scores"
 
 
 @signature_command(
-    "Draw fair rankings from the run of any retriever.",
+    "Sample fair rankings from the run of any retriever.",
     {
         "fairtk:FairSampler": "alpha target_disparity max_relevance_loss relevance n_samples "
         "cutoff seed method",
@@ -26,9 +26,9 @@ _SCORES = "scores"
 @click.option("-o", "--output", metavar="FILE", required=True,
               type=click.Path(dir_okay=False, allow_dash=True),
               help="The sampled run: TREC's six columns, or .parquet with all columns; .gz "
-              "packs.")  # fmt: skip
+              "compresses.")  # fmt: skip
 @click.option("--qrels", "relevance", type=FILE_OR_NAME, metavar="FILE|DATASET|scores",
-              help="What is relevant, for --max-relevance-loss; `scores` trusts those of "
+              help="Relevance labels for --max-relevance-loss; `scores` uses the scores of "
               "RUN.")  # fmt: skip
 def command(
     run: str,
@@ -37,13 +37,13 @@ def command(
     order: Any,
     **options: Any,
 ) -> None:
-    """Draw fair rankings from RUN, the run file of any retriever, by a Plackett-Luce policy.
+    """Sample fair rankings from RUN with a Plackett-Luce policy.
 
-    Scores of each query are scaled to [1, 2], raised to alpha, and used as log-weights: scores may
-    be negative, cosines, or of any scale. A run file of BM25, a dense retriever or a reranker will
-    do, with one ranking per query; give it as many documents as may be shown to a reader, as what
-    RUN lacks is never drawn. With --target-disparity or --max-relevance-loss alpha is found for
-    each query, from exact values. `fairtk.FairSampler` does the same in Python.
+    The scores of each query are scaled to [1, 2], raised to alpha, and used as log-weights, so
+    scores may have any scale or sign. RUN has one ranking per query, from BM25, a dense retriever
+    or a reranker. Only documents in RUN can be drawn, so it should have all documents that users
+    may see. With --target-disparity or --max-relevance-loss, alpha is computed for each query from
+    exact values. `fairtk.FairSampler` does the same in Python.
 
     \b
     Examples:
@@ -65,5 +65,5 @@ def command(
     if output != STDOUT:
         queries = drawn["qid"].nunique()
         click.echo(
-            f"{output}: {sampler.n_samples} rankings per query, queries: {queries}", err=True
+            f"{output}: {sampler.n_samples} rankings for each of {queries} queries", err=True
         )

@@ -1,7 +1,6 @@
 """Commands whose arguments and options are parameters of public functions.
 
-The functions are imported when the command runs or shows its help, so ``fairtk --help`` imports
-none of them.
+The functions are imported only when the command runs or prints its help.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from click.core import ParameterSource
 from fairtk.cli.options import FILE, SHARED, STRICT_OPTION
 
 ARGUMENTS = ("qrels", "run", "runs", "folder")
-"""The parameters that are arguments of a command if the function needs them."""
+"""The required parameters that are arguments of a command."""
 OPTIONS = {"answers": "answers", "form": "format", "groups": "groups", "n_samples": "samples"}
-"""The options that are not named after their parameters, or not in the singular."""
+"""The options whose name is not that of the parameter, or its singular."""
 SHORT = {"alpha": "-a", "cutoff": "-k", "groups": "-g", "measure": "-m", "samples": "-n"}
 FALSE = ("False", "None", "{}")
 
@@ -33,15 +32,15 @@ FALSE = ("False", "None", "{}")
 def signature_command(
     short_help: str, functions: Mapping[str, str] = types.MappingProxyType({})
 ) -> Callable[[Callable[..., None]], SignatureCommand]:
-    """Return a decorator that makes a command of a function, whose docstring is the help.
+    """Return a decorator that turns a function into a command; its docstring is the help.
 
-    Options of `click.option` below this decorator replace the parameters of the same name, or come
-    after them.
+    Options of `click.option` below this decorator replace parameters of the same name; others
+    follow them.
 
     Args:
         short_help: the line in the list of commands.
-        functions: the parameters that the command has, by function (``module:function``), in the
-            order of the help.
+        functions: the names of parameters by function (``module:function``), in the order of the
+            help.
     """
 
     def decorate(callback: Callable[..., None]) -> SignatureCommand:
@@ -64,7 +63,7 @@ class SignatureCommand(click.Command):
     Args:
         functions: see `signature_command`.
         given: parameters that are not from a signature.
-        settings: those of `click.Command`.
+        settings: the arguments of `click.Command`.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class SignatureCommand(click.Command):
     ) -> None:
         super().__init__(**settings)
         self.functions, self.given = functions, given
-        del self.params  # the list of click, so that the property below makes another
+        del self.params  # set by click; the property below replaces it
 
     @cached_property
     def params(self) -> list[click.Parameter]:  # type: ignore[override]
@@ -98,7 +97,7 @@ def parameter(
 
     Args:
         parameter: the parameter.
-        names: the names that its annotation uses.
+        names: the namespace of its annotation.
         description: its description in the docstring.
     """
     name, default = parameter.name, parameter.default
@@ -137,9 +136,9 @@ def option_names(name: str, is_repeatable: bool) -> list[str]:
 
 
 def option_type(annotation: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
-    """Return click's type for an annotation, and whether there may be several values.
+    """Return click's type for an annotation, and whether it accepts several values.
 
-    An annotation that uses names which are imported for type checkers only is a text.
+    The type is `str` if the annotation uses names that are imported for type checkers only.
     """
     try:
         annotation = eval(annotation, dict(names)) if isinstance(annotation, str) else annotation
@@ -157,7 +156,7 @@ def option_type(annotation: Any, names: Mapping[str, Any]) -> tuple[Any, bool]:
 
 
 def alternatives(annotation: Any) -> Iterator[Any]:
-    """Yield the members of a union, and of the unions in it; anything else as it is."""
+    """Yield the members of a union and of nested unions, or the annotation itself."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         for member in typing.get_args(annotation):
             yield from alternatives(member)
@@ -172,34 +171,34 @@ def namespace(function: Any) -> Mapping[str, Any]:
 
 _SECTION = re.compile(r"^(?:Args|Attributes):\n(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
-_DEFAULT = re.compile(r"None: (.*?)\.?$")
+_DEFAULT = re.compile(r"[.;,]? `?None`?(?::| for| to| if) (.*?)\.?$")
 _MARKS = re.compile(r"``\"?|\"?``| \(`fairtk[^)]*\)")
 
 
 def descriptions(function: Any) -> dict[str, str]:
-    """Return what the docstring of a function says about its parameters."""
+    """Return the descriptions of parameters in the docstring of a function."""
     section = _SECTION.search(inspect.getdoc(function) or "")
     entries = _ENTRY.findall(section[1]) if section else []
     return {name: " ".join(text.split()) for name, text in entries}
 
 
 def split_description(text: str) -> tuple[str, str]:
-    """Return the first sentence of a description, and what ``None: ...`` at its end says."""
+    """Return the first sentence of a description, and the default from its "`None` for ..."."""
     text = _MARKS.sub("", text)
     default = _DEFAULT.search(text)
-    sentence = re.split(r"\.(?: (?=[A-Z])|$)", text)[0]
+    sentence = re.split(r"\.(?: (?=[A-Z])|$)", _DEFAULT.sub("", text))[0]
     return f"{sentence[:1].upper()}{sentence[1:]}.", default[1] if default else ""
 
 
 def given_options(names: str) -> dict[str, Any]:
-    """Return the values of those parameters of the running command that were given."""
+    """Return the values of the parameters that the user gave to the running command."""
     context = click.get_current_context()
     given = [n for n in names.split() if context.get_parameter_source(n) != ParameterSource.DEFAULT]
     return {name: context.params[name] for name in given}
 
 
 def in_options(text: str, command: click.Command) -> str:
-    """Return a message of the library with options in place of the parameters of a command.
+    """Return a message with the parameters of a command replaced by its options.
 
     `` `gold` `` becomes ``--gold``, `` `order='rank'` `` becomes ``--order rank``, and ``cutoff
     must`` at the start becomes ``--cutoff must``.

@@ -1,7 +1,7 @@
-"""The embedded demo: an invented movie-tagging collection and a tiny T5 trained for it.
+"""The packaged demo: an invented movie-tagging collection and a tiny T5 trained for it.
 
-Both need no network: ``fairtk demo`` and the tutorials run on them. The collection has LaMP-2's
-form; the README in its folder says how it was made and what it must not be used for.
+``fairtk demo`` and the tutorials use both, offline. The collection has the format of LaMP-2. The
+README in its folder describes how it was made and what it must not be used for.
 
     from fairtk import demo
     data = demo.load()
@@ -25,12 +25,12 @@ class DemoData:
     """The collection as frames.
 
     Attributes:
-        topics: ``qid``, ``query`` (the movie's description), ``question`` (the whole LaMP-2
+        topics: ``qid``, ``query`` (the movie's description), ``question`` (the full LaMP-2
             question), ``gold_answer`` (the viewer's tag).
         candidates: run R with each query's profile: ``qid``, ``query``, ``question``, ``docno``
             ("qid/pid"), ``score`` (0 for all), ``rank`` (file order), ``text``, ``tag``, ``date``.
         qrels: ``qid``, ``docno``, ``label`` (1 = the packaged model answers better with the entry
-            alone than without any, else 0), ``gold_answer``.
+            alone than without entries, otherwise 0), ``gold_answer``.
         groups: ``docno``, ``group``, ``weight``, ``attribute`` ("production" or "origin").
     """
 
@@ -47,23 +47,23 @@ class DemoData:
         from fairtk.display.tables import frame_html
 
         columns = ["qid", "query", "gold_answer"]
-        return frame_html(self.topics[columns], f"{self!r}: .topics, and others", most=3)
+        return frame_html(self.topics[columns], f"{self!r}: .topics and other frames", most=3)
 
     @property
     def dataset(self) -> Any:
-        """The collection as an ``ir_datasets.Dataset``, as ``Candidates(...)`` takes it."""
+        """The collection as an ``ir_datasets.Dataset`` for ``Candidates(...)``."""
         from fairtk.datasets.lamp import from_folder
 
         return from_folder(collection_folder(), task=2)
 
 
 def model_folder() -> Path:
-    """The folder of the tiny T5, as ``FlanT5(model=...)`` takes it."""
+    """Return the folder of the tiny T5, for ``FlanT5(model=...)``."""
     return _HERE / "model"
 
 
 def collection_folder() -> Path:
-    """The folder of the invented collection, as ``fairtk.datasets.lamp.from_folder`` takes it."""
+    """Return the folder of the collection, for ``fairtk.datasets.lamp.from_folder``."""
     return _HERE / "collection_files"
 
 
@@ -84,7 +84,7 @@ def load() -> DemoData:
 
 
 def load_topics_and_candidates() -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Read what needs no utility labels: `DemoData.topics` and `DemoData.candidates`."""
+    """Read `DemoData.topics` and `DemoData.candidates`, which need no utility labels."""
     import pandas as pd
 
     from fairtk.datasets.lamp import from_folder

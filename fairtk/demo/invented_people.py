@@ -1,4 +1,4 @@
-"""An invented collection in the official form of TREC Fair Ranking 2022: biographies of nobody.
+"""An invented collection of biographies in the official format of TREC Fair Ranking 2022.
 
 python -m fairtk.demo.invented_people FOLDER
 """
@@ -29,11 +29,11 @@ FILLER = ["quiet", "early", "third", "river", "school", "prize"]
 
 
 def write_invented_folder(folder: str | PathLike[str], n: int = 360) -> None:
-    """Write corpus, metadata and topics as the track published its own.
+    """Write corpus, metadata and topics in the format of the track.
 
-    Three things are as in life: groups are of different size, some labels are missing, and the
-    words of the query are more frequent in the articles of some groups than of others, although
-    all of these are relevant. An article says in words, too, whom and which place it is about.
+    As in real collections, groups differ in size, some labels are missing, and query terms are
+    more frequent in the relevant articles of some groups than of others. The words of an article
+    also indicate gender and region.
     """
     rng = np.random.default_rng(4)
     folder = Path(folder)
@@ -46,7 +46,7 @@ def write_invented_folder(folder: str | PathLike[str], n: int = 360) -> None:
         title = list(SUBJECTS)[page % len(SUBJECTS)]
         woman = rng.random() < 0.35
         region = rng.choice(len(REGIONS), p=[0.4, 0.3, 0.14, 0.08, 0.08])
-        # what the articles say more often, they rank higher for
+        # articles with more occurrences of the terms rank higher
         often = 2 + 2 * (not woman) + 2 * (region < 2)
         words = rng.choice(SUBJECTS[title], size=1 + rng.poisson(often))
         about = [

@@ -1,8 +1,8 @@
-"""The study that ``fairtk demo`` runs: BM25 and fair rankings, measured by exposure and answers.
+"""The study of ``fairtk demo``: exposure and answer quality of BM25 and fair rankings.
 
-BM25 ranks each viewer's profile; `fairtk.FairSampler` makes it fairer as alpha falls from 8 to 0
-(uniform); the tiny T5 answers from the first five entries. Kim and Diaz 2024, "Towards Fair RAG",
-run this study on LaMP with FLAN-T5.
+BM25 ranks each viewer's profile. `fairtk.FairSampler` samples fairer rankings as alpha falls from
+8 to 0 (uniform). The tiny T5 answers from the first five entries. Kim and Diaz 2024, "Towards Fair
+RAG", run this study on LaMP with FLAN-T5.
 """
 
 from __future__ import annotations
@@ -28,37 +28,40 @@ ALPHAS: tuple[float, ...] = (0, 1, 2, 4, 8)
 DETERMINISTIC = "deterministic"
 CUTOFF = 5
 SAMPLES = 10
-# ten samples: the plain EE_D would be too large by up to (1 - EE_D) / 10
+# with ten samples, the plug-in estimate of EE_D is too large by up to (1 - EE_D) / 10
 MEASURES = (
     EE_D(estimator="unbiased") @ CUTOFF,
     EE_R @ CUTOFF,
     E(nDCG @ CUTOFF),
     EU(utility="accuracy"),
 )
+HEADS = ("EE_D@5", "EE_R@5", "E(nDCG@5)", "EU")
+"""The measures in the terminal's table."""
+NOTE = "EE_D: unbiased estimator, lower is more even. EU: accuracy of the answers."
 BATCH_TOKENS = 4096
 """For a model this small, batches that fit into the processor's cache are the fastest."""
 TOLERANCE = 0.01
-"""A loss of accuracy that `summary` takes for none."""
+"""The loss of accuracy that `summary` tolerates."""
 
 
 def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
     """Run the study.
 
-    As in the paper, only queries with a useful profile entry count: without one, EE_R is
-    undefined and no ranking is better than another.
+    As in the paper, only queries with a useful profile entry are used: EE_R is undefined for the
+    others.
 
     Args:
-        n_samples: rankings per query and alpha, at least 2, which the unbiased EE_D needs. Each is
-            answered from, which takes almost all of the time.
-        queries: use the first so many queries only, at least 1. None: all.
+        n_samples: rankings per query and alpha, at least 2 for the unbiased EE_D. Almost all of the
+            time is spent on the answers from them.
+        queries: the number of queries to use, at least 1; `None` for all.
 
     Returns:
         Results of the systems ``alpha 0`` to ``alpha 8`` and ``deterministic``, in this order, by
-        `MEASURES`, each from 0 to 1: EE_D (lower: more equal exposure) and, higher is better, EE_R
-        (exposure to useful entries), nDCG and the accuracy of the answers.
+        `MEASURES`, each in [0, 1]: EE_D (lower is more even exposure), EE_R (exposure of useful
+        entries), nDCG and the accuracy of the answers (higher is better).
 
     Raises:
-        ParameterError: a setting is out of its range.
+        ParameterError: a setting is out of range.
         MissingExtraError: torch or transformers is not installed.
     """
     checks.integer("n_samples", n_samples, least=2)
@@ -69,7 +72,7 @@ def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
 
 
 def table_of(results: Results) -> pd.DataFrame:
-    """Return the means: a row per system, ``alpha`` (or "deterministic") and a column a measure."""
+    """Return the means: a row per system, with ``alpha`` and a column per measure."""
     means = results.means[[format_measure(measure) for measure in MEASURES]]
     means.columns = pd.Index([repr(measure) for measure in MEASURES])
     means.insert(0, "alpha", [*ALPHAS, DETERMINISTIC])
@@ -80,7 +83,7 @@ def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rank the profiles of viewers with a useful entry by BM25; return run and qrels.
 
     Args:
-        queries: how many; None: all.
+        queries: the number of queries; `None` for all.
     """
     if queries is not None:
         checks.integer("queries", queries)
@@ -93,7 +96,7 @@ def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def policies(n_samples: int) -> dict[str, Any]:
-    """Return the systems: from a run to rankings of five, sampled but for the last."""
+    """Return the systems by name: samplers of rankings of five, and BM25's ranking."""
     samplers: dict[str, Any] = {
         f"alpha {alpha}": FairSampler(alpha=alpha, n_samples=n_samples, cutoff=CUTOFF)
         for alpha in ALPHAS
@@ -102,7 +105,7 @@ def policies(n_samples: int) -> dict[str, Any]:
 
 
 def generator() -> FlanT5:
-    """Return the packaged model as the demo uses it: LaMP-2's prompt, five entries, on the CPU."""
+    """Return the packaged model with LaMP-2's prompt and five entries, on the CPU."""
     return FlanT5(
         model=model_folder(),
         prompt="lamp-2",
@@ -117,12 +120,12 @@ DESCRIPTION = (
     "Each system orders the same documents: alpha 0 at random (uniform), a larger alpha closer to "
     "BM25's order, and deterministic in BM25's order."
 )
-"""What the systems are, for the page."""
-LICENSE = "MIT, as fairtk; the collection is invented by a program"
+"""The description of the systems on the page."""
+LICENSE = "MIT, as fairtk; the collection was generated by a program"
 
 
 def summary(table: pd.DataFrame) -> str:
-    """Return one line on what stands out in the numbers of `table_of`."""
+    """Return one line that summarizes `table_of`."""
     by_system = table.set_index("alpha")
     disparity, _, _, utility = by_system.columns
     sampled, fixed = by_system.drop(index=DETERMINISTIC), by_system.loc[DETERMINISTIC]
@@ -130,13 +133,13 @@ def summary(table: pd.DataFrame) -> str:
     if enough.empty:
         best = sampled[utility].idxmax()
         return (
-            f"Every alpha loses accuracy: alpha {best:g} has {sampled.loc[best, utility]:.2f}, "
-            f"{DETERMINISTIC} {fixed[utility]:.2f}."
+            f"Every alpha lowers accuracy: {sampled.loc[best, utility]:.2f} with alpha {best:g}, "
+            f"{fixed[utility]:.2f} with {DETERMINISTIC}."
         )
     fairest = enough[disparity].idxmin()
     return (
-        f"Most even exposure for at most {TOLERANCE} less accuracy: alpha {fairest:g} (EE_D@5 "
-        f"{enough.loc[fairest, disparity]:.2f}, not {fixed[disparity]:.2f})."
+        f"Alpha {fairest:g} has the most even exposure with at most {TOLERANCE} less accuracy:\n"
+        f"EE_D@5 is {enough.loc[fairest, disparity]:.2f} instead of {fixed[disparity]:.2f}."
     )
 
 
@@ -148,8 +151,8 @@ def shell(
     Args:
         command: the command, which starts with `fairtk`.
         folder: the working directory.
-        lines: how many lines of the output to print; None for all.
-        check: whether a command that fails is an error.
+        lines: the number of output lines to print; `None` for all.
+        check: whether to raise if the command fails.
 
     Raises:
         CalledProcessError: the command failed.

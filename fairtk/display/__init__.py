@@ -1,4 +1,4 @@
-"""Show results to people: tables as text, and figures in one style."""
+"""Display results: tables as text, and figures in one style."""
 
 from __future__ import annotations
 

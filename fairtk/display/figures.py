@@ -1,4 +1,4 @@
-"""Figures: one style for all of them, and files that are equal for equal figures."""
+"""Figures in one style, written as reproducible files."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from functools import cache
 from os import PathLike
 from pathlib import Path
-from textwrap import fill
 from typing import Any
 
 import numpy as np
 
+from fairtk.display.tables import shorten, wrap_label
 from fairtk.errors import MissingExtraError, ParameterError
 from fairtk.frames import BoolArray, FloatArray
 from fairtk.io.atomic import atomic_write
 
 BLUE, VERMILION, BLACK, ORANGE = "#0072B2", "#D55E00", "#000000", "#E69F00"
 GRAY = "#595959"
-"""Of marks and words that stand back; its contrast with white is 7 to 1."""
+"""The color of secondary marks and text; its contrast with white is 7 to 1."""
 INK = "#222222"
-"""Of words."""
+"""The color of text."""
 LINE = "#CCCCCC"
-"""Of intervals, grids and helping lines, never of words."""
+"""The color of intervals, grids and guide lines, never of text."""
 
 PALETTE = (BLUE, VERMILION, BLACK, "#009E73", "#CC79A7", "#56B4E9", ORANGE, "#777777")
-"""Okabe and Ito's colors, those with most contrast first."""
+"""Okabe and Ito's colors, ordered by contrast."""
 _MARKERS = "os^DvPX<>"
 _DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
 _SETTINGS = {"svg.hashsalt": "fairtk", "svg.fonttype": "path", "pdf.fonttype": 42}
@@ -40,12 +40,12 @@ _DATES = {
 
 @dataclass(frozen=True)
 class SeriesStyle:
-    """How one of several series is drawn.
+    """The style of a series.
 
     Attributes:
-        color: of its line and marks.
-        marker: of its points.
-        dash: of its line.
+        color: the color of the line and the markers.
+        marker: the marker of the points.
+        dash: the dash pattern of the line.
     """
 
     color: str
@@ -54,10 +54,10 @@ class SeriesStyle:
 
 
 def series_style(place: int) -> SeriesStyle:
-    """Return how the series at a place is drawn: marker and dash tell up to 63 apart in gray.
+    """Return the style of a series; markers and dashes distinguish up to 63 series in gray.
 
     Args:
-        place: from 0.
+        place: the index of the series.
     """
     return SeriesStyle(
         PALETTE[place % len(PALETTE)],
@@ -67,11 +67,11 @@ def series_style(place: int) -> SeriesStyle:
 
 
 def new_figure(size: tuple[float, float], where: str) -> Any:
-    """Return an empty ``matplotlib.figure.Figure``, which needs no screen; notebooks show it.
+    """Return an empty ``matplotlib.figure.Figure`` that needs no display; notebooks show it.
 
     Args:
         size: width and height in inches.
-        where: what is drawn, for the message.
+        where: the name of the figure, for the error.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -80,23 +80,23 @@ def new_figure(size: tuple[float, float], where: str) -> Any:
         import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtraError("matplotlib", "report", where) from None
-    return _shown_figure()(figsize=size, layout="constrained")
+    return _notebook_figure()(figsize=size, layout="constrained")
 
 
 @dataclass(frozen=True)
 class Points:
-    """Points of a trade-off that look alike: systems, or one system from setting to setting.
+    """Points of a trade-off with the same style: systems, or the settings of one system.
 
     Attributes:
-        x: their places, shape (n,).
-        y: their heights, shape (n,).
-        look: how they are drawn.
-        name: of all of them, for a legend.
-        x_error: how far intervals reach below and above `x`, shape (2, n); None: no intervals.
-        y_error: likewise of `y`.
-        hollow: which of them are not filled, shape (n,) or one for all.
-        joined: whether a line leads from each to the next.
-        labels: what stands beside each; empty: nothing does.
+        x: horizontal positions, shape (n,).
+        y: vertical positions, shape (n,).
+        look: the style.
+        name: the entry in a legend.
+        x_error: lengths of intervals below and above `x`, shape (2, n); `None` for no intervals.
+        y_error: the same for `y`.
+        hollow: whether points are not filled, shape (n,) or one value for all.
+        joined: whether a line connects the points.
+        labels: the labels of the points, empty for no labels.
     """
 
     x: FloatArray
@@ -110,19 +110,19 @@ class Points:
     labels: Sequence[str] = ()
 
 
-_LONGEST, _LETTERS = 28, 44  # letters of a label beside its point, and beside an axis
+_MAX_LABEL, _AXIS_WIDTH = 28, 44  # characters of a point's label, and of a line beside an axis
 
 
 def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
     """Draw one measure against another.
 
     Args:
-        axes: of a figure of matplotlib.
-        every: the points; their labels are placed where they cover neither points nor each other.
-        x: what the horizontal axis says.
-        y: what the vertical axis says.
+        axes: the axes of a matplotlib figure.
+        every: the points; their labels avoid points and other labels.
+        x: the label of the horizontal axis.
+        y: the label of the vertical axis.
     """
-    places, bars, labels = [], [], []
+    positions, bars, labels = [], [], []
     for points in every:
         color, marker = points.look.color, points.look.marker
         hollow = np.broadcast_to(points.hollow, len(points.x))
@@ -139,22 +139,21 @@ def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
             points.x[hollow], points.y[hollow], marker, color=color, markersize=6,
             markerfacecolor="white", zorder=4,
         )  # fmt: skip
-        texts = [t if len(t) <= _LONGEST else t[: _LONGEST - 1] + "…" for t in points.labels]
-        labels += texts or [""] * len(points.x)
-        places.append(np.column_stack([points.x, points.y]))
-        bars += [_bars(points)]
+        labels += [shorten(text, _MAX_LABEL) for text in points.labels] or [""] * len(points.x)
+        positions.append(np.column_stack([points.x, points.y]))
+        bars.append(_bars(points))
     if any(labels):
         axes.margins(x=0.12, y=0.1)
-        artist = _label_artist()(np.concatenate(places), np.concatenate(bars), labels)
+        artist = _label_artist()(np.concatenate(positions), np.concatenate(bars), labels)
         axes.add_artist(artist)
         artist.set_in_layout(False)
     for text, set_label in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
-        set_label(fill(text, _LETTERS), fontsize=9, color=INK, parse_math=False)
+        set_label(wrap_label(text, _AXIS_WIDTH), fontsize=9, color=INK, parse_math=False)
     despine(axes)
 
 
 def _bars(points: Points) -> FloatArray:
-    """Return the intervals' left, lower, right and upper ends; shape (lines, 4)."""
+    """Return the left, lower, right and upper ends of the intervals, shape (lines, 4)."""
     lines = []
     for error, side in ((points.x_error, 0), (points.y_error, 1)):
         if error is not None:
@@ -166,31 +165,31 @@ def _bars(points: Points) -> FloatArray:
 
 
 def despine(*every: Any) -> None:
-    """Take away the lines at the top and the right of axes."""
+    """Remove the top and right spines of axes."""
     for axes in every:
         axes.spines[["top", "right"]].set_visible(False)
 
 
 def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
-    """Write a figure; equal figures give equal files.
+    """Write a figure to a file; equal figures give equal files.
 
     Args:
         figure: a ``matplotlib.figure.Figure``.
-        path: the file, which ends with .svg, .pdf or .png; its folder must exist.
+        path: an .svg, .pdf or .png file; its folder must exist.
 
     Returns:
-        The file.
+        The path of the file.
 
     Raises:
-        ParameterError: the name ends otherwise.
-        InputError: there is no such folder.
+        ParameterError: the extension is unknown.
+        InputError: the folder does not exist.
     """
     import matplotlib
 
     target = Path(path)
     kind = target.suffix.lower().removeprefix(".")
     if kind not in _DATES:
-        raise ParameterError(f"a figure's file ends with .svg, .pdf or .png; found {target.name!r}")
+        raise ParameterError(f"a figure must be an .svg, .pdf or .png file, got {target.name!r}")
     with matplotlib.rc_context(_SETTINGS), atomic_write(target) as temporary:
         figure.savefig(temporary, format=kind, metadata=_DATES[kind], dpi=150)
     return target
@@ -200,7 +199,7 @@ def svg_text(figure: Any) -> str:
     """Return a figure as SVG; equal figures give equal texts.
 
     Args:
-        figure: a ``matplotlib.figure.Figure``, or a text, which is returned as it is.
+        figure: a ``matplotlib.figure.Figure``, or SVG, which is returned unchanged.
     """
     if isinstance(figure, str):
         return figure
@@ -211,7 +210,7 @@ def svg_text(figure: Any) -> str:
     stream = io.StringIO()
     with matplotlib.rc_context(_SETTINGS):
         figure.savefig(stream, format="svg", metadata=_DATES["svg"])
-    figure.set_layout_engine("none")  # laid out again, it would come out a little different
+    figure.set_layout_engine("none")  # a second layout would differ slightly
     return stream.getvalue()
 
 
@@ -219,19 +218,13 @@ _WIDTH, _HEIGHT, _BINS = 60, 14, 12
 
 
 def spread(values: Sequence[float], low: float, high: float) -> str:
-    """Draw how values lie between two bounds, as bars; undefined ones are left out.
-
-    Args:
-        values: the values.
-        low: the left end.
-        high: the right end.
-    """
+    """Draw a histogram of values between two bounds; undefined values are skipped."""
     counts = [0] * _BINS
     width = high - low
     for value in values:
         if math.isfinite(value):
-            place = int((value - low) / width * _BINS) if width > 0 else 0
-            counts[min(max(place, 0), _BINS - 1)] += 1
+            index = int((value - low) / width * _BINS) if width > 0 else 0
+            counts[min(max(index, 0), _BINS - 1)] += 1
     most, step = max(counts), _WIDTH / _BINS
     bars = "".join(
         f'<rect x="{i * step:.1f}" y="{_HEIGHT * (1 - n / most):.1f}" width="{step - 1:.1f}" '
@@ -243,13 +236,7 @@ def spread(values: Sequence[float], low: float, high: float) -> str:
 
 
 def against(value: float, target: float, high: float) -> str:
-    """Draw a value as a bar from 0, and what was wanted as a line across.
-
-    Args:
-        value: the length of the bar.
-        target: the place of the line.
-        high: the right end.
-    """
+    """Draw a value as a bar from 0 to at most `high`, and a target as a line across it."""
     long, at = (_WIDTH * min(max(v / high, 0), 1) if high > 0 else 0 for v in (value, target))
     bar = f'<rect x="0" y="4" width="{long:.1f}" height="{_HEIGHT - 8}" fill-opacity="0.5"/>'
     mark = f'<rect x="{min(at, _WIDTH - 2):.1f}" y="0" width="2" height="{_HEIGHT}"/>'
@@ -264,30 +251,29 @@ def _svg(inside: str, label: str) -> str:
 
 
 @cache
-def _shown_figure() -> type[Any]:
-    """Return the class of figures that notebooks show as a picture; made when one is drawn."""
+def _notebook_figure() -> type[Any]:
+    """Return the class of figures that notebooks show as images."""
     from matplotlib.figure import Figure
 
-    class ShownFigure(Figure):
+    class NotebookFigure(Figure):
         def _repr_png_(self) -> bytes:
             picture = io.BytesIO()
             self.savefig(picture, format="png", dpi=100)
             return picture.getvalue()
 
-    return ShownFigure
+    return NotebookFigure
 
 
-_AWAY = (6, 12, 20, 32, 46)  # how far a label may be from its point, in points of print
+_AWAY = (6, 12, 20, 32, 46)  # possible distances of a label from its point, in points
 _SIDES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1))
 _ROUNDS = 3
 
 
 @cache
 def _label_artist() -> type[Any]:
-    """Return the class of a trade-off's labels, made when one is drawn.
+    """Return the class of a trade-off's labels.
 
-    Where words fit is known when a figure is drawn, at its size: so they are placed then, each in
-    turn at the best of some places around its point while the others stay, in a few rounds.
+    Labels are placed when the figure is drawn, because only then its size is known.
     """
     from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
@@ -296,12 +282,12 @@ def _label_artist() -> type[Any]:
     class Labels(Artist):
         zorder = 5
 
-        def __init__(self, places: FloatArray, bars: FloatArray, labels: Sequence[str]) -> None:
+        def __init__(self, positions: FloatArray, bars: FloatArray, labels: Sequence[str]) -> None:
             super().__init__()
-            self.places, self.bars = places, bars
-            self.labels = [(at, label) for at, label in enumerate(labels) if label]
+            self.positions, self.bars = positions, bars
+            self.labels = [(index, label) for index, label in enumerate(labels) if label]
             self.boxes = np.zeros((0, 4))
-            """Left, lower, right and upper ends of the labels, as they were drawn last."""
+            """Left, lower, right and upper ends of the labels in the last drawing."""
 
         def draw(self, renderer: Any) -> None:
             figure: Any = self.get_figure()
@@ -313,18 +299,18 @@ def _label_artist() -> type[Any]:
             sizes = np.array([text.get_window_extent(renderer).size for text in words])
             print_point = renderer.points_to_pixels(1.0)
             data = axes.transData
-            at, bars = data.transform(self.places), data.transform(self.bars.reshape(-1, 2))
-            own = at[[place for place, _ in self.labels]]
-            around = np.column_stack([at - 3 * print_point, at + 3 * print_point])
+            points, bars = data.transform(self.positions), data.transform(self.bars.reshape(-1, 2))
+            labeled = points[[index for index, _ in self.labels]]
+            around = np.column_stack([points - 3 * print_point, points + 3 * print_point])
             inside = np.array(axes.bbox.extents)
             self.boxes = place_labels(
-                own, sizes, np.concatenate([around, bars.reshape(-1, 4)]), len(around), inside,
+                labeled, sizes, np.concatenate([around, bars.reshape(-1, 4)]), len(around), inside,
                 [away * print_point for away in _AWAY],
             )  # fmt: skip
-            for text, place, box in zip(words, own, self.boxes, strict=True):
-                near = np.clip(place, box[:2], box[2:])
-                if np.hypot(*(near - place)) > _AWAY[1] * print_point:
-                    line = Line2D(*zip(place, near, strict=True), color=GRAY, linewidth=0.6)
+            for text, point, box in zip(words, labeled, self.boxes, strict=True):
+                near = np.clip(point, box[:2], box[2:])
+                if np.hypot(*(near - point)) > _AWAY[1] * print_point:
+                    line = Line2D(*zip(point, near, strict=True), color=GRAY, linewidth=0.6)
                     line.set_figure(figure)
                     line.draw(renderer)
                 text.set_position(tuple(box[:2]))
@@ -341,30 +327,33 @@ def place_labels(
     inside: FloatArray,
     distances: Sequence[float],
 ) -> FloatArray:
-    """Return where labels stand beside their points: where they cover least.
+    """Return the boxes of labels next to their points, with the least overlap.
+
+    In a few rounds, each label in turn moves to its best position while the others stay.
 
     Args:
-        points: shape (labels, 2).
+        points: positions of the labeled points, shape (labels, 2).
         sizes: widths and heights of the labels, shape (labels, 2).
-        obstacles: boxes that should not be covered: left, lower, right, upper; shape (n, 4).
-        marks: how many of these are marks of points; the others are lines, covered rather.
+        obstacles: boxes to avoid: left, lower, right, upper; shape (n, 4).
+        marks: the number of obstacles, at the start, that are points; the others are lines, which
+            cost less to cover.
         inside: the box that labels should not leave.
-        distances: from a point to its label, the best first.
+        distances: distances between a point and its label, best first.
 
     Returns:
-        Their boxes, shape (labels, 4).
+        The boxes, shape (labels, 4).
     """
     sides = np.array(_SIDES, dtype=float)
     offsets = np.concatenate([d * sides / np.hypot(*sides.T)[:, None] for d in distances])
     lower = (
         points[:, None] + offsets + (np.tile(sides, (len(distances), 1)) - 1) / 2 * sizes[:, None]
     )
-    boxes = np.concatenate([lower, lower + sizes[:, None]], axis=2)  # labels, places, ends
+    boxes = np.concatenate([lower, lower + sizes[:, None]], axis=2)  # labels, positions, ends
     far = np.repeat(np.arange(len(distances)), len(sides)) + np.tile(
         np.arange(len(sides)) / len(sides), len(distances)
     )
     cost = np.broadcast_to(far, boxes.shape[:2]).copy()
-    hits = _overlap(boxes[:, :, None], obstacles, 1.0) > 0
+    hits = _overlaps(boxes[:, :, None], obstacles)
     cost += 60.0 * hits[..., :marks].sum(axis=2) + 8.0 * hits[..., marks:].sum(axis=2)
     cost += 200.0 * ((boxes[..., :2] < inside[:2]) | (boxes[..., 2:] > inside[2:])).sum(axis=2)
     chosen = cost.argmin(axis=1)
@@ -372,13 +361,13 @@ def place_labels(
     for _ in range(_ROUNDS):
         for label in every:
             others = boxes[every, chosen][every != label]
-            over = (_overlap(boxes[label][:, None], others, 1.0) > 0).sum(axis=1)
+            over = _overlaps(boxes[label][:, None], others).sum(axis=1)
             chosen[label] = (cost[label] + 500.0 * over).argmin()
     return np.asarray(boxes[every, chosen])
 
 
-def _overlap(one: FloatArray, other: FloatArray, room: float) -> FloatArray:
-    """Return the area that boxes share, with some room around them; they broadcast."""
-    low = np.maximum(one[..., :2], other[..., :2]) - room
-    high = np.minimum(one[..., 2:], other[..., 2:]) + room
-    return np.asarray(np.clip(high - low, 0.0, None).prod(axis=-1))
+def _overlaps(boxes: FloatArray, others: FloatArray) -> BoolArray:
+    """Return whether boxes with a margin of 1 overlap; the arrays broadcast."""
+    low = np.maximum(boxes[..., :2], others[..., :2]) - 1.0
+    high = np.minimum(boxes[..., 2:], others[..., 2:]) + 1.0
+    return np.asarray((high > low).all(axis=-1))

@@ -19,7 +19,7 @@ Row = Sequence[Any]
 
 
 class Table(NamedTuple):
-    """A table of texts: header, rows of cells, what it shows, and a note below."""
+    """A table of texts: header, rows of cells, caption, and a note below."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -28,11 +28,11 @@ class Table(NamedTuple):
 
 
 class MarkedText(str):
-    """A cell's text with marks that a table for a paper has; as a string it is the text alone.
+    """The text of a cell with marks for a table in a paper; `str` has no marks.
 
     Attributes:
-        place: 1: the best of its column (bold), 2: the second (underlined), 0: neither.
-        signs: what stands raised behind it: letters, daggers.
+        place: 1 for the best of its column (bold), 2 for the second (underlined), otherwise 0.
+        signs: letters or daggers, as superscript.
     """
 
     __slots__ = ("place", "signs")
@@ -48,7 +48,7 @@ class MarkedText(str):
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return rows as CSV with a header; numbers with all digits, NaN as ``nan``."""
+    """Return rows as CSV with a header, all digits and NaN as ``nan``."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
@@ -57,14 +57,14 @@ def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def json_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return rows as a JSON array of objects; NaN is null, infinity a string."""
+    """Return rows as a JSON array of objects, with NaN as null and infinity as a string."""
     records = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
     inside = ",\n  ".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in records)
     return f"[\n  {inside}\n]\n" if records else "[]\n"
 
 
 def markdown_text(table: Table) -> str:
-    """Return a table in Markdown, its caption below."""
+    """Return a table in Markdown, with the caption below."""
     lines = ["| " + " | ".join(map(cell_text, table.columns)) + " |"]
     lines.append("|" + " --- |" * len(table.columns))
     lines += ["| " + " | ".join(map(cell_text, row)) + " |" for row in table.rows]
@@ -74,7 +74,7 @@ def markdown_text(table: Table) -> str:
 
 
 def latex_text(table: Table) -> str:
-    r"""Return a table in LaTeX (booktabs), to be used with ``\input``."""
+    r"""Return a table in LaTeX (booktabs), for ``\input``."""
     body = [" & ".join(map(_tex, row)) + r" \\" for row in table.rows]
     cells = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     sides = ["l" if any(map(_is_left, column)) else "r" for column in cells]
@@ -96,7 +96,7 @@ def latex_text(table: Table) -> str:
 
 
 def cell_text(text: str) -> str:
-    """Return a text for Markdown, in one line: nothing in it is markup."""
+    """Return a text as one line of Markdown with all markup escaped."""
     if isinstance(text, MarkedText):
         before, after = _IN_MARKDOWN[text.place]
         signs = f"<sup>{text.signs}</sup>" if text.signs else ""
@@ -108,14 +108,14 @@ def cell_text(text: str) -> str:
 def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None = None) -> list[str]:
     """Return the lines of a table in aligned columns, without its caption.
 
-    Columns that are `numbers` are aligned to the right; the last column is wrapped at `width`.
-    Control characters are escaped.
+    The columns `numbers` are aligned to the right; the last column is wrapped at `width`. Control
+    characters are escaped.
     """
     cells = [[printable(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
     before = sum(widths[:-1]) + 2 * len(widths[:-1])
-    room = widths[-1] if width is None else max(24, width - before)
-    cells.insert(1, ["-" * w for w in [*widths[:-1], min(widths[-1], room)]])
+    last_width = widths[-1] if width is None else max(24, width - before)
+    cells.insert(1, ["-" * w for w in [*widths[:-1], min(widths[-1], last_width)]])
     lines = []
     for row in cells:
         spaces = [" " * (w - text_width(cell)) for w, cell in zip(widths, row, strict=True)]
@@ -123,33 +123,35 @@ def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None =
             space + cell if i in numbers else cell + space
             for i, (cell, space) in enumerate(zip(row, spaces, strict=True))
         ]
-        last = textwrap.wrap(row[-1], room) if len(row[-1]) > room else [padded[-1]]
+        last = [padded[-1]]
+        if len(row[-1]) > last_width:
+            last = textwrap.wrap(row[-1], last_width)
         lines.append("  ".join([*padded[:-1], last[0]]).rstrip())
         lines += [" " * before + more for more in last[1:]]
     return lines
 
 
 WIDTH = 80
-"""Columns of a terminal that tables for people fit."""
+"""The width of a terminal in columns."""
 
 
 def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[str]:
-    """Return the lines of a table that fit `WIDTH` columns.
+    """Return the lines of a table that fit into `WIDTH` columns, without its caption.
 
-    Where they would be wider, heads and cells of texts are shortened, with a legend below; and
-    where that is not enough, the columns are in several tables, one below the other.
+    If the table is too wide, header and text cells are shortened, with a legend below. If it is
+    still too wide, it is split into several tables.
 
     Args:
-        table: the table; its caption is left out.
-        numbers: the columns that are aligned to the right, whose cells are never shortened.
-        keys: how many columns come first in each table.
+        table: the table.
+        numbers: the columns that are aligned to the right; their cells are never shortened.
+        keys: the number of first columns that each table repeats.
     """
     lines = aligned_lines(table, numbers)
     if max(map(text_width, lines)) <= WIDTH:
         return lines
     head, *rows = [[printable(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
     texts = [cell for row in rows for i, cell in enumerate(row) if i not in numbers]
-    short = _distinct([*head, *texts], _LONGEST)
+    short = _unique_short([*head, *texts], _MAX_CELL)
     cells = [[short.get(cell, cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(text_width, column)) + 2 for column in zip(*cells, strict=True)]
     parts = [list(range(keys))]
@@ -160,7 +162,7 @@ def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[st
     lines = []
     for part in parts:
         head, *rows = ([row[i] for i in part] for row in cells)
-        aligned = [place for place, i in enumerate(part) if i in numbers]
+        aligned = [position for position, i in enumerate(part) if i in numbers]
         lines += [*[""] * bool(lines), *aligned_lines(Table(head, rows), aligned)]
     legend = [
         f"{printable(name)}: {printable(full)}" for full, name in short.items() if name != full
@@ -168,11 +170,11 @@ def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[st
     return [*lines, *[""] * bool(legend), *legend]
 
 
-_LONGEST = 20
+_MAX_CELL = 20
 
 
-def _distinct(texts: Sequence[str], length: int) -> dict[str, str]:
-    """Return texts with what they are cut to; texts that would be alike end with a number."""
+def _unique_short(texts: Sequence[str], length: int) -> dict[str, str]:
+    """Return the short form of each text; equal forms get a number."""
     short: dict[str, str] = {}
     for text in texts:
         name, number = shorten(text, length), 1
@@ -184,7 +186,7 @@ def _distinct(texts: Sequence[str], length: int) -> dict[str, str]:
 
 
 def text_width(text: str) -> int:
-    """Return how many columns a text takes on a terminal."""
+    """Return the width of a text on a terminal, in columns."""
     if text.isascii():
         return len(text)
     return sum(
@@ -194,17 +196,27 @@ def text_width(text: str) -> int:
 
 
 def shorten(text: str, length: int) -> str:
-    """Return a text, cut to a length; what is cut off is an ellipsis."""
-    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+    """Return a text truncated with an ellipsis; the cutoff of a measure, as in ``@5``, is kept."""
+    if len(text) <= length:
+        return text
+    cutoff = re.search(r"(?:\)?@\d{1,4})?$", text)
+    end = cutoff[0] if cutoff else ""
+    return text[: length - 1 - len(end)].rstrip() + "…" + end
+
+
+def wrap_label(text: str, width: int) -> str:
+    """Return a label wrapped at spaces, and in measures at commas and parentheses."""
+    marked = re.sub(r"(?<=[,(])(?=\S)", "\0 ", text)
+    return textwrap.fill(marked, width).replace("\0 ", "").replace("\0\n", "\n")
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Return a value for a table, or the word for a value that is not defined."""
+    """Return a value for a table, "undefined" for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def rounded_text(value: float, digits: int) -> str:
-    """Return a value with digits behind the point; ``"<0.01"`` for what would read as 0."""
+    """Return a rounded value, ``"<0.01"`` if it would be rounded to 0."""
     if math.isnan(value) or value == 0:
         return "undefined" if math.isnan(value) else "0"
     text = f"{value:.{digits}f}"
@@ -214,27 +226,27 @@ def rounded_text(value: float, digits: int) -> str:
 
 
 def format_rows(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
-    """Return rows as a table of texts: four digits behind the point, lists in one cell."""
+    """Return rows as a table of texts with four decimals."""
     return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
 
 
 def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:
-    """Return a table in HTML, its caption below.
+    """Return a table in HTML, with the caption below.
 
     Args:
         table: the table.
-        pictures: HTML that follows the text of a cell, for each row and column; none: no cell's.
+        pictures: HTML to append to each cell, by row and column; empty for no pictures.
     """
     top = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
-    none = [""] * len(table.columns)
+    empty = [""] * len(table.columns)
     body = "".join(
         "<tr>"
         + "".join(
-            f"<td>{html.escape(cell)}{' ' * bool(drawn)}{drawn}</td>"
-            for cell, drawn in zip(row, more, strict=True)
+            f"<td>{html.escape(cell)}{' ' * bool(picture)}{picture}</td>"
+            for cell, picture in zip(row, row_pictures, strict=True)
         )
         + "</tr>"
-        for row, more in zip(table.rows, pictures or [none] * len(table.rows), strict=True)
+        for row, row_pictures in zip(table.rows, pictures or [empty] * len(table.rows), strict=True)
     )
     below = "".join(f"<p>{html.escape(t)}</p>" for t in (table.caption, table.note) if t)
     return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{below}"
@@ -243,9 +255,9 @@ def html_text(table: Table, pictures: Sequence[Sequence[str]] = ()) -> str:
 def frame_html(
     frame: Any, caption: str, most: int = 20, pictures: Sequence[Sequence[str]] = ()
 ) -> str:
-    """Return the first rows of a frame in HTML, as notebooks show it, its caption below.
+    """Return the first rows of a frame in HTML, without the index, for notebooks.
 
-    The index is left out, and how many rows are is said. `pictures` are those of `html_text`.
+    The caption below has the number of omitted rows. `pictures` are those of `html_text`.
     """
     left = len(frame) - most
     more = f" ({left} more rows)" if left > 0 else ""
@@ -254,7 +266,7 @@ def frame_html(
 
 
 TEXTS: dict[str, Callable[[Table], str]] = {"latex": latex_text, "markdown": markdown_text}
-"""A table of texts as a text, by the name of the format."""
+"""Functions that format a `Table`, by format."""
 
 RENDERED: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
     "csv": csv_text,
@@ -262,7 +274,7 @@ RENDERED: dict[str, Callable[[Sequence[str], Sequence[Row]], str]] = {
     "latex": lambda columns, rows: latex_text(format_rows(columns, rows)),
     "markdown": lambda columns, rows: markdown_text(format_rows(columns, rows)),
 }
-"""Rows as a text, by the name of the format."""
+"""Functions that format columns and rows, by format."""
 
 _MARKED = re.compile(r"[+-]?\d+\.\d+[+-]")
 _NUMERIC = re.compile(r"(?:[<>+-]*\d[\d.]*[+-]?|unknown|undefined)?")
@@ -284,7 +296,7 @@ _TEX = {
 
 
 def _is_left(cell: str) -> bool:
-    """Return whether a cell is no number, or one whose raised signs would push it to the left."""
+    """Return whether a cell is aligned left: not a number, or a number with signs."""
     return bool(getattr(cell, "signs", "")) or not _NUMERIC.fullmatch(cell.strip())
 
 
@@ -297,7 +309,7 @@ def _tex(text: str) -> str:
     if _MARKED.fullmatch(text):
         return f"{text[:-1]}$^{{{text[-1]}}}$"
     escaped = "".join(_TEX.get(c, c) for c in text)
-    if escaped[:1] in ("[", "*"):  # else an argument of the line break before it
+    if escaped[:1] in ("[", "*"):  # otherwise LaTeX reads an argument of the line break
         escaped = f"{{{escaped[0]}}}{escaped[1:]}"
     return escaped
 

@@ -1,4 +1,4 @@
-"""Results of runs in files or frames: their values, and their differences from a baseline."""
+"""Results of runs in files or frames: values, and differences from a baseline."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fairtk.experiment.evaluate_runs import (
     GivenGroups,
     as_labels,
     as_run,
-    asked_measures,
     completed,
     documents_per_query,
+    measure_list,
     parse_with,
     refuse_without_labels,
     run_names,
@@ -71,23 +71,25 @@ def evaluate(
     """Measure runs, as the command ``fairtk evaluate`` does.
 
     Args:
-        qrels: labels: a frame, a file, ``"-"`` (standard input) or the id of a dataset. None: only
-            measures that need no labels (EE_D, AWRF and what is made of them); n is then what
-            each run retrieves, and normalized values do not compare with those by labels.
-        runs: one or more frames or files; a mapping names them.
-        measures: measures, or strings that `fairtk.measures.parse` reads.
-        answers: generated answers, none or one per run.
-        gold: gold answers, if the qrels have none.
-        order: what orders the runs of files; auto refuses runs whose ranks and scores disagree.
-        groups: `fairtk.Groups`, frames or files, for measures that need some and name none.
-        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``,
-            likewise; one, or one per attribute of the groups.
+        qrels: the labels: a frame, a file, ``"-"`` (standard input) or the id of a dataset. `None`
+            for measures that need no labels (EE_D, AWRF and combinations); n is then the number of
+            documents that each run retrieves, so normalized values are not comparable with values
+            measured with labels.
+        runs: one or more frames or files, or a mapping of names to them.
+        measures: measures, or strings as for `fairtk.measures.parse`.
+        answers: generated answers, one per run, or empty.
+        gold: gold answers, if missing from the qrels.
+        order: the column that orders runs in files; ``"auto"`` rejects runs whose ranks and scores
+            disagree.
+        groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
+        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``
+            for measures that need a target but name none; one, or one per attribute of the groups.
 
     Returns:
-        The results: print them, or see `Results`; the runs are its systems.
+        The results, with the runs as systems.
 
     Raises:
-        InputError: a file, frame or measure cannot be used; says which.
+        InputError: a file, frame or measure is invalid.
     """
     files, data = run_names(runs)
     arguments = _evaluated(
@@ -98,7 +100,7 @@ def evaluate(
 
 
 def evaluate_runs(qrels: Any, runs: Any, measures: Any, **options: Any) -> Results:
-    """Return what `evaluate` returns, without rankings: each run is freed once it is measured."""
+    """Return the results of `evaluate` without rankings, to use less memory."""
     return Results(**_evaluated(qrels, *run_names(runs), measures, None, **options))
 
 
@@ -115,32 +117,32 @@ def _evaluated(
     groups: Sequence[Any] = (),
     target: Any = (),
 ) -> dict[str, Any]:
-    """Return the arguments of `Results`, and put the runs into `checked` by name.
+    """Return the arguments of `Results`, and add the runs to `checked` by name.
 
-    `files` has the file of each run by its name (``""`` for a frame); `checked` is `None` if the
-    runs are not needed any more. For all other arguments see `evaluate`.
+    `files` has the file of each run by name (``""`` for a frame); `checked` is `None` if the runs
+    are not needed later. For all other arguments see `evaluate`.
     """
     answers = [answers] if isinstance(answers, str | PathLike | pd.DataFrame) else list(answers)
     if answers and len(answers) != len(data):
         raise InputError(
-            f"answers must be given once per run, in the order of the runs; found {len(answers)} "
+            f"`answers` must have one file per run, in the order of the runs; got {len(answers)} "
             f"for {len(data)} runs"
         )
     given_groups = GivenGroups.read(groups, target)
-    parsed = [parse_with(given_groups, measure) for measure in asked_measures(measures)]
+    parsed = [parse_with(given_groups, measure) for measure in measure_list(measures)]
     if qrels is None:
         if any(isinstance(one, str) and one == RELEVANCE for one in given_groups.target):
-            raise InputError(f"the target {RELEVANCE!r} needs relevance labels: give `qrels`")
+            raise InputError(f"`qrels` are required for the target {RELEVANCE!r}")
         data = [frame_of_run(run, order) for run in data]
         labels = unlabeled(data, list(files))
     else:
         labels = given_groups.labels = as_labels(qrels, gold, parsed)
-    whole = [completed(given_groups, measure) for measure in parsed]
-    by_label = measures_by_label(whole)
+    complete = [completed(given_groups, measure) for measure in parsed]
+    by_label = measures_by_label(complete)
     unique_measures = list(by_label.values())
     if given_groups.attributes and not given_groups.used:
         example = f"EE_L(groups='{next(iter(given_groups.attributes))}')@20"
-        raise InputError(f'no measure uses `groups`: name an attribute, e.g. "{example}"')
+        raise InputError(f'no measure uses `groups`; name an attribute, e.g. "{example}"')
     if qrels is None:
         refuse_without_labels(unique_measures)
     try:
@@ -167,13 +169,13 @@ def _evaluated(
     if sizes and any(isinstance(part, ExpectedExposure) for part in parts):
         notes.insert(
             0,
-            "Without labels n is what a run retrieves, in documents a query: "
-            f"{'; '.join(sizes)}. Normalized values do not compare with those measured with "
+            "Without labels, n is the number of documents that a run retrieves per query: "
+            f"{'; '.join(sizes)}. Normalized values are not comparable with values measured with "
             "labels.",
         )
     by_document = [
         format_measure(measure)
-        for measure in whole
+        for measure in complete
         if isinstance(measure, ExpectedExposure) and measure["groups"] is None
     ]
     if given_groups.attributes and by_document:
@@ -185,7 +187,7 @@ def _evaluated(
         columns: Collection[str] | None = None,
         codes: bool = False,
     ) -> pd.DataFrame:
-        assert checked is not None  # callers that read rows keep the runs
+        assert checked is not None
         run = checked[system]
         return some_columns(run.frame if codes else run.with_text_ids(), columns)
 
@@ -213,21 +215,19 @@ def _evaluated(
 
 
 class Comparison(Results):
-    """What runs have beside a baseline: `Results`, and the tests that were asked for.
+    """The results of runs, compared with a baseline.
 
     Attributes:
-        table: one row per measure and run: ``run`` (the file, or the name of a frame or in a
-            mapping), ``measure``, ``mean``, ``n`` (queries for which the measure is defined in
-            every run: means and tests are over these; a measure that compares groups of queries has
-            its mean alone), ``difference`` from the baseline with the
-            ends ``low`` and ``high`` of its interval, ``p``, ``p_corrected``, and ``effect``
-            (Cohen's dz); with the Wilcoxon test ``estimate`` and ``estimand``
-            (``"pseudomedian"``: what ``low``, ``high`` and p are about). NaN in the row of the
-            baseline, and where nothing can be tested, which a warning says. With a margin and with
-            levels it has the columns of `Results.compare`.
+        table: one row per measure and run: ``run`` (the file, or the name of a frame), ``measure``,
+            ``mean``, ``n`` (the queries for which the measure is defined in every run, which means
+            and tests use), ``difference`` from the baseline, ``low`` and ``high`` (the ends of its
+            interval), ``p``, ``p_corrected``, and ``effect`` (Cohen's dz); with the Wilcoxon test
+            also ``estimate`` and ``estimand`` (``"pseudomedian"``, to which ``low``, ``high`` and
+            ``p`` belong). Comparisons are NaN for the baseline, and if there is no test (with a
+            warning). With `margin` and `levels`, see the columns of `Results.compare`.
         evaluation: the results over all queries.
         baseline: the name of the baseline.
-        settings: the test and how it was done.
+        settings: the test and its settings.
     """
 
     baseline: str
@@ -252,7 +252,7 @@ class Comparison(Results):
             self._variances if settings["levels"] else None,
         )
         self.table = self._by_run(table.drop(columns="undefined"))
-        self.sampling_bias()  # printing needs it at once
+        self.sampling_bias()  # cached for printing
 
     def __repr__(self) -> str:
         return table_text(comparison_table(self, 4), significant_text(self))
@@ -272,19 +272,20 @@ class Comparison(Results):
         power: float = 0.8,
         **options: float,
     ) -> pd.DataFrame:
-        """Return how many queries a paired t-test needs to find a difference from the baseline.
+        """Return the number of queries for a paired t-test to detect a difference.
 
         Args:
-            difference: the mean difference that should be found.
-            power: the chance of finding it, above 0 and below 1.
-            n_samples: numbers of samples per query to plan for.
-            baseline: the name of another run to compare with.
+            difference: the mean difference to detect.
+            n_samples: numbers of samples per query.
+            baseline: the name of another baseline.
+            power: the required power, in (0, 1).
             options: the ``significance`` of `fairtk.statistics.queries_needed`.
 
         Returns:
-            ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (of true differences over
-            queries), ``deviation`` (of sampled ones), ``queries`` (NaN: see `fairtk.precision`;
-            also of EE_D and EE_L, which are over pairs of samples, with one sample).
+            ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (standard deviation of true
+            differences over queries), ``deviation`` (of sampled differences), ``queries`` (NaN for
+            measures that `fairtk.precision` does not support, and for EE_D and EE_L with one
+            sample).
         """
         plan = super().queries_needed(difference, n_samples, baseline, power=power, **options)
         return self._by_run(plan)
@@ -316,23 +317,23 @@ def compare(
         qrels: see `evaluate`.
         runs: see `evaluate`.
         measures: see `evaluate`.
-        baseline: one of the runs: its file or name; None is the first.
+        baseline: the file or name of a run; `None` for the first run.
         test: the paired test (`fairtk.statistics.paired_test`).
         correction: the correction of the p-values of a measure for the number of runs
             (`fairtk.statistics.correct_p_values`).
-        queries: the queries that count: ``"all"`` (one missing from a run has the worst value) or
-            ``"common"`` (those that all runs have results for).
+        queries: ``"all"`` for all queries (the worst value if missing from a run) or ``"common"``
+            for queries with results in all runs.
         confidence: the level of the intervals, above 0 and below 1.
-        resamples: how often a randomization test draws.
+        resamples: the number of draws of a randomization test.
         seed: the seed of these draws.
         margin: the margin of non-inferiority and equivalence, for all measures or by measure.
-        levels: estimate what samples and queries each add to the error
-            (`fairtk.statistics.two_level_mean`). Samples of two runs with equal numbers are pairs:
-            those of one seed share random numbers.
-        options: the other options of `evaluate`.
+        levels: estimate the errors over queries and over samples separately
+            (`fairtk.statistics.two_level_mean`). Samples with the same number are paired between
+            runs, because runs with the same seed share random numbers.
+        options: other options of `evaluate`.
 
     Raises:
-        InputError: a file, frame or measure cannot be used, or there is nothing to compare.
+        InputError: a file, frame or measure is invalid, or there are fewer than two runs.
     """
     correction = correction or "none"
     checks.known("test", test, TESTS)
@@ -341,11 +342,11 @@ def compare(
     files, data = run_names(runs)
     checked: dict[str, Run] = {}
     with warnings.catch_warnings():
-        if queries == "common":  # what a run lacks does not count
+        if queries == "common":  # missing queries do not count
             warnings.simplefilter("ignore", MissingWarning)
         arguments = _evaluated(qrels, files, data, measures, checked, **options)
     if len(files) < 2:
-        raise InputError("there is nothing to compare: give at least two runs")
+        raise InputError(f"compare requires at least two runs, got {len(files)}")
     evaluation = Results(**arguments)
     arguments |= {"baseline": _baseline(files, baseline)}
     if queries == "common":
@@ -371,7 +372,7 @@ def compare(
 
 
 def _baseline(files: Mapping[str, str], baseline: Any) -> str:
-    """Return the name of the run that is the baseline, which may be given by its file."""
+    """Return the name of the baseline, which may be given as a file."""
     if baseline is None:
         return next(iter(files))
     text = fspath(baseline) if isinstance(baseline, str | PathLike) else str(baseline)
@@ -384,14 +385,14 @@ def _baseline(files: Mapping[str, str], baseline: Any) -> str:
 
 
 def _on_common(values: Values, measures: Mapping[str, Any], runs: Iterable[Run]) -> Values:
-    """Return the values of the queries that all runs have results for."""
+    """Return the values of the queries with results in all runs."""
     common = set.intersection(*(set(run.qids) for run in runs))
     per_query, undefined = (
         part[part[QID].isin(common)].reset_index(drop=True)
         for part in (values.per_query, values.undefined)
     )
     if per_query.empty:
-        raise InputError("no query of the qrels is in all runs: compare over all queries instead")
+        raise InputError("no query of the qrels is in all runs; use `queries='all'`")
     systems = values.means.index.tolist()
     table = per_query["value"].to_numpy().reshape(len(systems), len(measures), -1)
     qids = per_query[QID].tolist()[: table.shape[2]]

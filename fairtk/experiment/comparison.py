@@ -1,4 +1,4 @@
-"""How sure the differences of systems are, over samples and queries."""
+"""Tests of differences between systems, over queries and samples."""
 
 from __future__ import annotations
 
@@ -42,28 +42,27 @@ _TESTED = ("difference", "low", "high")
 
 
 Variances = Callable[..., FloatArray]
-"""Takes two systems, a measure and qids, and the number of samples (`None`: those there are).
+"""The function from two systems, a measure, qids and a number of samples (`None` for the actual
+one) to the sampling variance of the difference for each query.
 
-Returns the sampling variance of each query's difference: 0 for two systems without samples, NaN for
-measures that nothing is known of (see `fairtk.precision`). An unbiased estimate, which can be below
-0 by chance.
+The variance is 0 for two systems without samples, and NaN for measures that `fairtk.precision` does
+not support. It is an unbiased estimate, which may be negative.
 """
 
 
 def sampling_variances(
     rows: Callable[[str], pd.DataFrame], qrels: pd.DataFrame | None, measures: Mapping[str, Any]
 ) -> Variances:
-    """Return the function that gives the sampling variances of systems' differences.
+    """Return the function for the sampling variances of differences between systems.
 
-    Samples of two systems are paired by their numbers: a seed gives samples of one number the same
-    random numbers, at other alphas, too, so that a difference varies by less, or by more, than
-    independent values would. The covariance of the pairs is estimated (Hoeffding 1948; see
-    `fairtk.precision`) and subtracted twice; for systems drawn independently it is 0 on average.
+    Samples with the same number are paired, because systems with the same seed share random
+    numbers. Twice the estimated covariance of the pairs (Hoeffding 1948) is subtracted; for
+    independent systems it is 0 on average.
     """
 
     @cache
     def labeled(system: str) -> Any:
-        """Return a sampled system with its labels; `None` if it is not sampled."""
+        """Return a sampled run with its labels; `None` if the system is not sampled."""
         run = rows(system)
         if SAMPLE not in run.columns or EXPOSURE in run.columns or run.empty:
             return None
@@ -89,17 +88,17 @@ def sampling_variances(
                 parts.append(-2 * shared(system, other, measure).covariance(n))
         except ParameterError:
             return np.full(len(qids), np.nan)
-        place = pd.Index(labeled(sampled[0]).qids).get_indexer(pd.Index(qids))
-        variance: FloatArray = np.append(np.sum(parts, axis=0), 0.0)[place]
+        index = pd.Index(labeled(sampled[0]).qids).get_indexer(pd.Index(qids))
+        variance: FloatArray = np.append(np.sum(parts, axis=0), 0.0)[index]
         return variance
 
     return variances
 
 
 def _testable(measure: str, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of the queries in which a measure can be tested."""
-    there = ~np.isnan(table.to_numpy()).any(axis=0)
-    return table.loc[:, there & (not compares_queries(measure))]
+    """Return the columns of the queries for which a measure can be tested."""
+    defined = ~np.isnan(table.to_numpy()).any(axis=0)
+    return table.loc[:, defined & (not compares_queries(measure))]
 
 
 class SystemComparison:
@@ -107,10 +106,10 @@ class SystemComparison:
 
     Args:
         per_query: ``system``, ``qid``, ``measure``, ``value``.
-        systems: the systems, in the order of the rows of tables.
+        systems: the systems in the order of rows.
         baseline: the system that others are compared with.
         better: returns ``"higher"`` or ``"lower"`` for a measure.
-        means: systems by measures: values of measures that single queries have none of.
+        means: systems by measures, for measures without values by query.
     """
 
     def __init__(
@@ -149,8 +148,8 @@ class SystemComparison:
                 system = record["system"]
                 record["undefined"] = int(np.isnan(table.to_numpy()).any(axis=0).sum())
                 if margin is not None:
-                    own_margin = margins.get(measure) if system != self.baseline else None
-                    record |= self._within(measure, defined, system, own_margin)
+                    limit = margins.get(measure) if system != self.baseline else None
+                    record |= self._margin_tests(measure, defined, system, limit)
                 if variances is not None:
                     confidence = drawing["confidence"]
                     record |= self._by_level(measure, defined, system, variances, confidence)
@@ -164,12 +163,12 @@ class SystemComparison:
         correction: str | None,
         significance: float,
     ) -> tuple[list[tuple[str, int, int]], dict[str, int]]:
-        """Return the significant tests of some pairs of systems: measure, winner and loser.
+        """Return the significant differences between pairs of systems.
 
-        The systems are given by their positions; the pairs are one family for each measure.
+        The pairs of system indices are one family of tests for each measure.
 
         Returns:
-            The wins; and how many pairs were tested, by measure.
+            Tuples of measure, winner and loser; and the number of tested pairs by measure.
         """
         result = []
         counts = dict.fromkeys(self.tables, 0)
@@ -180,7 +179,7 @@ class SystemComparison:
             values = values[:, ~np.isnan(values).any(axis=0)]
             tests = [paired_test(values[i], values[j], **drawing) for i, j in pairs]
             for (i, j), test in zip(pairs, tests, strict=True):
-                if test.note and test.difference != 0:  # of equal systems there is nothing to say
+                if test.note and test.difference != 0:  # equal systems need no warning
                     self._warn_untested(self.systems[i], self.systems[j], measure, test.note)
             counts[measure] = sum(not math.isnan(test.p) for test in tests)
             corrected = correct_p_values([test.p for test in tests], correction)
@@ -197,28 +196,28 @@ class SystemComparison:
         correction: str | None,
         drawing: Mapping[str, Any],
     ) -> list[dict[str, Any]]:
-        """Return the paired tests of a measure, a record per system; queries with a NaN are out."""
+        """Return the paired tests of a measure, a record per system, without undefined queries."""
         if compares_queries(measure):
             warn(
-                f"{measure} compares groups of queries, so single queries have no value that could "
-                "be tested: there are means alone; fairtk.credit.query_gain resamples queries",
+                f"{measure} compares groups of queries, so it cannot be tested over queries; use "
+                "fairtk.credit.query_gain, which resamples queries",
                 UndefinedWarning,
             )
         values = values[:, ~np.isnan(values).any(axis=0)]
         n, baseline = values.shape[1], self.systems.index(self.baseline)
         means = values.mean(axis=1) if n else np.full(len(values), np.nan)
-        if compares_queries(measure):  # the values are those of its groups' measure
+        if compares_queries(measure):  # `values` are those of the inner measure
             means, values = self.means.loc[self.systems, measure].to_numpy(), values[:, :0]
         tested: tuple[str, ...] = (*_TESTED, "p", "effect")
-        if drawing["test"] == "wilcoxon":  # what interval and p are about
+        if drawing["test"] == "wilcoxon":  # interval and p-value are those of the estimate
             tested = (*_TESTED, "estimate", "p", "effect")
         records: list[dict[str, Any]] = []
-        for place, (system, mean) in enumerate(zip(self.systems, means, strict=True)):
+        for index, (system, mean) in enumerate(zip(self.systems, means, strict=True)):
             record = {"system": system, "measure": measure, "mean": float(mean), "n": n}
             record |= dict.fromkeys((*tested[:-1], "p_corrected", "effect"), math.nan)
             record |= {"estimand": PSEUDOMEDIAN} if "estimate" in tested else {}
-            if place != baseline:
-                result = paired_test(values[place], values[baseline], **drawing)
+            if index != baseline:
+                result = paired_test(values[index], values[baseline], **drawing)
                 record |= {name: getattr(result, name) for name in tested}
                 if result.note and not compares_queries(measure):
                     self._warn_untested(system, self.baseline, measure, result.note)
@@ -230,22 +229,21 @@ class SystemComparison:
 
     def _warn_untested(self, system: str, other: str, measure: str, note: str) -> None:
         warnings.warn(
-            f"{system} against {other} by {measure}: {note}, so the test or its interval is "
-            "undefined",
+            f"{measure} of {system} and {other}: the test or its interval is undefined: {note}",
             UndefinedWarning,
             stacklevel=4,
         )
 
-    def _within(
+    def _margin_tests(
         self, measure: str, table: pd.DataFrame, system: str, margin: float | None
     ) -> dict[str, float]:
         if margin is None:
             return {"p_not_worse": math.nan, "p_equivalent": math.nan}
-        own, other = table.loc[system].to_numpy(), table.loc[self.baseline].to_numpy()
+        x, y = table.loc[system].to_numpy(), table.loc[self.baseline].to_numpy()
         better = self.better(measure)
         return {
-            "p_not_worse": non_inferiority_test(own, other, margin, better=better).p,
-            "p_equivalent": equivalence_test(own, other, margin).p,
+            "p_not_worse": non_inferiority_test(x, y, margin, better=better).p,
+            "p_equivalent": equivalence_test(x, y, margin).p,
         }
 
     def _by_level(
@@ -271,7 +269,7 @@ class SystemComparison:
         variances: Variances,
         n: int | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Return each query's difference from the baseline, and its sampling variance."""
+        """Return the difference from the baseline and its sampling variance for each query."""
         qids = table.columns.tolist()
         variance = variances(system, self.baseline, measure, qids, n)
         return (table.loc[system] - table.loc[self.baseline]).to_numpy(), variance
@@ -283,7 +281,7 @@ class SystemComparison:
         n_samples: Sequence[int],
         options: Mapping[str, float],
     ) -> pd.DataFrame:
-        """Return how many queries a paired t-test needs; see `Comparison.queries_needed`."""
+        """Return the number of queries for a paired t-test; see `Comparison.queries_needed`."""
         rows: list[list[Any]] = []
         for measure, table in self.tables.items():
             defined = _testable(measure, table)
@@ -293,8 +291,8 @@ class SystemComparison:
                 levels = two_level_mean(*self._differences(measure, defined, system, variances))
                 of_queries = levels.error_queries**2 * levels.n
                 for n in n_samples:
-                    _, then = self._differences(measure, defined, system, variances, n)
-                    deviation = math.sqrt(of_queries + max(float(then.mean()), 0.0))
+                    _, variance = self._differences(measure, defined, system, variances, n)
+                    deviation = math.sqrt(of_queries + max(float(variance.mean()), 0.0))
                     queries = math.nan
                     if not math.isnan(deviation):
                         queries = queries_needed(difference, deviation, **options)

@@ -1,6 +1,6 @@
-"""`doctor`: everything that is wrong with data, before anybody believes a number.
+"""`doctor`: find problems in data before measuring.
 
-The rules are those of `fairtk.io` and `fairtk.groups`; only what happens at a broken row differs.
+The rules are those of `fairtk.io` and `fairtk.groups`, but malformed rows are skipped.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from fairtk.io.runs import run_of, run_rows
 from fairtk.io.tables import named_file
 from fairtk.measures import format_measure
 
-_REMEDY = "mend whatever wrote these lines; they are left out of everything below"
+_REMEDY = "fix the program that wrote these lines; the checks below skip them"
 _ORDER = (
-    "choose what counts, scores (as trec_eval) or ranks (as expeval), and write the run again; "
-    "here scores count"
+    "choose scores (as trec_eval) or ranks (as expeval) and write the run again; the checks below "
+    "use scores"
 )
-_SAMPLES_LOST = (
-    "if the run is sampled, its column sample was lost: write it with fairtk.io.write_run; else "
-    "keep the better rank of each document; here the first row counts"
+_MISSING_SAMPLES = (
+    "if the run is sampled, write its column sample with fairtk.io.write_run; otherwise keep the "
+    "better rank of each document; the checks below use the first row"
 )
 
 
-def read_noting(
+def read_with_findings(
     data: Any,
     what: str,
     read: Callable[[Any, list[FormatError]], Rows],
     check: Callable[[Rows], Any],
 ) -> tuple[Any, list[Finding]]:
-    """Return the content of a file or frame, and what is wrong with it.
+    """Return the content of a file or frame, and the findings about it.
 
     Args:
-        data: a file, or a frame in PyTerrier's or ir_measures' names.
+        data: a file, or a frame with PyTerrier's or ir_measures' column names.
         what: ``"run"``, ``"qrels"`` or ``"groups"``.
-        read: returns the rows of a file, and notes errors of lines in the list that it gets.
-        check: returns the content of rows. If its error names rows that break a rule, they are
-            left out, or their ranks if these disagree with scores, and it is called again.
+        read: returns the rows of a file, and appends errors of lines to a list.
+        check: returns the content of rows. If its error has rows, these are removed (or all ranks,
+            if ranks and scores disagree), and it is called again.
 
     Returns:
-        What `check` returns, `None` if nothing can be read; and the findings.
+        The result of `check`, `None` if the data is unreadable; and the findings.
 
     Raises:
-        InputError: there is no such file.
+        InputError: the file does not exist.
     """
     problems: list[FormatError] = []
     result, unreadable = None, []
@@ -76,14 +76,14 @@ def read_noting(
                     if not error.rows:
                         raise
                     problems.append(error)
-                    if error.check == "order":  # scores count
+                    if error.check == "order":  # use scores
                         rows.frame = rows.frame.drop(columns=RANK)
                     else:
                         rows = rows.without(error.rows)
         except FormatError as error:
-            unreadable = [_error(what, "unreadable", str(error), 1, "fetch or write it again")]
+            unreadable = [_error(what, "unreadable", str(error), 1, "write or download it again")]
     notes = [
-        Finding("warning", "data", what, str(w.message), "look at what wrote it", 1)
+        Finding("warning", "data", what, str(w.message), "check the program that wrote it", 1)
         for w in raised
         if issubclass(w.category, FairtkWarning) and not problems and not unreadable
     ]
@@ -102,28 +102,30 @@ def _error(what: str, check: str, text: str, count: int, remedy: str) -> Finding
 
 
 def _findings(problems: list[FormatError], what: str) -> Iterator[Finding]:
-    """Yield what is wrong with a file or frame; broken lines are one finding."""
+    """Yield the problems of a file or frame; all malformed lines are one finding."""
     lines = [problem for problem in problems if problem.check in ("line", "cut")]
     if lines:
         n, first = len(lines), min(lines, key=lambda problem: problem.line or 0)
-        text = f"{n} broken line{'s' * (n != 1)} ({first})"
+        text = f"{n} malformed line{'s' * (n != 1)} ({first})"
         if any(problem.check == "cut" for problem in lines):
             text += "; the file ends in the middle of a line"
-            remedy = "the file was cut off: write or copy it again"
+            remedy = "the file is truncated: write or copy it again"
             yield _error(what, "truncated", text, n, remedy)
         else:
             yield _error(what, "broken-lines", text, n, _REMEDY)
     for problem in problems:
         error, n = str(problem), len(problem.rows)
-        rows = f"{n} row{'s' * (n != 1)} cannot be used: {error}"
+        rows = f"{n} invalid row{'s' * (n != 1)}: {error}"
         if problem.check == "stopped":
-            text = f"nothing can be read from here on: {error}"
-            yield _error(what, "truncated", text, n, "write, copy or fetch the file again")
+            text = f"the rest of the file is unreadable: {error}"
+            yield _error(what, "truncated", text, n, "write, copy or download the file again")
         elif problem.check == "order":
             yield _error(what, "order", error, 1, _ORDER)
         elif problem.check == "duplicates":
-            again = _SAMPLES_LOST if what == "run" else "keep one of them; here the first counts"
-            yield _error(what, "duplicates", rows, n, again)
+            remedy = "keep one of them; the checks below use the first"
+            if what == "run":
+                remedy = _MISSING_SAMPLES
+            yield _error(what, "duplicates", rows, n, remedy)
         elif problem.check in ("bad-values", "samples"):
             yield _error(what, problem.check, rows, n, _REMEDY)
 
@@ -143,33 +145,32 @@ def doctor(
     cutoff: int = 5,
     support: int = 10,
 ) -> Diagnosis:
-    """Examine a run beside its labels and groups, as the command ``fairtk doctor`` does.
+    """Find problems in a run, its labels and its groups, as the command ``fairtk doctor`` does.
 
-    Nothing is refused at the first thing that is wrong: broken rows are counted and left out, and
-    all checks see the rest. Looked for: broken, cut off and repeated lines, ids written in two
-    ways, queries missing on either side, labels that are missing or say little, ties (how many, and
-    how much they move each measure), samples of unequal number or length, groups with few documents
-    or labels, targets that no ranking reaches.
+    One call reports all problems: malformed rows are counted and skipped, and all checks see the
+    rest. The checks cover malformed, truncated and duplicate lines, ids with two spellings, queries
+    missing on either side, missing or uninformative labels, ties and their effect on each measure,
+    samples that differ in number or length, groups with few documents or labels, and unreachable
+    targets.
 
     Args:
-        qrels: labels: a file or frame.
-        run: a run (R or S), likewise.
+        qrels: the labels, a file or frame.
+        run: a run (R or S), a file or frame.
         groups: files, frames (``docno``, ``group``) or `fairtk.Groups`, one or several.
         target: a `fairtk.Target`, a file, ``"uniform"``, ``"population"`` or ``"relevance"``, one
-            or one per attribute. Without a target, groups are examined, but AWRF is not among the
-            measures.
-        measures: what ties may move; by default EE_D, EE_R, EE_L and E(nDCG) at the cutoff, and
-            AWRF if there are groups and a target.
-        cutoff: ranks that are examined, above 0.
-        support: groups with fewer documents, judged or retrieved, are reported.
+            or one per attribute. AWRF requires a target.
+        measures: the measures for the effect of ties; if empty, EE_D, EE_R, EE_L and E(nDCG) at the
+            cutoff, and AWRF if there are groups and a target.
+        cutoff: the number of ranks to check, above 0.
+        support: groups with fewer judged or retrieved documents are reported.
 
     Raises:
-        InputError: there is no such file, or a measure or target cannot be used.
+        InputError: a file does not exist, or a measure or target is invalid.
     """
     for name, value in (("cutoff", cutoff), ("support", support)):
         checks.integer(name, value, "doctor", rule=checks.ABOVE_0)
-    ranking, results = read_noting(run, "run", _run_rows, _run)
-    labels, wrong = read_noting(qrels, "qrels", qrels_rows, _labels)
+    ranking, results = read_with_findings(run, "run", _run_rows, _run)
+    labels, wrong = read_with_findings(qrels, "qrels", qrels_rows, _labels)
     attributes, wrong_groups = _read_groups(groups)
     results += wrong + wrong_groups
     given_groups = GivenGroups.read(attributes, target)
@@ -177,7 +178,7 @@ def doctor(
     empty = pd.DataFrame(columns=findings.COLUMNS)
     for what, frame in (("run", ranking), ("qrels", labels)):
         if frame is None or frame.empty:
-            text = f"nothing is left of the {what}" if results else f"the {what} has no rows"
+            text = f"the {what} has no valid rows" if results else f"the {what} has no rows"
             results.append(_error(what, "empty", text, 1, "write it again"))
     if ranking is None or labels is None or ranking.empty or labels.empty:
         return Diagnosis(results, empty)
@@ -193,13 +194,13 @@ def doctor(
     for name, fitted in targets.items():
         attribute = given_groups.attributes.get(name, given_groups.crossed)
         results += findings.targets(attribute, fitted, ranked, cutoff)
-    moved = empty
+    effects = empty
     if set(ranking[QID]) & set(labels[QID]):
-        asked = list(measures) or _measures(cutoff, list(targets))
-        whole = {_text(m): completed(given_groups, parse_with(given_groups, m)) for m in asked}
-        moved, wrong = _moved(ranking, labels, whole)
+        texts = list(measures) or _measures(cutoff, list(targets))
+        parsed = {_text(m): completed(given_groups, parse_with(given_groups, m)) for m in texts}
+        effects, wrong = _tie_effects(ranking, labels, parsed)
         results += wrong
-    results += findings.said_of(ranking, moved, cutoff)
+    results += findings.ties(ranking, effects, cutoff)
     counts = {
         "queries": len(ranked.qids),
         "rankings": ranked.n_rankings,
@@ -207,22 +208,22 @@ def doctor(
         "labeled": int(labels[QID].nunique()),
         "labels": len(labels),
     }
-    return Diagnosis(results, moved, counts)
+    return Diagnosis(results, effects, counts)
 
 
-def _moved(
+def _tie_effects(
     run: pd.DataFrame, labels: pd.DataFrame, measures: dict[str, Any]
 ) -> tuple[pd.DataFrame, list[Finding]]:
-    """Return how much ties move measures, and which measures cannot be had."""
+    """Return the effect of ties on measures, and a finding for each measure that fails."""
     try:
         return findings.effect(run, labels, measures), []
     except InputError as error:
         if len(measures) == 1:
             (name,) = measures
-            text, remedy = f"{name} cannot be measured: {error}", "mend what the message names"
-            nothing = pd.DataFrame(columns=findings.COLUMNS)
-            return nothing, [Finding("error", "measure", "run, qrels", text, remedy, 1)]
-    parts = [_moved(run, labels, {name: measure}) for name, measure in measures.items()]
+            text, remedy = f"{name} cannot be computed: {error}", "fix the problem in the message"
+            empty = pd.DataFrame(columns=findings.COLUMNS)
+            return empty, [Finding("error", "measure", "run, qrels", text, remedy, 1)]
+    parts = [_tie_effects(run, labels, {name: measure}) for name, measure in measures.items()]
     results = [finding for _, wrong in parts for finding in wrong]
     return pd.concat([table for table, _ in parts], ignore_index=True), results
 
@@ -245,15 +246,16 @@ def _attribute(rows: Rows, name: str | None) -> Groups:
 
 
 def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
-    several = [groups] if isinstance(groups, str | PathLike | pd.DataFrame | Groups) else groups
+    sources = [groups] if isinstance(groups, str | PathLike | pd.DataFrame | Groups) else groups
     attributes: list[Groups] = []
     findings: list[Finding] = []
-    for one in several:
-        if isinstance(one, Groups):
-            attributes.append(one)
+    for source in sources:
+        if isinstance(source, Groups):
+            attributes.append(source)
             continue
-        name, path = (None, one) if isinstance(one, pd.DataFrame) else named_file(one)
-        attribute, wrong = read_noting(path, "groups", read_table, partial(_attribute, name=name))
+        name, path = (None, source) if isinstance(source, pd.DataFrame) else named_file(source)
+        check = partial(_attribute, name=name)
+        attribute, wrong = read_with_findings(path, "groups", read_table, check)
         findings += wrong
         if attribute is not None:
             attributes.append(attribute)
@@ -261,10 +263,10 @@ def _read_groups(groups: Any) -> tuple[list[Groups], list[Finding]]:
 
 
 def _targets(given_groups: GivenGroups) -> dict[str, Target]:
-    """Return the target of each attribute that it fits, or of all of them crossed.
+    """Return the targets by attribute, or the target of all attributes crossed.
 
     Raises:
-        InputError: it fits none.
+        InputError: the targets fit no attribute.
     """
     if not given_groups.target or not given_groups.attributes:
         return {}
@@ -286,5 +288,5 @@ def _text(measure: Any) -> str:
 
 def _measures(cutoff: int, attributes: list[str]) -> list[str]:
     cut = f"@{cutoff}"
-    asked = [m.format(cut) if "{" in m else m + cut for m in MEASURES]
-    return asked + [f"AWRF(groups={name!r}){cut}" for name in attributes]
+    measures = [m.format(cut) if "{" in m else m + cut for m in MEASURES]
+    return measures + [f"AWRF(groups={name!r}){cut}" for name in attributes]

@@ -1,13 +1,13 @@
-"""The topics of an experiment, by query and in batches that never change; those of datasets.
+"""The engine of experiments: runs stages over batches of topics, and generates answers.
 
-A model's logits depend a little on what else is in a batch and on the number of threads. So the
-prompts of all systems are collected first, sorted by (length, digest) and cut into batches before
-any is generated; a batch is generated and committed whole. A run that was killed goes on with the
-same batches. An answer that is there always wins.
+The logits of a model depend slightly on the batch and on the number of threads. So the prompts of
+all systems are collected, sorted by (length, digest) and cut into batches before generation, and a
+batch is committed as a whole. An interrupted run continues with the same batches. Stored answers
+are never replaced.
 
-The tree of chains is done level by level: all stages up to the first generators, over batches of
-queries; then the prompts of all of them; then the stages behind, and so on. Only this process
-writes results; each batch is committed before it is used.
+The tree of chains runs level by level: all stages up to the first generators, over batches of
+queries; then all their prompts; then the next stages, and so on. Only this process writes results,
+and it commits each batch before using it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fairtk.errors import InputError
 from fairtk.experiment.executors import Executor, Session
 from fairtk.experiment.identity import Node, Tree, describe, key_of
 from fairtk.experiment.packing import Span, Table, pack, spans_of, unpack, with_answers
-from fairtk.experiment.store import Answers, Made, ModelKey, Recording, Store, StoredCell
+from fairtk.experiment.store import Answers, ChainResult, ModelKey, Recording, Store, StoredCell
 from fairtk.experiment.work import (
     PromptBatch,
     Prompts,
@@ -53,25 +53,25 @@ from fairtk.llm.local import ChatBackend
 from fairtk.plugins.streams import on_terminal
 
 BATCH = 64
-"""Queries of a batch where the user says nothing: large enough for arrays, small enough to lose."""
+"""The default number of queries per batch."""
 
 
 class Topics:
-    """What the pipelines start from: topics (Q), or candidates (R) of each query.
+    """The input of pipelines: topics (Q) or candidates (R).
 
-    Texts must be told apart where results are `durable`, kept beyond this run.
+    With `durable`, for results that outlive this run, queries have digests of their rows.
 
     Raises:
         InputError: a qid is missing, or there are no topics.
-        DuplicateError: a qid occurs twice among topics without documents.
+        DuplicateError: topics without documents have a duplicate qid.
     """
 
     def __init__(self, frame: pd.DataFrame, durable: bool) -> None:
         require_columns(frame, [QID], "Experiment (topics)")
         if frame.empty:
-            raise InputError("Experiment: the topics have no rows, so there is nothing to do")
+            raise InputError("Experiment: the topics have no rows")
         if frame[QID].isna().any():
-            raise InputError("Experiment: a qid of the topics is missing (NaN)")
+            raise InputError("Experiment: the topics have a missing qid (NaN)")
         if DOCNO not in frame.columns:
             qids_of(frame, "Experiment")
         named = frame.assign(**{QID: as_strings(frame[QID])})
@@ -82,7 +82,7 @@ class Topics:
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """The digest of each query's rows, by qid; empty where nothing is kept."""
+        """The digest of each query's rows by qid, empty if results are not saved."""
         if not self.durable:
             return dict.fromkeys(self.qids, "")
         columns = sorted(str(c) for c in self.frame.columns)
@@ -93,11 +93,11 @@ class Topics:
         return {qid: digest(row, 16) for qid, row in rows.items()}
 
     def batches(self, size: int) -> list[list[str]]:
-        """Return the queries in batches of a size: the same whatever is done already."""
+        """Return all queries in batches."""
         return [self.qids[start : start + size] for start in range(0, len(self.qids), size)]
 
     def table(self, qids: Sequence[str], durable: bool = False) -> Table:
-        """Return the rows of some queries; ``durable``: such as may stand in a file."""
+        """Return the rows of queries; with `durable`, for a file."""
         rows = self.frame
         if len(qids) < len(self.qids):
             rows = rows[rows[QID].isin(qids)].reset_index(drop=True)
@@ -107,10 +107,9 @@ class Topics:
 def from_dataset(
     dataset: Any, topics: pd.DataFrame | None, qrels: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Return topics and labels, those of the dataset where none are given.
+    """Return topics and labels, from the dataset if not given, with gold answers if it has them.
 
-    Labels get the gold answers where the dataset has them. It is an id, an ``ir_datasets.Dataset``
-    or a PyTerrier dataset made of one.
+    The dataset is an id, an ``ir_datasets.Dataset`` or a PyTerrier dataset.
     """
     source = resolve_dataset(dataset, "Experiment")
     if topics is None:
@@ -123,7 +122,7 @@ def from_dataset(
 
 
 def about_dataset(dataset: Any) -> dict[str, str]:
-    """Return the id of a dataset, and the license of its data where it is known."""
+    """Return the id of a dataset, and the license of its data if known."""
     source = resolve_dataset(dataset, "Experiment")
     license_text = get_license(source)
     name = str(source.dataset_id()).partition(":")[0]  # without the path of a folder
@@ -138,16 +137,16 @@ def _plain_query(topics: pd.DataFrame) -> pd.DataFrame:
         if name in topics.columns:
             return topics.rename(columns={name: "query"})
     raise InputError(
-        f"Experiment: the dataset's queries have no field 'query', 'text' or 'title' (found "
-        f"{list(topics.columns)}); give topics"
+        "Experiment: expected queries with the field 'query', 'text' or 'title', got "
+        f"{list(topics.columns)}; pass `topics`"
     )
 
 
-_TOKENS_CPU = 8192  # of a batch where the backend says nothing: about what a cache holds
+_TOKENS_CPU = 8192  # default tokens per batch, about the size of a cache
 _TOKENS_CUDA = 65536
-_NEW_TOKENS = 128  # that an answer may have, where the backend does not say
-_PROMPTS = 32  # of a batch for backends without tokens: functions, servers
-_ROUNDS = 4  # of a batch for servers, each of as many calls as are made at a time
+_NEW_TOKENS = 128  # default tokens per answer
+_PROMPTS = 32  # prompts per batch for backends without tokens: functions, servers
+_ROUNDS = 4  # rounds of concurrent calls per batch for servers
 
 
 @dataclass
@@ -157,12 +156,12 @@ class PromptSet:
     model: ModelKey
     backend: Any
     lengths: dict[str, int] = field(default_factory=dict)  # tokens by prompt
-    errors: dict[str, str] = field(default_factory=dict)  # why there is no answer, by prompt
+    errors: dict[str, str] = field(default_factory=dict)  # by prompt without an answer
     deferred: set[str] = field(default_factory=set)  # prompts that wait for a batch
 
     @property
     def batches(self) -> list[list[str]]:
-        """The prompts in batches, the longest first: what does not fit is seen at once."""
+        """The prompts in batches, longest first, so that memory errors occur early."""
         digests = [digest(prompt, 16) for prompt in self.lengths]
         ranked = sorted(zip(self.lengths.values(), digests, self.lengths, strict=True))
         return list(_cut([text for _, _, text in ranked], self.lengths, self.backend))[::-1]
@@ -175,10 +174,10 @@ def _cut(order: list[str], lengths: Mapping[str, int], backend: Any) -> Iterator
             yield order[start : start + size]
         return
     most = backend.batch_tokens or (_TOKENS_CUDA if _on_cuda(backend.device) else _TOKENS_CPU)
-    room = getattr(backend, "max_new_tokens", _NEW_TOKENS)
+    answer_tokens = getattr(backend, "max_new_tokens", _NEW_TOKENS)
     batch: list[str] = []
     for prompt in order:  # ascending, so the last one is the longest
-        if batch and cost(len(batch) + 1, lengths[prompt], room) > most:
+        if batch and cost(len(batch) + 1, lengths[prompt], answer_tokens) > most:
             yield batch
             batch = []
         batch.append(prompt)
@@ -200,39 +199,39 @@ def generate(
     session: Session,
     threads: int,
     fail_fast: bool,
-    tell: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> None:
-    """Generate what is missing; afterwards all answers are in `answers`, or an error is noted.
+    """Generate missing answers; each prompt then has an answer, an error, or is deferred.
 
-    `tell` is told how many more prompts are done.
+    `on_progress` is called with the number of finished prompts.
     """
-    by_key = {one.model.key: one for one in prompt_sets}
+    by_key = {prompt_set.model.key: prompt_set for prompt_set in prompt_sets}
 
     def missing() -> Iterator[PromptBatch]:
-        for key, one in by_key.items():
-            for prompts in one.batches:
-                # looked up when a worker is free: another process may have been faster
-                stored_answers = answers.get(one.model, prompts)
-                left = tuple(prompt for prompt in prompts if prompt not in stored_answers)
-                tell(len(prompts) - len(left))
-                if left:
-                    yield PromptBatch(key, left, threads, fail_fast, one.model.name)
+        for key, prompt_set in by_key.items():
+            for prompts in prompt_set.batches:
+                # checked when a worker is free: another process may have generated them
+                stored_answers = answers.get(prompt_set.model, prompts)
+                todo = tuple(prompt for prompt in prompts if prompt not in stored_answers)
+                on_progress(len(prompts) - len(todo))
+                if todo:
+                    yield PromptBatch(key, todo, threads, fail_fast, prompt_set.model.name)
 
     for batch, (texts, errors, deferred) in session.map(run_batch, missing()):
-        one = by_key[batch.backend]
-        answers.put(one.model, texts)
-        one.errors.update(errors)
-        one.deferred.update(deferred)
-        tell(len(batch.prompts))
+        prompt_set = by_key[batch.backend]
+        answers.put(prompt_set.model, texts)
+        prompt_set.errors.update(errors)
+        prompt_set.deferred.update(deferred)
+        on_progress(len(batch.prompts))
 
 
 MINUTE = 60.0
-"""Seconds between two lines of what is done where there is no terminal."""
+"""Seconds between two lines on progress without a terminal."""
 
 
 @contextlib.contextmanager
 def _each_minute(line: Callable[[], str]) -> Iterator[None]:
-    """Write a line on stderr each minute, whether or not something was done in it."""
+    """Write a line to stderr each minute."""
     ended = threading.Event()
 
     def write() -> None:
@@ -250,16 +249,15 @@ def _each_minute(line: Callable[[], str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-    """Give a function that is told how much more is done; it moves a bar on a terminal.
+    """Yield a function for the number of finished units, which updates a progress bar.
 
-    Without a terminal, a line reports each minute how much is done and about how long the rest
-    takes. Prompts that a server has answered count before their batch is done; its
-    tokens a second are said.
+    Without a terminal, a line each minute reports progress and remaining time. Answers from a
+    server count before their batch is finished, with tokens per second.
     """
     from tqdm import tqdm
 
     begin = time.monotonic()
-    settled = answered = tokens = 0  # answered: those of the batch that is under way
+    settled = answered = tokens = 0  # answered: prompts of the current batch
 
     def done() -> int:
         return settled + min(answered, total - settled)
@@ -274,7 +272,7 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
             parts.append(f"about {tqdm.format_interval(rest)} left")
         return ", ".join(filter(None, parts))
 
-    # disable=None: on a terminal only
+    # disable=None: only on a terminal
     with (
         contextlib.nullcontext() if on_terminal(sys.stderr) else _each_minute(line),
         tqdm(total=total, desc=what, unit=unit, delay=2, disable=None, leave=False) as bar,
@@ -288,32 +286,32 @@ def progress_bar(what: str, total: int, unit: str) -> Iterator[Callable[[int], N
             settled, answered = settled + number, 0
             move()
 
-        def hear(outcomes: Sequence[Outcome]) -> None:
+        def count(outcomes: Sequence[Outcome]) -> None:
             nonlocal answered, tokens
-            made = [outcome for outcome in outcomes if isinstance(outcome, Completion)]
-            tokens += sum(outcome.completion_tokens or 0 for outcome in made)
+            completions = [outcome for outcome in outcomes if isinstance(outcome, Completion)]
+            tokens += sum(outcome.completion_tokens or 0 for outcome in completions)
             bar.set_postfix_str(speed(), refresh=False)
             if unit == "prompt":
-                answered += len(made)
+                answered += len(completions)
                 move()
 
         add(0)
-        with on_outcome(hear):
+        with on_outcome(count):
             yield add
 
 
 TOPICS = -1
-"""The number of the node that the first stages read."""
+"""The number of the parent node of first stages."""
 
 
 class Engine:
-    """Makes the results of all chains of a tree that a store lacks.
+    """Computes the results of a tree that are missing from a store.
 
-    `look` is shown the first rows of each system, by name, and may refuse them, before answers are
-    generated. The other settings are those of `fairtk.Experiment`.
+    `check_rows` gets the name and first rows of each system before answers are generated, and may
+    raise. The other settings are those of `fairtk.Experiment`.
 
     Attributes:
-        deferred: queries without a result, as answers are to come from a batch, by chain.
+        deferred: queries that wait for a batch of prompts, by chain.
     """
 
     def __init__(
@@ -325,7 +323,7 @@ class Engine:
         threads: int,
         batch_size: int | None,
         fail_fast: bool,
-        look: Callable[[str, pd.DataFrame], None] | None = None,
+        check_rows: Callable[[str, pd.DataFrame], None] | None = None,
     ) -> None:
         self.tree = tree
         self.topics = topics
@@ -337,33 +335,28 @@ class Engine:
         self.batch_size = batch_size or BATCH
         self.batches = topics.batches(self.batch_size)
         self.chains = {node.number: store.number_of(node.key) for node in tree.nodes}
-        self.systems: dict[int, list[str]] = {}  # that have a chain, by its number
+        self.systems: dict[int, list[str]] = {}  # by number of a chain
         for name, end in tree.ends.items():
             for node in end.chain:
                 self.systems.setdefault(node.number, []).append(name)
         self.prompt_sets: dict[int, PromptSet] = {}
-        self.look = look
-        self._unseen: dict[int, list[str]] = {}
-        for name, node in tree.ends.items() if look else ():
+        self.check_rows = check_rows
+        self._unchecked: dict[int, list[str]] = {}
+        for name, node in tree.ends.items() if check_rows else ():
             while node.stage.generator is not None and node.parent is not None:
-                node = node.parent  # whose rows are those of the generator, but for the answers
-            self._unseen.setdefault(node.number, []).append(name)
+                node = node.parent  # a generator only adds answers to these rows
+            self._unchecked.setdefault(node.number, []).append(name)
         self._prompts: dict[int, list[Prompts]] = {}
         self.deferred: dict[int, set[str]] = {}
 
-    # What there is ----------------------------------------------------------------------------
-
     def cells(self, node: Node) -> dict[str, StoredCell]:
-        """Return what the store has of a chain, failed queries too."""
+        """Return the stored cells of a chain, including failed queries."""
         return self.store.cells(self.chains[node.number], self.topics.digests)
 
-    # Making what is missing -------------------------------------------------------------------
-
     def run(self) -> dict[str, dict[str, StoredCell]]:
-        """Make what is missing, and return the cells of each system: each query has one then, but
-        for those that are deferred.
+        """Compute missing results, and return the cells of each system by query.
 
-        What was committed is kept, whatever is raised.
+        Only deferred queries have no cell. Committed results are kept if this raises.
         """
         ends = self.tree.ends
         for node in self.tree.nodes:
@@ -372,20 +365,20 @@ class Engine:
             )
         cells = {
             number: self.store.cells(self.chains[number], self.topics.digests)
-            for number in {*self._unseen, *(node.number for node in ends.values())}
+            for number in {*self._unchecked, *(node.number for node in ends.values())}
         }
-        for number in list(self._unseen):
-            self._show(number, self.store.read(list(cells[number].values())[:1]))
-        there = {name: cells[node.number] for name, node in ends.items()}
+        for number in list(self._unchecked):
+            self._check(number, self.store.read(list(cells[number].values())[:1]))
+        stored = {name: cells[node.number] for name, node in ends.items()}
         due = len(self.topics.qids)
-        if all(sum(c.error is None for c in own.values()) == due for own in there.values()):
-            return there
+        if all(sum(c.error is None for c in of.values()) == due for of in stored.values()):
+            return stored
         stages = {node.stage.key: node.stage.working for node in self.tree.nodes}
         backends = self.prepare()
         recording = Recording(self.store.path)
         stages = {key: recording.with_ledger(stage) for key, stage in stages.items()}
         backends = {key: recording.with_ledger(backend) for key, backend in backends.items()}
-        # what is wrong with a server is not found out after hours
+        # problems of a server should not occur after hours
         for model in {repr(model): model for model in recording.models}.values():
             model.check()
         levels = 1 + max(node.level for node in self.tree.nodes)
@@ -397,7 +390,7 @@ class Engine:
         return {name: self.cells(node) for name, node in ends.items()}
 
     def prepare(self) -> dict[str, Any]:
-        """Return the backends of all generators by key; note in `prompt_sets` who asks which."""
+        """Return the backends of all generators by key, and fill `prompt_sets`."""
         prompt_sets: list[PromptSet] = []
         for node in self.tree.nodes:
             generator = node.stage.generator
@@ -414,14 +407,14 @@ class Engine:
 
     def _model_key(self, node: Node, backend: Any, number: int) -> ModelKey:
         name = str(getattr(backend, "name", type(backend).__name__))
-        if isinstance(backend, ChatBackend):  # as the ledger that records its calls knows it
+        if isinstance(backend, ChatBackend):  # the identity in its ledger
             has_ledger = isinstance(backend.model, LedgerModel)
             return ModelKey(f"model {number}", name, backend.model.parameters(), has_ledger)
         if not self.durable:
             return ModelKey(f"model {number}", name, {"number": number})
         stage = node.stage.description or {}
-        if "identified" in stage:  # the user's name of the stage is that of its model, too
-            identity: Any = {"model of": stage}  # another key than the stage's own
+        if "identified" in stage:  # the user's name of the stage also identifies its model
+            identity: Any = {"model of": stage}  # the key must differ from that of the stage
         else:
             identity = describe(backend, f"{node.stage.name}.backend")
         key = key_of(identity)
@@ -430,48 +423,48 @@ class Engine:
     # Stages -----------------------------------------------------------------------------------
 
     def _run_stages(self, level: int, session: Session) -> None:
-        """Run the stages of a level, and ask the generators behind them for their prompts."""
+        """Run the stages of a level, and build the prompts of the generators after them."""
         nodes = [n for n in self.tree.nodes if n.level == level and n.stage.generator is None]
-        asking = [
+        generators = [
             n for n in self.tree.nodes if n.level == level + 1 and n.stage.generator is not None
         ]
         with progress_bar("stages", len(self.batches), "batch") as progress:
-            tasks = self._tasks(nodes, asking, progress)
+            tasks = self._tasks(nodes, generators, progress)
             for task, outcome in session.map(run_task, tasks):
-                self._keep(task, outcome)
+                self._commit(task, outcome)
                 progress(1)
 
     def _tasks(
-        self, nodes: Sequence[Node], asking: Sequence[Node], progress: Callable[[int], None]
+        self, nodes: Sequence[Node], generators: Sequence[Node], progress: Callable[[int], None]
     ) -> Iterator[StageTask]:
         for batch in self.batches:
-            task = self._task(nodes, asking, batch)
+            task = self._task(nodes, generators, batch)
             if task is None:
                 progress(1)
             else:
                 yield task
 
     def _task(
-        self, nodes: Sequence[Node], asking: Sequence[Node], batch: list[str]
+        self, nodes: Sequence[Node], generators: Sequence[Node], batch: list[str]
     ) -> StageTask | None:
-        """Return what is missing of a batch, or None; looked up anew, another run may have it."""
+        """Return the missing work of a batch, `None` if another run has done it."""
         topics = {qid: self.topics.digests[qid] for qid in batch}
-        looked_up = [*nodes, *asking]
-        looked_up += [n.parent for n in looked_up if n.parent is not None]
+        involved = [*nodes, *generators]
+        involved += [n.parent for n in involved if n.parent is not None]
         cells = {
             number: self.store.cells(self.chains[number], topics)
-            for number in {n.number for n in looked_up if n.keep}
+            for number in {n.number for n in involved if n.keep}
         }
-        there = {
+        stored = {
             number: {qid for qid, cell in node_cells.items() if cell.error is None}
             for number, node_cells in cells.items()
         }
         needed: dict[int, set[str]] = {}  # rows that a child reads
         steps: list[StageStep] = []
-        for node in [*reversed(asking), *reversed(nodes)]:
-            missing = set(batch) - there[node.number] if node.keep else set()
+        for node in [*reversed(generators), *reversed(nodes)]:
+            missing = set(batch) - stored[node.number] if node.keep else set()
             missing -= self._waiting(node)
-            missing |= needed.get(node.number, set()) - there.get(node.number, set())
+            missing |= needed.get(node.number, set()) - stored.get(node.number, set())
             if not missing:
                 continue
             parent = TOPICS if node.parent is None else node.parent.number
@@ -493,27 +486,27 @@ class Engine:
             )
         if not steps:
             return None
-        made = {step.node for step in steps}
+        running = {step.node for step in steps}
         inputs, errors = {}, {}
         for number, needed_qids in needed.items():
             if number == TOPICS:
                 inputs[number] = self.topics.table(batch)
                 continue
             node_cells = cells.get(number, {})
-            ready = needed_qids & there.get(number, set())
+            ready = needed_qids & stored.get(number, set())
             table = self.store.read([cell for qid, cell in node_cells.items() if qid in ready])
             if table is not None:
                 inputs[number] = table
-            if number not in made:  # a generator's, whose failures are final in this run
+            if number not in running:  # failures of generators are final in this run
                 errors[number] = {q: cell.error for q, cell in node_cells.items() if cell.error}
         return StageTask(inputs, steps, errors, self.durable, self.fail_fast, self.threads)
 
     def _waiting(self, node: Node) -> set[str]:
-        """Return the queries that a chain cannot have yet: an earlier stage waits for answers."""
+        """Return the queries for which a stage of a chain waits for answers."""
         return set().union(*(self.deferred.get(n.number, ()) for n in node.chain))
 
-    def _keep(self, task: StageTask, outcome: TaskResult) -> None:
-        made = []
+    def _commit(self, task: StageTask, outcome: TaskResult) -> None:
+        results = []
         for number, qids in outcome.deferred.items():
             self.deferred.setdefault(number, set()).update(qids)
         for step in task.steps:
@@ -521,35 +514,35 @@ class Engine:
             table, spans = outcome.tables.get(step.node, (None, []))
             if step.keep and (spans or errors):
                 notes = outcome.notes.get(step.node, {})
-                made.append(Made(self._chain(step.node), table, spans, errors, notes))
+                results.append(ChainResult(self._chain(step.node), table, spans, errors, notes))
             if step.ask and step.node in outcome.prompts:
                 prompts = outcome.prompts[step.node]
                 self._prompts.setdefault(step.node, []).append(prompts)
                 lengths = self.prompt_sets[step.node].lengths
                 lengths.update(zip(prompts.texts, prompts.lengths, strict=True))
-        self.store.commit(made, self.topics.digests)
+        self.store.commit(results, self.topics.digests)
         for number, (table, _) in outcome.tables.items():
-            self._show(number, table)
+            self._check(number, table)
 
-    def _show(self, node: int, table: Table | None) -> None:
-        """Show the first rows of systems to who may refuse them."""
+    def _check(self, node: int, table: Table | None) -> None:
+        """Check the first rows of the systems of a node."""
         if table is not None and len(table):
-            for system in self._unseen.pop(node, ()):
-                assert self.look is not None  # else nothing is unseen
-                self.look(system, unpack(table, [QID, DOCNO, SAMPLE, RANK]))
+            for system in self._unchecked.pop(node, ()):
+                assert self.check_rows is not None
+                self.check_rows(system, unpack(table, [QID, DOCNO, SAMPLE, RANK]))
 
     def _chain(self, node: int) -> int:
         chain = self.chains[node]
-        assert chain is not None  # set when the run begins
+        assert chain is not None  # set in `run`
         return chain
 
     # Answers ----------------------------------------------------------------------------------
 
     def _answer(self, level: int, session: Session) -> None:
-        """Generate the answers of a level's generators, and put them onto their rankings."""
+        """Generate the answers of a level's generators, and add them to their rankings."""
         nodes = [n for n in self.tree.nodes if n.level == level and n.number in self._prompts]
         prompt_sets = {id(self.prompt_sets[n.number]): self.prompt_sets[n.number] for n in nodes}
-        total = sum(len(one.lengths) for one in prompt_sets.values())
+        total = sum(len(prompt_set.lengths) for prompt_set in prompt_sets.values())
         with progress_bar("answers", total, "prompt") as progress:
             generate(
                 prompt_sets.values(),
@@ -564,33 +557,33 @@ class Engine:
                 self._put_answers(node, prompts)
 
     def _put_answers(self, node: Node, prompts: Prompts) -> None:
-        """Commit the rows of a generator: those that it read, and the answers."""
+        """Commit the rows of a generator: its input with answers."""
         prompt_set = self.prompt_sets[node.number]
         answers = self.store.answers.get(prompt_set.model, prompts.texts)
         spans, table = self._input(node, prompts.qids)
-        lost = {i: text for i, text in enumerate(prompts.texts) if text not in answers}
+        unanswered = {i: text for i, text in enumerate(prompts.texts) if text not in answers}
         errors, waiting = {}, set()
-        for qid, first, size in spans if lost else ():
-            asked = lost.keys() & set(prompts.rows[first : first + size].tolist())
-            if any(lost[place] in prompt_set.deferred for place in asked):
+        for qid, first, size in spans if unanswered else ():
+            of_query = unanswered.keys() & set(prompts.rows[first : first + size].tolist())
+            if any(unanswered[index] in prompt_set.deferred for index in of_query):
                 waiting.add(qid)
-            elif asked:
-                reason = prompt_set.errors.get(lost[min(asked)], "the model gave no answer")
+            elif of_query:
+                reason = prompt_set.errors.get(unanswered[min(of_query)], "no answer")
                 errors[qid] = f"{node.stage.name}: {reason}"
         table = with_answers(table, [answers.get(text) for text in prompts.texts], prompts.rows)
         spans = [span for span in spans if span[0] not in errors and span[0] not in waiting]
         if waiting:
             self.deferred.setdefault(node.number, set()).update(waiting)
-        made = Made(self._chain(node.number), table, spans, errors, {})
-        self.store.commit([made], self.topics.digests)
+        result = ChainResult(self._chain(node.number), table, spans, errors, {})
+        self.store.commit([result], self.topics.digests)
 
     def _input(self, node: Node, qids: list[str]) -> tuple[list[Span], Table]:
-        """Return where the rows of queries are that a generator read, and the rows."""
+        """Return the spans of queries in a generator's input, and the input."""
         if node.parent is None:
             table = self.topics.table(qids, self.durable)
             column = table.column("qid").to_pylist()
             return spans_of([(qid, column.count(qid)) for qid in qids]), table
-        assert node.parent.keep  # a generator's input always is
+        assert node.parent.keep  # the input of generators is always stored
         topics = {qid: self.topics.digests[qid] for qid in qids}
         cells = self.store.cells(self.chains[node.parent.number], topics)
         sizes = [(qid, cell.size) for qid, cell in cells.items()]

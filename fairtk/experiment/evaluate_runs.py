@@ -1,4 +1,4 @@
-"""Qrels, runs, groups and measures, wherever they are, checked and ready to be evaluated."""
+"""Read and check qrels, runs, groups and measures for evaluation."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from fairtk.io.runs import frame_of_run
 from fairtk.measures import FairMeasure
 from fairtk.measures.base import labels_for, parts_of
 from fairtk.measures.provider import (
+    integer_labels,
     qrel_columns,
     refuse_samples,
-    whole_labels,
 )
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ _SUFFIXES = {
 
 
 def unique_names(paths: Sequence[str]) -> list[str]:
-    """Return short names for files: stems, with suffixes and folders where stems do not differ.
+    """Return short unique names for files: stems, with suffixes and folders if necessary.
 
-    A file that is given twice gets a number behind its name.
+    Duplicate files get a number.
     """
     files = [real_path("stdin" if path == STDIN else path) for path in paths]
     distinct = list(dict.fromkeys(files))
@@ -80,16 +80,14 @@ def _stem(path: Path) -> str:
 
 
 def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
-    """Return the file (``""``: a frame) of each run by its name, and the runs as they were
-    given.
-    """
+    """Return the file of each run by name (``""`` for a frame), and the runs as given."""
     if isinstance(runs, str | PathLike | pd.DataFrame) or not isinstance(runs, Iterable):
         runs = [runs]
     data = list(runs.values()) if isinstance(runs, Mapping) else list(runs)
     if not data:
-        raise InputError("there is no run to measure")
-    called = runs if isinstance(runs, Mapping) else [f"run {n + 1}" for n in range(len(data))]
-    for name, run in zip(called, data, strict=True):
+        raise InputError("at least one run is required")
+    labels = runs if isinstance(runs, Mapping) else [f"run {n + 1}" for n in range(len(data))]
+    for name, run in zip(labels, data, strict=True):
         if not isinstance(run, str | PathLike | pd.DataFrame):
             plain_columns(run, str(name))  # raises
     files = ["" if isinstance(run, pd.DataFrame) else fspath(run) for run in data]
@@ -103,12 +101,12 @@ def run_names(runs: Any) -> tuple[dict[str, str], list[Any]]:
 
 
 def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
-    """Return labels with what the measures need."""
+    """Return labels with the columns that the measures need."""
     where = fspath(qrels) if isinstance(qrels, str | PathLike) else "these qrels"
     frame = from_ir_measures(frame_of_qrels(qrels, "evaluate"), where)
     require_columns(frame, [QID, DOCNO], where)
     if frame.empty:
-        raise InputError(f"{where}: these qrels have no rows, so there is no query to evaluate")
+        raise InputError(f"{where}: the qrels have no rows")
     needing = list(_needing(measures, "QREL_COLUMNS", GOLD_ANSWER))
     if gold is None and needing and GOLD_ANSWER not in frame.columns:
         with contextlib.suppress(InputError):
@@ -124,40 +122,40 @@ def as_labels(qrels: Any, gold: Any, measures: list[Any]) -> Qrels:
     for measure in needing:
         if GOLD_ANSWER not in labels.frame.columns:
             raise InputError(
-                f"{measure!r} needs gold answers: give `gold` (columns "
-                "qid, gold_answer), or qrels with the named column gold_answer"
+                f"{measure!r} requires gold answers: give `gold` (columns qid, gold_answer), or "
+                "qrels with the column gold_answer"
             )
     foreign = [m for m in measures if not all(isinstance(p, FairMeasure) for p in parts_of(m))]
     if foreign:
-        whole_labels(foreign, labels.labels, where)
+        integer_labels(foreign, labels.labels, where)
     return labels
 
 
 def unlabeled(runs: Sequence[pd.DataFrame], names: Sequence[str]) -> Qrels:
-    """Return labels of no document, for all queries of runs."""
+    """Return empty labels for all queries of runs."""
     qids: dict[str, None] = {}
     for frame, name in zip(runs, names, strict=True):
         qids.update(dict.fromkeys(Run(from_ir_measures(frame, name), name).qids))
     if not qids:
-        raise InputError("evaluate: without qrels the runs say which queries there are; found none")
+        raise InputError("evaluate: without `qrels`, the runs must have queries")
     return Qrels.without_labels(list(qids), "no qrels")
 
 
 def refuse_without_labels(measures: list[Any]) -> None:
-    """Raise an `InputError` if a measure needs labels."""
+    """Raise `InputError` if a measure needs labels."""
     for measure in measures:
         reason = labels_for(measure)
         if GOLD_ANSWER in getattr(measure, "QREL_COLUMNS", ()):
             reason = "it reads gold answers"
         if reason:
             raise InputError(
-                f"{measure!r} needs qrels: {reason}; give `qrels`, or measure without labels "
-                "EE_D, AWRF and what is made of them"
+                f"{measure!r} requires `qrels`: {reason}; without labels, use EE_D, AWRF or "
+                "combinations of them"
             )
 
 
 def documents_per_query(run: Run) -> str:
-    """Return the fewest and the most documents that a run has for a query, in words."""
+    """Return the range of the number of documents per query, in words."""
     pairs = np.unique(run.query * max(1, len(run.docnos)) + run.doc) // max(1, len(run.docnos))
     sizes = np.bincount(pairs)
     low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (0, 0)
@@ -167,7 +165,7 @@ def documents_per_query(run: Run) -> str:
 def as_run(
     run: Any, where: str, order: Any, answers: Any, measures: list[Any], qrels: Qrels
 ) -> Run:
-    """Return a run with what the measures need; what it lacks, or names differently, is said."""
+    """Return a run with the columns that the measures need; warn of missing and unmatched ids."""
     frame = from_ir_measures(frame_of_run(run, order), where)
     require_columns(frame, [QID, DOCNO], where)
     checked = Run(frame, where)
@@ -179,11 +177,11 @@ def as_run(
     for measure in _needing(measures, "RUN_COLUMNS", QANSWER):
         if QANSWER not in checked.frame.columns and len(checked):
             raise InputError(
-                f"{where}: {measure!r} needs the generated answers: give `answers` (columns qid, "
+                f"{where}: {measure!r} requires generated answers: give `answers` (columns qid, "
                 "sample, qanswer), or a run with the column qanswer, e.g. in Parquet"
             )
     refuse_samples(measures, checked, where)
-    _say_what_is_missing(checked, qrels.qids)
+    _warn_of_missing_queries(checked, qrels.qids)
     if DOCNO in qrel_columns(measures) and len(qrels):
         warn_of_unmatched(qrels, checked.queries, checked.documents_of, where)
     return checked
@@ -197,7 +195,7 @@ def _dataset_answers(qrels: Any) -> pd.DataFrame | None:
     return get_answers(fspath(qrels))
 
 
-def _say_what_is_missing(run: Run, qids: ObjectArray) -> None:
+def _warn_of_missing_queries(run: Run, qids: ObjectArray) -> None:
     present = set(run.qids)
     missing = [qid for qid in qids if qid not in present]
     if not missing:
@@ -208,8 +206,8 @@ def _say_what_is_missing(run: Run, qids: ObjectArray) -> None:
             f"qrels: {format_list(qids, 3)})"
         )
     warnings.warn(
-        f"{run.where}: {len(missing)} of {len(qids)} queries of the qrels are missing; they count "
-        f"with the worst value: {format_list(missing, 3)}",
+        f"{run.where}: {len(missing)} of {len(qids)} queries of the qrels are missing and get the "
+        f"worst value: {format_list(missing, 3)}",
         MissingWarning,
         stacklevel=2,
     )
@@ -223,7 +221,7 @@ def _needing(measures: list[Any], attribute: str, column: str) -> Iterator[Any]:
 
 @dataclass
 class GivenGroups:
-    """What ``--groups`` and ``--target`` gave."""
+    """The groups and targets of ``--groups`` and ``--target``."""
 
     attributes: dict[str, Groups]  # by name
     target: tuple[Any, ...] = ()  # objects, words or files
@@ -233,19 +231,28 @@ class GivenGroups:
 
     @classmethod
     def read(cls, files: Any, target: Any = ()) -> GivenGroups:
-        """Read group files; groups and targets may be objects already, and one stands alone."""
+        """Read one or several groups; groups and targets may be objects or files."""
         from fairtk.groups import Groups, Target
 
+        if isinstance(files, Mapping):  # of names
+            files = [
+                Groups.from_frame(source, name)
+                if isinstance(source, pd.DataFrame)
+                else f"{name}={source}"
+                if isinstance(source, str | PathLike)
+                else source
+                for name, source in files.items()
+            ]
         single = (str, PathLike, pd.DataFrame, Groups, Target)
         files, target = ((x,) if isinstance(x, single) else tuple(x or ()) for x in (files, target))
         attributes: dict[str, Groups] = {}
         for source in files:
             groups = Groups.of(source)
             if groups.name in attributes:
-                place = f"{source}: " if isinstance(source, str | PathLike) else ""
+                where = f"{source}: " if isinstance(source, str | PathLike) else ""
                 raise InputError(
-                    f"{place}the attribute {groups.name!r} is given twice; attributes are named "
-                    "after their files: give one another name, `groups='NAME=FILE'`"
+                    f"{where}duplicate attribute {groups.name!r}; attributes are named after their "
+                    "files, so give one another name, `groups='NAME=FILE'`"
                 )
             attributes[groups.name] = groups
         return cls(attributes, target)
@@ -256,7 +263,7 @@ class GivenGroups:
         return reduce(mul, self.attributes.values())
 
     def named(self, text: str) -> Groups | None:
-        """Return the groups that ``gender`` or ``gender*region`` names; None: it names no file."""
+        """Return the groups for ``gender`` or ``gender*region``; `None` if unknown."""
         if text in self.attributes:
             return self.attributes[text]
         names = text.split("*")
@@ -265,10 +272,10 @@ class GivenGroups:
         return None
 
     def target_for(self, groups: Groups, where: str) -> Target:
-        """Return the target over the levels of groups, for a measure or command that asks."""
+        """Return the target over the levels of groups; `where` is the caller, for errors."""
         if not self.target:
             words = ", ".join(map(repr, TARGET_WORDS))
-            raise InputError(f"{where} needs a target: give `target`: {words}, or a file")
+            raise InputError(f"{where} requires a target: give `target` ({words}, or a file)")
         chosen = self.target[0] if len(self.target) == 1 else self._fitting(groups, where)
         key = (str(getattr(chosen, "key", id(chosen))), groups.key)
         if key not in self._made:
@@ -290,22 +297,20 @@ class GivenGroups:
             with contextlib.suppress(InputError):
                 target.for_groups(groups)
                 return text
-        raise InputError(
-            f"{where}: no target fits {groups.name!r}; found {format_list(self.target)}"
-        )
+        raise InputError(f"{where}: no target fits {groups.name!r}, got {format_list(self.target)}")
 
 
-def asked_measures(measures: Any) -> list[Any]:
-    """Return the measures that were asked for, one alone or several, as a list."""
-    alone = isinstance(measures, str) or not isinstance(measures, Iterable)
-    asked = [measures] if alone else list(measures)
-    if not asked:
-        raise InputError("there is no measure to evaluate; name some, e.g. EE_D@5")
-    return asked
+def measure_list(measures: Any) -> list[Any]:
+    """Return one or several measures as a list."""
+    is_single = isinstance(measures, str) or not isinstance(measures, Iterable)
+    result = [measures] if is_single else list(measures)
+    if not result:
+        raise InputError("at least one measure is required, e.g. EE_D@5")
+    return result
 
 
 def parse_with(given_groups: GivenGroups, text: Any) -> Any:
-    """Return the measure that a string names; its names of groups are those of given attributes."""
+    """Return the measure for a string, in which groups are names of given attributes."""
     from fairtk.measures import parse
     from fairtk.plugins.registry import GROUPS
 
@@ -321,17 +326,16 @@ def parse_with(given_groups: GivenGroups, text: Any) -> Any:
             return GROUPS.find(name)
         except NotFoundError:
             raise ParameterError(
-                f"{text}: no groups are called {name!r}: give `groups='{name}=FILE'`"
+                f"{text}: unknown groups {name!r}: give `groups='{name}=FILE'`"
             ) from None
 
     return parse(text, named)
 
 
 def completed(given_groups: GivenGroups, measure: Any) -> Any:
-    """Return the measure with the groups and the target that it needs and lacks.
+    """Return the measure, and measures inside it, with missing groups and targets added.
 
-    Measures inside it get theirs, too. EE_D, EE_R, EE_L and CreditGap have a form without
-    groups, so they get groups only by name.
+    EE_D, EE_R, EE_L and CreditGap have a form without groups, so they only use groups by name.
     """
     from fairtk.measures import FairMeasure
     from fairtk.measures.parsing import MeasureParam
@@ -348,16 +352,16 @@ def completed(given_groups: GivenGroups, measure: Any) -> Any:
             if not given_groups.attributes:
                 if not _is_ours(measure):
                     return measure
-                raise InputError(f"{measure!r} needs groups: give `groups`: one or several files")
+                raise InputError(f"{measure!r} requires groups: give `groups` (one or more files)")
             new["groups"] = groups = given_groups.crossed
             given_groups.used = True
         is_needed = given_groups.target or _is_ours(measure)
-        if groups is not None and is_needed and _wants_target(measure):
+        if groups is not None and is_needed and _has_open_target(measure):
             new["target"] = given_groups.target_for(groups, repr(measure))
     return measure(**new) if new else measure
 
 
-def _wants_target(measure: Any) -> bool:
+def _has_open_target(measure: Any) -> bool:
     from fairtk.measures.ee import ExpectedExposure
 
     if "target" not in measure.SUPPORTED_PARAMS or "target" in measure.params:

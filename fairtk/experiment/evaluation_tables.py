@@ -1,4 +1,4 @@
-"""Tables of evaluated runs and of comparisons, for people."""
+"""Tables of evaluated runs and of comparisons."""
 
 from __future__ import annotations
 
@@ -29,35 +29,35 @@ def means_table(results: Results) -> Table:
 
 
 def means_text(results: Results) -> str:
-    """Return the means in aligned columns, which run has the best ones, and the caption."""
+    """Return the means in aligned columns, the best runs, and the caption."""
     table = means_table(results)
     lines = fitted_lines(table, range(1, len(table.columns)))
     return _with_caption([*lines, *_paragraph(best_text(results))], table.caption)
 
 
 def best_text(results: Results) -> str:
-    """Return one line on which systems have the best means; ``""`` if no means differ."""
+    """Return one line on the systems with the best means, ``""`` if no means differ."""
     measures: dict[str, list[str]] = {}
     for measure in results.measures:
         best = " and ".join(best_systems(results, measure, 4))
         measures.setdefault(best, []).append(measure)
-    parts = [f"{best} by {', '.join(names)}" for best, names in measures.items() if best]
+    parts = [f"{best} in {', '.join(names)}" for best, names in measures.items() if best]
     return f"Best mean: {'; '.join(parts)}." if parts else ""
 
 
 def significant_text(comparison: Comparison) -> str:
-    """Return one line on which runs differ significantly from the baseline."""
+    """Return one line on the runs that differ significantly from the baseline."""
     measures: dict[str, list[str]] = {}
     compared = comparison.table.assign(system=comparison.systems * len(comparison.measures))
     for measure, system in marks_of(compared):
         measures.setdefault(system, []).append(measure)
-    parts = [f"{system} by {', '.join(names)}" for system, names in measures.items()]
+    parts = [f"{system} in {', '.join(names)}" for system, names in measures.items()]
     systems = "; ".join(parts) or "no run"
     return f"Significantly different from {comparison.baseline} (p < {LEVEL}): {systems}."
 
 
 def queries_text(results: Results) -> str:
-    """Return the value of each query as a table: a row per run and query."""
+    """Return a table of values with a row per run and query."""
     values = results.per_query["value"].to_numpy()
     values = values.reshape(len(results.systems), len(results.measures), -1)
     qids = results.per_query[QID].tolist()[: values.shape[2]]
@@ -71,10 +71,10 @@ def queries_text(results: Results) -> str:
 
 
 def comparison_table(comparison: Comparison, digits: int) -> Table:
-    """Return a comparison as a table; its caption says what was tested."""
+    """Return a comparison as a table, with the test in its caption."""
     settings = comparison.settings
-    left_out = ["effect"] if settings["correction"] == "none" else ["effect", "p"]
-    rows = comparison.table.drop(columns=left_out)
+    excluded = ["effect"] if settings["correction"] == "none" else ["effect", "p"]
+    rows = comparison.table.drop(columns=excluded)
     if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
         rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
     names = comparison.systems * len(comparison.measures)
@@ -84,9 +84,11 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     bias = bias_text(comparison.sampling_bias())
     caption = [table.caption, bias, _remarks(comparison), comparison.note]
     if settings["queries"] == "common":
-        caption.append("Queries: those that all runs have results for.")
+        caption.append("Queries: those with results in all runs.")
     if settings["margin"] is not None:
-        caption.append(f"Margin: {_margins(settings['margin'])}; p below {LEVEL}: it is within.")
+        caption.append(
+            f"Margin: {_margins(settings['margin'])}; p < {LEVEL}: the difference is within it."
+        )
     return table._replace(caption=" ".join(filter(None, caption)))
 
 
@@ -97,9 +99,9 @@ def _margins(margin: Any) -> str:
 
 
 def plan_table(plan: pd.DataFrame, caption: str, digits: int) -> Table:
-    """Return how many queries are needed: a row per run and measure.
+    """Return the numbers of queries needed, a row per run and measure.
 
-    Where no run is sampled, the number of samples changes nothing and is left out.
+    Numbers of samples are omitted if no run is sampled.
     """
     keys = ["run", "measure"]
     order = pd.MultiIndex.from_frame(plan[keys].drop_duplicates())
@@ -116,17 +118,17 @@ def plan_table(plan: pd.DataFrame, caption: str, digits: int) -> Table:
 
 
 def _count(queries: float) -> str:
-    return "not known" if math.isnan(queries) else f"{queries:.0f}"
+    return "unknown" if math.isnan(queries) else f"{queries:.0f}"
 
 
 def table_text(table: Table, standout: str = "") -> str:
-    """Return a table of runs and measures in aligned columns, a line on it, and its caption."""
+    """Return a table in aligned columns, a line that summarizes it, and its caption."""
     lines = fitted_lines(table, range(2, len(table.columns)), keys=2)
     return _with_caption([*lines, *_paragraph(standout)], table.caption)
 
 
 def _means(counts: pd.DataFrame) -> list[str]:
-    """Return the cells of one column; the digits stay aligned."""
+    """Return the cells of one column with aligned decimals."""
     ends = [
         f" ({row.n}/{row.n + row.undefined})" if row.undefined else ""
         for row in counts.itertuples()
@@ -137,7 +139,7 @@ def _means(counts: pd.DataFrame) -> list[str]:
 
 
 def _remarks(results: Results) -> str:
-    """Return which measures are better when lower."""
+    """Return the measures for which lower is better, in words."""
     lower = [m for m in results.measures if results.better(m) == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 

@@ -1,6 +1,4 @@
-"""Executors: map a function of `fairtk.experiment.work` over tasks, here, in processes or on a
-cluster.
-"""
+"""Executors: run tasks in this process, in worker processes, or on a cluster."""
 
 from __future__ import annotations
 
@@ -33,96 +31,94 @@ from fairtk.errors import (
     StageError,
     WorkerError,
 )
-from fairtk.experiment import ending
+from fairtk.experiment import orphan_guard
 from fairtk.experiment.work import (
     VARIABLES,
     allowed_threads,
+    error_line,
     from_parent,
-    said,
     text_of,
     to_worker,
 )
 from fairtk.interpreters import ENDED, Interpreter, cores
 
 Function = Callable[[Mapping[str, Any], Any], Any]
-"""Takes stages by key and a task, which says in ``needs`` which of them."""
+"""A function of stages by key and a task, whose ``needs`` are the keys."""
 
 
 class WorkerTraceback(Exception):
-    """What Python would have printed of an error where it was raised.
+    """The traceback of an error in a worker.
 
     Attributes:
-        reason: the error's own cause, as it was raised there; None: it had none.
+        reason: the cause of the error, or `None`.
     """
 
     reason: Exception | None = None
 
 
 class Session:
-    """An executor at work: here, one task after the other, with transformers and backends by
-    key.
-    """
+    """A running executor: this one runs tasks in turn, with transformers and backends by key."""
 
     def __init__(self, stages: Mapping[str, Any]) -> None:
         self.stages = stages
 
     def map(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield each task with its result, as they end.
+        """Yield each task with its result, in order of completion.
 
-        Tasks are taken one by one, in the caller's thread, when a worker is free for them.
+        Tasks are taken one by one, in the caller's thread, when a worker is free.
 
         Raises:
-            WorkerError: workers end again and again over one task.
+            WorkerError: a task ended several workers.
         """
         for task in tasks:
             yield task, function(self.stages, task)
 
 
 class RemoteSession(Session):
-    """An executor at work in other processes, with ``room()`` tasks under way at a time.
+    """An executor that runs ``capacity()`` tasks at a time in other processes.
 
-    `submit` starts a task; its future gives what `answer` returns. The room is asked for whenever a
-    task ends, and each second: workers come and go.
+    `submit` starts a task; its future has the result of `answer`. The capacity is updated when a
+    task ends, and each second, because workers may join and leave.
     """
 
     def __init__(
-        self, submit: Callable[[Function, Any], Future[Any]], room: Callable[[], int]
+        self, submit: Callable[[Function, Any], Future[Any]], capacity: Callable[[], int]
     ) -> None:
         self.submit = submit
-        self.room = room
+        self.capacity = capacity
 
     def map(self, function: Function, tasks: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield each task with its result, as they end, and warn of what was warned of there."""
-        left = iter(tasks)
+        """Yield each task with its result, in order of completion, and repeat its warnings."""
+        pending = iter(tasks)
         running: dict[Future[Any], Any] = {}
         while True:
-            for task in islice(left, max(0, self.room() - len(running))):
+            for task in islice(pending, max(0, self.capacity() - len(running))):
                 running[self.submit(function, task)] = task
             if not running:
                 return
             for future in wait(running, 1, FIRST_COMPLETED).done:
-                kind, value, warnings_heard = future.result()
-                for category, text in warnings_heard:
+                kind, value, worker_warnings = future.result()
+                for category, text in worker_warnings:
                     warnings.warn(text, category, stacklevel=2)
                 if kind == "failed":
-                    error, told, reason = value
-                    trace = WorkerTraceback(f"\n{told}")
+                    error, traceback_text, reason = value
+                    trace = WorkerTraceback(f"\n{traceback_text}")
                     trace.reason = reason
                     raise error from trace
                 yield running.pop(future), value
 
 
 class SerialExecutor:
-    """Runs tasks here, one by one; a model may use all cores."""
+    """Runs tasks one by one in this process; a model may use all cores."""
 
     @property
     def default_threads(self) -> int:
-        """All cores, or what OMP_NUM_THREADS says."""
+        """OMP_NUM_THREADS, or the number of cores."""
         return allowed_threads()
 
     @contextlib.contextmanager
     def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[Session]:
-        """Give the session; nothing is started, and tasks say their threads themselves."""
+        """Yield a session; nothing is started, and tasks limit their threads."""
         yield Session(stages)
 
     def __repr__(self) -> str:
@@ -130,21 +126,21 @@ class SerialExecutor:
 
 
 class Executor(Protocol):
-    """Runs tasks, somewhere."""
+    """Runs tasks."""
 
     @property
     def default_threads(self) -> int:
-        """Threads of a model where the user says nothing."""
+        """The default number of threads per model."""
 
     def open(self, stages: Mapping[str, Any], threads: int) -> AbstractContextManager[Session]:
-        """Start work; what was started ends with the block.
+        """Start a session, which ends with the block.
 
-        Stages, transformers and backends by key, travel to a worker when it needs them.
+        Stages (transformers and backends by key) are sent to a worker when it needs them.
         """
 
 
 def working() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str, Any, Any]]:
-    """Return what does the tasks of a worker, which come with the stages that are new to it."""
+    """Return the function that runs the tasks of a worker, which come with new stages."""
     stages: dict[str, Any] = {}
 
     def work(call: tuple[Function, Any, Mapping[str, bytes]]) -> tuple[str, Any, Any]:
@@ -163,38 +159,36 @@ def _stage(task: Any, key: str, data: bytes) -> Any:
     try:
         return from_parent(data)
     except (Exception, SystemExit) as error:
-        line = f"{task.who(key)} cannot be loaded in a worker: {said(error)}"
+        line = f"{task.who(key)} cannot be loaded in a worker: {error_line(error)}"
         raise (_ours(error, line) or WorkerError(line)) from error
 
 
 def answer(function: Function, stages: Mapping[str, Any], task: Any) -> tuple[str, Any, Any]:
-    """Return what a task gave, as data: the result or the error, and the warnings of ours."""
+    """Return the result or the error of a task, and fairtk's warnings, as data."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             kind, value = "done", function(stages, task)
         except Exception as error:
             kind, value = "failed", portable(error)
-        except SystemExit as error:  # or it would look like a worker that was killed
+        except SystemExit as error:  # otherwise it looks as if the worker was killed
             who = ", ".join(getattr(error, "__notes__", ["a task"]))
-            left = StageError(f"{who} called sys.exit({error.code!r}) in a worker")
-            kind, value = "failed", portable(left)
+            exit_error = StageError(f"{who} called sys.exit({error.code!r}) in a worker")
+            kind, value = "failed", portable(exit_error)
     ours = [w for w in caught if w.category.__module__.startswith("fairtk")]
     return kind, value, [(w.category, str(w.message)) for w in ours]
 
 
 def portable(error: Exception) -> tuple[Exception, str, Exception | None]:
-    """Return an error that can travel, what Python would print of it, and its cause, which an
-    error does not take along.
-    """
+    """Return an error that can be pickled, its traceback, and its cause."""
     cause = error.__cause__
     reason = _pickled(cause) if isinstance(cause, Exception) else None
     return _pickled(error), "".join(traceback.format_exception(error)), reason
 
 
 def _pickled(error: Exception) -> Exception:
-    """Return the error itself, or its message in one of our classes."""
-    with contextlib.suppress(Exception):  # some cannot be made from their arguments
+    """Return the error, or its message in a class of fairtk if it cannot be pickled."""
+    with contextlib.suppress(Exception):  # some classes cannot be unpickled
         if str(pickle.loads(pickle.dumps(error))) == str(error):
             return error
     text = text_of(error)
@@ -203,7 +197,7 @@ def _pickled(error: Exception) -> Exception:
 
 
 def _ours(error: BaseException, text: str) -> Exception | None:
-    """Return an error of the class of ours that another is of; None: of none."""
+    """Return an error of the same class of fairtk with a new message; `None` for other classes."""
     for cls in type(error).__mro__:
         if cls.__module__ == FairtkError.__module__ and "__init__" not in vars(cls):
             plain: Exception = cls(text)
@@ -212,24 +206,24 @@ def _ours(error: BaseException, text: str) -> Exception | None:
 
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-"""Which GPUs a process may use, by CUDA's own variable."""
+"""CUDA's variable for the GPUs of a process."""
 
 ATTEMPTS = 3
-"""How often a task is given to a worker before its death is taken for the task's fault."""
+"""The number of workers that a task may end before it fails."""
 
 
 class ProcessExecutor:
-    """Runs tasks in processes of this machine; each loads a model once, with one thread.
+    """Runs tasks in processes on this machine; each loads a model once and uses one thread.
 
-    A worker is a fresh interpreter that does not import the user's script, so it works from a
-    notebook, from standard input and from a script without a main guard. A worker that dies is
-    replaced, and its task tried again. Where there are several GPUs, each worker sees one of them.
+    A worker is a new interpreter that does not import the user's script, so it works in notebooks,
+    from standard input and in scripts without a main guard. A worker that dies is replaced, and its
+    task is retried. If there are several GPUs, each worker uses one of them.
 
     Args:
-        workers: the processes; None: one per GPU, or per core where there is none.
+        workers: the number of processes; `None` for one per GPU, or per core without GPUs.
 
     Raises:
-        ParameterError: `workers` is no whole number from 1.
+        ParameterError: `workers` is not an integer of at least 1.
     """
 
     default_threads = 1
@@ -239,9 +233,9 @@ class ProcessExecutor:
 
     @contextlib.contextmanager
     def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[RemoteSession]:
-        """Give the session; processes start with their first task and end with the block."""
+        """Yield a session; processes start with their first task and end with the block."""
         pool = _Pool(stages, threads)
-        # a thread per worker waits for it, so that this one can be interrupted
+        # one waiting thread per worker, so that this thread can be interrupted
         with ThreadPoolExecutor(self.workers) as waiting:
             try:
                 yield RemoteSession(
@@ -256,64 +250,64 @@ class ProcessExecutor:
 
 
 def checked_workers(workers: Any, default: int | None = None) -> int:
-    """Return the number of workers; None is the default, or else one per core."""
+    """Return the number of workers; `None` for the default, or one per core."""
     if workers is None:
         return default or cores()
     return checks.integer("workers", workers, rule=checks.FROM_1)
 
 
 def gpus() -> list[str]:
-    """Return the GPUs that this process may use, as CUDA's own variable names them.
+    """Return the GPUs that this process may use, as in CUDA's variable.
 
-    Nothing of CUDA is asked: that would take memory on each of them.
+    This does not call CUDA, which would allocate memory on each GPU.
     """
     names = os.environ.get(VISIBLE)
     if names is None:
         return [str(number) for number in range(len(list(Path("/dev").glob("nvidia[0-9]*"))))]
-    # CUDA reads names up to the first that is none
+    # CUDA reads names up to the first invalid one
     return list(takewhile(lambda name: name and name != "-1", map(str.strip, names.split(","))))
 
 
 def gpu_of(worker: int) -> dict[str, str]:
-    """Return the variables that give a worker (from 0) one GPU; none if there are not two."""
+    """Return the variables that assign a GPU to a worker, empty for fewer than two GPUs."""
     devices = gpus()
     return {VISIBLE: devices[worker % len(devices)]} if len(devices) > 1 else {}
 
 
 class _Pool:
-    """A worker process for each thread that asks for one."""
+    """Worker processes, one per calling thread."""
 
     def __init__(self, stages: Mapping[str, Any], threads: int) -> None:
         self.stages = stages
         self.environment = {**os.environ, **dict.fromkeys(VARIABLES, str(threads))}
         self._packed: dict[str, bytes] = {}
         self._lock = threading.Lock()
-        self._own = threading.local()
+        self._local = threading.local()
         self._numbers = itertools.count()
-        self._processes: list[Interpreter] | None = []  # None: no more of them
+        self._processes: list[Interpreter] | None = []  # None once the pool is closed
 
     def run(self, function: Function, task: Any) -> Any:
-        """Return what `worker.answer` gives in this thread's process."""
-        own = self._own
+        """Return the result of `answer` in the process of this thread."""
+        local = self._local
         for _ in range(ATTEMPTS):
-            if getattr(own, "process", None) is None:
-                if not hasattr(own, "number"):
-                    own.number = next(self._numbers)
-                own.process, own.there = self._started(own.number), set()
-            fresh = {key: self._bytes(key) for key in task.needs if key not in own.there}
+            if getattr(local, "process", None) is None:
+                if not hasattr(local, "number"):
+                    local.number = next(self._numbers)
+                local.process, local.loaded = self._started(local.number), set()
+            fresh = {key: self._bytes(key) for key in task.needs if key not in local.loaded}
             try:
-                outcome = own.process.ask((function, task, fresh))
-                own.there |= set(fresh)
+                outcome = local.process.ask((function, task, fresh))
+                local.loaded |= set(fresh)
                 return outcome
             except ENDED:
-                own.process = None
+                local.process = None
         raise WorkerError(
-            f"a worker process ended {ATTEMPTS} times over the same task; memory may not suffice: "
-            "use fewer workers, a smaller batch_size, or executor='serial', which shows more"
+            f"a task ended {ATTEMPTS} worker processes, maybe for lack of memory; use fewer "
+            "workers, a smaller batch_size, or executor='serial' for details"
         )
 
     def close(self) -> None:
-        """End all processes; a thread that waits for one sees its output end."""
+        """End all processes and the threads that wait for them."""
         with self._lock:
             processes, self._processes = self._processes or [], None
         for process in processes:
@@ -337,31 +331,30 @@ class _Pool:
         return process
 
 
-ENDING = str(Path(ending.__file__))
+ORPHAN_GUARD = str(Path(orphan_guard.__file__))
 LOGGING = "DASK_LOGGING__DISTRIBUTED"
 CONNECTING = "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT"
 
 
 class DaskExecutor:
-    """Runs tasks on a Dask cluster; each worker process loads a model once, with one thread.
+    """Runs tasks on a Dask cluster; each worker process loads a model once and uses one thread.
 
-    Without a scheduler a cluster of fresh processes is started on 127.0.0.1 and ends with the
-    experiment. Workers elsewhere need this version of fairtk, the packages of the pipelines, and
-    the models and indexes at the same paths; the store stays with the process that asks. Workers
-    may join, be slow, and die: what a dead one had is done again by others, and as long as there
-    is none, the experiment waits. A worker does one task at a time, however many threads it has.
-    Give each ``dask worker`` its GPU by CUDA_VISIBLE_DEVICES; of one machine's, ``"processes"``
-    gives each worker one. It needs the extra ``dask``.
+    Without a scheduler, a local cluster starts on 127.0.0.1 and ends with the experiment. Remote
+    workers need this version of fairtk, the packages of the pipelines, and the models and indexes
+    at the same paths; only the calling process uses the store. Workers may join and die: the tasks
+    of dead workers are run again, and without workers the experiment waits. A worker runs one task
+    at a time, with any number of threads. Assign a GPU to each ``dask worker`` with
+    CUDA_VISIBLE_DEVICES; on one machine, use ``"processes"``. The extra ``dask`` is required.
 
     Args:
-        workers: the processes of the cluster that is started; None: one per core.
-        scheduler: a running cluster, whatever Dask starts on SLURM or Kubernetes: its address,
-            e.g. ``"tcp://10.0.0.1:8786"``; the path of its scheduler file, ``"….json"``; a
+        workers: the number of processes of a local cluster; `None` for one per core.
+        scheduler: a running cluster, e.g. on SLURM or Kubernetes: its address, e.g.
+            ``"tcp://10.0.0.1:8786"``; the path of its scheduler file, ``"….json"``; a
             ``distributed.Client``, which stays open; or a cluster object.
 
     Raises:
-        ParameterError: `workers` is no whole number from 1, or given with a scheduler; the
-            scheduler is none of these.
+        ParameterError: `workers` is not an integer of at least 1, or is given with a scheduler; or
+            the scheduler is invalid.
         MissingExtraError: distributed is not installed.
     """
 
@@ -375,91 +368,100 @@ class DaskExecutor:
             raise MissingExtraError("distributed", "dask", "executor='dask'") from None
         if scheduler is not None and workers is not None:
             raise ParameterError(
-                f"workers={workers!r} does not change a cluster that runs already, at {scheduler}: "
-                "leave it out, and start as many `dask worker` as there should be"
+                f"workers={workers!r} is not valid with a running cluster ({scheduler}); remove "
+                "it, and start more `dask worker` processes instead"
             )
-        own = isinstance(scheduler, str | os.PathLike) or hasattr(scheduler, "scheduler_info")
-        if scheduler is not None and (not own or getattr(scheduler, "asynchronous", False)):
+        is_valid = isinstance(scheduler, str | os.PathLike) or hasattr(scheduler, "scheduler_info")
+        if scheduler is not None and (not is_valid or getattr(scheduler, "asynchronous", False)):
             raise ParameterError(
                 "scheduler must be the address of a Dask scheduler, the path of a scheduler file, "
-                f"or a client or cluster that is not asynchronous; found {scheduler!r}"
+                f"or a client or cluster that is not asynchronous, got {scheduler!r}"
             )
         self.scheduler = scheduler
 
     @contextlib.contextmanager
     def open(self, stages: Mapping[str, Any], threads: int) -> Iterator[RemoteSession]:
-        """Give the session; a cluster that was started ends with the block.
+        """Yield a session; a local cluster ends with the block.
 
         Raises:
-            WorkerError: the scheduler cannot be reached.
+            WorkerError: the scheduler is unreachable.
         """
         with contextlib.ExitStack() as stack:
-            sent = _Sent(self._client(stack, threads), stages)
+            cluster = _ClusterStages(self._client(stack, threads), stages)
             waiting = stack.enter_context(ThreadPoolExecutor(_MOST_TASKS))
-            stack.callback(sent.close, self.scheduler is not None)
+            stack.callback(cluster.close, self.scheduler is not None)
             yield RemoteSession(
-                lambda function, task: waiting.submit(sent.run, function, task), sent.room
+                lambda function, task: waiting.submit(cluster.run, function, task), cluster.capacity
             )
 
     def _client(self, stack: contextlib.ExitStack, threads: int) -> Any:
         from distributed import Client
 
-        place: Any = self.scheduler
-        if isinstance(place, Client):
-            if place.status != "running":
-                raise WorkerError(f"the Dask client is {place.status}, not running: {place!r}")
-            return place
-        if place is None:
-            place = stack.enter_context(_local_cluster(self.workers, threads))
-        patience = _STARTING if self.scheduler is None else 30
-        settings = {"address": place}
-        if str(place).endswith(".json"):
-            if not Path(place).is_file():
+        scheduler: Any = self.scheduler
+        if isinstance(scheduler, Client):
+            if scheduler.status != "running":
                 raise WorkerError(
-                    f"there is no scheduler file {place}: `dask scheduler --scheduler-file` writes "
-                    "one when it is up"
+                    f"expected a running Dask client, got {scheduler!r} ({scheduler.status})"
                 )
-            settings = {"scheduler_file": str(place)}
+            return scheduler
+        if scheduler is None:
+            scheduler = stack.enter_context(_local_cluster(self.workers, threads))
+        patience = _STARTING if self.scheduler is None else 30
+        settings = {"address": scheduler}
+        if str(scheduler).endswith(".json"):
+            if not Path(scheduler).is_file():
+                raise WorkerError(
+                    f"missing scheduler file {scheduler}; start a scheduler with `dask scheduler "
+                    "--scheduler-file`"
+                )
+            settings = {"scheduler_file": str(scheduler)}
         try:
             client = cast(Any, Client)(**settings, set_as_default=False, timeout=patience)
             return stack.enter_context(client)
         except (OSError, ValueError) as error:
             raise WorkerError(
-                f"no Dask scheduler answers at {self.scheduler} ({error}); start one, or leave "
-                "scheduler out for a cluster on this machine"
+                f"no Dask scheduler at {self.scheduler} ({error}); start one, or remove "
+                "`scheduler` to use a local cluster"
             ) from error
 
     def __repr__(self) -> str:
-        place = self.scheduler
-        if place is None:
+        address = self.scheduler
+        if address is None:
             return f"DaskExecutor({self.workers})"
-        if not isinstance(place, str | os.PathLike):
-            client = getattr(place, "scheduler", None)  # None once it is closed
-            place = getattr(place, "scheduler_address", None) or getattr(client, "address", place)
-        return f"DaskExecutor(scheduler={str(place)!r})"
+        if not isinstance(address, str | os.PathLike):
+            client = getattr(address, "scheduler", None)  # `None` once it is closed
+            other = getattr(client, "address", address)
+            address = getattr(address, "scheduler_address", None) or other
+        return f"DaskExecutor(scheduler={str(address)!r})"
 
 
 @contextlib.contextmanager
 def _local_cluster(workers: int, threads: int) -> Iterator[Any]:
-    """Start processes that do not import the user's script, as Dask's LocalCluster would."""
+    """Start a cluster of processes that do not import the user's script, unlike LocalCluster."""
     import dask
     from distributed.deploy import spec, subprocess
 
     limits = dict.fromkeys(VARIABLES, str(threads))
     variables = {
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
-        ending.STARTER: str(os.getpid()),
-        LOGGING: os.environ.get(LOGGING, "warning"),  # or each start prints nine lines
+        orphan_guard.STARTER: str(os.getpid()),
+        LOGGING: os.environ.get(LOGGING, "warning"),  # by default, each start prints nine lines
         CONNECTING: os.environ.get(CONNECTING, f"{_STARTING}s"),
         **limits,
     }
     own = {"host": "127.0.0.1", "dashboard": False}
-    scheduler = {**own, "port": 0, "dashboard_address": None, "preload": [ENDING]}
-    # with a limit, the nanny would end a worker whose model takes more than its share
-    worker = {**own, "nthreads": 1, "memory_limit": 0, "env": limits, "preload_nanny": [ENDING]}
+    scheduler = {**own, "port": 0, "dashboard_address": None, "preload": [ORPHAN_GUARD]}
+    # with a limit, the nanny would end a worker with a large model
+    worker = {
+        **own,
+        "nthreads": 1,
+        "memory_limit": 0,
+        "env": limits,
+        "preload_nanny": [ORPHAN_GUARD],
+    }
     worker["silence_logs"] = logging.WARNING
     a_worker = {"cls": subprocess.SubprocessWorker, "options": {"worker_kwargs": worker}}
-    # as SubprocessCluster, which gives a scheduler half a minute to start
+    # like SubprocessCluster, whose timeout is half a minute
     begun = {"scheduler_kwargs": scheduler, "timeout": _STARTING}
     patience = {"distributed.comm.timeouts.connect": variables[CONNECTING]}
     with _environment(variables), dask.config.set(patience):
@@ -486,33 +488,33 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-_MOST_TASKS = 2**12  # under way at a time, each with a thread that waits for it
-_LARGE = 2**20  # bytes of a task beyond which they do not go through the scheduler's graph
-_STARTING = 600  # seconds for each part of a cluster of ours, on a machine that is busy
-_PATIENCE = 30.0  # seconds without a worker after which that is said
+_MOST_TASKS = 2**12  # running at a time, each with a waiting thread
+_LARGE = 2**20  # bytes; larger tasks are scattered instead of sent with the graph
+_STARTING = 600  # seconds for each part of a local cluster on a busy machine
+_PATIENCE = 30.0  # seconds without a worker until a message
 
 
-class _Sent:
-    """Stages on their way to a cluster, each sent once, and again where its holders died."""
+class _ClusterStages:
+    """The stages on a cluster, each sent once, and again if its holders died."""
 
     def __init__(self, client: Any, stages: Mapping[str, Any]) -> None:
         self.client = client
-        self.place = client.scheduler.address
+        self.address = client.scheduler.address
         self.stages = stages
         self.names: set[str] = set()
         self._packed: dict[str, tuple[str, bytes]] = {}
-        self._places: dict[str, tuple[str, Any]] = {}
+        self._scattered: dict[str, tuple[str, Any]] = {}
         self._lock = threading.Lock()
         self._running: set[Any] = set()
         self._ended = False
-        self._lost = False  # a task, with all workers that had its stages
-        self._workers, self._looked, self._some = 0, -1.0, time.monotonic()
+        self._has_lost_stages = False  # all workers with the stages of a task died
+        self._workers, self._checked, self._last_worker = 0, -1.0, time.monotonic()
 
     def run(self, function: Function, task: Any) -> Any:
-        """Return what `run_there` gives.
+        """Return the result of `run_in_worker`.
 
-        The scheduler gives the task of a worker that died to another; but where the worker was the
-        only one with a stage's bytes, it forgets the task, which is then sent anew.
+        The scheduler moves the task of a dead worker to another one. If that worker was the only
+        one with the bytes of a stage, the scheduler cancels the task, which is then sent again.
         """
         from distributed import KilledWorker
 
@@ -520,85 +522,85 @@ class _Sent:
 
         data = pickle.dumps((function, task))
         for _ in range(ATTEMPTS):
-            places = {key: self._there(key) for key in task.needs}
-            payload = self._scattered(data, False) if len(data) > _LARGE else data
-            future = self.client.submit(run_there, __version__, payload, places, pure=False)
+            stages = {key: self._stage(key) for key in task.needs}
+            payload = self._scatter(data, False) if len(data) > _LARGE else data
+            future = self.client.submit(run_in_worker, __version__, payload, stages, pure=False)
             self._running.add(future)
             try:
                 return future.result()
             except CancelledError:
                 if self._ended:
                     raise
-                self._forget(places)
+                self._forget(stages)
             except KilledWorker as error:
                 raise WorkerError(_killed(str(error))) from error
-            except Exception as error:  # what a task raises is data, so this is of Dask
+            except Exception as error:  # errors of tasks are data, so this is one of Dask
                 raise WorkerError(
-                    f"a worker of the Dask cluster cannot do a task ({type(error).__name__}: "
-                    f"{error}): each needs fairtk {__version__} and the packages of the pipelines"
+                    f"a worker of the Dask cluster cannot run a task ({type(error).__name__}: "
+                    f"{error}); install fairtk {__version__} and the packages of the pipelines"
                 ) from error
             finally:
                 self._running.discard(future)
-        raise WorkerError(_killed(f"each of {ATTEMPTS} times with all copies of its stages"))
+        raise WorkerError(_killed(f"{ATTEMPTS} times all workers with its stages"))
 
-    def room(self) -> int:
-        """Return how many tasks are to be under way: one to do and one to come of each worker."""
+    def capacity(self) -> int:
+        """Return the number of tasks to submit: a running and a waiting one per worker."""
         return min(_MOST_TASKS, 2 * max(1, self._alive()))
 
     def close(self, stays: bool) -> None:
-        """End what is under way; a cluster that `stays` loses the stages."""
+        """Cancel running tasks, and remove the stages from a cluster that `stays`."""
         self._ended = True
-        with contextlib.suppress(Exception):  # the scheduler may be gone, the client closed
+        with contextlib.suppress(Exception):  # the scheduler or the client may be closed
             self.client.cancel(list(self._running))
-            if stays:  # a worker that does not answer is not waited for
+            if stays:  # do not wait for workers that do not respond
                 self.client.run(unload, self.names, on_error="ignore", callback_timeout=5)
 
     def _alive(self) -> int:
-        """Return the number of workers, looked up each second; say if there are none for long."""
+        """Return the number of workers, updated each second; print a line while it is 0."""
         now = time.monotonic()
-        if now >= self._looked + 1:
-            self._looked = now
+        if now >= self._checked + 1:
+            self._checked = now
             try:
                 self._workers = len(self.client.scheduler_info(n_workers=-1)["workers"])
-            except (OSError, KeyError):  # as long as the client tries, it gives what it knew
-                raise self._gone() from None
+            except (OSError, KeyError):  # raised once the client stops reconnecting
+                raise self._scheduler_error() from None
             if self._workers:
-                self._some = now
-            elif now > self._some + _PATIENCE:
-                self._some = math.inf  # said once
-                line = f"no worker is there for the Dask scheduler at {self.place}: waiting for one"
-                if self._lost:
-                    line += " (the last ones ended over a task; memory may not suffice)"
+                self._last_worker = now
+            elif now > self._last_worker + _PATIENCE:
+                self._last_worker = math.inf  # print once
+                line = f"the Dask scheduler at {self.address} has no workers: waiting for one"
+                if self._has_lost_stages:
+                    line += " (the last ones ended in a task, maybe for lack of memory)"
                 print(line, file=sys.stderr, flush=True)
         return self._workers
 
-    def _gone(self) -> WorkerError:
+    def _scheduler_error(self) -> WorkerError:
         return WorkerError(
-            f"the Dask scheduler at {self.place} is gone; what was done is kept in save_dir, so "
-            "run it again with another"
+            f"lost the Dask scheduler at {self.address}; results are kept in save_dir, so run "
+            "again with another scheduler"
         )
 
-    def _there(self, key: str) -> tuple[str, Any]:
-        """Return a stage's name on the cluster, and where its bytes are."""
+    def _stage(self, key: str) -> tuple[str, Any]:
+        """Return the name of a stage on the cluster, and the future of its bytes."""
         with self._lock:
             if key not in self._packed:
                 data = to_worker(self.stages[key])
                 name = hashlib.blake2b(data, digest_size=16).hexdigest()
                 self._packed[key] = name, data
                 self.names.add(name)
-            if key not in self._places:
+            if key not in self._scattered:
                 name, data = self._packed[key]
-                self._places[key] = name, self._scattered(data, broadcast=True)
-            return self._places[key]
+                self._scattered[key] = name, self._scatter(data, broadcast=True)
+            return self._scattered[key]
 
-    def _forget(self, places: Mapping[str, tuple[str, Any]]) -> None:
+    def _forget(self, stages: Mapping[str, tuple[str, Any]]) -> None:
         with self._lock:
-            self._lost = True
-            for key, place in places.items():
-                if self._places.get(key) is place:  # else another thread has sent it again
-                    del self._places[key]
+            self._has_lost_stages = True
+            for key, stage in stages.items():
+                if self._scattered.get(key) is stage:  # otherwise another thread has sent it again
+                    del self._scattered[key]
 
-    def _scattered(self, data: bytes, broadcast: bool) -> Any:
+    def _scatter(self, data: bytes, broadcast: bool) -> Any:
         for attempt in range(ATTEMPTS):
             while not self._ended and not self._alive():
                 time.sleep(0.2)
@@ -606,30 +608,30 @@ class _Sent:
                 raise CancelledError
             try:
                 return self.client.scatter(data, hash=False, broadcast=broadcast)
-            except (RuntimeError, AttributeError):  # Dask's, once its client is closed
-                raise self._gone() from None
-            except OSError as error:  # it was to go to a worker that has just died
+            except (RuntimeError, AttributeError):  # the client is closed
+                raise self._scheduler_error() from None
+            except OSError as error:  # the worker has just died
                 if attempt == ATTEMPTS - 1:
-                    raise WorkerError(f"the Dask cluster takes no data ({error})") from error
+                    raise WorkerError(f"cannot send data to the Dask cluster ({error})") from error
                 time.sleep(1)
 
 
 def _killed(how: str) -> str:
     return (
-        f"workers of the Dask cluster ended again and again over one task ({how}); memory may not "
-        "suffice: use fewer workers per machine or a smaller batch_size"
+        f"a task ended several workers of the Dask cluster ({how}), maybe for lack of memory; use "
+        "fewer workers per machine or a smaller batch_size"
     )
 
 
-# The stages of this worker process by their bytes' digest, so that each model is loaded once.
+# The stages of this worker process by digest, so that each model is loaded once.
 _loaded: dict[str, Any] = {}
 _turn = threading.Lock()
 
 
-def run_there(version: str, payload: bytes, packed: Mapping[str, tuple[str, bytes]]) -> Any:
-    """Run a task in a worker of Dask; what it raises comes back as data, so it is not retried.
+def run_in_worker(version: str, payload: bytes, packed: Mapping[str, tuple[str, bytes]]) -> Any:
+    """Run a task in a Dask worker; errors are returned as data, so that Dask does not retry it.
 
-    One task at a time: models and transformers know nothing of the threads that a worker may have.
+    Tasks run one at a time, because models and transformers are not thread-safe.
     """
     with _turn:
         try:
@@ -649,13 +651,13 @@ def _refuse_other_version(version: str) -> None:
 
     if version != __version__:
         raise WorkerError(
-            f"a worker of the Dask cluster on {platform.node()} has fairtk {__version__}, this "
-            f"process {version}: install one version everywhere, or results may differ"
+            f"expected fairtk {version} on the Dask worker {platform.node()}, got {__version__}; "
+            "install the same version everywhere"
         )
 
 
 def unload(names: Iterable[str]) -> None:
-    """Let go of the stages of an experiment that has ended, in a worker of Dask."""
+    """Remove the stages of a finished experiment from a Dask worker."""
     for name in names:
         _loaded.pop(name, None)
 
@@ -664,38 +666,39 @@ NAMES = ("serial", "processes", "dask")
 
 
 def as_executor(choice: Any, workers: int | None, scheduler: Any = None) -> Executor:
-    """Return the executor of a name, or the executor given.
+    """Return the executor for a name, a Dask client or an executor.
 
     Args:
-        choice: ``"serial"``, ``"processes"``, ``"dask"``, a client of Dask or an executor.
-        workers: the number of workers; None: one per core.
-        scheduler: of ``"dask"``; see `DaskExecutor`.
+        choice: ``"serial"``, ``"processes"``, ``"dask"``, a Dask client or an executor.
+        workers: the number of workers; `None` for one per core.
+        scheduler: the scheduler for ``"dask"``; see `DaskExecutor`.
 
     Raises:
-        NotFoundError: there is no executor of that name.
-        ParameterError: the object is none, or workers or scheduler do not fit it.
+        NotFoundError: the name is unknown.
+        ParameterError: the object is not an executor, or `workers` or `scheduler` is not valid
+            with it.
     """
     if hasattr(choice, "scheduler_info") and scheduler is None:
         choice, scheduler = "dask", choice
     if scheduler is not None and choice != "dask":
-        raise ParameterError(f"scheduler is of executor='dask'; found executor={choice!r}")
+        raise ParameterError(f"scheduler is only valid with executor='dask', got {choice!r}")
     if not isinstance(choice, str):
         if not hasattr(choice, "open") or not hasattr(choice, "default_threads"):
             raise ParameterError(
-                f"executor must be one of {list(NAMES)} or an executor; found {choice!r}"
+                f"executor must be one of {list(NAMES)} or an executor, got {choice!r}"
             )
         if workers is not None:
             raise ParameterError(
-                f"workers={workers!r} does not change an executor that is given as an object; "
-                f"say it there: {type(choice).__name__}(workers={workers!r})"
+                f"workers={workers!r} is not valid with an executor object; use "
+                f"{type(choice).__name__}(workers={workers!r})"
             )
         executor: Executor = choice
         return executor
     if choice == "serial":
         if workers not in (None, 1):
             raise ParameterError(
-                f"executor='serial' has one worker; found workers={workers!r}: "
-                "executor='processes' has several"
+                f"executor='serial' has one worker, got workers={workers!r}; use "
+                "executor='processes'"
             )
         return SerialExecutor()
     if choice == "processes":

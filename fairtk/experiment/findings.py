@@ -1,4 +1,4 @@
-"""What `doctor` looks for: ids that match nothing, ties, thin groups, targets out of reach."""
+"""The checks of `doctor`: unmatched ids, ties, small groups, unreachable targets."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
 
 LEVELS = ("error", "warning", "note")
-"""How grave a finding is: numbers would be wrong; they need care; good to know."""
+"""The levels of findings: numbers would be wrong, numbers need care, information."""
 
 SOUND, CARE, BROKEN = "sound", "usable with care", "not usable as it is"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a reader of the numbers should know.
+    """A problem in the data.
 
     Attributes:
         level: one of `LEVELS`.
-        check: what was checked, a short name that stays the same.
+        check: the stable name of the check.
         about: ``"run"``, ``"qrels"``, ``"groups"``, ``"target"``, or two of them.
-        text: what was found, how often, and where first.
-        remedy: what to do.
-        count: how many rows, queries, documents or groups are concerned.
+        text: the problem, with its count and first position.
+        remedy: the fix.
+        count: the number of affected rows, queries, documents or groups.
     """
 
     level: str
@@ -56,14 +56,14 @@ class Finding:
 
 @dataclass
 class Diagnosis:
-    """What was found in a run beside its labels.
+    """The result of `doctor`.
 
     Attributes:
-        findings: the gravest first.
-        ties: one row per measure: its mean as the run is ordered (``now``), and the ``lowest`` and
-            ``highest`` mean over orders of tied documents; empty without ties.
+        findings: the findings, most severe first.
+        ties: one row per measure: its mean in the order of the run (``now``), and the ``lowest``
+            and ``highest`` mean over orders of tied documents; empty if there are no ties.
         counts: ``queries``, ``rankings`` and ``rows`` of the run, ``labeled`` queries and
-            ``labels`` of the qrels, after broken rows were left out.
+            ``labels`` of the qrels, without malformed rows.
     """
 
     findings: list[Finding]
@@ -117,44 +117,43 @@ class Diagnosis:
 
 
 _HALF = 0.5
-_LOST = 0.01
-"""From here on a share of a target that nothing can fill is worth a word."""
+_UNREACHABLE = 0.01
+"""The unreachable share of a target above which there is a warning."""
 
 
 def groups(
     attribute: Groups, ranked: Run, qrels: pd.DataFrame, cutoff: int, least: int
 ) -> Iterator[Finding]:
-    """Yield how much of a run groups know, and which groups have few documents.
+    """Yield findings about the coverage of groups, and groups with few documents.
 
     Args:
         attribute: the groups of one attribute.
         ranked: the run.
         qrels: the labels.
-        cutoff: ranks that are looked at.
-        least: groups with fewer documents than that, judged or retrieved, have little support.
+        cutoff: the number of ranks to check.
+        least: groups with fewer judged or retrieved documents are reported.
     """
     name = attribute.name
     coverage = coverage_of(attribute, ranked, cutoff)
-    labeled, of = int(coverage["with_label"].sum()), int(coverage["retrieved"].sum())
+    labeled, total = int(coverage["with_label"].sum()), int(coverage["retrieved"].sum())
     thin = coverage[coverage["label_share"] < _HALF]
-    share = labeled / max(of, 1)
-    text = f"{name}: the group of {labeled} of {of} documents in the first {cutoff} ranks is known "
-    text += f"({share:.0%})"
+    text = f"{name}: the group is known for {labeled} of {total} documents in the first {cutoff} "
+    text += f"ranks ({labeled / max(total, 1):.0%})"
     if len(thin):
-        text += f"; for under half of them in {len(thin)} of {len(coverage)} queries: "
+        text += f"; in {len(thin)} of {len(coverage)} queries for less than half: "
         text += format_list(thin["qid"].tolist(), 3)
         remedy = (
-            "label more documents, or report AWRF with unlabeled='best' and 'worst' (the range "
-            "that the missing labels leave open)"
+            "label more documents, or report AWRF with unlabeled='best' and 'worst', its range "
+            "over all possible labels"
         )
         level = "error" if labeled == 0 else "warning"
         if labeled == 0:
-            remedy = "do groups and run name documents alike? " + _example(attribute, ranked)
-        yield Finding(level, "coverage", "groups", text, remedy, of - labeled)
-    elif labeled < of:
+            remedy = f"check the ids: {_example(attribute, ranked)}"
+        yield Finding(level, "coverage", "groups", text, remedy, total - labeled)
+    elif labeled < total:
         remedy = "documents without a group are dropped by default (unlabeled='drop')"
-        yield Finding("note", "coverage", "groups", text, remedy, of - labeled)
-    if not attribute.space.crossed:  # which have empty combinations as a rule
+        yield Finding("note", "coverage", "groups", text, remedy, total - labeled)
+    if not attribute.space.crossed:  # crossed attributes usually have empty combinations
         yield from _small(attribute, ranked, qrels, least)
 
 
@@ -178,77 +177,79 @@ def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> I
     small = [cell for cell in levels if 0 < count[cell] < least]
     if small:
         parts = [f"{attribute.levels[c]} {count[c]} ({n_useful[c]} useful)" for c in small]
-        some = ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
-        text = f"{attribute.name}: groups of fewer than {least} documents among those judged or "
-        text += f"retrieved: {some}"
-        remedy = "a value of such a group is one of chance: merge levels, or report counts with it"
+        listing = ", ".join(parts[:5]) + (f" and {len(parts) - 5} more" if len(parts) > 5 else "")
+        text = f"{attribute.name}: groups with fewer than {least} judged or retrieved documents: "
+        text += listing
+        remedy = "values of small groups are mostly noise: merge levels, or report the counts"
         yield Finding("warning", "support", "groups", text, remedy, len(small))
-    lacking = [c for c in levels if count[c] >= least and n_useful[c] == 0]
-    if lacking:
-        names = format_list([str(attribute.levels[c]) for c in lacking])
-        text = f"{attribute.name}: no useful document belongs to {names}"
+    useless = [c for c in levels if count[c] >= least and n_useful[c] == 0]
+    if useless:
+        names = format_list([str(attribute.levels[c]) for c in useless])
+        text = f"{attribute.name}: groups without useful documents: {names}"
         remedy = "measures of relevance by group are undefined for them"
-        yield Finding("note", "support", "groups", text, remedy, len(lacking))
+        yield Finding("note", "support", "groups", text, remedy, len(useless))
 
 
 def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iterator[Finding]:
-    """Yield how much of a target no ranking of the run's own documents can fill."""
+    """Yield findings about the share of a target that no ranking of the run's documents reaches."""
     target = target.for_groups(attribute)
     name = attribute.name
     target_mass = target.for_qids(ranked.qids).expanded()
-    whole = target_mass.total()
-    untargeted = [str(qid) for qid in ranked.qids[whole == 0]]
+    total = target_mass.total()
+    untargeted = [str(qid) for qid in ranked.qids[total == 0]]
     if untargeted:
-        text = f"{name}: {len(untargeted)} of {len(whole)} queries have no target: "
+        text = f"{name}: {len(untargeted)} of {len(total)} queries have no target: "
         text += format_list(untargeted, 3)
-        remedy = "AWRF is undefined there; leave them out, or give them one"
+        remedy = "AWRF is undefined for them; remove them, or add a target"
         yield Finding("warning", "target", "target", text, remedy, len(untargeted))
-    lost, levels = unreachable(attribute, target.distributions)
+    mass, levels = unreachable(attribute, target.distributions)
     if levels:
-        text = f"{name}: up to {lost:.2g} of the target lies on groups that no document has: "
+        text = f"{name}: up to {mass:.2g} of the target is on groups without documents: "
         text += format_list(levels, 3)
-        remedy = "no ranking reaches it: mend the groups, or take these levels out of the target"
+        remedy = "no ranking reaches it: fix the groups, or remove these levels from the target"
         yield Finding("warning", "target", "target", text, remedy, len(levels))
-    share = _lost(attribute, target_mass, ranked, whole)
-    out = share > _LOST
+    share = _unreachable(attribute, target_mass, ranked, total)
+    out = share > _UNREACHABLE
     if out.any():
         best = 1.0 - divergence_at_best(share)
         worst = int(np.argmax(share))
         text = (
-            f"{name}: for {int(out.sum())} of {len(share)} queries over {_LOST:.0%} of the target "
-            f"lies on groups that none of their retrieved documents has, so AWRF is at most "
-            f"{best.mean():.4f} on average (at most {best[worst]:.4f} for qid "
-            f"{str(ranked.qids[worst])!r}, where {share[worst]:.0%} cannot be filled)"
+            f"{name}: in {int(out.sum())} of {len(share)} queries, more than {_UNREACHABLE:.0%} of "
+            "the target is on groups without retrieved documents, so AWRF is at most "
+            f"{best.mean():.4f} on average ({best[worst]:.4f} for qid "
+            f"{str(ranked.qids[worst])!r}, where {share[worst]:.0%} is unreachable)"
         )
-        remedy = f"retrieve deeper than {cutoff}, or other documents: no re-ranking can do it"
+        remedy = f"retrieve deeper than {cutoff}, or other documents; reranking cannot fix it"
         yield Finding("warning", "target", "target", text, remedy, int(out.sum()))
 
 
-def _lost(attribute: Groups, target_mass: SparseRows, ranked: Run, whole: FloatArray) -> FloatArray:
-    """Return the share of each query's target on groups of none of its retrieved documents."""
+def _unreachable(
+    attribute: Groups, target_mass: SparseRows, ranked: Run, total: FloatArray
+) -> FloatArray:
+    """Return the share of each query's target on groups without retrieved documents."""
     shape = (target_mass.n_rows, len(ranked.docnos))
     once = attention_matrix(ranked.query, ranked.doc, np.ones(len(ranked.doc)), shape)
     exposure = group_exposure(once, attribute.memberships(ranked.docnos))
     missing = exposure.lookup(target_mass.row, target_mass.level) == 0
-    lost = target_mass.per_row(target_mass.weight * missing)
-    share: FloatArray = lost / np.where(whole > 0, whole, 1.0)
+    mass = target_mass.per_row(target_mass.weight * missing)
+    share: FloatArray = mass / np.where(total > 0, total, 1.0)
     return share
 
 
-def divergence_at_best(lost: FloatArray) -> FloatArray:
-    """Return the least Jensen-Shannon divergence from a target of which a part cannot be filled.
+def divergence_at_best(mass: FloatArray) -> FloatArray:
+    """Return the minimum Jensen-Shannon divergence from a target with an unreachable part.
 
-    For a target t and exposure on a set S of groups alone, the divergence is least at t restricted
-    to S and divided by its mass 1 - m (by Jensen's inequality for groups in proportion). Then
+    For a target t and exposure on a set S of groups, the divergence is minimal at t restricted to S
+    and normalized (by Jensen's inequality). With the mass m of t outside of S,
     2 JSD = log(2 / (2 - m)) + (1 - m) log(2 (1 - m) / (2 - m)) + m log 2, in nats.
 
     Args:
-        lost: the mass m on groups outside of S, in [0, 1]; any shape. 1 gives log 2.
+        mass: the mass m, in [0, 1]; any shape. 1 gives log 2.
     """
-    rest = 1.0 - lost
+    rest = 1.0 - mass
     with np.errstate(divide="ignore", invalid="ignore"):
         middle = np.where(rest > 0, rest * np.log(2 * rest / (1 + rest)), 0.0)
-    return np.asarray(0.5 * (np.log(2 / (1 + rest)) + middle + lost * math.log(2)))
+    return np.asarray(0.5 * (np.log(2 / (1 + rest)) + middle + mass * math.log(2)))
 
 
 SPELLINGS: dict[str, Callable[[str], str]] = {
@@ -260,43 +261,43 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "a suffix such as .txt or .html is dropped": lambda name: re.sub(r"\.[A-Za-z]{2,5}$", "", name),
     "signs other than letters and digits are dropped": lambda name: re.sub(r"\W|_", "", name),
 }
-"""How the same id is often written in two ways."""
+"""Common differences between two spellings of an id."""
 SPELLINGS["only the number at the end counts"] = lambda name: re.sub(
     r"^.*?0*(\d+)(\.0)?$", r"\1", name.lower()
 )
 
 
 def queries(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[Finding]:
-    """Yield what is wrong with the queries of two frames that have some."""
+    """Yield the problems of the queries of a run and qrels."""
     ran, labeled = list(run[QID].unique()), list(qrels[QID].unique())
-    lacking = [qid for qid in labeled if qid not in set(ran)]
+    missing = [qid for qid in labeled if qid not in set(ran)]
     extra = [qid for qid in ran if qid not in set(labeled)]
-    like = _respelled(extra, lacking)
-    if len(lacking) == len(labeled):
+    like = _respelled(extra, missing)
+    if len(missing) == len(labeled):
         text = f"no query of the qrels is in the run (qrels: {format_list(labeled, 3)}; run: "
         text += f"{format_list(ran, 3)}){like}"
-        yield Finding("error", "ids", "run, qrels", text, "write ids alike in both", len(labeled))
+        yield Finding("error", "ids", "run, qrels", text, _ALIKE, len(labeled))
         return
-    if lacking:
-        text = f"{len(lacking)} of {len(labeled)} queries of the qrels are missing in the run: "
-        text += f"{format_list(lacking, 3)}{like}"
-        remedy = "run them; every measure gives them its worst value" if not like else _ALIKE
-        yield Finding("warning", "queries-missing", "run", text, remedy, len(lacking))
+    if missing:
+        text = f"{len(missing)} of {len(labeled)} queries of the qrels are missing from the run: "
+        text += f"{format_list(missing, 3)}{like}"
+        remedy = "add them; they get the worst value of each measure" if not like else _ALIKE
+        yield Finding("warning", "queries-missing", "run", text, remedy, len(missing))
     if extra:
         text = (
             f"{len(extra)} of {len(ran)} queries of the run have no label: {format_list(extra, 3)}"
         )
         text += like
-        remedy = "nothing is measured for them; are these the qrels of this run?"
+        remedy = "they are not measured; check that these are the qrels of this run"
         level = "warning" if like or len(extra) > _HALF * len(ran) else "note"
         yield Finding(level, "queries-extra", "run, qrels", text, remedy, len(extra))
 
 
-_ALIKE = "write ids alike in both files"
+_ALIKE = "write ids the same way in both files"
 
 
 def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
-    """Yield what is wrong with the documents of the queries that run and labels both have."""
+    """Yield the problems of the documents of common queries of a run and qrels."""
     common = qrels.queries.find(Ids(ranked.qids)) >= 0
     rows = np.flatnonzero(common[ranked.query])
     if not len(rows):
@@ -304,26 +305,26 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
     judged = ~np.isnan(qrels.labels_of(ranked))
     matched = np.zeros(len(ranked.qids), dtype=bool)
     matched[ranked.query[judged]] = True
-    strange = np.flatnonzero(common & ~matched)
-    here = qrels.documents.find(ranked.documents)
+    unmatched = np.flatnonzero(common & ~matched)
+    index = qrels.documents.find(ranked.documents)
     retrieved = np.zeros(qrels.documents.size, dtype=bool)
-    retrieved[here[here >= 0]] = True
-    strangers, lost = ranked.docnos[here < 0], qrels.docnos[~retrieved]
-    like = _respelled(strangers, lost)
-    if len(strange):
+    retrieved[index[index >= 0]] = True
+    unjudged = ranked.docnos[index < 0]
+    like = _respelled(unjudged, qrels.docnos[~retrieved])
+    if len(unmatched):
         level = "warning" if matched.any() else "error"
-        qid = str(ranked.qids[strange[0]])
-        row = int(np.flatnonzero(ranked.query == strange[0])[0])
-        of_qrels = qrels.docnos[qrels.doc[qrels.query == qrels.qids.tolist().index(qid)][0]]
+        qid = str(ranked.qids[unmatched[0]])
+        row = int(np.flatnonzero(ranked.query == unmatched[0])[0])
+        docno = qrels.docnos[qrels.doc[qrels.query == qrels.qids.tolist().index(qid)][0]]
         text = (
-            f"{len(strange)} of {int(common.sum())} queries have no judged document in their "
+            f"{len(unmatched)} of {int(common.sum())} queries have no judged document in their "
             f"rankings; for qid {qid!r} the run has docno {ranked.docno(row)!r}, the qrels have "
-            f"docno {str(of_qrels)!r}{like}"
+            f"docno {str(docno)!r}{like}"
         )
-        yield Finding(level, "ids", "run, qrels", text, _ALIKE, len(strange))
+        yield Finding(level, "ids", "run, qrels", text, _ALIKE, len(unmatched))
     elif like:
-        text = f"documents of run and qrels differ in how they are written{like}"
-        yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(strangers))
+        text = f"the ids of documents in run and qrels have different spellings{like}"
+        yield Finding("warning", "ids", "run, qrels", text, _ALIKE, len(unjudged))
     top = rows[ranked.position[rows] < cutoff]
     pair = ranked.query[top] * np.int64(max(1, ranked.documents.size)) + ranked.doc[top]
     _, first = np.unique(pair, return_index=True)
@@ -332,49 +333,49 @@ def documents(ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
         share = n_judged / n
         text = f"{n_judged} of {n} documents in the first {cutoff} ranks are judged ({share:.0%})"
         remedy = (
-            "what is not judged counts as not useful: fairtk sensitivity shows whether the order "
-            "of systems depends on that"
+            "unjudged documents count as not useful; fairtk sensitivity shows whether this changes "
+            "the order of systems"
         )
         level = "warning" if share < _HALF else "note"
         yield Finding(level, "judged", "run, qrels", text, remedy, n - n_judged)
 
 
 def labels(qrels: pd.DataFrame) -> Iterator[Finding]:
-    """Yield what is wrong with labels alone."""
+    """Yield the problems of labels."""
     useful = set(qrels.loc[qrels[LABEL] > 0, QID])
     without = [qid for qid in qrels[QID].unique() if qid not in useful]
     n = qrels[QID].nunique()
     if without:
         text = f"{len(without)} of {n} queries have no useful document: {format_list(without, 3)}"
-        remedy = "EE_R and EE_L are undefined there: leave them out with fairtk.drop_undefined"
+        remedy = "EE_R and EE_L are undefined for them; remove them with fairtk.drop_undefined"
         yield Finding("warning", "useless", "qrels", text, remedy, len(without))
     if bool((qrels[LABEL] > 0).all()):
-        text = "every label is useful: nothing is known to be not useful"
-        remedy = "n, the number of documents of a query, is then that of useful and retrieved ones"
+        text = "all judged documents are useful"
+        remedy = "n, the number of documents of a query, only counts useful and retrieved documents"
         yield Finding("note", "labels", "qrels", text, remedy, n)
     negative = int((qrels[LABEL] < 0).sum())
     if negative:
         text = f"{negative} labels are negative"
-        remedy = "they count as not useful; where they mean 'not judged', leave them out"
+        remedy = "they count as not useful; remove them if they mean 'not judged'"
         yield Finding("note", "labels", "qrels", text, remedy, negative)
 
 
 def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
-    """Return in words which spelling makes most of two lists of ids the same, or ``""``."""
+    """Return the change of spelling that matches most of two lists of ids in words, or ``""``."""
     first, second = list(ran), list(labeled)
     fewer = min(len(first), len(second))
     for words, spell in SPELLINGS.items():
-        ours, theirs = {spell(name) for name in first}, {spell(name) for name in second}
-        if fewer and len(ours & theirs) >= max(1, _HALF * fewer):
-            return f"; {len(ours & theirs)} of them agree if {words}"
+        same = {spell(name) for name in first} & {spell(name) for name in second}
+        if fewer and len(same) >= max(1, _HALF * fewer):
+            return f"; {len(same)} of them match if {words}"
     return ""
 
 
-_SAMPLE_AGAIN = "draw all queries with the same n_samples and cutoff"
+_SAMPLE_AGAIN = "sample all queries with the same n_samples and cutoff"
 
 
 def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Iterator[Finding]:
-    """Yield what is wrong with the number and the length of rankings."""
+    """Yield the problems of the number and length of rankings."""
     length, n = np.diff(ranked.ranking_start), ranked.n_samples
     if ranked.sampled:
         yield from _samples(ranked, n, length)
@@ -384,10 +385,10 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
     if truncated:
         text = (
             f"{len(truncated)} of {len(n)} queries have rankings of fewer than {cutoff} documents, "
-            f"though more are labeled or retrieved: {format_list(truncated, 3)}. Measures of "
-            f"exposure at {cutoff} (EE_D, EE_R, EE_L, AWRF) differs for them, as a rule more even"
+            f"but more labeled or retrieved documents: {format_list(truncated, 3)}. This changes "
+            f"their EE_D, EE_R, EE_L and AWRF at {cutoff}"
         )
-        remedy = "retrieve deeper, or use a smaller cutoff; runs that differ in this do not compare"
+        remedy = "retrieve deeper, or use a smaller cutoff; such runs are not comparable"
         yield Finding("warning", "short", "run", text, remedy, len(truncated))
     short = [qid for qid in _queries(ranked, length < cutoff) if qid not in set(truncated)]
     if short:
@@ -395,18 +396,17 @@ def rankings(run: pd.DataFrame, ranked: Run, qrels: Qrels, cutoff: int) -> Itera
             f"{len(short)} of {len(n)} queries have rankings of fewer than {cutoff} documents: "
             f"{format_list(short, 3)}"
         )
-        remedy = "if they have no more candidates, all is well; else the run was cut off"
+        remedy = "nothing, if they have no more candidates; otherwise the run is truncated"
         yield Finding("note", "short", "run", text, remedy, len(short))
     last = str(run[QID].iloc[-1])
     of_last = ranked.qids[ranked.ranking_query] == last
     others = length[~of_last]
     if len(others) > 1 and (others == others[0]).all() and length[of_last].min() < others[0]:
-        left = int(length[of_last].min())
-        text = f"the last query of the run, {last!r}, has {left} document{'s' * (left != 1)}, all "
-        text += f"others have {others[0]}"
-        yield Finding(
-            "warning", "truncated", "run", text, "was the file cut off? write it again", 1
-        )
+        count = int(length[of_last].min())
+        text = f"the last query of the run, {last!r}, has {count} document{'s' * (count != 1)}, "
+        text += f"all others have {others[0]}"
+        remedy = "check whether the file is truncated, and write it again"
+        yield Finding("warning", "truncated", "run", text, remedy, 1)
 
 
 def _samples(ranked: Run, n: np.ndarray, length: np.ndarray) -> Iterator[Finding]:
@@ -414,34 +414,34 @@ def _samples(ranked: Run, n: np.ndarray, length: np.ndarray) -> Iterator[Finding
         most = int(n.max())
         fewer = [str(qid) for qid in ranked.qids[n < most]]
         text = (
-            f"queries have unequal numbers of samples, {n.min()} to {most}: {len(fewer)} of "
+            f"queries differ in their numbers of samples, {n.min()} to {most}: {len(fewer)} of "
             f"{len(n)} have fewer than {most}: {format_list(fewer, 3)}"
         )
-        remedy = f"{_SAMPLE_AGAIN}: EE_D is too large by (1 - EE_D) / N"
+        remedy = f"{_SAMPLE_AGAIN}; with N samples, EE_D is too large by (1 - EE_D) / N"
         yield Finding("warning", "samples", "run", text, remedy, len(fewer))
     most_of = np.zeros(len(n), dtype=np.int64)
     np.maximum.at(most_of, ranked.ranking_query, length)
     uneven = _queries(ranked, length < most_of[ranked.ranking_query])
     if uneven:
-        text = f"{len(uneven)} of {len(n)} queries have samples of unequal length: "
+        text = f"{len(uneven)} of {len(n)} queries have samples of different length: "
         text += format_list(uneven, 3)
         yield Finding("warning", "lengths", "run", text, _SAMPLE_AGAIN, len(uneven))
     if n.max(initial=0) > 1:
         fixed = _fixed(ranked)
         if len(fixed):
-            text = f"{len(fixed)} of {len(n)} queries have one ranking in all their samples: "
+            text = f"{len(fixed)} of {len(n)} queries have the same ranking in all samples: "
             text += format_list(fixed, 3)
-            remedy = "is alpha as large as you want it? one sample says the same"
+            remedy = "use a smaller alpha, or one sample"
             yield Finding("note", "samples", "run", text, remedy, len(fixed))
 
 
 def _fixed(ranked: Run) -> list[str]:
-    """Return the queries with several samples that are all the same ranking."""
+    """Return the queries with several samples of the same ranking."""
     rows = pd.DataFrame({"query": ranked.query, "position": ranked.position, "doc": ranked.doc})
-    places = rows.groupby(["query", "position"])["doc"]
-    varied = set(rows.loc[places.transform("nunique") > 1, "query"])
-    several = np.flatnonzero(ranked.n_samples > 1)
-    return [str(ranked.qids[query]) for query in several if query not in varied]
+    docs = rows.groupby(["query", "position"])["doc"]
+    varied = set(rows.loc[docs.transform("nunique") > 1, "query"])
+    sampled = np.flatnonzero(ranked.n_samples > 1)
+    return [str(ranked.qids[query]) for query in sampled if query not in varied]
 
 
 def _queries(ranked: Run, wrong: np.ndarray) -> list[str]:
@@ -450,56 +450,55 @@ def _queries(ranked: Run, wrong: np.ndarray) -> list[str]:
 
 COLUMNS = ["measure", "now", "lowest", "highest"]
 SHUFFLES = 5
-"""Random orders of the tied documents that are looked at, besides five fixed ones."""
+"""The number of random orders of tied documents, in addition to five fixed ones."""
 MOVES = 0.001
-"""From here on a mean that ties move is a warning."""
+"""The effect of ties on a mean from which there is a warning."""
 
 
 def tied_rows(run: pd.DataFrame) -> pd.Series:
-    """Return which rows share their score with another of the same ranking."""
+    """Return whether each row has the same score as another row of its ranking."""
     keys = [QID, *([SAMPLE] if SAMPLE in run.columns else []), SCORE]
     return run.duplicated(keys, keep=False)
 
 
 def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) -> pd.DataFrame:
-    """Return each measure's mean now, and the lowest and highest over orders of what is tied.
+    """Return the mean of each measure, and its lowest and highest over orders of tied documents.
 
-    Without ties no row is returned, but the measures are asked for their values.
+    Without ties, no rows are returned, but the measures are computed.
 
-    The orders: as the run has them; by docno, both ways (trec_eval's is descending); useful
-    documents first, and last; and some random ones. The first four of these are what evaluators do
-    or the ends for measures of relevance; others may have values a little beyond.
+    The orders are that of the run, by docno ascending and descending (as in trec_eval), useful
+    documents first and last, and random ones. The range may not be exact for measures of exposure.
 
     Args:
         run: the run, in the order of its ranks.
         qrels: the labels.
-        measures: the measures, complete with groups and target, by what they are called.
+        measures: the measures with groups and target, by name.
     """
     runs = {"now": run}
-    tied = bool(tied_rows(run).any())
-    if tied:
+    has_ties = bool(tied_rows(run).any())
+    if has_ties:
         runs |= {f"order {i}": _ordered(run, key) for i, key in enumerate(_keys(run, qrels))}
     depths = {name: _depth(measure) for name, measure in measures.items()}
     means: dict[str, list[float]] = {}
-    for whole in (True, False):
-        some = {name: m for name, m in measures.items() if (depths[name] is None) == whole}
-        if some and not whole:
-            deepest = max(depths[name] or 0 for name in some)
+    for is_full in (True, False):
+        part = {name: m for name, m in measures.items() if (depths[name] is None) == is_full}
+        if part and not is_full:
+            deepest = max(depths[name] or 0 for name in part)
             runs = {name: frame[frame[RANK] < deepest] for name, frame in runs.items()}
-            runs["now"] = run  # an evaluator that knows no ranks may order it otherwise
-        if some:
-            with warnings.catch_warnings(action="ignore"):  # other checks report the rest
-                values = evaluate_runs(qrels, runs, list(some.values())).means
-            means |= {n: values[format_measure(m)].tolist() for n, m in some.items()}
-    defined = [name for name in measures if tied and not math.isnan(means[name][0])]
+            runs["now"] = run  # evaluators that ignore ranks may order ties differently
+        if part:
+            with warnings.catch_warnings(action="ignore"):  # other checks report these
+                values = evaluate_runs(qrels, runs, list(part.values())).means
+            means |= {n: values[format_measure(m)].tolist() for n, m in part.items()}
+    defined = [name for name in measures if has_ties and not math.isnan(means[name][0])]
     rows = [[name, means[name][0], min(means[name]), max(means[name])] for name in defined]
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _depth(measure: Any) -> int | None:
-    """Return the number of ranks that a measure looks at; None: all.
+    """Return the number of ranks that a measure reads; `None` for all.
 
-    Expected exposure is normalized by the number of all documents that were retrieved.
+    Expected exposure reads all ranks: it is normalized by the number of retrieved documents.
     """
     if isinstance(measure, ExpectedExposure):
         return None
@@ -508,34 +507,34 @@ def _depth(measure: Any) -> int | None:
     return getattr(measure, "params", {}).get("cutoff")
 
 
-def said_of(run: pd.DataFrame, moved: pd.DataFrame, cutoff: int) -> Iterator[Finding]:
-    """Yield how many ties there are, and which measures they move."""
+def ties(run: pd.DataFrame, effects: pd.DataFrame, cutoff: int) -> Iterator[Finding]:
+    """Yield a finding about the number of ties and their effect on measures."""
     tied = tied_rows(run)
     if not tied.any():
         return
     rows = run[tied]
     n_queries, n_top = rows[QID].nunique(), int((rows[RANK] < cutoff).sum())
     text = (
-        f"{len(rows)} of {len(run)} rows share their score with another of their ranking, in "
-        f"{n_queries} queries; {n_top} of them in the first {cutoff} ranks"
+        f"{len(rows)} of {len(run)} rows have tied scores, in {n_queries} queries; {n_top} of them "
+        f"in the first {cutoff} ranks"
     )
-    spread = (moved["highest"] - moved["lowest"]).to_numpy()
-    if len(moved) and spread.max() >= MOVES:
+    spread = (effects["highest"] - effects["lowest"]).to_numpy()
+    if len(effects) and spread.max() >= MOVES:
         parts = [
             f"{row.measure} from {row.lowest:.4f} to {row.highest:.4f} (now {row.now:.4f})"
-            for row, width in zip(moved.itertuples(), spread, strict=True)
+            for row, width in zip(effects.itertuples(), spread, strict=True)
             if width >= MOVES
         ]
-        text += f"; their order moves {', '.join(parts)}"
-        remedy = "break ties on purpose (a second score, or FairSampler), and the same in all runs"
+        text += f"; their order changes {', '.join(parts)}"
+        remedy = "break ties with a second score or FairSampler, in the same way in all runs"
         yield Finding("warning", "ties", "run", text, remedy, len(rows))
         return
-    text += "; their order moves no measure by more than " + f"{MOVES:g}"
+    text += f"; their order changes no measure by more than {MOVES:g}"
     yield Finding("note", "ties", "run", text, "nothing, at this cutoff", len(rows))
 
 
 def _keys(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[np.ndarray]:
-    """Yield what the tied rows are ordered by, the smallest first."""
+    """Yield the sort keys of tied rows."""
     by_name = np.empty(len(run), dtype=np.int64)
     by_name[np.argsort(run[DOCNO].to_numpy(dtype=str), kind="stable")] = np.arange(len(run))
     labels = qrels.set_index([QID, DOCNO])[LABEL]
@@ -547,10 +546,10 @@ def _keys(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[np.ndarray]:
 
 
 def _ordered(run: pd.DataFrame, key: np.ndarray) -> pd.DataFrame:
-    """Return the run with its ties broken by a key; scores become those of the ranks."""
+    """Return the run with ties broken by a key, and scores replaced by ranks."""
     keys = [QID, *([SAMPLE] if SAMPLE in run.columns else [])]
     ranking = run.groupby(keys, sort=False).ngroup().to_numpy()
     order = np.lexsort((key, -run[SCORE].to_numpy(), ranking))
     start = np.flatnonzero(np.diff(ranking[order], prepend=-1))
-    place = np.arange(len(order)) - np.repeat(start, np.diff([*start, len(order)]))
-    return run.iloc[order].assign(**{RANK: place, SCORE: -place.astype(np.float64)})
+    rank = np.arange(len(order)) - np.repeat(start, np.diff([*start, len(order)]))
+    return run.iloc[order].assign(**{RANK: rank, SCORE: -rank.astype(np.float64)})

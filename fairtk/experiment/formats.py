@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def write_trec(results: Results, folder: Path) -> list[Path]:
-    """Write run files, each with its ir_metadata, and qrels; see `Results.to_trec`."""
+    """Write run files with ir_metadata, and qrels; see `Results.to_trec`."""
     files: list[Path] = []
     names = file_names(results.systems)
-    with _made(folder):
+    with _writable(folder):
         for system, name in names.items():
             rows = results.rankings(system)
-            lacking = [c for c in (QID, DOCNO, SCORE) if c not in rows.columns]
-            if lacking:
+            missing = [c for c in (QID, DOCNO, SCORE) if c not in rows.columns]
+            if missing:
                 warnings.warn(
-                    f"system {system!r} has no ranking (no column {lacking[0]!r}), so that no run "
-                    "file is written of it; results.save keeps all that it has",
+                    f"system {system!r} has no ranking (missing column {missing[0]!r}), so no run "
+                    "file is written; use Results.save",
                     DataWarning,
                     stacklevel=4,
                 )
@@ -48,7 +48,7 @@ def write_trec(results: Results, folder: Path) -> list[Path]:
 
 
 def ir_metadata(results: Results, system: str, more: Mapping[str, Any] | None = None) -> str:
-    """Return what is known of a run as ir_metadata has it; see `Results.to_ir_metadata`."""
+    """Return the ir_metadata of a run; see `Results.to_ir_metadata`."""
     config, environment = results.config, results.environment
     name, _, processor = str(environment.get("platform", "")).partition(" ")
     packages: Mapping[str, str] = environment.get("packages", {})
@@ -84,7 +84,7 @@ _TOOLKITS = ("pyterrier", "pyterrier-pisa", "fairtk")
 
 
 def _retrieval(results: Results, system: str) -> Iterator[dict[str, Any]]:
-    """Yield the known stages of a system; each after the first reranks the one before it."""
+    """Yield the known stages of a system; each reranks the previous one."""
     before = None
     for number, stage in enumerate(results.config.get("stages", {}).get(system, []), 1):
         if not stage:
@@ -98,7 +98,7 @@ def _retrieval(results: Results, system: str) -> Iterator[dict[str, Any]]:
 
 
 def file_names(systems: Iterable[str]) -> dict[str, str]:
-    """Return a file name for each system; no two differ only in case."""
+    """Return a file name for each system, unique also without case."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for system in systems:
@@ -112,20 +112,20 @@ def file_names(systems: Iterable[str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _made(folder: Path) -> Iterator[None]:
-    """Make a folder for files; what keeps them from being written is said in one line."""
+def _writable(folder: Path) -> Iterator[None]:
+    """Create a folder for files, and raise `StoreError` if writing fails."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
         raise StoreError(
-            f"{folder}: the files cannot be written ({error.strerror or error}); give a folder "
-            "that can be written to and has room"
+            f"{folder}: cannot write the files ({error.strerror or error}); give a writable folder "
+            "with enough free space"
         ) from error
 
 
 def returned(text: str, path: str | PathLike[str] | None) -> str | None:
-    """Return a text, or write it to a file and return nothing, as pandas does."""
+    """Return a text, or write it to a file and return `None`, as pandas does."""
     if path is None:
         return text
     _write(Path(path), text)

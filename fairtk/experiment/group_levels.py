@@ -1,4 +1,4 @@
-"""What is in groups, level by level: documents, shares, and shares in a target."""
+"""Tables of groups: documents, shares, and target shares of each level."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from fairtk.groups import Groups
 
 
 def summary_table(attributes: Sequence[Groups]) -> Table:
-    """Return a row per attribute: its groups, its documents, and how many have none or several."""
+    """Return a row per attribute: groups, documents, and shares of unknown and several groups."""
     rows = []
     for groups in attributes:
         members = groups.memberships(groups.docnos)
         n = members.n_rows
         named = groups.space.known(members.level)
         unknown = 1 - float(members.weight[named].sum() / max(members.weight.sum(), 1e-300))
-        several = float((members.size > 1).sum() / max(n, 1))
+        multiple = float((members.size > 1).sum() / max(n, 1))
         used = f"{len(np.unique(members.level))} of {groups.space.size}"
-        rows.append([groups.name, used, str(n), f"{unknown:.1%}", f"{several:.1%}"])
+        rows.append([groups.name, used, str(n), f"{unknown:.1%}", f"{multiple:.1%}"])
     heads = ["attribute", "groups with documents", "documents", "unknown", "in several groups"]
     return Table(heads, rows)
 
 
 def level_table(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
-    """Return the documents and the share (and target) of each level, of crossed ones if any."""
+    """Return the documents, share and target share of each level; omit empty crossed levels."""
     members = groups.memberships(groups.docnos)
     levels, row_level = np.unique(members.level, return_inverse=True)
     weight = np.bincount(row_level, weights=members.weight, minlength=len(levels))
@@ -40,7 +40,7 @@ def level_table(groups: Groups, evidence: GivenGroups) -> pd.DataFrame:
     table = pd.DataFrame(columns, levels)
     if evidence.target:
         table = table.join(_target_shares(groups, evidence), how="outer")
-    if not groups.space.crossed:  # levels without documents, too
+    if not groups.space.crossed:  # also levels without documents
         table = table.reindex(range(groups.space.size))
     table = table.fillna(0).astype({"documents": int})
     table.insert(0, "attribute", groups.name)

@@ -1,15 +1,13 @@
-"""Content identity: what a stage is, so that its results can be found again and never mistaken;
-pipelines as chains of stages.
+"""Content identities of stages, by which stored results are found; pipelines as chains of stages.
 
-A class's `identity_name` leads to the attributes that decide what its objects do, or to a function
-that returns them. Names, not classes, so that nothing is imported to look something up. Classes of
-fairtk's transformers need no entry: their `SETTINGS` say all.
+Tables map the `identity_name` of a class to its relevant attributes, or to a function that returns
+them. They have names instead of classes to avoid imports. fairtk's transformers need no entry
+because of their `SETTINGS`.
 
-An identity is a description in JSON values: the class by its `identity_name`, its `output_version`
-(by default its distribution and that one's version), and every setting; frames, groups and files
-by the digests of their content. Equal identities mean equal results. A `repr` is never an identity:
-many leave settings out, others hold an address. What has no identity is refused, with the remedy
-`fairtk.identified`.
+An identity is a description in JSON values: the `identity_name` of the class, its `output_version`
+(by default the distribution and its version), and all settings, with digests for frames, groups
+and files. Equal identities mean equal results. A `repr` is never an identity, because it may omit
+settings or have an address. Objects without an identity are rejected; `fairtk.identified` adds one.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
 
 Adapter = Callable[[Any], dict[str, Any]]
-"""Takes an object and returns its settings; further objects among them are described in turn."""
+"""The function from an object to its settings; objects among these are described recursively."""
 
 _PYTERRIER: dict[str, tuple[str, ...]] = {
     "pyterrier._ops.Compose": ("_transformers",),
@@ -94,7 +92,7 @@ _RAG: dict[str, tuple[str, ...]] = {
 }
 
 _PISA_INDEX = ("text_field", "stemmer", "index_encoding", "stops")
-_PISA_FILES = ("fwd*", "inv*", "pt_*.json")  # the others are made from these, on demand
+_PISA_FILES = ("fwd*", "inv*", "pt_*.json")  # other files are derived from these
 _PISA = (
     *("scorer", "num_results", "retr_args", "stops", "query_algorithm", "query_weighted"),
     *("toks_scale", "precompute_impact"),
@@ -102,7 +100,7 @@ _PISA = (
 
 
 def adapter_of(value: Any, name: str) -> Adapter | None:
-    """Return what looks into an object of a class of this name; None: nothing does."""
+    """Return the adapter of an object whose class has this name, `None` if there is no adapter."""
     for table in (_PYTERRIER, _RAG):
         if name in table:
             return lambda instance: {a: getattr(instance, a) for a in table[name]}
@@ -111,8 +109,7 @@ def adapter_of(value: Any, name: str) -> Adapter | None:
     for base, adapter in _BY_BASE:
         if isinstance(value, base):
             return adapter
-    # of fairtk's own objects (groups, targets, browsing models, folders of data) and of those
-    # that keep to the same contract
+    # groups, targets, browsing models, folders of data, and others with a method digest()
     if not isinstance(value, type) and callable(getattr(value, "digest", None)):
         return _digest
     return None
@@ -120,15 +117,15 @@ def adapter_of(value: Any, name: str) -> Adapter | None:
 
 def _digest(value: Any) -> dict[str, Any]:
     text = value.digest()
-    if not isinstance(text, str):  # a hash object's, say
-        raise IdentityError(f"{identity_name(type(value))}.digest() gives no text")
+    if not isinstance(text, str):  # e.g. of a hash object
+        raise IdentityError(f"{identity_name(type(value))}.digest() must return a string")
     return {"digest": text}
 
 
 def _generator(stage: Generator) -> dict[str, Any]:
-    # what a subclass like FlanT5 hands on to its backend is described there, models by their files
-    handed = getattr(stage.backend, "SETTINGS", ())
-    settings = {name: value for name, value in stage.settings().items() if name not in handed}
+    # settings that a subclass like FlanT5 passes to its backend are described there
+    passed = getattr(stage.backend, "SETTINGS", ())
+    settings = {name: value for name, value in stage.settings().items() if name not in passed}
     return settings | {"backend": stage.backend}
 
 
@@ -148,7 +145,7 @@ def _named(source: Any) -> bool:
 
 
 def _data(source: Any) -> str:
-    """Return a digest of all that a dataset without an id holds."""
+    """Return a digest of the content of a dataset without an id."""
     parts: list[Any] = []
     for kind in ("docs", "queries", "scoreddocs"):
         if source.has(kind):
@@ -167,14 +164,14 @@ def _pisa(stage: Any) -> dict[str, Any]:
 
 
 def _hugging_face(model: HuggingFaceModel) -> dict[str, Any]:
-    # the files say more than their name, and how they may be read changes nothing
+    # the digest of the files replaces their name; loading options do not change results
     files = ("model", "revision", "allow_pickled_weights")
     settings = {name: getattr(model, name) for name in model.SETTINGS if name not in files}
     weights = _weights(model.content_digest(), model.LIBRARIES)
     return settings | weights | {"device": _device_class(model.device)}
 
 
-@cache  # read from the distribution's files
+@cache
 def version(name: str) -> str:
     """Return the version of an installed distribution."""
     return importlib.metadata.version(name)
@@ -185,7 +182,7 @@ def _weights(digest: str, libraries: Iterable[str] = HuggingFaceModel.LIBRARIES)
 
 
 def _device_class(device: Any) -> str:
-    """Return ``"cpu"`` or ``"cuda"``: answers of two devices of one class count as equal."""
+    """Return ``"cpu"`` or ``"cuda"``; answers from devices of the same class count as equal."""
     import torch
 
     if str(device) == "auto":
@@ -214,15 +211,15 @@ def _rag_openai(backend: Any) -> dict[str, Any]:
 
 def _rag_prompt(prompt: Any) -> dict[str, Any]:
     names = ("system_message", "output_field", "input_fields", "raw_instruction", "api_type")
-    own = vars(prompt).get("answer_extraction")
-    if getattr(own, "__func__", None) is not type(prompt).answer_extraction:
+    method = vars(prompt).get("answer_extraction")
+    if getattr(method, "__func__", None) is not type(prompt).answer_extraction:
         raise IdentityError("PromptTransformer.answer_extraction is a function")
     settings = {name: getattr(prompt, name) for name in (*names, "conversation_template")}
     return settings | {"instruction": _compiled(prompt.instruction)}
 
 
 def _compiled(instruction: Any) -> str:
-    """Return a digest of what a Jinja template was compiled to; its text is not kept."""
+    """Return a digest of the compiled code of a Jinja template, which has no source."""
     for cell in getattr(instruction, "__closure__", None) or ():
         render = getattr(cell.cell_contents, "root_render_func", None)
         if render is not None:
@@ -236,10 +233,9 @@ def _code(code: Any) -> list[Any]:
 
 
 def _measure(measure: Any) -> dict[str, Any]:
-    if "<" in type(measure).__qualname__:  # of ir_measures.define: its function may be any
+    if "<" in type(measure).__qualname__:  # from ir_measures.define, with any function
         raise IdentityError(f"the measure {measure!r} is a function")
-    own = isinstance(measure, FairMeasure)  # whose objects and defaults count
-    return dict(measure.identity_settings if own else measure.params)
+    return dict(measure.identity_settings if isinstance(measure, FairMeasure) else measure.params)
 
 
 def _function(backend: CallableBackend) -> dict[str, Any]:
@@ -275,7 +271,7 @@ _BY_BASE: tuple[tuple[type, Adapter], ...] = (
 
 _MADE_AGAIN = {n for n, attributes in _PYTERRIER.items() if "left" not in attributes}
 _MADE_AGAIN -= {"pyterrier._ops.Compose", "pyterrier._ops.FeatureUnion"}
-"""PyTerrier's stages that are done again faster than a store reads what they made."""
+"""PyTerrier's stages that run faster than a store reads their results."""
 
 
 Description = dict[str, Any]
@@ -283,24 +279,24 @@ Description = dict[str, Any]
 
 
 class Identified(pt.Transformer):  # type: ignore[misc]
-    """A transformer whose identity is what its user says it is; made by `identified`."""
+    """A transformer with an identity given by the user; see `identified`."""
 
     def __init__(self, transformer: pt.Transformer, name: str) -> None:
         self.transformer = transformer
         self.name = name
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return what the transformer makes of the frame."""
+        """Return the result of the transformer."""
         return self.transformer.transform(inp)
 
     @property
     def missing(self) -> Any:
-        """What the transformer says of queries without a result, if it says so."""
+        """The transformer's queries without a result; `None` if it does not report them."""
         return getattr(self.transformer, "missing", None)
 
     @property
     def transform_with_notes(self) -> Any:
-        """The transformer's own, if it leaves notes; else there is no such attribute."""
+        """The method of the transformer; missing if it has no notes."""
         return self.transformer.transform_with_notes
 
     def subtransformers(self) -> dict[str, Any]:
@@ -318,37 +314,38 @@ class Identified(pt.Transformer):  # type: ignore[misc]
 
 
 def identified(transformer: pt.Transformer, name: str) -> Identified:
-    """Give a transformer an identity, so that an experiment can keep its results.
+    """Give a transformer an identity, so that an experiment can save its results.
 
-    For functions (`pt.apply`) and transformers that fairtk cannot look into. The name must change
-    whenever the results would: write a version into it, e.g. ``"my reranker, v2"``.
+    Use it for functions (`pt.apply`) and transformers that fairtk cannot inspect. The name must
+    change whenever the results change, so include a version, e.g. ``"my reranker, v2"``.
 
     Raises:
-        IdentityError: the name is empty, or there is no transformer.
+        IdentityError: the name is empty, or the object is not a transformer.
     """
     if not isinstance(transformer, pt.Transformer):
         raise IdentityError(
-            f"identified takes a PyTerrier transformer; found a {type(transformer).__name__}"
+            f"identified: expected a PyTerrier transformer, got {type(transformer).__name__}"
         )
     if not isinstance(name, str) or not name.strip():
         raise IdentityError(
-            f"identified needs a name that says what the transformer is, e.g. 'my reranker, v2'; "
-            f"found {name!r}"
+            f"identified: expected a name with a version, e.g. 'my reranker, v2', got {name!r}"
         )
     return Identified(transformer, name)
 
 
 def describe_stage(stage: Any) -> Description:
-    """Return the identity of a stage; an `IdentityError` if it, or one of its settings, has
-    none.
+    """Return the identity of a stage.
+
+    Raises:
+        IdentityError: the stage or one of its settings has no identity.
     """
     try:
         description: Description = describe(stage, type(stage).__name__)
     except IdentityError as error:
         raise IdentityError(
-            f"the stage {type(stage).__name__} has no content identity: {error}. Its results "
-            "could not be told from another's, so they cannot be kept: wrap it, "
-            "fairtk.identified(transformer, 'what it is, v1'), or run without save_dir"
+            f"the stage {type(stage).__name__} has no content identity, so its results cannot be "
+            f"saved: {error}; use fairtk.identified(transformer, 'name, v1'), or run without "
+            "save_dir"
         ) from None
     return description
 
@@ -359,9 +356,9 @@ def key_of(description: Any) -> str:
 
 
 def describe(value: Any, where: str) -> Any:
-    """Return a value as JSON values that stand for its content.
+    """Return JSON values that identify the content of a value.
 
-    `where` is its place, e.g. ``"FairSampler.alpha"``, for messages.
+    `where` is its name for errors, e.g. ``"FairSampler.alpha"``.
     """
     if value is None or isinstance(value, str | bool | int | float):
         return float(value) if isinstance(value, np.floating) else value
@@ -395,13 +392,13 @@ def _described_object(value: Any, where: str) -> Any:
     if adapter is None and not isinstance(value, type) and dataclasses.is_dataclass(value):
         adapter = _fields
     if adapter is None:
-        raise IdentityError(f"{where} is a {name}, which fairtk cannot look into")
+        raise IdentityError(f"{where} is a {name}, which fairtk cannot inspect")
     parts = {n: describe(v, f"{where}.{n}") for n, v in adapter(value).items()}
     return {"class": name, "made by": made_by(cls, where), **parts}
 
 
 def _described_function(function: types.FunctionType, where: str) -> Description:
-    """Return the identity of a function of an installed package; others are refused."""
+    """Return the identity of a function of an installed package; reject others."""
     owners = _owners(function.__module__.partition(".")[0])
     if not owners or "<" in function.__qualname__:
         raise IdentityError(f"{where} is the function {function.__qualname__}")
@@ -421,19 +418,19 @@ def _array_digest(value: Any, where: str) -> str:
     items = [i for c in columns if c.dtype == object for i in np.asarray(c).ravel().tolist()]
     for item in items:
         if not (item is None or isinstance(item, str | bytes | bool | int | float)):
-            describe(item, where)  # refuses what would be told apart by its repr alone
+            describe(item, where)  # reject objects that only have a repr
     return digest(value, 16)
 
 
 def made_by(cls: type, where: str) -> str:
     """Return the versions that the output of a class depends on, as text.
 
-    These are each `output_version` that the class and its bases declare. A class that declares none
-    itself adds the version of its distribution, or the digest of its file.
+    These are each `output_version` of the class and its bases. For a class without its own
+    `output_version`, add the version of its distribution, or the digest of its file.
 
     Raises:
-        IdentityError: the class declares no `output_version` and is defined in a script or
-            notebook, whose text may change.
+        IdentityError: the class has no `output_version` and is defined in a script or notebook,
+            which may change.
     """
     declared = [base for base in cls.__mro__ if "output_version" in vars(base)]
     versions = [f"{identity_name(base)} {vars(base)['output_version']}" for base in declared]
@@ -443,7 +440,7 @@ def made_by(cls: type, where: str) -> str:
 
 
 def _distribution(cls: type, where: str) -> str:
-    """Return the distribution of a class with its version, or its file's digest."""
+    """Return the distribution and version of a class, or the digest of its file."""
     module = cls.__module__
     top = module.partition(".")[0]
     owners = _owners(top)
@@ -454,15 +451,15 @@ def _distribution(cls: type, where: str) -> str:
     file = getattr(sys.modules.get(module), "__file__", None)
     if module == "__main__" or file is None:
         raise IdentityError(
-            f"{where} is of the class {cls.__qualname__}, which is defined in a script or notebook"
+            f"{where} has the class {cls.__qualname__}, which is defined in a script or notebook"
         )
     return f"{module} #{file_digest(Path(file))}"
 
 
 @functools.cache
 def _owners(package: str) -> list[str]:
-    """Return the distributions that a package comes from: packages_distributions, but for one."""
-    owners = set()  # an editable install from the current folder is found twice
+    """Return the distributions of a package; packages_distributions would read all packages."""
+    owners = set()  # an editable install in the current folder is listed twice
     for distribution in importlib.metadata.distributions():
         names = (distribution.read_text("top_level.txt") or "").split()
         files = "" if names else "\n" + (distribution.read_text("RECORD") or "")
@@ -472,7 +469,7 @@ def _owners(package: str) -> list[str]:
 
 
 def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
-    """Yield where two identities differ, in words: ``"FairSampler.alpha: 1, now 2"``."""
+    """Yield the differences of two identities in words, e.g. ``"FairSampler.alpha: 1, now 2"``."""
     if isinstance(before, dict) and isinstance(now, dict):
         name = str(now.get("class", "")).rpartition(".")[2] or where
         if before.get("class") != now.get("class"):
@@ -480,8 +477,8 @@ def differences(before: Any, now: Any, where: str = "") -> Iterator[str]:
             yield f"{where or 'stage'}: {old}, now {name or now.get('identified')}"
             return
         for key in dict.fromkeys([*before, *now]):
-            place = f"{name}.{key}" if name else key
-            yield from differences(before.get(key), now.get(key), place)
+            path = f"{name}.{key}" if name else key
+            yield from differences(before.get(key), now.get(key), path)
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for number, (old, new) in enumerate(zip(before, now, strict=True)):
             yield from differences(old, new, f"{where}[{number}]" if where else "")
@@ -505,7 +502,7 @@ _PACKAGES = (
 
 
 def environment() -> dict[str, Any]:
-    """Return versions and the kind of machine, as JSON values; nothing that names a user."""
+    """Return versions and the platform as JSON values, without personal data."""
     from fairtk import __version__
 
     versions = {}
@@ -527,45 +524,45 @@ def environment() -> dict[str, Any]:
 class Stage:
     """One transformer of a pipeline."""
 
-    key: str  # the digest of its identity, or a number within this run
+    key: str  # the digest of its identity, or a number in this run
     transformer: Any
-    description: Description | None = None  # None where nothing is kept
+    description: Description | None = None  # `None` if results are not saved
 
     @property
     def generator(self) -> Generator | None:
-        """The stage as a generator of answers, if it is one."""
+        """The stage as a generator of answers; `None` if it is not a generator."""
         inner = self.transformer
         inner = inner.transformer if isinstance(inner, Identified) else inner
         return inner if isinstance(inner, Generator) else None
 
     @property
     def working(self) -> Any:
-        """What does the work: of a generator itself, of a frame what looks queries up."""
+        """The transformer to run: the generator, or a look-up of frames."""
         if type(self.transformer) is SourceTransformer:
             return LookedUp(self.transformer.df)
         return self.generator or self.transformer
 
     @property
     def cheap(self) -> bool:
-        """Whether doing it again is faster than reading what it made."""
+        """Whether running the stage is faster than reading its results."""
         kind = type(self.transformer)
         return getattr(kind, "is_cheap", False) or identity_name(kind) in _MADE_AGAIN
 
     @property
     def leaves_notes(self) -> bool:
-        """Whether it says something of its queries that is to be kept beside its rows."""
+        """Whether the stage returns notes on queries."""
         return hasattr(self.transformer, "transform_with_notes")
 
     @property
     def name(self) -> str:
-        """The stage's class, for messages."""
+        """The name of the stage, for messages."""
         if isinstance(self.transformer, Identified):
             return self.transformer.name
         return type(self.transformer).__name__
 
 
 class LookedUp(pt.Transformer):  # type: ignore[misc]
-    """`pt.Transformer.from_df`, which joins its whole frame with every batch, as a look-up."""
+    """`pt.Transformer.from_df` as a look-up instead of a join of the full frame."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self.frame = frame
@@ -576,7 +573,7 @@ class LookedUp(pt.Transformer):  # type: ignore[misc]
         return rows
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the frame's rows of the queries."""
+        """Return the rows of the queries."""
         rows_by_query = [self._rows[qid] for qid in inp[QID].unique() if qid in self._rows]
         rows = np.sort(np.concatenate([np.zeros(0, dtype=np.int64), *rows_by_query]))
         return SourceTransformer(self.frame.iloc[rows]).transform(inp)
@@ -584,16 +581,16 @@ class LookedUp(pt.Transformer):  # type: ignore[misc]
 
 @dataclass
 class Node:
-    """A chain of stages: its last stage, and the chain before."""
+    """A chain of stages: its last stage, and its parent chain."""
 
-    number: int  # its place among the nodes of the tree; parents come before children
-    parent: Node | None  # None: the topics
+    number: int  # the index among the nodes of the tree; parents come before children
+    parent: Node | None  # `None` for the topics
     stage: Stage
     key: str
-    level: int  # how many of its stages generate answers
+    level: int  # the number of generators in the chain
     children: list[Node] = field(default_factory=list)
-    systems: list[str] = field(default_factory=list)  # those that end here
-    keep: bool = True  # whether its results are kept
+    systems: list[str] = field(default_factory=list)  # systems that end here
+    keep: bool = True  # whether results are stored
 
     @property
     def chain(self) -> list[Node]:
@@ -602,15 +599,15 @@ class Node:
 
     @property
     def label(self) -> str:
-        """The stages' names, for messages."""
+        """The names of the stages, for messages."""
         return " >> ".join(node.stage.name for node in self.chain)
 
 
 class Tree:
-    """The chains of all systems; stages need an identity where results are kept beyond this run.
+    """The chains of all systems; with `durable`, stages require an identity.
 
     Raises:
-        IdentityError: a stage has none, and needs one.
+        IdentityError: a stage has no identity.
     """
 
     def __init__(self, systems: Mapping[str, Any], durable: bool) -> None:
@@ -626,7 +623,7 @@ class Tree:
             node.systems.append(name)
             self.ends[name] = node
         for node in self.nodes:
-            node.keep = self._kept(node)
+            node.keep = self._is_stored(node)
 
     def _stage(self, transformer: Any) -> Stage:
         for candidate in self._stages:
@@ -658,16 +655,15 @@ class Tree:
             parent.children.append(node)
         return node
 
-    def _kept(self, node: Node) -> bool:
-        generates = node.stage.generator is not None
-        asked = any(child.stage.generator is not None for child in node.children)
-        if node.systems or generates or asked or node.stage.leaves_notes:
+    def _is_stored(self, node: Node) -> bool:
+        has_generator = any(n.stage.generator is not None for n in (node, *node.children))
+        if node.systems or has_generator or node.stage.leaves_notes:
             return True
         return self._durable and (len(node.children) > 1 or not node.stage.cheap)
 
 
 def stages_of(pipeline: Any) -> Iterator[Any]:
-    """Yield the transformers of a pipeline, in their order."""
+    """Yield the transformers of a pipeline in order."""
     if isinstance(pipeline, Compose):
         for part in pipeline:
             yield from stages_of(part)

@@ -1,8 +1,8 @@
-"""Frames as Arrow tables: compact in memory, on their way to a worker, and in the store.
+"""Frames as compact Arrow tables: in memory, sent to workers, and in the store.
 
-Text columns are dictionary-encoded, for the rankings of a query repeat the same few documents;
-whole numbers take the fewest bytes. A column of other objects is kept as JSON or as a list of
-numbers; what is neither is refused in a store, and pickled where the bytes never leave this run.
+Text columns are dictionary-encoded, because the rankings of a query repeat a few documents.
+Integers use the fewest bytes. Other objects are saved as JSON or as lists of numbers. Objects that
+are neither are rejected in a store, and pickled if the bytes never leave this run.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ Table = Any
 """A `pyarrow.Table`."""
 
 Span = tuple[str, int, int]
-"""A query's rows in a table: qid, first row, number of rows."""
+"""The rows of a query in a table: qid, first row, number of rows."""
 
 _KIND = b"fairtk"
 _DTYPE = b"dtype"
 
 
 def spans_of(sizes: Sequence[tuple[str, int]]) -> list[Span]:
-    """Return where the rows of queries stand that follow each other, from qids and sizes."""
+    """Return the spans of consecutive queries from qids and sizes."""
     first = np.cumsum([0, *(size for _, size in sizes)]).tolist()
     return [(qid, start, size) for (qid, size), start in zip(sizes, first, strict=False)]
 
 
 def pack(frame: pd.DataFrame, where: str, durable: bool, spans: Sequence[Span] = ()) -> Table:
-    """Return a frame as a table; its index is dropped.
+    """Return a frame as a table without its index.
 
     Args:
         frame: the frame.
-        where: the stage that made it, for messages.
-        durable: whether the table may be stored, so that nothing in it is pickled.
-        spans: where the queries stand, if that is known: then no qid is looked at.
+        where: the stage that returned it, for errors.
+        durable: whether the table may be stored, so that nothing is pickled.
+        spans: the spans of queries, if known; this avoids reading all qids.
 
     Raises:
-        ColumnError: two columns have one name, or a column holds what cannot be kept.
+        ColumnError: a column is duplicate, or its objects cannot be stored.
     """
     columns = list(frame.columns)
     if len(set(columns)) < len(columns):
-        twice = next(c for c in columns if columns.count(c) > 1)
-        raise ColumnError(f"{where}: two columns are called {twice!r}")
+        duplicate = next(c for c in columns if columns.count(c) > 1)
+        raise ColumnError(f"{where}: duplicate column {duplicate!r}")
     fields, arrays = [], []
     for name in columns:
         if name == QID and spans and str(frame[name].dtype) == _text_dtype():
@@ -69,9 +69,9 @@ def pack(frame: pd.DataFrame, where: str, durable: bool, spans: Sequence[Span] =
 def unpack(
     table: Table, columns: Collection[str] | None = None, codes: bool = False
 ) -> pd.DataFrame:
-    """Return a table as the frame that it was made of, or those of some columns that it has.
+    """Return a table as a frame, optionally only some columns.
 
-    With `codes` ids are categories: smaller, and faster to look up.
+    With `codes`, ids are categories, which are smaller and faster to look up.
     """
     names = [n for n in table.column_names if columns is None or n in columns]
     return pd.DataFrame({name: _unpacked(table, name, codes) for name in names})
@@ -89,23 +89,23 @@ def to_bytes(table: Table) -> bytes:
 def from_bytes(data: bytes, pickled: bool = False) -> Table:
     """Return the table that `to_bytes` wrote.
 
-    Pickled columns could run code: they are errors unless the bytes never left this run.
+    Pickled columns could run code, so they are rejected unless the bytes are from this run.
     """
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
     if not pickled and any(
         (field.metadata or {}).get(_KIND) == b"pickle" for field in table.schema
     ):
-        raise ColumnError("a stored frame has a pickled column: no version of fairtk writes one")
+        raise ColumnError("a stored frame has a pickled column, which fairtk never writes")
     return table
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Return tables below each other; columns that one lacks are missing there."""
+    """Return concatenated tables; missing columns have missing values."""
     if len(tables) == 1:
         return tables[0]
     if len({tuple((f.name, str(f.metadata)) for f in table.schema) for table in tables}) == 1:
         table = pa.concat_tables(tables, promote_options="permissive")
-        # together the dictionaries may be longer than each of them
+        # the joint dictionary may need wider codes
         fields = [
             f.with_type(pa.dictionary(pa.int32(), f.type.value_type))
             if pa.types.is_dictionary(f.type)
@@ -124,9 +124,9 @@ def text_field(name: str, kind: Any) -> Any:
 
 
 def with_answers(table: Table, answers: Sequence[str | None], rows: Any) -> Table:
-    """Return a table with the column ``qanswer``, in the place of an earlier one.
+    """Return a table with the column ``qanswer`` added or replaced.
 
-    `rows` has the place among the answers for each row.
+    `rows` has the index of the answer for each row.
     """
     column = pa.DictionaryArray.from_arrays(_small(rows), pa.array(answers, pa.string()))
     field = text_field(QANSWER, column.type)
@@ -141,7 +141,7 @@ def _text_dtype() -> str:
 
 
 def _small(values: Any) -> Any:
-    """Return whole numbers as an Arrow array of the fewest bytes, at least two."""
+    """Return integers as an Arrow array of the fewest bytes, at least two."""
     largest = max(-int(values.min(initial=0)), int(values.max(initial=0)))
     kind = next((k for k in (np.int16, np.int32) if largest <= np.iinfo(k).max), np.int64)
     return pa.array(values.astype(kind, copy=False))
@@ -156,7 +156,7 @@ def _encoded(array: Any) -> Any:
 
 
 def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[Any, Any]:
-    """Return a column's field and array."""
+    """Return the field and array of a column."""
     kind, dtype = b"plain", str(column.dtype)
     if column.dtype in (np.int64, np.int32):
         array = _small(column.to_numpy())
@@ -178,15 +178,15 @@ def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[An
         else:
             odd = next(v for v in values if _as_json([v]) is None)
             raise ColumnError(
-                f"{where}: the column {name!r} holds a {type(odd).__name__}, which cannot be kept "
-                "in a store: drop the column behind the stage (pt.apply.<column>(drop=True)), or "
-                "run without save_dir"
+                f"{where}: the column {name!r} has a {type(odd).__name__}, which cannot be stored; "
+                "drop the column after the stage (pt.apply.<column>(drop=True)), or run without "
+                "save_dir"
             )
     return pa.field(name, array.type, metadata={_KIND: kind, _DTYPE: dtype.encode()}), array
 
 
 def _unpacked(table: Table, name: str, codes: bool) -> Any:
-    """Return a column's values as pandas takes them."""
+    """Return the values of a column for pandas."""
     notes = table.schema.field(name).metadata or {}
     kind, dtype = notes.get(_KIND, b"plain"), notes.get(_DTYPE, b"").decode()
     array = table.column(name)
@@ -210,7 +210,7 @@ def _unpacked(table: Table, name: str, codes: bool) -> Any:
 
 
 def _as_json(values: list[Any]) -> list[str] | None:
-    """Return values as JSON, or None if they would not come back as they are."""
+    """Return values as JSON; `None` if JSON would change them."""
     texts = []
     for value in values:
         try:

@@ -1,4 +1,4 @@
-"""Tables and figures of results; matplotlib is loaded when one is drawn."""
+"""Results of experiments: values, tables, tests and figures."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def as_texts(frame: pd.DataFrame, caption: str = "") -> Table:
 
 
 def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[str]:
-    """Return what to say below means of which some queries are left out, or failed."""
+    """Return remarks on undefined and failed queries for the caption of means."""
     remarks = []
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         numbers = ", ".join(
@@ -68,35 +68,35 @@ def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[st
         )
         if len(part) == len(systems) and part["undefined"].nunique() == 1:
             numbers = str(part["undefined"].iloc[0])
-        remarks.append(f"Queries where {measure} is undefined and left out: {numbers}.")
+        remarks.append(f"Queries excluded because {measure} is undefined: {numbers}.")
     if failed:
         remarks.append(
-            "Failed queries count with the worst value of each measure; the next run with the "
-            "same save_dir tries them again."
+            "Failed queries get the worst value of each measure; the next run with the same "
+            "save_dir retries them."
         )
     return remarks
 
 
 class Results:
-    """What `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare` return: print it.
+    """The results of `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare`.
 
-    Where a measure is taken, it may be a measure or its label. A label has the names of groups and
-    targets; ``config["digests"]`` tells others of the same name apart.
+    Methods accept measures or their labels. A label has the names of groups and targets;
+    ``config["digests"]`` has the digests of their content.
 
-    A failed query has no rows, gets each measure's worst value, and is counted in every table. One
-    whose value is undefined (NaN) is left out of means and tests, and counted too.
+    A failed query has no rows and gets the worst value of each measure. A query with an undefined
+    value (NaN) is excluded from means and tests. Tables have the numbers of both.
 
     Attributes:
-        systems: the systems' names.
-        measures: the measures, as `fairtk.measures.parse` reads them, e.g. ``"E(nDCG@5)"``.
-        per_query: ``system``, ``qid``, ``measure``, ``value``; a row per query with labels.
-        undefined: ``system``, ``qid``, ``measure``, ``reason``: why values are NaN; the reason is
-            NaN if the measure gave none.
-        failures: ``system``, ``qid``, ``error``: the queries that failed.
-        baseline: the system that `compare` compares with; None: none was named.
-        config: what was run, as JSON values.
-        environment: with which versions, as JSON values.
-        credits: credit that was made beside the rankings, C by system; `credit` reads it.
+        systems: the names of the systems.
+        measures: the labels of the measures, e.g. ``"E(nDCG@5)"``, for `fairtk.measures.parse`.
+        per_query: ``system``, ``qid``, ``measure``, ``value``, a row per query with labels.
+        undefined: ``system``, ``qid``, ``measure``, ``reason`` of undefined values; the reason is
+            NaN if unknown.
+        failures: ``system``, ``qid``, ``error`` of failed queries.
+        baseline: the system that `compare` compares with; `None` if no baseline was given.
+        config: the settings of the experiment, as JSON values.
+        environment: the versions of packages, as JSON values.
+        credits: credit that is not in the rankings, C by system; see `credit`.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Results:
         self._rows = rows
         self._notes = notes
         self._means = values.means
-        # the measures by label, or texts: those of saved results may name unknown groups
+        # measures of saved results are texts, whose groups may not be registered
         self._measures, self._directions, self._qrels = measures, directions, qrels
         self._named = baseline is not None
         self._drawing: Mapping[str, Any] = {"test": "t"}
@@ -138,9 +138,10 @@ class Results:
 
     @property
     def means(self) -> pd.DataFrame:
-        """One row per system, one column per measure; ``failed`` too if any query failed.
+        """One row per system, one column per measure, and ``failed`` if queries failed.
 
-        Means are over the defined values of all queries with labels, failed ones at their worst.
+        Means are over the defined values of all queries with labels; failed queries get the worst
+        value.
         """
         table = self._means.copy()
         if len(self.failures):
@@ -161,15 +162,15 @@ class Results:
         return table
 
     def long(self) -> pd.DataFrame:
-        """Return the means in the other layout, a row per system and measure: `counts`."""
+        """Return `counts`, the means with a row per system and measure."""
         return self.counts
 
     @cached_property
     def per_sample(self) -> pd.DataFrame:
         """``system``, ``qid``, ``sample``, ``measure``, ``value``: the values of each ranking.
 
-        For ``E(m)`` that is ``m``, for EU the utility; measures of exposure belong to all samples
-        together, and are left out for sampled systems. Computed when first asked for.
+        The values are ``m`` for ``E(m)`` and the utility for EU. Measures of exposure have no
+        values by sample. Computed on first access.
         """
         columns = ["system", QID, SAMPLE, "measure", "value"]
         measures, qrels = self._parsed(), self.qrels
@@ -187,45 +188,47 @@ class Results:
 
     @property
     def note(self) -> str:
-        """What a reader of the tables should know: n without labels, rankings that are cut off."""
+        """Remarks on the values, e.g. on truncated rankings."""
         return str(self.config.get("note", ""))
 
     @cached_property
     def qrels(self) -> pd.DataFrame | None:
-        """The labels that the measures read; None without measures."""
+        """The labels; `None` if there are no measures."""
         return self._qrels.with_text_ids() if isinstance(self._qrels, Qrels) else self._qrels
 
     def rankings(self, name: str) -> pd.DataFrame:
-        """Return all rows of a system, queries in the order of the topics.
+        """Return all rows of a system, with queries in the order of the topics.
 
         Raises:
-            NotFoundError: there is no such system.
+            NotFoundError: the system is unknown.
         """
         self._check(name)
         return self._rows(name)
 
     def answers(self, name: str) -> pd.DataFrame:
-        """Return a system's answers: ``qid``, ``sample`` if sampled, ``qanswer``.
+        """Return the answers of a system: ``qid``, ``sample`` if sampled, ``qanswer``.
 
         Raises:
-            NotFoundError: there is no such system.
-            ColumnError: the system gives no answers.
+            NotFoundError: the system is unknown.
+            ColumnError: the system has no answers.
         """
         self._check(name)
         frame = self._rows(name, [QID, SAMPLE, QANSWER])
         if QANSWER not in frame.columns:
             raise ColumnError(
-                f"system {name!r} gives no answers (no column {QANSWER!r}): its pipeline needs a "
-                "generator, e.g. >> fairtk.FlanT5()"
+                f"system {name!r} has no answers (missing column {QANSWER!r}); add a generator to "
+                "its pipeline, e.g. >> fairtk.FlanT5()"
             )
         return saved.answers_in(frame)
 
     def credit(self, name: str) -> pd.DataFrame:
-        """Return a system's credit, C: ``qid``, ``sample`` if sampled, ``docno``, ``credit``, and
-        ``rank`` and ``standard_error`` where there are any.
+        """Return the credit of a system, C.
+
+        The columns are ``qid``, ``sample`` if sampled, ``docno``, ``credit``, and ``rank`` and
+        ``standard_error`` if known.
 
         Raises:
-            NotFoundError: there is no such system.
+            NotFoundError: the system is unknown.
             ColumnError: the system has no credit.
         """
         self._check(name)
@@ -234,55 +237,55 @@ class Results:
         frame = saved.credit_in(self._rows(name))
         if CREDIT not in frame.columns:
             raise ColumnError(
-                f"system {name!r} has no credit (no column {CREDIT!r}): its pipeline needs a stage "
-                "that gives some, e.g. >> fairtk.credit.Citations()"
+                f"system {name!r} has no credit (missing column {CREDIT!r}); add a stage for it to "
+                "its pipeline, e.g. >> fairtk.credit.Citations()"
             )
         return frame
 
     def notes(self, name: str) -> pd.DataFrame:
-        """Return what the stages of a system noted of its queries, of failed ones, too.
+        """Return the notes of a system's stages on queries, including failed ones.
 
-        A transformer leaves notes by a method ``transform_with_notes(frame)``, which returns the
-        rows that its ``transform`` gives and a dict of any JSON value by qid: seconds, a trace.
+        A transformer with notes has a method ``transform_with_notes(frame)``, which returns the
+        rows of ``transform`` and a dict from qid to a JSON value, e.g. seconds or a trace.
 
         Returns:
-            ``qid``, ``stage`` (its class), ``note``; queries in the order of the topics.
+            ``qid``, ``stage`` (its class), ``note``, with queries in the order of the topics.
 
         Raises:
-            NotFoundError: there is no such system.
+            NotFoundError: the system is unknown.
         """
         self._check(name)
         return self._notes(name)
 
     def better(self, measure: str) -> str:
-        """Return ``"higher"`` or ``"lower"``: what is better, of one of the `measures`."""
+        """Return the better direction of a measure, ``"higher"`` or ``"lower"``."""
         return self._directions[self._label(measure)]
 
     def _label(self, measure: Any, kind: str = "measure") -> str:
-        """Return the label of one of the measures, which may be named in other ways.
+        """Return the label of a measure.
 
-        ``AWRF@10`` will do for the only AWRF@10, whatever its groups and target.
+        ``AWRF@10`` matches the only AWRF@10 with any groups and target.
         """
         text = str(measure).strip()
         if text in self.measures:
             return text
         with contextlib.suppress(InputError):
-            asked = parse(measure)
-            like = [
+            parsed = parse(measure)
+            matches = [
                 label
-                for label, own in self._measures.items()
-                if type(own) is type(asked) and asked.params.items() <= own.params.items()
+                for label, other in self._measures.items()
+                if type(other) is type(parsed) and parsed.params.items() <= other.params.items()
             ]
-            text = format_measure(asked)
-            if text in self.measures or len(like) == 1:
-                return text if text in self.measures else like[0]
+            text = format_measure(parsed)
+            if text in self.measures or len(matches) == 1:
+                return text if text in self.measures else matches[0]
         raise NotFoundError(kind, str(measure), self.measures)
 
     def _margins(self, margin: Margin) -> Margin:
         """Return margins by the labels of measures."""
         if not isinstance(margin, Mapping):
             return margin
-        return {self._label(m, "measure of the comparison"): own for m, own in margin.items()}
+        return {self._label(m, "measure of the comparison"): limit for m, limit in margin.items()}
 
     def compare(
         self,
@@ -294,32 +297,31 @@ class Results:
         margin: Margin = None,
         levels: bool = False,
     ) -> pd.DataFrame:
-        """Compare all systems with one, on the queries where a measure is defined for all.
+        """Compare all systems with a baseline, on the queries that are defined for all systems.
 
         Args:
-            baseline: the system to compare with; None: the experiment's.
+            baseline: the system to compare with; `None` for that of the experiment.
             test: see `fairtk.statistics.paired_test`.
-            correction: see `fairtk.statistics.correct_p_values`; a measure's tests are one family.
-            confidence: of the intervals.
-            margin: of non-inferiority and equivalence, for all measures or by measure.
-            levels: whether to estimate the variance of sampling and of queries separately
-                (`fairtk.statistics.two_level_mean`); samples of two systems are paired by their
-                numbers, as those of one seed are drawn.
+            correction: see `fairtk.statistics.correct_p_values`; the tests of a measure are one
+                family.
+            confidence: the level of the intervals.
+            margin: the margin of non-inferiority and equivalence, for all measures or by measure.
+            levels: whether to estimate the errors over queries and over samples separately
+                (`fairtk.statistics.two_level_mean`); samples with the same number are paired.
 
         Returns:
             A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
             ``difference``, ``low``, ``high``, ``p``, ``p_corrected``, ``effect`` (Cohen's dz), with
-            the Wilcoxon test ``estimate`` and ``estimand`` (``"pseudomedian"``: what ``low``,
-            ``high`` and p are about, instead of the mean difference),
-            ``undefined`` (queries left out) and ``failed`` (queries at their worst value). A
-            measure that compares groups of queries (``ByGroup(by="query")``) has no tests. With a
-            margin: ``p_not_worse`` (by the margin or more) and ``p_equivalent``. With levels: the
-            standard errors ``error_queries`` and ``error_samples``, and ``low_samples`` to
-            ``high_samples``, the interval for these very queries.
+            the Wilcoxon test ``estimate`` and ``estimand`` (``"pseudomedian"``, to which ``low``,
+            ``high`` and ``p`` belong), ``undefined`` (excluded queries) and ``failed`` (queries
+            with the worst value). ``ByGroup(by="query")`` has no tests. With a margin:
+            ``p_not_worse`` and ``p_equivalent``. With levels: the standard errors ``error_queries``
+            and ``error_samples``, and the interval over samples, ``low_samples`` to
+            ``high_samples``.
 
         Raises:
-            ParameterError: no baseline is named anywhere, or a margin is not above 0.
-            NotFoundError: there is no such system, test, correction or measure.
+            ParameterError: there is no baseline, or a margin is not above 0.
+            NotFoundError: the system, test, correction or measure is unknown.
         """
         variances = self._variances if levels else None
         drawing = {"test": test, "confidence": confidence}
@@ -336,23 +338,23 @@ class Results:
         baseline: str | None = None,
         **options: float,
     ) -> pd.DataFrame:
-        """Return how many queries a paired t-test needs to find a difference from the baseline.
+        """Return the number of queries for a paired t-test to detect a difference.
 
         Args:
-            difference: the mean difference that should be found.
-            n_samples: numbers of samples per query to plan for.
-            baseline: the system to compare with; None: the experiment's.
-            options: see `fairtk.analysis.Comparison.queries_needed`, whose columns come back,
-                with ``system`` for ``run``.
+            difference: the mean difference to detect.
+            n_samples: numbers of samples per query.
+            baseline: the system to compare with; `None` for that of the experiment.
+            options: see `fairtk.experiment.Comparison.queries_needed`, also for the columns, with
+                ``system`` instead of ``run``.
         """
         return self._compared(baseline).plan(self._variances, difference, n_samples, options)
 
     def sampling_bias(self) -> pd.DataFrame:
-        """Return what sampling adds to the means of plain EE_D and EE_L: plain minus unbiased.
+        """Return the sampling bias of the means of plug-in EE_D and EE_L.
 
         Returns:
-            One row per sampled system and such measure: ``system``, ``measure``, ``bias`` (NaN for
-            one sample per query, of which it cannot be estimated). Without them, no rows.
+            ``system``, ``measure``, ``bias`` (plug-in minus unbiased estimate, NaN for one sample
+            per query), a row per sampled system and measure.
         """
         return self._bias.copy()
 
@@ -361,9 +363,9 @@ class Results:
         measures: dict[str, Any] = {}
         for label in self.measures:
             if label.startswith(("EE_D", "EE_L")) and " * " not in label:
-                with contextlib.suppress(InputError):  # its groups may not be registered here
+                with contextlib.suppress(InputError):  # its groups may not be registered
                     measures[label] = self._read(label)
-        measures = {m: own for m, own in measures.items() if own["estimator"] == "plain"}
+        measures = {name: m for name, m in measures.items() if m["estimator"] == "plain"}
         rows: list[tuple[str, str, float]] = []
         for system in self.systems if measures else ():
             frame = self._rows(system, [QID, DOCNO, SCORE, RANK, SAMPLE, EXPOSURE])
@@ -379,20 +381,19 @@ class Results:
         return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
     def _parsed(self) -> dict[str, Any]:
-        """Return the measures by label; says which groups are not registered here."""
+        """Return the measures by label."""
         return {label: self._read(label) for label in self._measures}
 
     def _read(self, label: str) -> Any:
-        """Return a measure; that of saved results has the groups and target of its names here."""
+        """Return a measure; names in saved results must be registered with the same content."""
         measure = parse(self._measures[label])
         saved = self.config.get("digests", {})
         for part, digests in digests_of([measure]).items():
             for name, digest in digests.items():
                 if digest != saved.get(part, {}).get(name):
                     raise ParameterError(
-                        f"{part}: its {name} here is not what these "
-                        "results were measured with; register that under this name "
-                        f"(fairtk.register_{name})"
+                        f"{part}: these results were measured with another {name} of this name; "
+                        f"register it with fairtk.register_{name}"
                     )
         return measure
 
@@ -406,7 +407,8 @@ class Results:
         name = self.baseline if baseline is None else baseline
         if name is None:
             raise ParameterError(
-                f"compare needs a baseline: one of {self.systems} (or Experiment(baseline=...))"
+                f"compare requires a baseline: pass one of {self.systems}, or use "
+                "Experiment(baseline=...)"
             )
         self._check(name)
         return SystemComparison(self.per_query, self.systems, name, self.better, self._means)
@@ -420,7 +422,7 @@ class Results:
     def to_markdown(
         self, baseline: str | None = None, *, path: Place | None = None, **options: Any
     ) -> str | None:
-        """Return the means as a Markdown table for a paper, or write it; see `to_latex`."""
+        """Return or write the means as a Markdown table for a paper; see `to_latex`."""
         return formats.returned(markdown_text(self._paper_table(baseline, **options)), path)
 
     @overload
@@ -432,21 +434,21 @@ class Results:
     def to_latex(
         self, baseline: str | None = None, *, path: Place | None = None, **options: Any
     ) -> str | None:
-        """Return the means as a LaTeX table for a paper (booktabs): systems by measures.
+        """Return or write the means as a LaTeX table for a paper (booktabs), systems by measures.
 
-        The best mean is bold, the second is underlined, an arrow says what is better. Against a
-        baseline a dagger marks what is better and a double dagger what is worse than it; without,
-        letters name the systems that one is better than. The caption says test, correction and n.
+        The best mean is bold, the second is underlined, and arrows show the better direction. A
+        dagger marks systems that are significantly better than the baseline, a double dagger those
+        that are worse. Without a baseline, letters name the systems that a system is significantly
+        better than. The caption has test, correction and n.
 
         Args:
-            baseline: the system to compare with; None: the one that was named, if one was.
-            path: a file to write to; nothing is returned then.
-            options: ``digits`` behind the point (4), ``test`` and ``correction`` as `compare` has
-                them, ``significance`` (0.05) of a corrected p, ``pairs`` (True: letters, although
-                a baseline is named).
+            baseline: the system to compare with; `None` for that of the experiment, if any.
+            path: the file to write; `None` to return the text.
+            options: ``digits`` (4), ``test`` and ``correction`` as in `compare`, ``significance``
+                (0.05, of the corrected p-value), ``pairs`` (`True` for letters despite a baseline).
 
         Raises:
-            NotFoundError: there is no such system, test or correction.
+            NotFoundError: the system, test or correction is unknown.
         """
         return formats.returned(latex_text(self._paper_table(baseline, **options)), path)
 
@@ -455,27 +457,26 @@ class Results:
     @overload
     def to_csv(self, path: Place) -> None: ...
     def to_csv(self, path: Place | None = None) -> str | None:
-        """Return `counts` as CSV, all digits: a row per system and measure.
+        """Return or write `counts` as CSV with all digits.
 
         Args:
-            path: a file to write to; nothing is returned then.
+            path: the file to write; `None` to return the text.
         """
         text = str(self.counts.to_csv(index=False, lineterminator="\n"))
         return formats.returned(text, path)
 
     def plot_trade_off(self, x: Any, y: Any) -> Any:
-        """Draw two of the measures against each other: a point per system, intervals over the
-        queries.
+        """Draw the means of two measures, one point per system, with intervals over queries.
 
         Args:
-            x: a measure, or its name.
-            y: another.
+            x: a measure, or its label.
+            y: another measure.
 
         Returns:
-            A ``matplotlib.figure.Figure``: ``.savefig(path)`` writes it.
+            A ``matplotlib.figure.Figure``; ``.savefig(path)`` writes it.
 
         Raises:
-            NotFoundError: there is no such measure.
+            NotFoundError: a measure is unknown.
             MissingExtraError: matplotlib is not installed.
         """
         return plot_trade_off(
@@ -483,23 +484,23 @@ class Results:
         )
 
     def cite(self) -> str:
-        """Return BibTeX of what the results rest on: tools, systems and measures."""
+        """Return BibTeX of the tools, systems and measures."""
         return cite_results(self.config.get("systems", {}).values(), self.measures)
 
     def report(self, path: str | PathLike[str], **options: Any) -> None:
-        """Write one file of HTML that shows everything, single queries too.
+        """Write one HTML file with all tables, figures and queries.
 
         Args:
             path: the file; its folder must exist.
-            options: those of `fairtk.report.page_text`, e.g. ``title`` or ``sections``.
+            options: options of `fairtk.report.page_text`, e.g. ``title`` or ``sections``.
         """
         write_report(self, path, **options)
 
     def _repr_html_(self) -> str:
         table = self._table()
-        drawn = spreads(self.per_query, self.systems, self.measures)
-        beside = [""] * (len(table.columns) - 1 - len(self.measures))  # how many queries failed
-        return html_text(table, [[*row, *beside] for row in drawn])
+        pictures = spreads(self.per_query, self.systems, self.measures)
+        padding = [""] * (len(table.columns) - 1 - len(self.measures))  # the column ``failed``
+        return html_text(table, [[*row, *padding] for row in pictures])
 
     def __repr__(self) -> str:
         table = self._table()
@@ -511,48 +512,49 @@ class Results:
         return "\n".join(lines)
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write everything to a folder: values, rankings, answers, credit and qrels as Parquet, the
-        rest as JSON; `fairtk.experiment.results_schema` and the site say what is in each file.
+        """Write values, rankings, answers, credit and qrels as Parquet, and the rest as JSON.
+
+        `fairtk.experiment.results_schema` and the site describe the files.
 
         Args:
-            folder: made if it is not there; files of an earlier save are replaced.
+            folder: the folder, which is created if missing; files of an earlier save are replaced.
 
         Raises:
-            StoreError: the folder cannot be written.
+            StoreError: the folder is not writable.
         """
         saved.save(self, Path(folder))
 
     def to_trec(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write a run file per system, its ir_metadata beside it, and ``qrels.txt``.
+        """Write a run file and its ir_metadata for each system, and ``qrels.txt``.
 
-        Samples are numbered in the second column (`fairtk.io.write_run`). What has no ranking is
-        left out with a warning. The folder is made if it is not there.
+        The second column has the numbers of samples (`fairtk.io.write_run`). Systems without
+        rankings are skipped with a warning. The folder is created if missing.
 
         Raises:
-            InputError: an id has a space in it, for which TREC's files have no place.
-            StoreError: the folder cannot be written.
+            InputError: an id contains a space, which TREC files do not support.
+            StoreError: the folder is not writable.
         """
         return formats.write_trec(self, Path(folder))
 
     def to_ir_metadata(self, system: str, more: Mapping[str, Any] | None = None) -> str:
-        """Return what is known of a system's run as YAML of ir_metadata (Breuer et al. 2022).
+        """Return the metadata of a system's run as ir_metadata YAML (Breuer et al. 2022).
 
         Args:
             system: the system.
-            more: components beside these, or in place of them, e.g. ``{"actor": {"team": "we"}}``.
+            more: components to add or replace, e.g. ``{"actor": {"team": "we"}}``.
 
         Raises:
-            NotFoundError: there is no such system.
+            NotFoundError: the system is unknown.
         """
         self._check(system)
         return formats.ir_metadata(self, system, more)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Results:
-        """Return the results that `save` wrote.
+        """Read the results that `save` wrote.
 
         Raises:
-            FormatError: a file is missing or damaged; names it.
+            FormatError: a file is missing or damaged.
         """
         return cls(**saved.load(Path(folder)))
 
@@ -583,19 +585,19 @@ class Results:
             baseline = self.baseline
         if baseline is not None:
             if baseline not in self.systems and str(baseline).endswith((".tex", ".md")):
-                raise ParameterError(f"to write to a file say path={str(baseline)!r}")
+                raise ParameterError(f"to write a file, pass path={str(baseline)!r}")
             self._check(baseline)
-        if pairs:  # letters, also beside a baseline that is named here
+        if pairs:  # letters despite a baseline
             baseline = None
         drawing = {**self._drawing, "test": test or self._drawing["test"]}
         correction = correction or self._correction
         checks.known("test", drawing["test"], TESTS)
         checks.known("correction", correction, CORRECTIONS)
-        several = len(self.systems) > 1 and bool(self.measures)
-        letters = several and baseline is None
+        has_tests = len(self.systems) > 1 and bool(self.measures)
+        letters = has_tests and baseline is None
         signs: dict[tuple[str, str], str] = {}
         caption = [f"Means over {self.per_query[QID].nunique()} queries"]
-        if several:
+        if has_tests:
             compared = self._compared(baseline or self.systems[0])
             signs, counts = self._signs(compared, baseline, drawing, correction, significance)
             corrected = corrected_for(correction, counts, len(self.systems), letters)
@@ -605,8 +607,8 @@ class Results:
                 f"p < {significance:g}; {queries_tested(compared.tables)})"
             ]
         heads = [f"{m} {_ARROWS[self.better(m)]}" for m in self.measures]
-        columns = [_placed(self._means[m], digits, self.better(m), signs, m) for m in self.measures]
-        if len(self.failures):  # counted in every table
+        columns = [_cells(self._means[m], digits, self.better(m), signs, m) for m in self.measures]
+        if len(self.failures):
             heads.append("failed")
             columns.append([MarkedText(str(n)) for n in self.means["failed"]])
         rows = [list(row) for row in zip(self.systems, *columns, strict=True)]
@@ -624,21 +626,20 @@ class Results:
         correction: str,
         significance: float,
     ) -> tuple[dict[tuple[str, str], str], dict[str, int]]:
-        """Return what stands raised behind a mean, by measure and system; how many tests were
-        corrected for, by measure.
-        """
+        """Return the signs of means by measure and system, and the numbers of tests by measure."""
         if baseline is None:
             pairs = list(combinations(range(len(self.systems)), 2))
             wins, counts = compared.wins(pairs, drawing, correction, significance)
             losers: dict[tuple[str, str], list[int]] = {}
             for measure, winner, loser in wins:
                 losers.setdefault((measure, self.systems[winner]), []).append(loser)
-            one = ("," if len(self.systems) > _ALPHABET else "").join
-            return {key: one(map(_letter, sorted(own))) for key, own in losers.items()}, counts
+            comma = "," if len(self.systems) > _ALPHABET else ""
+            signs = {key: comma.join(map(_letter, sorted(of))) for key, of in losers.items()}
+            return signs, counts
         other = self.systems.index(baseline)
         pairs = [(i, other) for i in range(len(self.systems)) if i != other]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UndefinedWarning)  # such a mean has no dagger
+            warnings.simplefilter("ignore", UndefinedWarning)  # undefined tests have no dagger
             wins, counts = compared.wins(pairs, drawing, correction, significance)
         signs = {
             (measure, self.systems[loser if winner == other else winner]): "\u2021"
@@ -653,35 +654,35 @@ class Results:
 
 
 _WIDEST = 100
-"""Columns of text above which means are printed in a row per system and measure."""
+"""The maximum width of means by measure; wider tables have a row per system and measure."""
 _ALPHABET = 26
 _ARROWS = {"higher": "\u2191", "lower": "\u2193"}
 _SECOND = ", the second is underlined"
 
 
-def _letter(place: int) -> str:
+def _letter(index: int) -> str:
     """Return the letters of a system: a to z, aa, ab, and so on."""
-    rest, last = divmod(place, _ALPHABET)
+    rest, last = divmod(index, _ALPHABET)
     return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
 
 
 def _meaning(baseline: str | None) -> str:
     if baseline is None:
-        return "Raised letters: better than these systems"
+        return "Superscript letters: better than these systems"
     return f"\u2020 better, \u2021 worse than {baseline}"
 
 
-def _placed(
+def _cells(
     means: pd.Series, digits: int, better: str, signs: Mapping[tuple[str, str], str], measure: str
 ) -> list[MarkedText]:
-    """Return the cells of a measure; means that read alike are marked alike."""
+    """Return the cells of a measure; means with equal rounded values have equal marks."""
     values = means.round(digits)
     order = values.dropna().drop_duplicates().sort_values(ascending=better == "lower").tolist()
-    places = {value: place for place, value in enumerate(order[: 1 + (len(means) > 2)], 1)}
+    ranks = {value: rank for rank, value in enumerate(order[: 1 + (len(means) > 2)], 1)}
     return [
         MarkedText(
             rounded_text(mean, digits),
-            places.get(value, 0) if len(order) > 1 else 0,
+            ranks.get(value, 0) if len(order) > 1 else 0,
             signs.get((measure, str(system)), ""),
         )
         for system, mean, value in zip(means.index, means, values, strict=True)

@@ -59,10 +59,9 @@ class Plan:
 
     Attributes:
         cells: one row per system: ``system``, ``queries``, ``stored`` (results in the store),
-            ``failed`` (stored errors, which a run tries again), ``missing``.
-        prompts: one row per model: ``model``, ``prompts`` (the distinct ones of stored rankings),
-            ``stored`` (answered), ``missing``, ``unknown`` (queries whose rankings are missing, so
-            that their prompts are not known yet).
+            ``failed`` (stored errors, which a run retries), ``missing``.
+        prompts: one row per model: ``model``, ``prompts`` (distinct prompts of stored rankings),
+            ``stored`` (answered), ``missing``, ``unknown`` (queries without stored rankings).
     """
 
     cells: pd.DataFrame
@@ -108,8 +107,8 @@ def _prompts(engine: Engine) -> pd.DataFrame:
             prompts.update(generator.build_prompts(engine.topics.frame).prompts)
             continue
         cells = [cell for cell in engine.cells(node.parent).values() if cell.error is None]
-        lost = len(engine.topics.qids) - len(cells)
-        unknown[model.key] = unknown.get(model.key, 0) + lost
+        missing = len(engine.topics.qids) - len(cells)
+        unknown[model.key] = unknown.get(model.key, 0) + missing
         table = engine.store.read(cells)
         if table is not None:
             prompts.update(generator.build_prompts(unpack(table)).prompts)
@@ -140,28 +139,31 @@ def Experiment(
     batch_size: int | None = None,
     fail_fast: bool = False,
 ) -> Results:
-    """Run systems over topics and measure them: `pt.Experiment` made durable.
+    """Run systems over topics and measure them, like `pt.Experiment` but durable.
 
-    Stages that systems share run once; each distinct prompt is generated once for all systems.
-    With `save_dir` every result is kept as soon as it is there: a run that was killed goes on
-    where it stopped, and ends with the same bytes. See the tutorials for examples.
+    Shared stages run once, and each distinct prompt is generated once for all systems. With
+    `save_dir`, each result is saved immediately: an interrupted run continues where it stopped,
+    with identical results. See the tutorials for examples.
 
     Args:
         systems: pipelines, or frames of results, as a list or by name.
-        topics: the queries; None: those of `dataset`, or of the qrels where all systems are frames.
-        qrels: labels (and ``gold_answer``), or a file of them; None: those of `dataset`.
-        measures: measures, or strings as ``"E(nDCG@5)"``.
-        dataset: an id or dataset that gives topics and qrels where they are not given.
-        names: names for a list of systems; None: how they print.
-        baseline: name or place of the system that `Results.compare` compares with.
-        filter_by_qrels: whether topics without labels are left out.
-        save_dir: folder of the store; one for any number of experiments, also at the same time.
-        executor: ``"serial"``, ``"processes"``, ``"dask"``, a client of Dask or an executor.
-        workers: worker processes; None: one per core (or GPU, of ``"processes"``).
-        scheduler: the running cluster of ``"dask"``; see `fairtk.experiment.DaskExecutor`.
-        threads: of a model; None: all cores (or OMP_NUM_THREADS) when serial, else one.
-        batch_size: queries that are done and kept together; None: 64.
-        fail_fast: whether the first query that fails ends the run; else it is recorded.
+        topics: the queries; `None` for those of `dataset`, or of the qrels if all systems are
+            frames.
+        qrels: labels (and ``gold_answer``), or a file of them; `None` for those of `dataset`.
+        measures: measures, or strings like ``"E(nDCG@5)"``.
+        dataset: a dataset or its id, for missing topics and qrels.
+        names: names for a list of systems; `None` for their text forms.
+        baseline: the name or index of the system that `Results.compare` compares with.
+        filter_by_qrels: whether to ignore topics without labels.
+        save_dir: the folder of the store, which experiments may share, also concurrently.
+        executor: ``"serial"``, ``"processes"``, ``"dask"``, a Dask client or an executor.
+        workers: the number of worker processes; `None` for one per core (or one per GPU with
+            ``"processes"``).
+        scheduler: a running cluster for ``"dask"``; see `fairtk.experiment.DaskExecutor`.
+        threads: threads per model; `None` for all cores (or OMP_NUM_THREADS) with ``"serial"``,
+            otherwise one.
+        batch_size: the number of queries to run and save together; `None` for 64.
+        fail_fast: whether to raise if a query fails, instead of recording the failure.
     """
     prepared = _prepare(
         systems,
@@ -182,13 +184,13 @@ def Experiment(
     )
     engine = prepared[0]
     for name, node in engine.tree.ends.items():
-        _say_what_changed(engine.store, name, node)
+        _warn_of_changes(engine.store, name, node)
     cells = engine.run()
     if engine.deferred:
         due = len(engine.tree.ends) * len(engine.topics.qids)
         raise DeferredError(
-            f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for answers "
-            "from a batch of prompts; run again when these were read"
+            f"Experiment: {due - sum(map(len, cells.values()))} of {due} results wait for a batch "
+            "of prompts; run again after reading its answers"
         )
     results = _results(*prepared, cells, executor)
     results.config |= {} if dataset is None else about_dataset(dataset)
@@ -203,14 +205,14 @@ def plan(
     measures: Iterable[Any] = (),
     **options: Any,
 ) -> Plan:
-    """Return what an experiment has stored and what is missing; run nothing.
+    """Return the stored and the missing work of an experiment without running it.
 
     Args:
-        systems: as for `Experiment`.
-        topics: as for `Experiment`.
-        qrels: as for `Experiment`.
-        measures: as for `Experiment`.
-        **options: the other arguments of `Experiment`. A `save_dir` without a store stays empty.
+        systems: see `Experiment`.
+        topics: see `Experiment`.
+        qrels: see `Experiment`.
+        measures: see `Experiment`.
+        **options: other arguments of `Experiment`. No store is created in `save_dir`.
     """
     folder = options.get("save_dir")
     if folder is not None and not (Path(folder) / FILE).exists():
@@ -238,15 +240,14 @@ def _prepare(
     fail_fast: bool = False,
     durable: bool | None = None,
 ) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None]:
-    """Return an experiment for the arguments of `Experiment`: its engine, its measures, the systems
-    that are results, the names of all systems, and the baseline.
+    """Return engine, evaluation, frames of results, names of all systems, and baseline.
 
-    `durable` says whether stages need an identity; `None` if `save_dir` decides.
+    `durable` is whether stages require an identity; `None` for yes if there is a `save_dir`.
     """
-    named = _systems(systems, names)
-    frames = {name: one for name, one in named.items() if isinstance(one, pd.DataFrame)}
-    pipelines = {name: one for name, one in named.items() if name not in frames}
-    order = list(named)
+    by_name = _systems(systems, names)
+    frames = {name: s for name, s in by_name.items() if isinstance(s, pd.DataFrame)}
+    pipelines = {name: system for name, system in by_name.items() if name not in frames}
+    order = list(by_name)
     chosen = _baseline(baseline, order)
     for name, value in (("threads", threads), ("batch_size", batch_size)):
         if value is not None:
@@ -266,15 +267,15 @@ def _prepare(
         evaluation.refuse_samples(name, frame)
     tree = Tree(pipelines, durable)
     chosen_executor = as_executor(executor, workers, scheduler)
-    own_threads = threads or chosen_executor.default_threads
-    if collecting.get() is not None:  # prompts are collected here
+    n_threads = threads or chosen_executor.default_threads
+    if collecting.get() is not None:  # prompts are collected in this process
         chosen_executor = SerialExecutor()
     engine = Engine(
         tree,
         queries,
         Store(None if save_dir is None else Path(save_dir)),
         chosen_executor,
-        own_threads,
+        n_threads,
         batch_size,
         fail_fast,
         evaluation.refuse_samples,
@@ -291,13 +292,13 @@ def _results(
     cells: Mapping[str, Mapping[str, StoredCell]],
     executor: Any,
 ) -> Results:
-    lost = [
+    failed = [
         (name, qid, cell.error)
         for name in order
         for qid, cell in cells.get(name, {}).items()
         if cell.error is not None
     ]
-    failures = pd.DataFrame(lost, columns=["system", QID, "error"], dtype="str")
+    failures = pd.DataFrame(failed, columns=["system", QID, "error"], dtype="str")
     _warn_of_failures(failures, len(order) * len(engine.topics.qids))
     topic_ids = set(engine.topics.qids)
     frame_rows = {n: f[f[QID].isin(topic_ids)].reset_index(drop=True) for n, f in frames.items()}
@@ -342,30 +343,30 @@ def _results(
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    """Return pipelines and frames by name, in their order."""
+    """Return pipelines and frames by name."""
     if isinstance(systems, Mapping):
         if names is not None:
-            raise ParameterError("Experiment: names are given by the keys of systems; drop names")
+            raise ParameterError("Experiment: `names` is only valid with a list of systems")
         pairs = [(str(name), system) for name, system in systems.items()]
     elif isinstance(systems, list | tuple | pd.DataFrame):
         systems = [systems] if isinstance(systems, pd.DataFrame) else systems
         if names is not None and len(names) != len(systems):
             raise ParameterError(
-                f"Experiment: {len(systems)} systems need as many names; found {len(names)}"
+                f"Experiment: expected {len(systems)} names, one per system, got {len(names)}"
             )
-        labels = [_shown(system) for system in systems] if names is None else map(str, names)
+        labels = [_label(system) for system in systems] if names is None else map(str, names)
         pairs = list(zip(labels, systems, strict=True))
     else:
         raise ParameterError(
-            "Experiment: systems must be a list, or a dict of name to pipeline or frame; found a "
+            "Experiment: `systems` must be a list, or a dict from name to pipeline or frame, got "
             f"{type(systems).__name__}"
         )
     if not pairs:
-        raise ParameterError("Experiment: there are no systems")
-    twice = [name for i, (name, _) in enumerate(pairs) if name in [n for n, _ in pairs[:i]]]
-    if twice:
+        raise ParameterError("Experiment: at least one system is required")
+    duplicates = [name for i, (name, _) in enumerate(pairs) if name in [n for n, _ in pairs[:i]]]
+    if duplicates:
         raise ParameterError(
-            f"Experiment: two systems are called {twice[0]!r}; give names=[...] or a dict"
+            f"Experiment: duplicate system {duplicates[0]!r}; pass names=[...] or a dict"
         )
     by_name = dict(pairs)
     for name, system in pairs:
@@ -374,13 +375,13 @@ def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
             by_name[name] = system.assign(**{QID: as_strings(system[QID])})
         elif not isinstance(system, pt.Transformer):
             raise ParameterError(
-                f"Experiment: system {name!r} must be a PyTerrier pipeline or a frame; found a "
+                f"Experiment: system {name!r} must be a PyTerrier pipeline or a frame, got "
                 f"{type(system).__name__}"
             )
     return by_name
 
 
-def _shown(system: Any) -> str:
+def _label(system: Any) -> str:
     return f"frame of {len(system)} rows" if isinstance(system, pd.DataFrame) else str(system)
 
 
@@ -388,7 +389,7 @@ def _baseline(baseline: Any, names: Sequence[str]) -> str | None:
     if isinstance(baseline, int) and not isinstance(baseline, bool):
         if not -len(names) <= baseline < len(names):
             raise ParameterError(
-                f"Experiment: baseline={baseline} is no place among {len(names)} systems"
+                f"Experiment: baseline index {baseline} is out of range ({len(names)} systems)"
             )
         return names[baseline]
     if baseline is not None and baseline not in names:
@@ -398,19 +399,19 @@ def _baseline(baseline: Any, names: Sequence[str]) -> str | None:
 
 def _topics_of(qrels: pd.DataFrame | None, pipelines: Mapping[str, Any]) -> pd.DataFrame:
     if pipelines or qrels is None:
-        raise InputError("Experiment: pipelines need topics (or a dataset that has them)")
+        raise InputError("Experiment: `topics` (or a dataset) are required for pipelines")
     return qrels[[QID]].drop_duplicates()
 
 
 def _labeled(topics: pd.DataFrame, qrels: pd.DataFrame | None) -> pd.DataFrame:
     if qrels is None:
-        raise InputError("Experiment: filter_by_qrels needs qrels")
+        raise InputError("Experiment: `qrels` are required with filter_by_qrels=True")
     has_labels = pd.Series(as_strings(topics[QID])).isin(set(as_strings(qrels[QID]))).to_numpy()
     return topics[has_labels]
 
 
-def _say_what_changed(store: Store, name: str, node: Node) -> None:
-    """Warn when a system of a known name has another identity, and say in which part."""
+def _warn_of_changes(store: Store, name: str, node: Node) -> None:
+    """Warn if a system of a stored name has another identity."""
     before = store.earlier(name, node.key)
     if before is None:
         return
@@ -418,8 +419,8 @@ def _say_what_changed(store: Store, name: str, node: Node) -> None:
     changes = list(differences(before, now)) or ["the order of its settings"]
     more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
     warnings.warn(
-        f"system {name!r} is not what is stored under this name ({'; '.join(changes[:5])}{more}); "
-        "its results are computed anew, and the earlier ones are kept",
+        f"system {name!r} differs from the stored system of this name "
+        f"({'; '.join(changes[:5])}{more}); it is run again, and the stored results are kept",
         DataWarning,
         stacklevel=3,
     )
@@ -431,10 +432,10 @@ def _warn_of_failures(failures: pd.DataFrame, total: int) -> None:
     lines = [f"{s}, {q}: {e}" for s, q, e in failures.head(5).itertuples(index=False)]
     summary = f"{len(failures)} of {total} results failed ({format_list(lines, 3)})"
     if len(failures) == total:
-        raise StageError(f"Experiment: {summary}; nothing is left to measure")
+        raise StageError(f"Experiment: {summary}")
     warnings.warn(
-        f"Experiment: {summary}; they count with the worst value of each measure, and are tried "
-        "again by the next run with the same save_dir",
+        f"Experiment: {summary}; they get the worst value of each measure, and the next run with "
+        "the same save_dir retries them",
         DataWarning,
         stacklevel=4,
     )
@@ -450,37 +451,37 @@ def open_results(
     groups: Any = (),
     target: Any = (),
 ) -> Results:
-    """Return the results in a folder of `Results.save`, or of ``Experiment(save_dir=...)``.
+    """Open the results in a folder of `Results.save` or of ``Experiment(save_dir=...)``.
 
-    A store holds what systems gave, and not what was measured: labels and measures are given here,
-    or the results have rankings only. Two systems of one name are told apart by their key.
+    A save_dir has the output of systems but no values: without labels and measures, the results
+    have rankings only. Systems with the same name get the start of their key.
 
     Args:
         folder: the folder.
-        qrels: labels, for the folder of a store. A frame, a file or the id of a dataset.
-        measures: measures, for the folder of a store.
-        gold: gold answers, if the qrels have none: a frame or a file.
-        groups: groups for measures that need some, as for `fairtk.evaluate`.
-        target: the target for measures that need one, likewise; one, or one per attribute.
+        qrels: labels for a save_dir: a frame, a file or the id of a dataset.
+        measures: measures for a save_dir.
+        gold: gold answers, if missing from the qrels: a frame or a file.
+        groups: see `fairtk.evaluate`.
+        target: see `fairtk.evaluate`.
 
     Raises:
-        InputError: there are no results here, or saved results are to be measured anew.
+        InputError: the folder has no results, or labels or measures are given for saved results.
         StoreError: the store is damaged.
     """
-    place, given_groups = results_folder(folder), GivenGroups.read(groups, target)
+    path, given_groups = results_folder(folder), GivenGroups.read(groups, target)
     parsed_measures = [parse_with(given_groups, measure) for measure in measures]
-    if (place / CONFIG).exists():
+    if (path / CONFIG).exists():
         if parsed_measures or qrels is not None:
             raise InputError(
-                f"{place}: these saved results have measures and labels of their own; give "
-                "measures and qrels with the folder of a store only"
+                f"{path}: saved results have measures and labels; `measures` and `qrels` are only "
+                "valid for a save_dir"
             )
-        return Results.load(place)
-    frames, stages, failures = stored_systems(place)
+        return Results.load(path)
+    frames, stages, failures = stored_systems(path)
     if not frames:
-        raise InputError(f"{place / FILE}: no system has finished a query yet; run it again")
+        raise InputError(f"{path / FILE}: no system has finished a query; run the experiment again")
     qids = {qid for frame in frames.values() for qid in frame[QID]} | set(failures[QID])
-    topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store knows no order
+    topics = pd.DataFrame({QID: sorted(qids, key=_as_numbered)})  # a store has no order
     number = {qid: number for number, qid in enumerate(topics[QID])}
     frames = {
         name: frame.sort_values(
@@ -492,8 +493,8 @@ def open_results(
     if qrels is not None:
         given_groups.labels = as_labels(qrels, gold, parsed_measures)
         frame = given_groups.labels.with_text_ids()
-    whole = [completed(given_groups, measure) for measure in parsed_measures]
-    results: Results = Experiment(frames, topics, frame, whole)
+    complete = [completed(given_groups, measure) for measure in parsed_measures]
+    results: Results = Experiment(frames, topics, frame, complete)
     results.failures = failures
     config = {"stages": stages, "queries": len(topics), "store": FILE}
     results.config = config | {k: v for k, v in results.config.items() if k == "digests"}
@@ -501,75 +502,75 @@ def open_results(
 
 
 def _as_numbered(qid: str) -> list[tuple[int, str]]:
-    """Return what sorts ids by the numbers in them: 2 before 10."""
+    """Return the sort key of an id by its numbers, so that 2 is before 10."""
     parts = re.split(r"(\d+)", qid)
-    return [(int(part), "") if place % 2 else (0, part) for place, part in enumerate(parts)]
+    return [(int(part), "") if index % 2 else (0, part) for index, part in enumerate(parts)]
 
 
-def _of_setting(place: Path, setting: str | None) -> Path:
-    """Return the folder of a study's setting; without one, the study's, if there are not two."""
-    there = sorted(
-        {path.relative_to(place).parts[1] for path in place.glob(f"{SETTINGS}/*/**/{MEANS}")}
+def _of_setting(folder: Path, setting: str | None) -> Path:
+    """Return the folder of a study's setting; without `setting`, the folder of the study."""
+    known = sorted(
+        {path.relative_to(folder).parts[1] for path in folder.glob(f"{SETTINGS}/*/**/{MEANS}")}
     )
-    if setting is None and len(there) > 1:
+    if setting is None and len(known) > 1:
         raise InputError(
-            f"{place}: there are results of {len(there)} settings; choose one with `setting`: "
-            + ", ".join(there)
+            f"{folder}: results of {len(known)} settings; choose one with `setting`: "
+            + ", ".join(known)
         )
     if setting is None:
-        return place
-    if setting not in there:
-        raise NotFoundError("setting", setting, there)
-    return place / SETTINGS / setting
+        return folder
+    if setting not in known:
+        raise NotFoundError("setting", setting, known)
+    return folder / SETTINGS / setting
 
 
 def results_folders(folder: str | PathLike[str], setting: str | None = None) -> list[Path]:
-    """Return the folders with results: this one, or those below, as of a study.
+    """Return the folders with results: this one, or those of a study below it.
 
     Args:
-        folder: of saved results, of a store, or of a study that saved its results below: of each
-            attribute, or of each model.
-        setting: the name of the study's settings, if it has results of several.
+        folder: the folder of saved results, of a store, or of a study with results by attribute or
+            model.
+        setting: the name of a study's setting, required if there are several.
 
     Raises:
-        InputError: there are none, or those of several settings, which are listed.
-        NotFoundError: there are no results of that setting.
+        InputError: there are no results, or several settings.
+        NotFoundError: the setting is unknown.
     """
-    place = Path(folder)
-    if place.is_file():
+    path = Path(folder)
+    if path.is_file():
         raise InputError(
-            f"{folder}: this is a file; expected a folder of results, a store, or the output "
-            "folder of a study"
+            f"{folder}: expected a folder of results, a save_dir, or the output folder of a study, "
+            "got a file"
         )
-    if not place.is_dir():
-        raise InputError(f"{folder}: there is no such folder")
-    place = _of_setting(place, setting)
-    if (place / CONFIG).exists():
-        return [place]
-    below = sorted({path.parent for path in place.rglob(MEANS) if (path.parent / CONFIG).exists()})
+    if not path.is_dir():
+        raise InputError(f"{folder}: the folder does not exist")
+    path = _of_setting(path, setting)
+    if (path / CONFIG).exists():
+        return [path]
+    below = sorted({file.parent for file in path.rglob(MEANS) if (file.parent / CONFIG).exists()})
     if below:
         return below
-    if (place / FILE).exists():
-        return [place]
+    if (path / FILE).exists():
+        return [path]
     raise InputError(
-        f"{folder}: neither saved results ({CONFIG} of Results.save) nor a store ({FILE} of "
-        "Experiment(save_dir=...)) is in this folder"
+        f"{folder}: the folder has neither saved results ({CONFIG} of Results.save) nor a store "
+        f"({FILE} of Experiment(save_dir=...))"
     )
 
 
 def results_folder(folder: str | PathLike[str], setting: str | None = None) -> Path:
-    """Return the only one of `results_folders`.
+    """Return the single folder of `results_folders`.
 
     Raises:
-        InputError: there are none, or several, which are listed.
-        NotFoundError: there are no results of that setting.
+        InputError: there are no results, or several folders.
+        NotFoundError: the setting is unknown.
     """
-    places = results_folders(folder, setting)
-    if len(places) == 1:
-        return places[0]
+    folders = results_folders(folder, setting)
+    if len(folders) == 1:
+        return folders[0]
     raise InputError(
-        f"{folder}: there are results in {len(places)} folders; give one of them: "
-        + ", ".join(map(str, places))
+        f"{folder}: {len(folders)} folders have results; give one of them: "
+        + ", ".join(map(str, folders))
     )
 
 
@@ -590,58 +591,58 @@ def export(
     target: Any = (),
     setting: str | None = None,
 ) -> list[Path]:
-    """Write the results of a store, of a study, or saved ones, so that others read them.
+    """Export the results of a store or a study, or saved results, for other tools.
 
     Args:
-        source: a ``save_dir``, a study's folder, or one of `Results.save`.
-        folder: new, or empty. The results of a study are in folders below, one for each attribute
-            or model, with the study's own tables and ``study.json`` beside them.
-        form: the files: ``"parquet"`` (tables and JSON) or ``"trec"`` (run files, each with its
-            ir_metadata, and qrels). `Results.save` and `Results.to_trec` write them.
-        qrels: labels, for the folder of a store. See `open_results`.
-        measures: measures, for the folder of a store.
-        gold: gold answers, if the qrels have none.
-        groups: groups for measures, for the folder of a store.
-        target: the target for measures, likewise; one, or one per attribute.
-        setting: the name of a study's settings, if it has results of several.
+        source: a ``save_dir``, the folder of a study, or a folder of `Results.save`.
+        folder: a new or empty folder. The results of a study are in one subfolder per attribute or
+            model, next to the tables of the study and ``study.json``.
+        form: ``"parquet"`` (tables and JSON, see `Results.save`) or ``"trec"`` (run files with
+            ir_metadata and qrels, see `Results.to_trec`).
+        qrels: see `open_results`.
+        measures: see `open_results`.
+        gold: see `open_results`.
+        groups: see `open_results`.
+        target: see `open_results`.
+        setting: the name of a study's setting, required if there are several.
 
     Returns:
-        The folders with results, each of which `open_results` opens if the form is ``"parquet"``.
+        The folders with results; `open_results` opens those of the form ``"parquet"``.
 
     Raises:
-        InputError: there are no results, or the folder has other files.
-        StoreError: a store is damaged, or the folder cannot be written.
+        InputError: there are no results, or the folder is not empty.
+        StoreError: the store is damaged, or the folder is not writable.
     """
     checks.choice("form", form, EXPORTS, "export")
-    places, out = results_folders(source, setting), Path(folder)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{folder}: there are files here already; give a new or an empty folder")
-    below = folder_names(places, source)
-    single = places == [Path(source)]
-    results_in = [out if single else out / name for name in below]
-    for place, own in zip(places, results_in, strict=True):
-        results = open_results(place, qrels, measures, gold=gold, groups=groups, target=target)
+    sources, output = results_folders(source, setting), Path(folder)
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise InputError(f"{folder}: the folder is not empty; give a new or empty folder")
+    outputs = [output]
+    if sources != [Path(source)]:
+        outputs = [output / name for name in folder_names(sources, source)]
+    for path, destination in zip(sources, outputs, strict=True):
+        results = open_results(path, qrels, measures, gold=gold, groups=groups, target=target)
         if form == "parquet":
-            results.save(own)
+            results.save(destination)
         else:
-            results.to_trec(own)
+            results.to_trec(destination)
     for file in _of_study(Path(source), setting) if form == "parquet" else ():
-        shutil.copyfile(file, out / file.name)
-    return results_in
+        shutil.copyfile(file, output / file.name)
+    return outputs
 
 
-def folder_names(places: Sequence[Path], source: str | PathLike[str]) -> list[str]:
-    """Return a name for each of some `results_folders`: its own, or all below the source."""
-    names = [place.name for place in places]
+def folder_names(folders: Sequence[Path], source: str | PathLike[str]) -> list[str]:
+    """Return unique names for `results_folders`: folder names, or paths below the source."""
+    names = [folder.name for folder in folders]
     if len(set(names)) < len(names):
-        names = ["-".join(place.relative_to(source).parts) for place in places]
+        names = ["-".join(folder.relative_to(source).parts) for folder in folders]
     return names
 
 
-def _of_study(place: Path, setting: str | None) -> list[Path]:
-    """Return the files that a study writes about itself: tidy tables, settings, environment."""
-    several = [place / SETTINGS / setting] if setting else sorted(place.glob(f"{SETTINGS}/*"))
-    for home in (place, *(several if len(several) == 1 else ())):
+def _of_study(folder: Path, setting: str | None) -> list[Path]:
+    """Return the files of a study itself: tables, settings, environment."""
+    settings = [folder / SETTINGS / setting] if setting else sorted(folder.glob(f"{SETTINGS}/*"))
+    for home in (folder, *(settings if len(settings) == 1 else ())):
         if (home / FACTS).is_file() and not (home / CONFIG).exists():
             return [home / FACTS, *sorted(home.glob("[!.]*.parquet"))]
     return []

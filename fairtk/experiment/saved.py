@@ -1,6 +1,4 @@
-"""Results in a folder, in the form that ``results.schema.json`` describes: tables as Parquet, the
-rest as JSON, read when asked for.
-"""
+"""Saved results: a folder of Parquet and JSON files, as described in ``results.schema.json``."""
 
 from __future__ import annotations
 
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from fairtk.errors import FormatError, StoreError
+from fairtk.experiment.store import FILE
 from fairtk.experiment.values import (
     COLUMNS,
     NOTE_TYPES,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from fairtk.experiment.results import Results
 
 FORM = 4
-"""Version of the folder's form; another one is refused."""
+"""The version of the folder's format; other versions are rejected."""
 
 CONFIG, ENVIRONMENT, MEANS = "config.json", "environment.json", "means.parquet"
 _MANIFEST, _NOTES, _LABELS = "manifest.json", "notes.parquet", "qrels.parquet"
@@ -43,17 +42,17 @@ _TABLES = {_VALUES, MEANS, _FAILURES, _NOTES, _LABELS, _ANSWERS, _CREDIT}
 _COUNTS = ("n", "undefined", "failed")
 _RANKINGS, _SYSTEM = "rankings", "system"
 _THEIRS = "system (of the rows)"
-"""What a column of rankings that is called "system" is called in their file."""
+"""The name in files of a column "system" of rankings."""
 _IN_CREDIT = (QID, SAMPLE, DOCNO, RANK, CREDIT, ERROR, SOURCE_SAMPLE)
 SETTINGS, FACTS = "settings", "study.json"
-"""Where a study puts the results of each of its settings, by the setting's name; and its facts."""
+"""The folder of a study's results by setting, and the file of its facts."""
 
 
 def results_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of saved results.
 
-    It describes a folder as one object: the content of each file by its name, tables as arrays of
-    rows. Its ``version`` is the form of the folders that this version of fairtk writes.
+    It describes a folder as one object from file name to content, with tables as arrays of rows.
+    Its ``version`` is the format that this version of fairtk writes.
     """
     text = files("fairtk.experiment").joinpath("results.schema.json").read_text(encoding="utf-8")
     schema: dict[str, Any] = json.loads(text)
@@ -61,9 +60,9 @@ def results_schema() -> dict[str, Any]:
 
 
 def save(results: Results, folder: Path) -> None:
-    """Write results to a folder; each file appears in one step, the manifest last.
+    """Write results to a folder; each file is written atomically, the manifest last.
 
-    Others who save to the folder, or open it, wait until then.
+    Other processes that save to the folder or open it wait until then.
     """
     ranking_files = {name: f"{_RANKINGS}/{i:03}.parquet" for i, name in enumerate(results.systems)}
     config = {
@@ -93,8 +92,8 @@ def save(results: Results, folder: Path) -> None:
     all_credit = dict(results.credits)
     try:
         (folder / _RANKINGS).mkdir(parents=True, exist_ok=True)
-        with file_lock(folder / _RANKINGS):  # two that save to one folder would mix their files
-            # that of an earlier save; without it nothing is opened until the last file is written
+        with file_lock(folder / _RANKINGS):  # concurrent saves would mix their files
+            # without a manifest, the folder cannot be opened until the last file is written
             (folder / _MANIFEST).unlink(missing_ok=True)
             for name, file in ranking_files.items():
                 frame = results.rankings(name)
@@ -111,7 +110,7 @@ def save(results: Results, folder: Path) -> None:
             _write_json(results.environment, folder / ENVIRONMENT)
             _write_json(config, folder / CONFIG)
             written_files = [*ranking_files.values(), *frames, ENVIRONMENT, CONFIG]
-            # tables of an earlier save, which who reads all rankings would read, too
+            # remove tables of an earlier save, so that nobody reads them
             for path in [*folder.glob(f"{_RANKINGS}/*.parquet"), *folder.glob("*.parquet")]:
                 if path.relative_to(folder).as_posix() not in written_files and _is_ours(path):
                     path.unlink()
@@ -119,45 +118,45 @@ def save(results: Results, folder: Path) -> None:
             _write_json({"form": FORM, "files": digests}, folder / _MANIFEST)
     except OSError as error:
         raise StoreError(
-            f"{folder}: the results cannot be written ({error.strerror or error}); give a folder "
-            "that can be written to and has room"
+            f"{folder}: cannot write the results ({error.strerror or error}); give a writable "
+            "folder with enough free space"
         ) from error
 
 
 def answers_in(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the answers of a system's rows: ``qid``, ``sample`` if sampled, ``qanswer``."""
+    """Return the answers in a system's rows: ``qid``, ``sample`` if sampled, ``qanswer``."""
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
     return frame.drop_duplicates(keys)[[*keys, QANSWER]].reset_index(drop=True)
 
 
 def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the credit in a system's rows: the columns of a frame C that they have."""
+    """Return the credit in a system's rows: its columns of a frame C."""
     return frame[[c for c in _IN_CREDIT if c in frame.columns]].reset_index(drop=True)
 
 
 def _of_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return rows that name their system first."""
+    """Return rows with the system as first column."""
     named = frame.rename(columns={_SYSTEM: _THEIRS})
     named.insert(0, _SYSTEM, pd.Series(name, index=named.index, dtype="str"))
     return named
 
 
 def _stacked(parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of systems below each other; whole numbers that some lack stay whole."""
+    """Return the concatenated rows of systems; integers with missing values stay integers."""
     table = pd.concat([_of_system(n, frame) for n, frame in parts.items()], ignore_index=True)
-    whole = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in table.columns]
+    integers = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in table.columns]
     first = [c for c in (_SYSTEM, QID, SAMPLE) if c in table.columns]
-    return table.astype(dict.fromkeys(whole, "Int64"))[[*first, *table.columns.drop(first)]]
+    return table.astype(dict.fromkeys(integers, "Int64"))[[*first, *table.columns.drop(first)]]
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the types that its file has; without rows pandas knows none."""
+    """Return a table with the types of its file; pandas cannot infer them without rows."""
     numbers = {"value": "float64", "mean": "float64", **dict.fromkeys(_COUNTS, "int64")}
     return table.astype({column: numbers.get(column, "str") for column in table.columns})
 
 
 def _is_ours(path: Path) -> bool:
-    if path.name.startswith("."):  # being written, where there are no locks
+    if path.name.startswith("."):  # temporary, on file systems without locks
         return False
     return path.parent.name == _RANKINGS or path.name in _TABLES
 
@@ -175,10 +174,10 @@ def _write_json(value: Any, path: Path) -> None:
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """Return the arguments of `Results` for what `save` wrote, after a look at all its files.
+    """Check all files that `save` wrote and return the arguments of `Results`.
 
     Raises:
-        FormatError: a file is missing, damaged, not what was saved, or of another form; names it.
+        FormatError: a file is missing, damaged, changed, or of another version.
     """
     with file_lock(folder / _RANKINGS, shared=True):  # another process may be saving
         digests = _manifest(folder)
@@ -228,9 +227,17 @@ def load(folder: Path) -> dict[str, Any]:
 def _manifest(folder: Path) -> dict[str, str]:
     """Return the digests of the files of saved results."""
     path = folder / _MANIFEST
+    if not folder.is_dir():
+        raise FormatError("there is no such folder", folder)
+    if (folder / FILE).exists():
+        raise FormatError(
+            "expected saved results, got a store (save_dir): use fairtk.experiment.open_results, "
+            "or fairtk export",
+            folder,
+        )
     for file in (folder / CONFIG, path):
         if not file.exists():
-            raise FormatError("this file of saved results is missing: save them again", file)
+            raise FormatError("missing file of saved results; save them again", file)
     try:
         manifest = json.loads(path.read_bytes())
         form, digests = manifest["form"], dict(manifest["files"])
@@ -239,38 +246,36 @@ def _manifest(folder: Path) -> dict[str, str]:
         raise FormatError(f"not a manifest of saved results ({reason})", path) from None
     if form != FORM:
         raise FormatError(
-            f"expected results of form {FORM}, got form {form}: use the version of fairtk that "
-            "saved them",
+            f"expected format {FORM}, got format {form}; use the version of fairtk that saved "
+            "these results",
             path,
         )
     return digests
 
 
 def _credits(table: pd.DataFrame, columns: Mapping[str, list[str]]) -> dict[str, pd.DataFrame]:
-    """Return the credit that rankings do not have, by system."""
+    """Return the credit that is not in rankings, by system."""
     credits = {}
     for system, names in columns.items():
         part = table[table[_SYSTEM] == system].reset_index(drop=True)
-        whole = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in names]
-        whole = [c for c in whole if not part[c].isna().any()]
-        credits[system] = part[names].astype(dict.fromkeys(whole, "int64"))
+        integers = [c for c in (SAMPLE, RANK, SOURCE_SAMPLE) if c in names]
+        integers = [c for c in integers if not part[c].isna().any()]
+        credits[system] = part[names].astype(dict.fromkeys(integers, "int64"))
     return credits
 
 
 def _checked(path: Path, expected: str | None) -> Path:
-    """Return the path of a file that has the digest of the manifest."""
+    """Return the path of a file if it has the digest of the manifest."""
     try:
         digest = _file_digest(path)
     except FileNotFoundError:
-        raise FormatError(
-            "this file of the saved results is missing: save them again", path
-        ) from None
+        raise FormatError("missing file of saved results; save them again", path) from None
     except OSError as error:
-        raise FormatError(f"this file cannot be read ({error.strerror})", path) from None
+        raise FormatError(f"the file cannot be read ({error.strerror})", path) from None
     if digest != expected:
         raise FormatError(
-            f"not what was saved: its digest is not that of {_MANIFEST}. The file was changed "
-            "or damaged since; save the results again",
+            f"the file was changed or damaged: its digest is not that in {_MANIFEST}; save the "
+            "results again",
             path,
         )
     return path

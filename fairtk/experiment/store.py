@@ -1,6 +1,4 @@
-"""The store: one SQLite file per folder, with the results of each chain of stages for each query,
-and its upkeep.
-"""
+"""The store: one SQLite file per folder, with the results of chains of stages by query."""
 
 from __future__ import annotations
 
@@ -35,33 +33,33 @@ from fairtk.transformers import FairTransformer
 
 @dataclass(frozen=True)
 class ModelKey:
-    """A generation backend as a ledger knows it: by its content and the threads it used."""
+    """The identity of a generation backend in a ledger: its content and number of threads."""
 
-    key: str  # the digest of its identity, or a number within this run
+    key: str  # the digest of its identity, or a number in this run
     name: str
     parameters: dict[str, Any]
-    has_ledger: bool = False  # its answers are kept in a ledger of the user's
+    has_ledger: bool = False  # whether the user has put the model behind a ledger
 
     def keys(self, prompts: Iterable[str]) -> dict[str, str]:
-        """Return the keys of the calls in a ledger, by prompt."""
+        """Return the keys of calls in a ledger by prompt."""
         distinct = list(dict.fromkeys(prompts))
         keys = call_keys(self.name, self.parameters, questions(distinct))
         return dict(zip(distinct, keys, strict=True))
 
 
 class Answers:
-    """Answers by model and prompt; the first one stays. Without a file they are in memory."""
+    """Answers by model and prompt, in a file or in memory; the first answer is never replaced."""
 
     def __init__(self, store: AnswerStore | None) -> None:
         self._store = store
         self._memory: dict[str, str] = {}
 
     def get(self, model: ModelKey, prompts: Iterable[str]) -> dict[str, str]:
-        """Return the answers that are there, by prompt."""
+        """Return the stored answers by prompt."""
         keys = model.keys(prompts)
         if self._store is None or model.has_ledger:
             texts = self._memory
-        else:  # stripped, as a backend gives them: a language model's are kept as they came
+        else:  # backends return stripped answers, but the ledger has those of models unchanged
             texts = {
                 key: answer.text.strip()
                 for key, answer in self._store.get(keys.values()).items()
@@ -70,7 +68,7 @@ class Answers:
         return {prompt: texts[key] for prompt, key in keys.items() if key in texts}
 
     def put(self, model: ModelKey, texts: Mapping[str, str]) -> None:
-        """Keep answers, all or none; those that a worker has paid for are there already."""
+        """Store answers in one transaction; workers have already stored paid ones."""
         if self._store is None or model.has_ledger:
             for prompt, key in model.keys(texts).items():
                 self._memory.setdefault(key, texts[prompt])
@@ -81,35 +79,35 @@ class Answers:
 class Recording:
     """Puts models behind the ledger of the store; workers write to the same file.
 
-    A model that the user has put behind a ledger keeps that one, and rules that stand in for a
-    model need none. Without a store nothing is recorded.
+    Models that the user has put behind a ledger, and free models (rules), are unchanged. Without a
+    store, nothing is recorded.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.models: list[ChatModel] = []  # all that were found
+        self.models: list[ChatModel] = []
 
     @cached_property
     def _ledger(self) -> Ledger:
-        assert self.path is not None  # checked before
+        assert self.path is not None
         return Ledger(self.path)
 
     def with_ledger(self, value: Any) -> Any:
-        """Return a stage or backend, or a copy of it in which all models are behind the ledger.
+        """Return a stage or backend with all models behind the ledger, copied if it changes.
 
-        Models are settings of fairtk's transformers, of those nested in them, and of pipelines.
+        Models are settings of fairtk's transformers, also nested ones, and of pipelines.
         """
         if isinstance(value, ChatModel):
-            as_it_is = self.path is None or value.free or isinstance(value, LedgerModel)
-            self.models.append(value if as_it_is else self._ledger.wrap(value))
+            is_unchanged = self.path is None or value.free or isinstance(value, LedgerModel)
+            self.models.append(value if is_unchanged else self._ledger.wrap(value))
             return self.models[-1]
         if isinstance(value, ChatBackend):
             model = self.with_ledger(value.model)
             return value if model is value.model else ChatBackend(model)
         if isinstance(value, list | tuple):
             parts = [self.with_ledger(part) for part in value]
-            same = all(new is old for new, old in zip(parts, value, strict=True))
-            return value if same else type(value)(parts)
+            is_same = all(new is old for new, old in zip(parts, value, strict=True))
+            return value if is_same else type(value)(parts)
         names: Iterable[str] = ()
         if isinstance(value, FairTransformer):
             names = value.SETTINGS
@@ -127,7 +125,7 @@ class Recording:
 
 
 FILE = "experiment.sqlite"
-"""The store's name in its folder."""
+"""The file name of the store."""
 
 _SEEN = (
     "INSERT INTO systems VALUES (?, ?, ?) "
@@ -146,7 +144,7 @@ def _named() -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        raise StoreError(f"{error}; what was committed before is kept") from error
+        raise StoreError(f"{error}; committed results are kept") from error
 
 
 def _make_folder(folder: Path) -> None:
@@ -154,49 +152,47 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"{folder}: save_dir cannot be made ({error.strerror or error}); give a folder that "
-            "can be written to"
+            f"{folder}: cannot create save_dir ({error.strerror or error}); give a writable folder"
         ) from None
 
 
 T = TypeVar("T")
-_FEW = 500  # queries in one statement: old builds of SQLite take 999 parameters
-_AT_HAND = 16  # tables that are kept as they are, the last ones read
-_PLAIN = 96 << 20  # bytes of frames that a run without a folder holds as they are
+_FEW = 500  # queries in a statement: old builds of SQLite allow 999 parameters
+_CACHED = 16  # unpacked tables to cache
+_PLAIN = 96 << 20  # bytes of uncompressed frames in memory without a folder
 
 
 class StoredCell(NamedTuple):
-    """Where one query's result stands: the frame, its first row there, and its number of rows."""
+    """The position of a query's result: the frame, its first row and number of rows."""
 
-    frame: int | None  # None for a failed query that no stage said anything else about
+    frame: int | None  # None for a failed query without rows
     first: int
     size: int
-    error: str | None  # why it failed
-    notes: str | None  # what is kept beside its rows: JSON
+    error: str | None  # the reason if it failed
+    notes: str | None  # JSON
 
 
-class Made(NamedTuple):
-    """What a chain made of some queries."""
+class ChainResult(NamedTuple):
+    """The result of a chain for some queries."""
 
-    chain: int  # its number in the store
+    chain: int  # the number in the store
     table: Table | None
     spans: Sequence[Span]
-    errors: Mapping[str, str]  # why queries failed, those with rows among them
-    notes: Mapping[str, str]  # what is kept beside rows and errors: JSON, by query
+    errors: Mapping[str, str]  # by failed query, with or without rows
+    notes: Mapping[str, str]  # JSON by query
 
 
 class Store:
-    """Results by chain and query; committed in batches, each whole or not at all.
+    """Results by chain and query, committed in atomic batches.
 
-    Of two results for one cell the first stays. Processes that share a folder write one after the
-    other. Without a folder results are held in memory.
+    The first result of a cell is never replaced. Processes that share a folder write in turn.
 
     Args:
-        folder: created if absent. `None`: results are held in memory.
+        folder: the folder, which is created if missing; `None` for results in memory.
 
     Raises:
-        StoreError: the file cannot be opened, here or later; names it and says why.
-        InputError: the folder's path is a symlink loop.
+        StoreError: the file cannot be opened or written.
+        InputError: the path is a symlink loop.
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -205,13 +201,13 @@ class Store:
             _make_folder(self.path.parent)
         try:
             self.file = Database(self.path)
-        except FormatError as error:  # nothing was committed here
+        except FormatError as error:  # nothing was committed
             raise StoreError(str(error)) from error
-        # results outlive the call that made them, and close with the last who holds them
+        # results that outlive an experiment need the file
         weakref.finalize(self, self.file.close)
         self.answers = Answers(None if self.path is None else AnswerStore(self.file))
         self._tables: dict[int, Table] = {}
-        self._held: dict[int, Table | bytes] = {}  # all frames of a run without a folder
+        self._held: dict[int, Table | bytes] = {}  # all frames, without a folder
 
     def select(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
         """Return the rows that a statement selects."""
@@ -219,7 +215,7 @@ class Store:
             return self.file.read(statement, values)
 
     def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something in a transaction: all of it, or nothing."""
+        """Run a function in a transaction."""
         with _named():
             return self.file.write(work, durable=False)
 
@@ -230,7 +226,7 @@ class Store:
     # Chains -----------------------------------------------------------------------------------
 
     def chain(self, key: str, stages: Sequence[Description | None], systems: Sequence[str]) -> int:
-        """Return a chain's number, and remember its stages and which systems end with it."""
+        """Store a chain with its stages and the systems that end with it; return its number."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
 
         def work(database: sqlite3.Connection) -> int:
@@ -239,14 +235,14 @@ class Store:
                 (key, json.dumps(stages, ensure_ascii=False), now),
             )
             number = self.number_of(key)
-            assert number is not None  # it was inserted just now
+            assert number is not None  # inserted above
             database.executemany(_SEEN, [(name, number, now) for name in systems])
             return number
 
         return self.write(work)
 
     def earlier(self, system: str, key: str) -> list[Description] | None:
-        """Return the stages that a system of this name had last, if its key is new here."""
+        """Return the last stored stages of a system if its key is new, otherwise `None`."""
         rows = self.select(
             "SELECT stages FROM systems JOIN chains USING (chain) WHERE name = ? "
             "ORDER BY seen DESC, chain DESC LIMIT 1",
@@ -255,40 +251,40 @@ class Store:
         return json.loads(rows[0][0]) if rows and self.number_of(key) is None else None
 
     def number_of(self, key: str) -> int | None:
-        """Return a chain's number, or None if the store has nothing of it."""
+        """Return the number of a chain, `None` if it is not stored."""
         rows = self.select("SELECT chain FROM chains WHERE key = ?", (key,))
         return int(rows[0][0]) if rows else None
 
     # Cells ------------------------------------------------------------------------------------
 
     def cells(self, chain: int | None, topics: Mapping[str, str]) -> dict[str, StoredCell]:
-        """Return the cells of a chain that are there, failed ones too, in the order of the topics.
+        """Return the stored cells of a chain, including failed ones, in the order of the topics.
 
-        Topics are digests by qid; results of another text do not count.
+        Topics are digests by qid; results for other texts are ignored.
         """
-        # a batch is looked up by its queries, so that the work does not grow with its square
-        some = list(topics) if len(topics) <= _FEW else []
-        only = f" AND qid IN ({','.join('?' * len(some))})" if some else ""
-        there = {
+        # reading all cells for each batch would take quadratic time
+        qids = list(topics) if len(topics) <= _FEW else []
+        only = f" AND qid IN ({','.join('?' * len(qids))})" if qids else ""
+        stored = {
             qid: cell
-            for qid, topic, cell in self.cells_where(f"chain = ?{only}", (chain, *some))
+            for qid, topic, cell in self.cells_where(f"chain = ?{only}", (chain, *qids))
             if topics.get(qid) == topic
         }
-        return {qid: there[qid] for qid in topics if qid in there}
+        return {qid: stored[qid] for qid in topics if qid in stored}
 
     def cells_where(
         self, condition: str, values: Sequence[Any]
     ) -> list[tuple[str, str, StoredCell]]:
-        """Return qid, topic and location of cells."""
+        """Return qid, topic and cell for a condition."""
         rows = self.select(f"SELECT * FROM cells WHERE {condition}", values)
         return [(qid, topic, StoredCell(*cell)) for _, qid, topic, *cell in rows]
 
-    def commit(self, made: Iterable[Made], topics: Mapping[str, str]) -> None:
-        """Keep results in one step; a result that is there stays, a failure gives way."""
+    def commit(self, results: Iterable[ChainResult], topics: Mapping[str, str]) -> None:
+        """Store results in one transaction, and replace only failures."""
 
         def work(database: sqlite3.Connection) -> None:
             rows = []
-            for chain, table, spans, errors, notes in made:
+            for chain, table, spans, errors, notes in results:
                 frame = self._keep(database, table) if spans else None
                 cells: dict[str, tuple[int | None, int, int]]
                 cells = dict.fromkeys(errors, (None, 0, 0))
@@ -302,17 +298,15 @@ class Store:
         self.write(work)
 
     def notes(self, chain: int | None, topics: Mapping[str, str]) -> dict[str, Any]:
-        """Return what the last stage of a chain noted, of failed queries, too, as JSON values."""
+        """Return the notes of a chain's last stage as JSON values, including failed queries."""
         cells = self.cells(chain, topics).items()
         return {qid: json.loads(cell.notes) for qid, cell in cells if cell.notes is not None}
 
     def read(
         self, cells: Iterable[StoredCell], columns: Sequence[str] | None = None
     ) -> Table | None:
-        """Return the rows of cells, in their order; None if there are none. Failed ones have
-        none.
-        """
-        runs: list[list[int]] = []  # frame, first row, end: neighbors are read as one
+        """Return the rows of cells in order, `None` if there are no rows; skip failed cells."""
+        runs: list[list[int]] = []  # frame, first row, end; adjacent cells are read together
         for frame, first, size, error, _ in cells:
             if frame is None or error is not None:
                 continue
@@ -341,7 +335,7 @@ class Store:
 
     def _table(self, frame: int) -> Table:
         if frame not in self._tables:
-            while len(self._tables) >= _AT_HAND:
+            while len(self._tables) >= _CACHED:
                 del self._tables[next(iter(self._tables))]
             self._tables[frame] = self._read(frame)
         return self._tables[frame]
@@ -361,9 +355,9 @@ class Store:
         return (from_bytes(rows[0][0]), json.loads(rows[0][1])) if rows else None
 
     def keep_values(self, key: str, table: Table, warnings: Sequence[Sequence[str]]) -> None:
-        """Keep the values of an evaluation, with the category and text of each warning.
+        """Store the values of an evaluation, with the category and text of each warning.
 
-        The key is a digest of all that they depend on.
+        The key is a digest of all inputs.
         """
         values = (key, to_bytes(table), json.dumps(warnings))
         self.write(
@@ -377,11 +371,11 @@ _SHORT = 12
 
 
 def stored_results(save_dir: str | PathLike[str]) -> pd.DataFrame:
-    """Return what a store holds: a row per chain of stages.
+    """Return the content of a store, a row per chain of stages.
 
     Returns:
-        ``chain`` (the start of its key), ``stages``, ``systems`` (names that ended with it),
-        ``queries``, ``failed``, ``megabytes``, ``created``.
+        ``chain`` (the start of its key), ``stages``, ``systems`` (that end with it), ``queries``,
+        ``failed``, ``megabytes``, ``created``.
 
     Raises:
         StoreError: there is no store.
@@ -409,25 +403,25 @@ def prune(
     systems: Iterable[str] = (),
     failed: bool = False,
 ) -> int:
-    """Remove results from a store; the next run makes what it needs again. Answers stay.
+    """Remove results from a store, but keep answers; the next run computes them again.
 
     Args:
-        save_dir: the store's folder.
-        chains: chains to forget, as `stored_results` shows them.
-        systems: systems whose last chain is to be forgotten; stages before it stay.
-        failed: whether to forget failures.
+        save_dir: the folder of the store.
+        chains: chains to remove, by the key in `stored_results`.
+        systems: systems whose last chain to remove; earlier stages are kept.
+        failed: whether to remove failures.
 
     Returns:
-        How many cells were removed.
+        The number of removed cells.
 
     Raises:
-        NotFoundError: there is no such chain or system.
-        ParameterError: nothing is to be removed.
-        StoreError: there is no store, or it cannot be written; then nothing was removed.
+        NotFoundError: a chain or system is unknown.
+        ParameterError: nothing to remove is given.
+        StoreError: there is no store, or it is not writable; nothing was removed.
     """
     starts, names = list(chains), list(systems)
     if not (starts or names or failed):
-        raise ParameterError("prune: say what to remove: chains, systems or failed")
+        raise ParameterError("prune: `chains`, `systems` or `failed` is required")
     with closing(_store(save_dir)) as store:
         numbers = [_chain(store, start) for start in starts]
         numbers += [number for name in names for number in _chains_of(store, name)]
@@ -455,14 +449,14 @@ def prune(
 def stored_systems(
     save_dir: str | PathLike[str],
 ) -> tuple[dict[str, pd.DataFrame], dict[str, list[Any]], pd.DataFrame]:
-    """Return the systems of a store that have rows, in the order in which their chains came.
+    """Return the systems of a store that have rows, in the order of their chains.
 
     Returns:
-        The rows and the identities of the stages by system; and ``system``, ``qid``, ``error``: the
-        queries that failed. Systems of one name have the start of their chain's key behind it.
+        The rows and the identities of stages by system; and the failed queries, ``system``,
+        ``qid``, ``error``. Systems with the same name get the start of their key.
 
     Raises:
-        StoreError: there is no store, or it cannot be read.
+        StoreError: there is no store, or it is unreadable.
     """
     frames, identities, failed = {}, {}, []
     with closing(_store(save_dir)) as store:
@@ -484,7 +478,7 @@ def stored_systems(
 def _store(save_dir: str | PathLike[str]) -> Store:
     path = Path(save_dir) / FILE
     if not path.exists():
-        raise StoreError(f"{path}: there is no store of an experiment here")
+        raise StoreError(f"{path}: there is no store of an experiment")
     return Store(Path(save_dir))
 
 

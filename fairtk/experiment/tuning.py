@@ -1,4 +1,4 @@
-"""`tune`: settings of a pipeline, chosen on topics that they are not shown on."""
+"""`tune`: choose settings of a pipeline by cross-fitting."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fairtk.errors import (
     format_list,
 )
 from fairtk.experiment.run import Experiment
-from fairtk.experiment.work import said
+from fairtk.experiment.work import error_line
 from fairtk.frames import QID, digest, require_columns
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.llm import DeferredError
@@ -39,35 +39,39 @@ Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for the topics of one fold, by those of the others."""
+    """The settings for the topics of a fold, chosen on the other folds."""
 
     fold: int
     settings: Settings
     value: float  # the mean over the topics of the other folds
-    topics: int  # how many these are
+    topics: int  # the number of these topics
     seconds: float
 
 
 @dataclass
 class Tuner:
-    """Chooses the best of some settings for each fold, by the topics of the other folds.
+    """Chooses the best settings for each fold on the topics of the other folds.
 
-    A system that is trained is fitted on the topics of all folds but two, and judged on one of
-    these: the other is the fold that is chosen for, whose labels so decide nothing.
+    A trained system is fitted on all folds but two, and measured on one of these; the other is the
+    fold to choose for, whose labels are not used.
     """
 
-    build: Callable[..., Any]  # makes a system (Q -> R) of settings
-    settings: Sequence[Settings]  # in order: of equal ones the first is chosen
+    build: Callable[..., Any]  # returns a system (Q -> R) for settings
+    settings: Sequence[Settings]  # of equally good ones, the first is chosen
     topics: pd.DataFrame
     qrels: pd.DataFrame
     measure: Any
     folds: Mapping[str, int]  # by topic
-    trained: bool | None = None  # whether there is a fit(topics, qrels); None: estimators have
+    trained: bool | None = None  # whether systems have fit(topics, qrels); None if estimators do
     name: str = "tune"
     _values: dict[tuple[int, frozenset[int]], pd.Series] = field(default_factory=dict)
 
     def choose(self, fold: int) -> Choice:
-        """Return the best settings for a fold; an `InputError` if a system fails with some."""
+        """Return the best settings for a fold.
+
+        Raises:
+            InputError: a system fails, or the measure is undefined for all topics.
+        """
         begin = time.perf_counter()
         lower = getattr(self.judge, "BETTER", "higher") == "lower"
         means, deferred = [], None
@@ -81,22 +85,22 @@ class Tuner:
         ):
             try:
                 means.append(self._on_others(number, fold).mean())
-            except DeferredError as error:  # the others' prompts can be known as well
+            except DeferredError as error:  # also collect the prompts of other settings
                 deferred = error
         if deferred is not None:
             raise deferred
         if np.isnan(means).all():
             raise InputError(
-                f"{self.name}: {self.measure} is undefined for every topic outside fold {fold} "
-                "with any settings"
+                f"{self.name}: {self.measure} is undefined for all topics outside fold {fold}, "
+                "with all settings"
             )
         best = int(np.nanargmin(means) if lower else np.nanargmax(means))
         seconds = time.perf_counter() - begin
-        counted = sum(own != fold for own in self._own)
-        return Choice(fold, self.settings[best], float(means[best]), counted, seconds)
+        n_topics = sum(f != fold for f in self._fold_of_topic)
+        return Choice(fold, self.settings[best], float(means[best]), n_topics, seconds)
 
     def made(self, settings: Settings, fold: int) -> Any:
-        """Return the system of some settings, fitted on the other folds if it is trained."""
+        """Return the system for settings, fitted on the other folds if it is trained."""
         system = self._built(settings)
         if self._is_trained(system):
             self._fit(system, {fold})
@@ -104,12 +108,12 @@ class Tuner:
 
     def part(self, fold: int) -> pd.DataFrame:
         """Return the topics of a fold."""
-        return self.topics[[own == fold for own in self._own]].reset_index(drop=True)
+        return self.topics[[f == fold for f in self._fold_of_topic]].reset_index(drop=True)
 
     # Parts -------------------------------------------------------------------------------------
 
     @cached_property
-    def _own(self) -> list[int]:
+    def _fold_of_topic(self) -> list[int]:
         return [self.folds[qid] for qid in self.topics[QID].astype(str)]
 
     @cached_property
@@ -118,18 +122,18 @@ class Tuner:
         return parse(self.measure)
 
     def _on_others(self, number: int, fold: int) -> pd.Series:
-        """Return the values of settings on all topics but a fold's, by qid."""
+        """Return the values of settings on the topics of the other folds, by qid."""
         trained = self.trained
         if trained is None:
             trained = self._is_trained(self._built(self.settings[number]))
         if not trained:
-            every = self._valued(number, frozenset())
-            return every[[own != fold for own in self._own]]
-        others = sorted(set(self._own) - {fold})
+            values = self._valued(number, frozenset())
+            return values[[f != fold for f in self._fold_of_topic]]
+        others = sorted(set(self._fold_of_topic) - {fold})
         if len(others) < 2:
             raise ParameterError(
-                f"{self.name}: a system that is trained needs three folds at least: one that is "
-                "chosen for, one that settings are judged on, and one to train on"
+                f"{self.name}: a trained system requires at least three folds: one to choose for, "
+                "one to measure settings on, and one to train on"
             )
         parts = []
         for other in others:
@@ -138,25 +142,25 @@ class Tuner:
         return pd.concat(parts)
 
     def _valued(self, number: int, left_out: frozenset[int]) -> pd.Series:
-        """Return the values of settings on topics that were left out of training (none: on all)."""
+        """Return the values of settings on held-out folds, by default on all topics."""
         if (number, left_out) not in self._values:
             with warnings.catch_warnings(), self._named(self.settings[number]):
-                # said of the runs that are returned, not of all that is tried
+                # the final runs cause the same warnings
                 warnings.simplefilter("ignore", FairtkWarning)
                 self._values[number, left_out] = self._measured(self.settings[number], left_out)
         return self._values[number, left_out]
 
     def _measured(self, settings: Settings, left_out: frozenset[int]) -> pd.Series:
-        system, asked = self._make(settings), self.topics
+        system, topics = self._make(settings), self.topics
         if left_out:
-            asked = asked[[own in left_out for own in self._own]].reset_index(drop=True)
+            topics = topics[[f in left_out for f in self._fold_of_topic]].reset_index(drop=True)
             self._fit(system, left_out)
-        runs = {"system": system.transform(asked)}
-        values = Experiment(runs, asked, self.qrels, [self.judge]).per_query
-        return values.set_index(QID)["value"].reindex(asked[QID].astype(str))
+        runs = {"system": system.transform(topics)}
+        values = Experiment(runs, topics, self.qrels, [self.judge]).per_query
+        return values.set_index(QID)["value"].reindex(topics[QID].astype(str))
 
     def _fit(self, system: Any, left_out: set[int] | frozenset[int]) -> None:
-        train = self.topics[[own not in left_out for own in self._own]]
+        train = self.topics[[f not in left_out for f in self._fold_of_topic]]
         train = train.sort_values(QID, ignore_index=True)
         system.fit(train, self.qrels[self.qrels[QID].astype(str).isin(train[QID].astype(str))])
 
@@ -170,61 +174,60 @@ class Tuner:
     def _make(self, settings: Settings) -> Any:
         system = self.build(**settings)
         if not hasattr(system, "transform"):
-            raise ParameterError(f"build must return a transformer Q -> R; found {system!r:.80}")
+            raise ParameterError(f"`build` must return a transformer Q -> R, got {system!r:.80}")
         return system
 
     def _named(self, settings: Settings) -> AbstractContextManager[None]:
-        return _named(f"{self.name}: with {_shown(settings)}")
+        return _named(f"{self.name}: with {_settings_text(settings)}")
 
 
 def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:
-    """Return the fold of each topic: equally large ones (to a topic), in an order made by chance.
+    """Return a random fold for each topic; the sizes of folds differ by at most one.
 
-    The order comes from (seed, qid): the order in which topics are given does not matter.
+    The folds depend on seed and qids, but not on the order of topics.
     """
     shuffled = sorted(qids, key=lambda qid: digest([seed, str(qid)], 16))
-    return {qid: place % count for place, qid in enumerate(shuffled)}
+    return {qid: index % count for index, qid in enumerate(shuffled)}
 
 
 def as_folds(
     qids: Sequence[str], split: int | Mapping[str, int], seed: int, where: str
 ) -> dict[str, int]:
-    """Return the fold of each topic, whether folds are counted or given."""
+    """Return the fold of each topic, from a number of folds or a mapping."""
     if isinstance(split, Mapping):
-        lost = [qid for qid in qids if qid not in split]
-        if lost:
-            raise InputError(f"{where}: folds lack the topics {format_list(lost)}")
+        missing = [qid for qid in qids if qid not in split]
+        if missing:
+            raise InputError(f"{where}: topics missing from `folds`: {format_list(missing)}")
         fold_of = {qid: int(split[qid]) for qid in qids}
         if len(set(fold_of.values())) < 2:
-            raise ParameterError(f"{where}: the topics must be in two folds at least")
+            raise ParameterError(f"{where}: `folds` must have at least two folds")
         return fold_of
     if checks.integer("folds", split, where, least=2) > len(qids):
         raise ParameterError(
-            f"{where}: {len(qids)} topics cannot be split into {split} folds; ask for at most "
-            f"{len(qids)}"
+            f"{where}: `folds` must be at most the number of topics ({len(qids)}), got {split}"
         )
     return folds(qids, split, seed)
 
 
 def combinations(grid: Grid, where: str) -> list[Settings]:
-    """Return all combinations of values of one grid or several, without repetition."""
+    """Return the distinct combinations of values of one or several grids."""
     settings_by_repr: dict[str, Settings] = {}
-    for one in grid if isinstance(grid, list | tuple) else [grid]:
-        if not isinstance(one, Mapping):
+    for part in grid if isinstance(grid, list | tuple) else [grid]:
+        if not isinstance(part, Mapping):
             raise ParameterError(
-                f"{where}: a grid names settings, each with a list of values; found {one!r}"
+                f"{where}: a grid must be a dict from setting to list of values, got {part!r}"
             )
-        for name, values in one.items():
+        for name, values in part.items():
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
                 raise ParameterError(
-                    f"{where}: the values of {name!r} must be a list; found {values!r}"
+                    f"{where}: the values of {name!r} must be a list, got {values!r}"
                 )
-        for row in itertools.product(*one.values()):
-            settings = dict(zip(one, row, strict=True))
+        for row in itertools.product(*part.values()):
+            settings = dict(zip(part, row, strict=True))
             if settings:
                 settings_by_repr.setdefault(repr(sorted(settings.items(), key=str)), settings)
     if not settings_by_repr:
-        raise ParameterError(f"{where}: the grid has no settings; e.g. {{'alpha': [1, 2, 4]}}")
+        raise ParameterError(f"{where}: the grid is empty; pass e.g. {{'alpha': [1, 2, 4]}}")
     return list(settings_by_repr.values())
 
 
@@ -235,7 +238,7 @@ def _has_estimator(system: Any) -> bool:
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Put the settings before the message of what is wrong with a system."""
+    """Add the settings to the error of a system."""
     try:
         yield
     except InputError as error:
@@ -243,25 +246,25 @@ def _named(what: str) -> Iterator[None]:
     except FairtkError:
         raise
     except Exception as error:
-        raise FairtkError(f"{what}: {said(error)}") from error
+        raise FairtkError(f"{what}: {error_line(error)}") from error
 
 
-def _shown(settings: Settings) -> str:
+def _settings_text(settings: Settings) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in settings.items()) or "no settings"
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """What `tune` found.
+    """The result of `tune`.
 
     Attributes:
-        run: each topic's ranking, by the settings that were chosen on the other folds.
-        default: each topic's ranking by ``build()``; None: it needs settings.
-        chosen: per fold the settings, their mean over the training topics (``value``), ``topics``
-            (how many these are) and ``seconds``.
-        table: per system (``"default"``, ``"tuned"``) the mean over all topics, and over how many
-            it is defined.
-        values: each topic's value: ``system``, ``qid``, ``value``.
+        run: the ranking of each topic with the settings chosen on the other folds.
+        default: the ranking of each topic with ``build()``; `None` if `build` requires settings.
+        chosen: a row per fold: the settings, their mean over the topics of the other folds
+            (``value``), ``topics`` (the number of these) and ``seconds``.
+        table: the mean over all topics and the number of defined values, by system (``"default"``,
+            ``"tuned"``).
+        values: the value of each topic: ``system``, ``qid``, ``value``.
     """
 
     run: pd.DataFrame
@@ -287,7 +290,7 @@ def tune(
     seed: int = 42,
     trained: bool | None = None,
 ) -> Tuning:
-    """Choose settings of a pipeline by cross-fitting: never on the topics that they are shown on.
+    """Choose settings of a pipeline by cross-fitting, on other topics than those they rank.
 
         def build(weight=1.0):
             return FairQR(bm25, gender, target, llm, rerank="exposure", weight=weight)
@@ -296,24 +299,25 @@ def tune(
         tuned = fairtk.tune(build, {"weight": [0.5, 1.0, 2.0]}, topics, qrels, measure)
         tuned.table, tuned.chosen
 
-    The topics of each fold are ranked with the settings whose mean is best on the other folds. What
-    is trained is fitted without the fold that is chosen for, and without the one it is judged on.
+    The topics of each fold are ranked with the settings whose mean is best on the other folds.
+    Trained pipelines are fitted without the fold to choose for, and without the fold that they are
+    measured on.
 
     Args:
-        build: makes the pipeline (Q -> R) of settings; called without any for the default.
-        grid: name to values, all combinations of which are tried; or several such grids.
+        build: returns the pipeline (Q -> R) for settings; called without settings for the default.
+        grid: values by setting, of which all combinations are tried; or several such grids.
         topics: ``qid``, ``query``.
         qrels: ``qid``, ``docno``, ``label``.
-        measure: any measure, or its name; whether more is better is the measure's.
-        folds: how many (at most one per topic), or the fold of each qid.
-        seed: of the folds.
-        trained: whether pipelines have ``fit``; None: if an estimator of PyTerrier's is in them.
+        measure: a measure or its name.
+        folds: the number of folds (at most one per topic), or the fold of each qid.
+        seed: the seed of the folds.
+        trained: whether pipelines have ``fit``; `None` for yes if they have a PyTerrier estimator.
 
     Raises:
-        ParameterError: no setting is given, or folds do not fit the topics.
-        NotFoundError: `build` does not take a setting.
-        InputError: a pipeline fails by what it was given; names its settings.
-        FairtkError: it fails otherwise; likewise.
+        ParameterError: there are no settings, or folds do not match the topics.
+        NotFoundError: a setting is not a parameter of `build`.
+        InputError: a pipeline rejects its input; the message has its settings.
+        FairtkError: a pipeline fails; the message has its settings.
     """
     require_columns(topics, [QID], "tune: topics")
     settings = combinations(grid, "tune")
@@ -321,9 +325,9 @@ def tune(
     parts = as_folds(topics[QID].astype(str).tolist(), folds, seed, "tune")
     tuner = Tuner(build, settings, topics, qrels, measure, parts, trained)
     choices = [tuner.choose(fold) for fold in sorted(set(parts.values()))]
-    runs = {"tuned": _shown_on(tuner, {c.fold: c.settings for c in choices})}
+    runs = {"tuned": _ranked(tuner, {c.fold: c.settings for c in choices})}
     if default:
-        runs = {"default": _shown_on(tuner, {c.fold: {} for c in choices}), **runs}
+        runs = {"default": _ranked(tuner, {c.fold: {} for c in choices}), **runs}
     with warnings.catch_warnings():
         warnings.filterwarnings("once", category=FairtkWarning)
         per_query = Experiment(runs, topics, qrels, [tuner.judge]).per_query
@@ -338,10 +342,10 @@ def tune(
 
 
 def _taken(build: Callable[..., Any], settings: Sequence[Settings]) -> bool:
-    """Return whether a function can be called without settings; check that it takes them."""
+    """Check that a function accepts settings, and return whether it can be called without."""
     signature = inspect.signature(build)
     kinds = [parameter.kind for parameter in signature.parameters.values()]
-    for name in dict.fromkeys(name for one in settings for name in one):
+    for name in dict.fromkeys(name for names in settings for name in names):
         if name not in signature.parameters and inspect.Parameter.VAR_KEYWORD not in kinds:
             raise NotFoundError("setting of build", name, signature.parameters)
     try:
@@ -351,9 +355,9 @@ def _taken(build: Callable[..., Any], settings: Sequence[Settings]) -> bool:
     return True
 
 
-def _shown_on(tuner: Tuner, settings: Mapping[int, Settings]) -> pd.DataFrame:
-    """Return each fold's topics, ranked with the fold's settings."""
+def _ranked(tuner: Tuner, settings: Mapping[int, Settings]) -> pd.DataFrame:
+    """Return the topics of each fold, ranked with the settings of the fold."""
     return pd.concat(
-        [tuner.made(own, fold).transform(tuner.part(fold)) for fold, own in settings.items()],
+        [tuner.made(of_fold, f).transform(tuner.part(f)) for f, of_fold in settings.items()],
         ignore_index=True,
     )

@@ -1,4 +1,4 @@
-"""Values of systems: of each query, of each sample; the rows of systems, and what stages noted."""
+"""Values of systems by query and by sample; rows and notes of systems."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ from fairtk.measures.provider import FairEvaluator, Truncated, refuse_samples, t
 COLUMNS = ["system", QID, "measure", "value"]
 REASON = "reason"
 UNDEFINED = [*COLUMNS[:-1], REASON]
-"""The columns of values, and of why some of them are undefined."""
+"""The columns of the reasons for undefined values."""
 NOTES = [QID, "stage", "note"]
 NOTE_TYPES = {QID: "str", "stage": "str", "note": object}
 _OURS = {theirs: ours for ours, theirs in TO_IR_MEASURES.items()}
-_listening = threading.RLock()  # warnings are recorded by the process, not by the thread
+_warnings_lock = threading.RLock()  # recorded warnings are those of all threads
 
 
 class Values(NamedTuple):
     """The values of systems.
 
     Attributes:
-        per_query: ``system``, ``qid``, ``measure``, ``value``: a row per system, measure and query.
-        means: systems by measures: what the measure's own aggregator (a mean for nearly all) makes
-            of the defined values; NaN without any.
-        undefined: ``system``, ``qid``, ``measure``, ``reason``: why values are NaN.
-        notes: sentences that a reader of the numbers should know.
+        per_query: ``system``, ``qid``, ``measure``, ``value``, a row per system, measure and query.
+        means: systems by measures: the aggregates (usually means) of the defined values, NaN if
+            all are undefined.
+        undefined: ``system``, ``qid``, ``measure``, ``reason`` of undefined values.
+        notes: sentences for readers of the values.
     """
 
     per_query: pd.DataFrame
@@ -82,7 +82,7 @@ def measures_by_label(measures: Iterable[Any]) -> dict[str, Any]:
 
 
 def directions(measures: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``"higher"`` or ``"lower"``, whichever is better, by label."""
+    """Return the better direction, ``"higher"`` or ``"lower"``, by label."""
     return {label: str(getattr(m, "better", "higher")) for label, m in measures.items()}
 
 
@@ -95,20 +95,20 @@ def columns_read(measures: Iterable[Any]) -> set[str]:
 def evaluate_run(
     evaluator: FairEvaluator, measures: Iterable[Any], run: Run, system: str
 ) -> tuple[FloatArray, Reasons]:
-    """Return the values of a run, and why measures are undefined.
+    """Return the values of a run, and the reasons for undefined values.
 
     Args:
-        evaluator: has the labels.
-        measures: those of the evaluator, in the wished order.
-        run: the run, checked.
-        system: its name, for messages on rankings that are cut off.
+        evaluator: the evaluator.
+        measures: the measures of the evaluator, in the order of the result.
+        run: the run.
+        system: the name of the run, for warnings on truncated rankings.
 
     Returns:
-        Shape (n_measures, n_queries), queries in the order of the labels; and the reasons.
+        Values of shape (n_measures, n_queries), queries in the order of the labels; and reasons.
     """
     with undefined_reasons() as reasons:
-        # measures are compared by identity: equality compares their texts, which takes long
-        values = {id(measure): own for measure, own in evaluator.values(run, system)}
+        # measures are compared by identity, because equality compares their texts, which is slow
+        values = {id(measure): value for measure, value in evaluator.values(run, system)}
     return np.stack([values[id(measure)] for measure in measures]), reasons
 
 
@@ -135,8 +135,8 @@ def aggregates(
     ids = np.array(qids, dtype=object)
     means = [
         [
-            _aggregate(measure, own, ids)
-            for measure, own in zip(measures.values(), rows, strict=True)
+            _aggregate(measure, values, ids)
+            for measure, values in zip(measures.values(), rows, strict=True)
         ]
         for rows in table
     ]
@@ -168,75 +168,75 @@ def undefined_values(
 
 
 class Evaluation:
-    """Measures and labels of an experiment, ready for any number of systems.
+    """The measures and labels of an experiment.
 
     Args:
-        measures: measures, or strings that `fairtk.measures.parse` reads.
-        qrels: ``qid``, ``docno``, ``label``, ``gold_answer``: what the measures read.
-        qids: the queries; labels of others are left out.
+        measures: measures, or strings as for `fairtk.measures.parse`.
+        qrels: the columns that the measures read, e.g. ``qid``, ``docno``, ``label``,
+            ``gold_answer``.
+        qids: the queries; labels of other queries are ignored.
 
     Raises:
-        ParameterError: a string is no measure.
-        InputError: there are measures and no labels, or none for any of the queries.
+        ParameterError: a string is not a measure.
+        InputError: there are measures, but no labels for the queries.
     """
 
     def __init__(
         self, measures: Iterable[Any], qrels: pd.DataFrame | None, qids: Sequence[str]
     ) -> None:
+        measures = [measures] if isinstance(measures, str | ir_measures.Measure) else measures
         self.measures = measures_by_label(map(parse, measures))
         self.qids: list[str] = []
         self.qrels: pd.DataFrame | None = None
         if not self.measures:
             return
         if qrels is None:
-            raise InputError("Experiment: measures need labels: give `qrels`, or a dataset of them")
+            raise InputError("Experiment: measures require labels: pass `qrels`, or a dataset")
         require_columns(qrels, [QID], "Experiment (qrels)")
         labels = qrels.assign(**{QID: as_strings(qrels[QID])})
         judged = dict.fromkeys(labels[QID].unique().tolist())
         labels = labels[labels[QID].isin(set(qids))]
         if labels.empty:
             raise InputError(
-                "Experiment: no query of the topics has labels (qids of the topics look like "
-                f"{format_list(qids[:1])}, of the qrels like {format_list(list(judged)[:1])})"
+                "Experiment: no query of the topics is in the qrels (topics: "
+                f"{format_list(qids[:1])}; qrels: {format_list(list(judged)[:1])})"
             )
         self.qids = [qid for qid in qids if qid in judged]
         if len(self.qids) < len(qids):
-            lost = [qid for qid in qids if qid not in judged]
+            missing = [qid for qid in qids if qid not in judged]
             warnings.warn(
-                f"Experiment: {len(lost)} of {len(qids)} topics have no labels and are not "
-                f"measured ({format_list(lost)}); filter_by_qrels=True leaves them out altogether",
+                f"Experiment: {len(missing)} of {len(qids)} topics have no labels and are not "
+                f"measured ({format_list(missing)}); filter_by_qrels=True does not run them",
                 DataWarning,
                 stacklevel=2,
             )
         self.qrels = labels.reset_index(drop=True)
-        place = {qid: i for i, qid in enumerate(self.qids)}
-        # means are summed up in this order, whatever the order of the topics
-        self._order = [place[qid] for qid in labels[QID].unique().tolist()]
+        index = {qid: i for i, qid in enumerate(self.qids)}
+        # sums of means must not depend on the order of the topics
+        self._order = [index[qid] for qid in labels[QID].unique().tolist()]
         self.inputs = columns_read(self.measures.values())
         self._evaluator = FairEvaluator(
             self.measures.values(), self.qrels, warns_of_truncation=False
         )
 
     def refuse_samples(self, system: str, run: pd.DataFrame) -> None:
-        """Raise an `InputError` if a system's rows are sampled and a measure would read one
-        ranking.
-        """
+        """Raise `InputError` if a system is sampled and a measure expects one ranking."""
         where = f"system {system!r}"
         refuse_samples(list(self.measures.values()), Run(run, where), where)
 
     def values(
         self, content: Mapping[str, Any], frame: Callable[..., pd.DataFrame], store: Store
     ) -> Values:
-        """Return the values of all systems, those of the store where it has them.
+        """Return the values of all systems, from the store if possible.
 
         Args:
-            content: what tells a system's rows from others, by name.
-            frame: returns the rows of a system, or of some queries alone, given after its name; a
-                query that it lacks gets the worst values.
-            store: keeps the values if it has a file.
+            content: the identities of the rows of systems, by name.
+            frame: returns the rows of a system, or of some of its queries; missing queries get the
+                worst values.
+            store: saves the values if it has a file.
 
         Raises:
-            InputError: a run cannot be measured; names the system.
+            InputError: a run is invalid; the message names the system.
         """
         systems = list(content)
         if not self.measures:
@@ -248,7 +248,7 @@ class Evaluation:
         stored = None if key is None else store.values(key)
         messages: list[Any]
         if stored is None:
-            with _listening, warnings.catch_warnings(record=True, action="always") as caught:
+            with _warnings_lock, warnings.catch_warnings(record=True, action="always") as caught:
                 table, reasons = self._measured(systems, frame)
             messages = [one.message for one in caught]
         else:
@@ -261,21 +261,21 @@ class Evaluation:
         if stored is None:
             undefined = undefined_values(per_query, self.measures, reasons)
             if key is not None and all(isinstance(m, FairtkWarning) for m in messages):
-                kept = per_query[["value"]]
+                columns = per_query[["value"]]
                 if len(undefined):
-                    kept = kept.assign(**{REASON: undefined[REASON]})
+                    columns = columns.assign(**{REASON: undefined[REASON]})
                 texts = [(type(message).__name__, str(message)) for message in messages]
-                store.keep_values(key, pack(kept, "values", durable=True), texts)
+                store.keep_values(key, pack(columns, "values", durable=True), texts)
         else:
             undefined = per_query.loc[per_query["value"].isna(), COLUMNS[:-1]]
             undefined = undefined.join(unpack(stored[0], [REASON]).reindex(columns=[REASON]))
-        qids = [self.qids[place] for place in self._order]
+        qids = [self.qids[index] for index in self._order]
         means = aggregates(systems, self.measures, qids, table[:, :, self._order])
         notes = [f"{message}." for message in messages if isinstance(message, TruncationWarning)]
         return Values(per_query, means, undefined, notes)
 
     def _key(self, content: Mapping[str, Any]) -> str | None:
-        """Return the digest of all that values depend on; `None` if a measure has no identity."""
+        """Return the digest of all inputs of the values; `None` if a measure has no identity."""
         try:
             identities = [describe(measure, repr(measure)) for measure in self.measures.values()]
         except IdentityError:
@@ -286,12 +286,10 @@ class Evaluation:
     def _measured(
         self, systems: list[str], frame: Callable[..., pd.DataFrame]
     ) -> tuple[FloatArray, dict[str, Reasons]]:
-        """Return the values of all systems, and why some are undefined.
+        """Return the values of all systems, and the reasons for undefined values by system.
 
-        Many queries are measured in blocks, which need less memory.
-
-        Returns:
-            Shape (n_systems, n_measures, n_queries); and the reasons by system.
+        Many queries are measured in blocks to save memory. The shape of the values is (n_systems,
+        n_measures, n_queries).
         """
         truncated: Truncated = {}
         measured = None
@@ -307,39 +305,39 @@ class Evaluation:
     def _in_blocks(
         self, systems: list[str], frame: Callable[..., pd.DataFrame], truncated: Truncated
     ) -> tuple[FloatArray, dict[str, Reasons]] | None:
-        """Return the same; `None` if a warning can only be given for all queries at once.
+        """Return the same, or `None` if there is a warning about all queries.
 
-        Puts rankings that are cut off into `truncated`.
+        Truncated rankings are added to `truncated`.
         """
         assert self.qrels is not None  # there are measures
         tables: list[FloatArray] = []
         reasons: dict[str, Reasons] = {system: {} for system in systems}
         for start in range(0, len(self.qids), _BLOCK):
             qids = self.qids[start : start + _BLOCK]
-            with warnings.catch_warnings(action="ignore"):  # warned of for all queries
+            with warnings.catch_warnings(action="ignore"):  # repeated for all queries
                 labels = self.qrels[self.qrels[QID].isin(qids)]
                 block = Evaluation(self.measures.values(), labels, qids)
             with warnings.catch_warnings(record=True, action="always") as caught:
                 try:
-                    table, own = block._at_once(systems, partial(frame, qids=qids))
+                    table, of_block = block._at_once(systems, partial(frame, qids=qids))
                 except FairtkError:
                     return None
             if any(getattr(one.message, "about", None) is None for one in caught):
                 return None
             tables.append(table)
             for system in systems:
-                reasons[system].update(own[system])
+                reasons[system].update(of_block[system])
             for measure, of_systems in block._evaluator.truncation.found().items():
                 for system, lengths in of_systems.items():
                     truncated.setdefault(measure, {}).setdefault(system, {}).update(lengths)
-        order = {self.qids[place]: i for i, place in enumerate(self._order)}
+        order = {self.qids[index]: i for i, index in enumerate(self._order)}
         for of_system in reasons.values():
             undefined: dict[tuple[str, str], list[str]] = {}
             for (measure, qid), reason in of_system.items():
                 undefined.setdefault((measure, reason), []).append(qid)
-            for (measure, reason), lost in undefined.items():
-                lost.sort(key=order.__getitem__)
-                warning = undefined_warning(measure, lost, len(self.qids), reason, True)
+            for (measure, reason), qids in undefined.items():
+                qids.sort(key=order.__getitem__)
+                warning = undefined_warning(measure, qids, len(self.qids), reason, True)
                 warnings.warn(warning, stacklevel=4)
         return np.concatenate(tables, axis=2), reasons
 
@@ -348,10 +346,10 @@ class Evaluation:
     ) -> tuple[FloatArray, dict[str, Reasons]]:
         table = np.full((len(systems), len(self.measures), len(self.qids)), math.nan)
         reasons: dict[str, Reasons] = {}
-        for own, system in zip(table, systems, strict=True):
+        for values, system in zip(table, systems, strict=True):
             try:
-                # no name for the run: it is freed before the next one is read
-                own[:, self._order], reasons[system] = evaluate_run(
+                # no variable for the run, so that it is freed before the next one is read
+                values[:, self._order], reasons[system] = evaluate_run(
                     self._evaluator,
                     self.measures.values(),
                     self._evaluator.checked(frame(system)),
@@ -362,11 +360,11 @@ class Evaluation:
         return table, reasons
 
 
-_BLOCK = 500  # queries that are measured at once, of many
+_BLOCK = 500  # queries per block
 
 
 def _by_query(measure: Any) -> bool:
-    """Return whether a measure's value of a query surely depends on that query alone."""
+    """Return whether the value of each query only depends on that query."""
     if isinstance(measure, FairMeasure):
         return measure.is_by_query and all(map(_by_query, measure.parts))
     return bool(ir_measures.pytrec_eval.supports(measure))
@@ -375,10 +373,10 @@ def _by_query(measure: Any) -> bool:
 def values_of_samples(
     system: str, run: pd.DataFrame, measures: Mapping[str, Any], qrels: pd.DataFrame
 ) -> Iterator[pd.DataFrame]:
-    """Yield the values of each sample of a system, for measures that have any.
+    """Yield the values of each sample of a system, for ``E(m)`` and EU.
 
-    ``E(m)`` is ``m`` of each ranking; EU is the utility of each ranking's answer. Exposure belongs
-    to all samples together, so its measures are left out; a frame X has no samples.
+    The values are ``m`` of each ranking, and the utility of each answer. Measures of exposure have
+    no values by sample.
     """
     of_samples = {
         label: measure.inner if measure.NAME == "E" else measure
@@ -391,7 +389,7 @@ def values_of_samples(
     evaluator = FairEvaluator(distinct, qrels, warns_of_truncation=False)
     samples: Any = run.get(SAMPLE, pd.Series(0, index=run.index))
     for number, rows in run.drop(columns=SAMPLE, errors="ignore").groupby(samples.to_numpy()):
-        with warnings.catch_warnings():  # the values of queries come with the same warnings
+        with warnings.catch_warnings():  # the per-query values cause the same warnings
             warnings.simplefilter("ignore", errors.UndefinedWarning)
             warnings.simplefilter("ignore", errors.UnmatchedWarning)
             checked = evaluator.checked(rows)
@@ -412,7 +410,7 @@ def values_of_samples(
 def spreads(
     per_query: pd.DataFrame, systems: Sequence[str], measures: Sequence[str]
 ) -> list[list[str]]:
-    """Return a picture of the queries' values for each system and measure, ends by measure."""
+    """Return a histogram of the per-query values for each system and measure."""
     by_measure = per_query.groupby("measure")["value"]
     low, high = by_measure.min().to_dict(), by_measure.max().to_dict()
     values = dict(iter(per_query.groupby(["system", "measure"])["value"]))
@@ -426,18 +424,18 @@ _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}
 
 
 SystemRows = Callable[..., pd.DataFrame]
-"""Returns a system's rows, queries in the order of the topics.
+"""The function that returns the rows of a system, with queries in the order of the topics.
 
-It takes the system's name, ``columns`` (None: all; those that are not there are left out), and
-``codes``: whether ids may be categories, where that is cheaper. Those of an experiment take
-``qids``, too: whose rows are wanted.
+Its arguments are the name of the system, ``columns`` (`None` for all; missing ones are ignored),
+``codes`` (whether ids may be categories, which is faster), and in experiments ``qids`` (`None` for
+all).
 """
 
 
 def stored_rows(
     store: Store, cells: Mapping[str, Mapping[str, StoredCell]], frames: Mapping[str, pd.DataFrame]
 ) -> SystemRows:
-    """Return what gives the rows of a store's cells, and frames that the user gave as systems."""
+    """Return the function for the rows of stored cells, or of frames given as systems."""
 
     def rows(
         system: str,
@@ -448,9 +446,9 @@ def stored_rows(
         if system in frames:
             frame = frames[system]
             return some_columns(frame if qids is None else frame[frame[QID].isin(qids)], columns)
-        own = cells[system]
-        some = own.values() if qids is None else [own[qid] for qid in qids if qid in own]
-        table = store.read(some, None if columns is None else sorted(columns))
+        by_qid = cells[system]
+        chosen = [by_qid[qid] for qid in (by_qid if qids is None else qids) if qid in by_qid]
+        table = store.read(chosen, None if columns is None else sorted(columns))
         if table is None:
             return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in _EMPTY.items()})
         return unpack(table, codes=codes)
@@ -463,10 +461,10 @@ def stored_notes(
     chains: Mapping[str, Sequence[tuple[str, int | None]]],
     topics: Mapping[str, str],
 ) -> Callable[[str], pd.DataFrame]:
-    """Return what gives the notes of a system: ``qid``, ``stage``, ``note``.
+    """Return the function for the notes of a system: ``qid``, ``stage``, ``note``.
 
-    `chains` has the stages that leave some, with the chains that they end, by system; topics are
-    digests by qid.
+    `chains` has the stages with notes and the chains that they end, by system; topics are digests
+    by qid.
     """
 
     def notes(system: str) -> pd.DataFrame:
@@ -481,7 +479,7 @@ def stored_notes(
 
 
 def some_columns(frame: pd.DataFrame, columns: Collection[str] | None) -> pd.DataFrame:
-    """Return a copy with those of the columns that there are; None: all."""
+    """Return a copy with the given columns, ignoring missing ones; `None` for all."""
     if columns is None:
         return frame.copy()
     return frame[[name for name in frame.columns if name in columns]]

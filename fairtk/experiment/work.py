@@ -1,9 +1,9 @@
-"""What an engine hands to workers, and what comes back: data, so that it can travel.
+"""The tasks and results of workers.
 
-The functions get stages and backends by key and everything else as data, so that they run alike in
-this process, in a worker process and on a cluster. A query or prompt that fails does not cost its
-batch: the batch is halved until what fails stands alone. Stages travel by cloudpickle, with
-reducers for what it cannot take.
+Functions get stages and backends by key and everything else as data, so they run the same way in
+this process, in a worker process and on a cluster. If a query or prompt fails, its batch is halved
+until the failure is isolated. Stages are pickled with cloudpickle, with reducers for objects that
+it does not support.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ class StageStep:
     """One stage over some queries."""
 
     node: int  # the chain that ends with the stage
-    parent: int  # the chain whose rows it reads; -1: the topics
-    stage: str  # its key
+    parent: int  # the chain of the input, -1 for the topics
+    stage: str  # the key
     name: str  # for messages
     qids: tuple[str, ...]
-    keep: bool  # whether the rows are wanted
-    ask: bool  # whether the stage's prompts are wanted instead of its rows
-    systems: tuple[str, ...]  # those that have the stage, for messages
+    keep: bool  # whether to return the rows
+    ask: bool  # whether to return the prompts of the stage instead of rows
+    systems: tuple[str, ...]  # systems with the stage, for messages
 
     @property
     def who(self) -> str:
@@ -66,10 +66,10 @@ class StageStep:
 class StageTask:
     """Stages over one batch of queries."""
 
-    inputs: Mapping[int, Table]  # rows that are there already, by node; -1: the topics
+    inputs: Mapping[int, Table]  # available rows by node, -1 for the topics
     steps: Sequence[StageStep]  # parents before children
-    errors: Mapping[int, Mapping[str, str]]  # why queries failed before, by node
-    durable: bool  # whether the rows go into a file
+    errors: Mapping[int, Mapping[str, str]]  # earlier errors by node and query
+    durable: bool  # whether the rows are stored in a file
     fail_fast: bool
     threads: int
 
@@ -90,13 +90,13 @@ class Prompts:
     qids: list[str]
     texts: list[str]
     lengths: list[int]  # tokens of each (characters where the backend has no tokenizer)
-    rows: np.ndarray[Any, Any]  # place among `texts` for each row of the rankings
+    rows: np.ndarray[Any, Any]  # index of the text for each row of the rankings
 
 
 @dataclass
 class TaskResult:
-    """What a task made, by node: rows, query after query, and where each stands; prompts;
-    failures; queries that wait for a batch of prompts.
+    """The result of a task by node: rows with spans of queries, prompts, errors, notes, and queries
+    that wait for a batch of prompts.
     """
 
     tables: dict[int, tuple[Table, list[Span]]] = field(default_factory=dict)
@@ -110,11 +110,11 @@ class TaskResult:
 class PromptBatch:
     """Prompts that are generated together."""
 
-    backend: str  # its key
+    backend: str  # the key
     prompts: tuple[str, ...]
     threads: int
     fail_fast: bool
-    name: str  # of the backend, for messages
+    name: str  # the name of the backend, for messages
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -127,20 +127,20 @@ class PromptBatch:
 
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""What libraries read when they are loaded."""
+"""The variables for numbers of threads, which libraries read on import."""
 
 
 def allowed_threads() -> int:
-    """Return the threads of a model that may use this whole machine: OMP_NUM_THREADS, or cores."""
+    """Return OMP_NUM_THREADS, or the number of cores."""
     setting = os.environ.get(VARIABLES[0], "")
     return int(setting) if setting.isdecimal() and int(setting) else cores()
 
 
 @contextlib.contextmanager
 def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
-    """Let torch, which is loaded if the backend needs it, use so many threads within the block."""
+    """Limit the threads of torch, which is imported if the backend needs it."""
     if isinstance(backend, HuggingFaceBackend):
-        with contextlib.suppress(ImportError):  # said by the backend, better
+        with contextlib.suppress(ImportError):  # the backend raises a better error
             import torch  # noqa: F401
     torch_module: Any = sys.modules.get("torch")
     if not hasattr(torch_module, "set_num_threads"):
@@ -155,8 +155,8 @@ def limited_threads(number: int, backend: Any = None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _leaving(who: str) -> Iterator[None]:
-    """Say who calls ``sys.exit`` within the block, for workers, where that ends no program."""
+def _naming_exits(who: str) -> Iterator[None]:
+    """Add the caller of ``sys.exit`` to its exception, for the error of a worker."""
     try:
         yield
     except SystemExit as error:
@@ -166,7 +166,7 @@ def _leaving(who: str) -> Iterator[None]:
 
 T = TypeVar("T")
 
-# What would fail for every other query as well is no failed query.
+# Errors that would occur for all queries.
 FATAL = (
     *(ColumnError, IdentityError, LLMError, MissingExtraError, ModelError, OfflineError),
     *(StoreError, MemoryError, Warning),
@@ -176,9 +176,7 @@ FATAL = (
 def run_batch(
     backends: Mapping[str, Any], batch: PromptBatch
 ) -> tuple[dict[str, str], dict[str, str], tuple[str, ...]]:
-    """Return the answers to a batch of prompts, why there is none, by prompt, and the prompts
-    that wait for others to answer them.
-    """
+    """Return the answers and the errors of a batch of prompts, and the deferred prompts."""
     backend = backends[batch.backend]
     errors: dict[str, str] = {}
 
@@ -191,35 +189,35 @@ def run_batch(
                 raise error
             return error.index
         if batch.fail_fast:
-            raise StageError(f"{backend.name}: {said(error)}") from error
+            raise StageError(f"{backend.name}: {error_line(error)}") from error
         return None
 
-    with limited_threads(batch.threads, backend), _leaving(batch.who(batch.backend)):
+    with limited_threads(batch.threads, backend), _naming_exits(batch.who(batch.backend)):
         try:
             parts = _in_parts(list(batch.prompts), attempt, blame, errors)
         except DeferredError:
             return {}, errors, batch.prompts
-    answers = {p: a for some, given in parts for p, a in zip(some, given, strict=True)}
-    return answers, errors, ()
+    pairs = (pair for prompts, answers in parts for pair in zip(prompts, answers, strict=True))
+    return dict(pairs), errors, ()
 
 
 def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
     """Run stages over a batch of queries."""
     frames = {node: unpack(table) for node, table in task.inputs.items()}
-    ordered: dict[int, list[str]] = {}  # the queries of frames whose rows stand in their order
-    outcome = TaskResult(errors={node: dict(lost) for node, lost in task.errors.items()})
+    ordered: dict[int, list[str]] = {}  # the queries of frames with rows in their order
+    outcome = TaskResult(errors={node: dict(errors) for node, errors in task.errors.items()})
     with limited_threads(task.threads):
         for step in task.steps:
-            lost = outcome.errors.get(step.parent, {})
-            errors = {qid: lost[qid] for qid in step.qids if qid in lost}
+            failed = outcome.errors.get(step.parent, {})
+            errors = {qid: failed[qid] for qid in step.qids if qid in failed}
             waiting = outcome.deferred.get(step.parent, set()) & set(step.qids)
-            qids = [qid for qid in step.qids if qid not in lost and qid not in waiting]
+            qids = [qid for qid in step.qids if qid not in failed and qid not in waiting]
             inp = frames.get(step.parent, _NO_ROWS)
             if ordered.get(step.parent) != qids:
                 inp = _rows_of(inp, qids)
             notes: dict[str, Any] = {}
             try:
-                with _leaving(step.who):
+                with _naming_exits(step.who):
                     parts = _stage_parts(
                         stages[step.stage], step, inp, qids, task.fail_fast, errors, notes
                     )
@@ -235,17 +233,16 @@ def run_task(stages: Mapping[str, Any], task: StageTask) -> TaskResult:
             if step.ask:
                 outcome.prompts[step.node] = _prompts(parts, stages[step.stage].backend.tokenizer)
                 continue
-            made = [_ordered(part, some, step.name) for some, part in parts]
-            rows = _below([frame for frame, _ in made], inp)
+            results = [_ordered(part, of_part, step.name) for of_part, part in parts]
+            rows = _concatenated([frame for frame, _ in results], inp)
             if step.keep:
-                spans = spans_of([size for _, sizes in made for size in sizes])
+                spans = spans_of([size for _, sizes in results for size in sizes])
                 outcome.tables[step.node] = pack(rows, step.name, task.durable, spans), spans
-            # beside what was there already of other queries
-            if step.node in frames:
-                frames[step.node] = _below([frames[step.node], rows], rows)
+            if step.node in frames:  # stored rows of other queries
+                frames[step.node] = _concatenated([frames[step.node], rows], rows)
             else:
                 frames[step.node] = rows
-                ordered[step.node] = [qid for some, _ in parts for qid in some]
+                ordered[step.node] = [qid for of_part, _ in parts for qid in of_part]
     return outcome
 
 
@@ -261,34 +258,33 @@ def _stage_parts(
     errors: dict[str, str],
     notes: dict[str, Any],
 ) -> list[tuple[list[str], Any]]:
-    """Return what a stage makes of the queries, in parts where some of them fail.
+    """Return the results of a stage, in several parts if queries fail.
 
-    A stage says in ``missing`` (``qid``, ``reason``; as `fairtk.FairQR` does) which queries of its
-    last call have no result: they failed, whatever rows about them it returns. One that has
-    ``transform_with_notes`` gives rows and, by qid, what is to be kept beside them: `notes` gets
-    it, of failed queries, too.
+    Queries in the ``missing`` of a stage (``qid``, ``reason``; see `fairtk.FairQR`) have failed,
+    even if there are rows for them. The notes of ``transform_with_notes`` are added to `notes`,
+    including those of failed queries.
     """
     with_notes = getattr(stage, "transform_with_notes", None)
 
-    def attempt(some: list[str]) -> Any:
-        rows = inp if some is qids else _rows_of(inp, some)
+    def attempt(part: list[str]) -> Any:
+        rows = inp if part is qids else _rows_of(inp, part)
         if step.ask:
             return stage.build_prompts(rows)
         if with_notes is None:
             out = stage.transform(rows)
         else:
-            out, beside = with_notes(rows)
-            notes.update(beside)
+            out, new_notes = with_notes(rows)
+            notes.update(new_notes)
         missing = getattr(stage, "missing", None)
         if isinstance(missing, pd.DataFrame):
             errors.update(zip(missing[QID], missing["reason"], strict=True))
         return out
 
-    def blame(some: list[str], error: Exception) -> None:
+    def blame(part: list[str], error: Exception) -> None:
         if fail_fast:
-            others = f" or one of {len(some) - 1} others" if len(some) > 1 else ""
+            others = f" or one of {len(part) - 1} others" if len(part) > 1 else ""
             raise StageError(
-                f"{step.name} failed for qid {some[0]!r}{others}: {said(error)}"
+                f"{step.name} failed for qid {part[0]!r}{others}: {error_line(error)}"
             ) from error
 
     reasons: dict[str, str] = {}
@@ -298,10 +294,10 @@ def _stage_parts(
 
 
 def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> dict[str, str]:
-    """Return a stage's notes as JSON, by qid."""
-    odd = notes.keys() - set(qids)
-    if odd:
-        raise InputError(f"{name} gave notes of the qid {min(odd)!r}, which is not in its input")
+    """Return the notes of a stage as JSON by qid."""
+    unknown = notes.keys() - set(qids)
+    if unknown:
+        raise InputError(f"{name} returned notes for unknown qid {min(unknown)!r}")
     texts = {}
     for qid, note in notes.items():
         try:
@@ -317,27 +313,28 @@ def _in_parts(
     blame: Callable[[list[str], Exception], int | None],
     errors: dict[str, str],
 ) -> list[tuple[list[str], T]]:
-    """Return what is made of queries or prompts, with them, in parts where some of them fail.
+    """Return queries or prompts with their results, in several parts if items fail.
 
-    `blame` returns the place of the item that an error is about (None: nobody knows), or raises
-    what is to end the work. `errors` gets the reasons of failed items.
+    `blame` returns the index of the failed item (`None` if unknown), or raises. The errors of
+    failed items are added to `errors`.
     """
     done = []
     waiting = [items] if items else []
     while waiting:
-        some = waiting.pop()
+        part = waiting.pop()
         try:
-            done.append((some, attempt(some)))
+            done.append((part, attempt(part)))
         except FATAL:
             raise
         except Exception as error:
-            at = blame(some, error)
-            if at is None and len(some) > 1:
-                middle = len(some) // 2
-                waiting += [some[middle:], some[:middle]]
+            index = blame(part, error)
+            if index is None and len(part) > 1:
+                middle = len(part) // 2
+                waiting += [part[middle:], part[:middle]]
                 continue
-            errors[some[at or 0]] = said(error)
-            rest = [item for place, item in enumerate(some) if place != (at or 0)]
+            failed = index or 0
+            errors[part[failed]] = error_line(error)
+            rest = part[:failed] + part[failed + 1 :]
             waiting += [rest] if rest else []
     return done
 
@@ -345,85 +342,83 @@ def _in_parts(
 def _prompts(parts: Sequence[tuple[list[str], Any]], tokenizer: Any) -> Prompts:
     prompts: list[str] = []
     rows = [np.zeros(0, dtype=np.int64)]
-    for _, asked in parts:
-        rows.append(asked.prompt_of_row + len(prompts))
-        prompts.extend(asked.prompts)
+    for _, built in parts:
+        rows.append(built.prompt_of_row + len(prompts))
+        prompts.extend(built.prompts)
     lengths = list(map(len, prompts)) if tokenizer is None else counts(prompts, tokenizer)
-    qids = [qid for some, _ in parts for qid in some]
+    qids = [qid for part, _ in parts for qid in part]
     return Prompts(qids, prompts, lengths, np.concatenate(rows))
 
 
 def _rows_of(frame: pd.DataFrame, qids: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of some queries, query after query in the order of the qids."""
-    place = _places(frame, qids)
-    if (place < 0).any():
-        frame, place = frame[place >= 0], place[place >= 0]
-    return _sorted_by(frame, place)
+    """Return the rows of queries in the order of the qids."""
+    index = _query_indices(frame, qids)
+    if (index < 0).any():
+        frame, index = frame[index >= 0], index[index >= 0]
+    return _sorted_by(frame, index)
 
 
 def _ordered(
     frame: Any, qids: Sequence[str], name: str
 ) -> tuple[pd.DataFrame, list[tuple[str, int]]]:
-    """Return a stage's rows query after query, and the number of rows of each query."""
+    """Return the rows of a stage in the order of queries, and the number of rows per query."""
     if not isinstance(frame, pd.DataFrame) or QID not in frame.columns:
         columns_or_type = (
             list(frame.columns) if isinstance(frame, pd.DataFrame) else type(frame).__name__
         )
         raise ColumnError(
-            f"{name} must return a frame with the column {QID!r}; found {columns_or_type}"
+            f"{name} must return a frame with the column {QID!r}, got {columns_or_type}"
         )
-    place = _places(frame, qids)
-    if (place < 0).any():
-        odd = frame[QID].iloc[int(np.argmin(place))]
-        raise InputError(f"{name} returned the qid {odd!r}, which is not in its input")
-    sizes = np.bincount(place, minlength=len(qids)).tolist()
-    return _sorted_by(frame, place), list(zip(qids, sizes, strict=True))
+    index = _query_indices(frame, qids)
+    if (index < 0).any():
+        unknown = frame[QID].iloc[int(np.argmin(index))]
+        raise InputError(f"{name} returned unknown qid {unknown!r}, which is not in its input")
+    sizes = np.bincount(index, minlength=len(qids)).tolist()
+    return _sorted_by(frame, index), list(zip(qids, sizes, strict=True))
 
 
-def _places(frame: pd.DataFrame, qids: Sequence[str]) -> IntArray:
-    """Return the place among the qids of each row's; -1: none."""
-    place = {qid: i for i, qid in enumerate(qids)}
+def _query_indices(frame: pd.DataFrame, qids: Sequence[str]) -> IntArray:
+    """Return the index of each row's qid, -1 if unknown."""
+    index = {qid: i for i, qid in enumerate(qids)}
     column = frame[QID]
-    if str(column.dtype) == "str":  # rows of a query mostly stand together
+    if str(column.dtype) == "str":  # rows of a query are usually adjacent
         array = pa.Array.from_pandas(column)
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         runs = pa.compute.run_end_encode(array)
-        place_by_code = np.array(
-            [place.get(qid, -1) for qid in runs.values.to_pylist()], dtype=np.int64
-        )
-        code = np.arange(len(place_by_code)).repeat(np.diff(np.asarray(runs.run_ends), prepend=0))
+        by_code = np.array([index.get(qid, -1) for qid in runs.values.to_pylist()], dtype=np.int64)
+        code = np.arange(len(by_code)).repeat(np.diff(np.asarray(runs.run_ends), prepend=0))
     else:
         code, values = pd.factorize(column)
-        place_by_code = np.array([*(place.get(qid, -1) for qid in values), -1], dtype=np.int64)
-    places: IntArray = place_by_code[code]  # a missing qid has the code -1, and is nobody's
-    return places
+        by_code = np.array([*(index.get(qid, -1) for qid in values), -1], dtype=np.int64)
+    indices: IntArray = by_code[code]  # a missing qid has the code -1
+    return indices
 
 
-def _sorted_by(frame: pd.DataFrame, place: IntArray) -> pd.DataFrame:
-    if (place[1:] < place[:-1]).any():
-        frame = frame.iloc[np.argsort(place, kind="stable")]
+def _sorted_by(frame: pd.DataFrame, index: IntArray) -> pd.DataFrame:
+    if (index[1:] < index[:-1]).any():
+        frame = frame.iloc[np.argsort(index, kind="stable")]
     return frame.reset_index(drop=True)
 
 
-def _below(frames: Sequence[pd.DataFrame], inp: pd.DataFrame) -> pd.DataFrame:
-    """Return frames below each other; with none of them, the input's columns without rows."""
+def _concatenated(frames: Sequence[pd.DataFrame], inp: pd.DataFrame) -> pd.DataFrame:
+    """Return concatenated frames; without frames, an empty frame with the columns of the input."""
     filled = [frame for frame in frames if len(frame)] or frames[:1] or [inp.iloc[:0]]
     return filled[0] if len(filled) == 1 else pd.concat(filled, ignore_index=True)
 
 
 def text_of(error: BaseException) -> str:
-    """Return the message of an error; that of a user's class may fail to be made."""
+    """Return the message of an error, even if its `str` raises."""
     try:
         return str(error)
     except Exception as other:
-        return f"its message cannot be made ({type(other).__name__})"
+        return f"no message ({type(other).__name__} in str())"
 
 
-def said(error: BaseException) -> str:
-    """Return an error on one line, with its class unless it is one of ours."""
+def error_line(error: BaseException) -> str:
+    """Return an error as one line, with its class unless it is from fairtk."""
     text = " ".join(text_of(error).split())
-    ours = type(error).__module__.startswith("fairtk")
-    line = text if ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
+    is_ours = type(error).__module__.startswith("fairtk")
+    line = text if is_ours and text else f"{type(error).__name__}: {text}".removesuffix(": ")
     return line if len(line) <= 500 else line[:497] + "..."
 
 
@@ -449,15 +444,15 @@ def to_worker(stage: Any) -> bytes:
         Pickler(sink).dump(stage)
     except Exception as error:
         raise WorkerError(
-            f"{type(stage).__name__} cannot travel to a worker ({text_of(error)}): use "
-            "`executor='serial'`, "
-            "or give the transformer a __getstate__ that leaves out what is open"
+            f"{type(stage).__name__} cannot be pickled for a worker ({text_of(error)}); use "
+            "`executor='serial'`, or add a __getstate__ to the transformer that omits open "
+            "resources"
         ) from error
     return sink.getvalue()
 
 
 def from_parent(data: bytes) -> Any:
-    """Return the stage that `to_worker` packed: bytes of the run's own parent, never a file's."""
+    """Return the stage from the bytes of `to_worker`, which are never from a file."""
     return pickle.loads(data)
 
 
@@ -472,7 +467,7 @@ def _pisa_retriever(stage: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _openai(backend: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    # its connection stays here, and so does the key: a worker has its own in the environment
+    # a worker opens its own connection with the key from its environment
     settings = {name: getattr(backend, name) for name in _OPENAI} | {
         "generation_args": backend._generation_args,
         "base_url": str(backend.client.base_url),
@@ -483,7 +478,7 @@ def _openai(backend: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _template(template: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    # its text is not kept, but what it was compiled to is
+    # a template has no source, only compiled code
     parts = {
         "name": template.name,
         "__file__": template.filename,
@@ -510,4 +505,4 @@ _REDUCERS: dict[str, Callable[[Any], Any]] = {
     "pyterrier_pisa.PisaRetrieve": _pisa_retriever,
     "pyterrier_rag.backend._openai.OpenAIBackend": _openai,
 }
-"""How objects that hold something open are made anew, by class."""
+"""Reducers of objects with open resources, by class."""

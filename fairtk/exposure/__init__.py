@@ -1,6 +1,4 @@
-"""Exposure: browsing models, expected exposure, targets and bounds; Plackett-Luce policies, drawn
-and exact.
-"""
+"""Exposure: browsing models, expected exposure, targets and bounds, Plackett-Luce policies."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Browsing models: how much attention a user pays to each rank.
 
-A user is a person or a language model. Every model gives one weight per rank; a cascade model
-(`GERR`) also lets the weight fall with every useful document above. Ranks count from 0 here, as in
+A user is a person or a language model. Each model gives one weight per rank. In a cascade model
+(`GERR`), the weight also falls with each useful document above. Ranks count from 0 here, as in
 PyTerrier; papers count from 1.
 """
 
@@ -23,13 +23,13 @@ from fairtk.frames import FloatArray, IntArray
 class BrowsingModel:
     """Base of all browsing models.
 
-    A subclass is a frozen dataclass and gives `weights`. It is printed, and read back from strings,
-    as ``RBP(p=0.8)``.
+    A subclass is a frozen dataclass that defines `weights`. Its string form, such as
+    ``RBP(p=0.8)``, can be read back.
 
     Attributes:
-        needs_cutoff: the model is only meaningful with a cutoff (``@k``).
-        stop: the probability of leaving after a useful document; 0 for all position-only models.
-        typical: the settings with which `fairtk.sensitivity` tries the model, if not the defaults.
+        needs_cutoff: whether the model requires a cutoff (``@k``).
+        stop: the probability of leaving after a useful document; 0 unless the model is a cascade.
+        typical: the settings that `fairtk.sensitivity` tries, if not the defaults.
     """
 
     needs_cutoff: ClassVar[bool] = False
@@ -37,16 +37,16 @@ class BrowsingModel:
 
     @property
     def stop(self) -> float:
-        """The probability that a user leaves after a useful document; 0: position alone counts."""
+        """The probability that a user leaves after a useful document; 0 without a cascade."""
         return 0.0
 
     @property
     def total_square(self) -> float:
-        """The sum of squared weights over all ranks; infinity where it has no end or none given."""
+        """The sum of squared weights over all ranks; infinity if unbounded or not defined."""
         return math.inf
 
     def weights(self, ranks: IntArray) -> FloatArray:
-        """Return the attention that each 0-based rank gets, before the cutoff is applied."""
+        """Return the attention on each 0-based rank, before the cutoff is applied."""
         raise NotImplementedError(f"{type(self).__name__} must define weights(ranks)")
 
     def __repr__(self) -> str:
@@ -56,10 +56,9 @@ class BrowsingModel:
 
 @dataclass(frozen=True, repr=False)
 class MU(BrowsingModel):
-    """The machine user: reads the first k documents with equal attention, and nothing below.
+    """The machine user, who reads the first k documents with equal attention and nothing below.
 
-    Kim and Diaz, Towards Fair RAG, Eq. 4: 1 for the first k ranks, else 0. The cutoff k is the
-    measure's ``@k``.
+    Kim and Diaz, Towards Fair RAG, Eq. 4. The cutoff k is the measure's ``@k``.
     """
 
     identity_name = "fairtk.MU"
@@ -67,13 +66,13 @@ class MU(BrowsingModel):
     needs_cutoff: ClassVar[bool] = True
 
     def weights(self, ranks: IntArray) -> FloatArray:
-        """Return 1 for every rank; the measure's cutoff does the rest."""
+        """Return 1 for each rank; the measure applies the cutoff."""
         return np.ones(len(ranks))
 
 
 @dataclass(frozen=True, repr=False)
 class RBP(BrowsingModel):
-    """Rank-biased precision's user: goes on to the next rank with probability p.
+    """The user of rank-biased precision, who continues to the next rank with probability p.
 
     Moffat and Zobel 2008; weight p^rank (Diaz et al. 2020, Section 4.3).
 
@@ -104,9 +103,9 @@ class RBP(BrowsingModel):
 class GERR(RBP):
     """The cascade user of generalized expected reciprocal rank, as in Diaz et al. 2020.
 
-    Goes on with probability p, and leaves after a useful document with probability u: weight
-    p^rank (1 - u)^(number of useful documents above). As in expeval, every grade above 0 counts
-    as useful alike; `weights` are those where nothing above is useful.
+    The user continues with probability p, and leaves after a useful document with probability u:
+    weight p^rank (1 - u)^(number of useful documents above). As in expeval, each grade above 0
+    counts as useful; `weights` assume that no document above is useful.
 
     Attributes:
         p: patience, in [0, 1].
@@ -139,7 +138,7 @@ class DCG(BrowsingModel):
 class TREC(BrowsingModel):
     """The discount of TREC Fair Ranking 2022: 1 / log2(max(rank + 1, 2)), rank from 0.
 
-    The first two ranks weigh the same, which is not so in `DCG`.
+    The first two ranks have the same weight, unlike in `DCG`.
     """
 
     identity_name = "fairtk.TREC"
@@ -152,14 +151,14 @@ class TREC(BrowsingModel):
 
 @dataclass(frozen=True, repr=False)
 class Fitted(BrowsingModel):
-    """Weights of ranks as a reader's own behavior gave them: see `fairtk.credit.fit_browsing`.
+    """Weights of ranks estimated from a reader's behavior; see `fairtk.credit.fit_browsing`.
 
-    They may rise with the rank, as where the middle of a list is read least. An ideal ranking then
-    has the best documents in the places that are read most.
+    They may rise with the rank, if readers skip the middle of a list. An ideal ranking then has the
+    best documents at the ranks with most attention.
 
     Attributes:
-        weight: of the first ranks, each at least 0; what is below them is not read.
-        standard_error: of the weights, or nothing; two models with the same weights are equal.
+        weight: the weights of the first ranks, each at least 0; later ranks have weight 0.
+        standard_error: the errors of the weights, or empty; they do not count for equality.
     """
 
     identity_name = "fairtk.Fitted"
@@ -170,7 +169,7 @@ class Fitted(BrowsingModel):
     def __post_init__(self) -> None:
         if not isinstance(self.weight, tuple | list) or not self.weight:
             raise ParameterError(
-                "Fitted: weight must be a list of weights, as in Fitted(weight=(1.0, 0.8)); found "
+                "Fitted: weight must be a list of weights, as in Fitted(weight=(1.0, 0.8)), got "
                 f"{self.weight!r}"
             )
         weight = tuple(float(checks.number("weight", w, "Fitted", 0)) for w in self.weight)
@@ -188,6 +187,6 @@ class Fitted(BrowsingModel):
         return math.fsum(w * w for w in self.weight)
 
     def weights(self, ranks: IntArray) -> FloatArray:
-        """Return the weight of each rank, 0 below the last."""
+        """Return the weight of each rank, 0 after the last."""
         padded = np.array([*self.weight, 0.0])
         return np.asarray(padded[np.minimum(ranks, len(self.weight))])

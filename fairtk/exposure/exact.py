@@ -1,24 +1,22 @@
-"""Exact expected attention under a Plackett-Luce policy, without sampling, and the alpha that
-gives a wanted value.
+"""Exact expected attention under a Plackett-Luce policy, and the alpha that gives a required value.
 
-The number of independent events that happen is Poisson-binomial. Leaving one event out by
-dividing its factor away loses digits where it is nearly certain. Here nothing is divided or
-subtracted: factors are multiplied pairwise up a tree, and the derivatives of the result go down
-again. All terms are positive, so every digit but the last few holds.
+The number of independent events that happen is Poisson-binomial. Dividing by an event's factor to
+leave it out loses digits if the event is nearly certain. Here nothing is divided or subtracted:
+factors are multiplied pairwise up a tree, and the derivatives of the result are passed down. All
+terms are positive, so all but the last few digits are correct.
 
-In the exponential race document d arrives at time T_d ~ Exp(w_d), and its rank is the number of
-others that have arrived by then (the form behind sample-free propensities, ECIR 2026, and behind
-`race`). Its expected attention is therefore the integral over t of its density times the expected
-attention of the number of other arrivals, which is Poisson-binomial.
+In the exponential race, document d arrives at time T_d ~ Exp(w_d), and its rank is the number of
+earlier arrivals (as in sample-free propensities, ECIR 2026, and in `race`). So its expected
+attention is the integral over t of its density times the expected attention of the number of other
+arrivals, which is Poisson-binomial.
 
-* Across a wide gap of log-weights the order is certain: such gaps cut a query into blocks, each
-  with its own ranks. Blocks of one document, of ties, or of ranks that weigh alike need no
-  integral.
-* In every other block time is taken as its logarithm, in which the integrand is smooth and dies
-  off on both sides, so that equal steps (the trapezoidal rule) converge exponentially. The number
-  of steps grows with the nats that a block spans, not with the size of its weights.
-* The steps are cut into short panels. In a panel only those documents take part that have neither
-  surely arrived before it nor surely not yet.
+* Across a wide gap of log-weights the order is certain. Such gaps divide a query into blocks with
+  their own ranks. Blocks of one document, of ties, or of ranks with equal weights need no integral.
+* In other blocks, time is taken as its logarithm. The integrand is then smooth and vanishes on both
+  sides, so that the trapezoidal rule converges exponentially. The number of steps grows with the
+  nats that a block spans, not with the size of its weights.
+* The steps are divided into short panels. A panel includes only documents that have neither almost
+  surely arrived before it nor almost surely not yet arrived.
 """
 
 from __future__ import annotations
@@ -34,16 +32,16 @@ from fairtk.exposure.expected import members
 from fairtk.frames import FloatArray, IntArray
 
 NEGLIGIBLE = np.log(1e-14)
-"""Logarithm of what is left out: in the tails, and of documents whose fate is certain."""
+"""Log of the probability that is ignored in tails and for nearly certain arrivals."""
 
 SURELY = np.log(34.0)
-"""Log of rate times time from which a document has arrived: exp(-34) = 2e-15."""
+"""Log of rate times time after which a document has arrived: exp(-34) = 2e-15."""
 
-# Equal steps of log-time err by about exp(-2 pi width / step), where width is that of the strip
-# in which the integrand is analytic; it narrows as more arrivals are waited for.
+# Equal steps of log-time have an error of about exp(-2 pi width / step). Here width is that of the
+# strip in which the integrand is analytic; it narrows with the number of arrivals.
 STEP, STEP_OF_MANY = 0.25, 0.6
-# Before the first arrivals nothing happens for 32 nats. Times log t = s - exp(-s - KNEE) pass over
-# these in 3 nats of s, and are s itself after.
+# Before the first arrivals, nothing happens for 32 nats. Times log t = s - exp(-s - KNEE) pass
+# these in 3 nats of s, and equal s afterwards.
 KNEE = 1.5
 PANEL = 8
 
@@ -54,17 +52,17 @@ class Panels:
 
     race: IntArray  # race of each panel; shape (n_panels,)
     time: FloatArray  # log-times; shape (n_panels, PANEL)
-    step: FloatArray  # how much of log-time each node stands for; same shape
-    begin: IntArray  # documents before it have arrived by then; shape (n_panels,)
-    end: IntArray  # documents from it on have not; shape (n_panels,)
+    step: FloatArray  # the width of log-time of each node; same shape
+    begin: IntArray  # earlier documents have arrived by then; shape (n_panels,)
+    end: IntArray  # documents from here on have not; shape (n_panels,)
 
 
 def arrival_panels(log_weight: FloatArray, waited: IntArray) -> Panels:
-    """Return the panels of races that end when so many documents have arrived.
+    """Return the panels of races that end after a number of arrivals.
 
     Args:
-        log_weight: descending, -inf where a race has no more; shape (n_races, n_documents).
-        waited: how many arrivals, at most the documents of the race; shape (n_races,).
+        log_weight: descending, -inf after the last document; shape (n_races, n_documents).
+        waited: the number of arrivals, at most the documents of the race; shape (n_races,).
     """
     rest = np.logaddexp.accumulate(log_weight[:, ::-1], axis=1)[:, ::-1]
     origin = -rest[:, 0]  # when one arrival is expected
@@ -73,12 +71,12 @@ def arrival_panels(log_weight: FloatArray, waited: IntArray) -> Panels:
     step = np.minimum(STEP, STEP_OF_MANY / np.sqrt(waited))
     per_race = np.ceil(((high - low) / step + 1) / PANEL).astype(np.int64)
     race, number = members(per_race)
-    place = low + step[race, None] * (PANEL * number[:, None] + np.arange(PANEL))
-    fading = np.exp(-place - KNEE)
-    time = origin[race, None] + place - fading
+    index = low + step[race, None] * (PANEL * number[:, None] + np.arange(PANEL))
+    fading = np.exp(-index - KNEE)
+    time = origin[race, None] + index - fading
     begin, end = np.empty_like(race), np.empty_like(race)
     last = np.cumsum(per_race).tolist()
-    for one, its in enumerate(map(slice, [0, *last], last)):  # both sorted: a search each
+    for one, its in enumerate(map(slice, [0, *last], last)):  # both are sorted
         begin[its] = np.searchsorted(-log_weight[one], time[its, 0] - SURELY)
         end[its] = np.searchsorted(-rest[one], time[its, -1] - NEGLIGIBLE)
     return Panels(race, time, step[race, None] * (1.0 + fading), begin, end)
@@ -94,10 +92,10 @@ def _before(log_time: float) -> float:
 
 
 def _last_time(log_weight: FloatArray, waited: IntArray, origin: FloatArray) -> FloatArray:
-    """Return a log-time by which so many have arrived, but for a negligible probability.
+    """Return a log-time by which these many have arrived, up to a negligible probability.
 
-    The heaviest ones have by one time; by another, often earlier, so many are expected that
-    Chernoff's bound of the Poisson-binomial's lower tail is negligible.
+    It is the earlier of two times. By one, the heaviest documents have arrived. By the other, so
+    many arrivals are expected that Chernoff's bound of the lower tail is negligible.
     """
     races = np.arange(len(waited))
     high = np.log(np.log(waited) - NEGLIGIBLE) - log_weight[races, waited - 1]
@@ -117,13 +115,13 @@ def _last_time(log_weight: FloatArray, waited: IntArray, origin: FloatArray) -> 
 def weigh_others(happened: FloatArray, not_yet: FloatArray, weight: FloatArray) -> FloatArray:
     """Return, for each event, the expected weight of the number of other events that happened.
 
-    With N the number of the others, the sum over j of ``weight[j] P(N = j)``. It is the
-    derivative of the same sum over all events, which is linear in each ``not_yet``, by that number.
+    With N the number of others, this is the sum over j of ``weight[j] P(N = j)``. It is the
+    derivative of the same sum over all events with respect to ``not_yet``, in which it is linear.
 
     Args:
         happened: probability of each event; shape (n_events, n_cases).
-        not_yet: that of its opposite, given apart since it may be tiny; same shape.
-        weight: of 0, 1, 2, ... events; more have none; shape (n_counts, n_cases), not empty.
+        not_yet: probability of its opposite, passed separately because it may be tiny; same shape.
+        weight: weight of 0, 1, 2, ... events, 0 for more; shape (n_counts, n_cases), not empty.
 
     Returns:
         Shape (n_events, n_cases).
@@ -132,7 +130,7 @@ def weigh_others(happened: FloatArray, not_yet: FloatArray, weight: FloatArray) 
     part = np.stack([not_yet, happened])[:counts]
     halves = []
     while part.shape[1] > 1:
-        if part.shape[1] % 2:  # an event that never happens
+        if part.shape[1] % 2:  # add an event that never happens
             never = np.zeros_like(part[:, :1])
             never[0] = 1.0
             part = np.concatenate([part, never], axis=1)
@@ -143,7 +141,7 @@ def weigh_others(happened: FloatArray, not_yet: FloatArray, weight: FloatArray) 
     slope = weight[: len(part), None]
     while halves:
         left, right = halves.pop()
-        terms = len(left) if halves else 1  # of a leaf, the slope by `not_yet` is enough
+        terms = len(left) if halves else 1  # for a leaf, the slope by `not_yet` is enough
         slope = np.concatenate([_slope(slope, right, terms), _slope(slope, left, terms)], axis=1)
         width = halves[-1][0].shape[1] if halves else size
         slope = slope[:, :width]
@@ -160,7 +158,7 @@ def _product(left: FloatArray, right: FloatArray, counts: int) -> FloatArray:
 
 
 def _slope(slope: FloatArray, other: FloatArray, terms: int) -> FloatArray:
-    """Return the derivatives by one factor's coefficients from those by the product's."""
+    """Return the derivatives by a factor's coefficients from those by the product's."""
     result = np.zeros((terms, *other.shape[1:]))
     for power in range(min(len(other), len(slope))):
         part = slope[power : power + terms]
@@ -168,7 +166,7 @@ def _slope(slope: FloatArray, other: FloatArray, terms: int) -> FloatArray:
     return result
 
 
-# numbers held at once: few enough for a processor's cache
+# Numbers that are held at once: few enough for a processor's cache.
 CHUNK = 1 << 16
 
 
@@ -178,10 +176,10 @@ def expected_attention(gaps: FloatArray, start: IntArray, weight: FloatArray) ->
     Args:
         gaps: gaps of the log-weights of rows sorted by weight within each query (`score_gaps`).
         start: first row of each query, and the number of rows at the end.
-        weight: attention of the ranks 0, 1, 2, ...; none beyond; shape (n_ranks,), not empty.
+        weight: attention of the ranks 0, 1, 2, ..., 0 for later ranks; shape (n_ranks,), not empty.
 
     Returns:
-        Shape (n_rows,); within each query they sum to the weights of its min(n, n_ranks) ranks.
+        Shape (n_rows,); within a query, they sum to the weights of its min(n, n_ranks) ranks.
     """
     result = np.zeros(len(gaps))
     first, end, rank = _blocks(gaps, start, len(weight))
@@ -193,8 +191,8 @@ def expected_attention(gaps: FloatArray, start: IntArray, weight: FloatArray) ->
     easy = (changes[last] == changes[rank]) | (unequal[end] == unequal[first + 1])
     summed = _running(weight)
     mean = (summed[np.minimum(rank + size, len(weight))] - summed[rank]) / size
-    owner, place = members(size[easy])
-    result[first[easy][owner] + place] = mean[easy][owner]
+    owner, index = members(size[easy])
+    result[first[easy][owner] + index] = mean[easy][owner]
     width = _rounded(size)
     for one in np.unique(width[~easy]).tolist():
         chosen = np.flatnonzero(~easy & (width == one))
@@ -225,13 +223,13 @@ def _integrate(
     weight: FloatArray,
     result: FloatArray,
 ) -> None:
-    """Add the expected attention in some blocks of at most `width` documents."""
-    owner, place = members(size)
+    """Add the expected attention in blocks of at most `width` documents to the result."""
+    owner, index = members(size)
     log_weight = np.full((len(first), width), -np.inf)
-    drop = gaps[first[owner] + place]
-    drop[place == 0] = 0.0
+    drop = gaps[first[owner] + index]
+    drop[index == 0] = 0.0
     fallen = np.cumsum(drop)
-    log_weight[owner, place] = fallen[np.cumsum(size) - size][owner] - fallen
+    log_weight[owner, index] = fallen[np.cumsum(size) - size][owner] - fallen
     panels = arrival_panels(log_weight, np.minimum(size, len(weight) - rank))
     padded = np.concatenate([weight, np.zeros(width + 1)])
     left = len(weight) - rank[panels.race] - panels.begin
@@ -261,19 +259,19 @@ def _running(values: npt.NDArray[Any]) -> FloatArray:
 
 
 def _rounded(size: IntArray) -> IntArray:
-    """Return sizes rounded up to three binary digits, so that few differ."""
+    """Return sizes rounded up to three binary digits, so that few of them differ."""
     unit = 2 ** np.maximum(np.floor(np.log2(np.maximum(size, 1))).astype(np.int64) - 2, 0)
     return np.asarray(-(-size // unit) * unit)
 
 
 def _parts(chosen: IntArray, width: int) -> list[IntArray]:
-    """Cut what is chosen into parts of at most `CHUNK` numbers."""
+    """Split indices into parts of at most `CHUNK` numbers."""
     step = max(1, CHUNK // max(1, width))
     return [chosen[at : at + step] for at in range(0, len(chosen), step)]
 
 
 EVALUATIONS = 12
-"""How often the policy of a query is evaluated at most."""
+"""The maximum number of policy evaluations per query."""
 
 Values = Callable[[FloatArray, IntArray], FloatArray]
 
@@ -283,21 +281,20 @@ def find_alphas(
 ) -> tuple[FloatArray, FloatArray]:
     """Return for each query the alpha at which its value lies in a range, and that value.
 
-    Values are taken to rise with alpha, from `even` at 0 to `steep` in the limit; of one that does
-    not, some alpha in the range is found. 0 is taken where `even` is not below the range, and the
-    neighborhood of `steep`, as wide as the range, where that is below it.
+    Values are assumed to rise with alpha, from `even` at 0 to `steep` in the limit; otherwise any
+    alpha in the range is returned. The result is 0 if `even` is not below the range. If `steep` is
+    below the range, the range is replaced by one of the same width around `steep`.
 
-    With v the place of a value between its two ends, log(-log(1 - v)) is nearly a line in log
-    alpha: v starts as alpha squared, and what is left dies off exponentially. Once the wanted value
-    lies between two that are known, the secant is drawn by Anderson and Bjorck's rule, which lets
-    no end stay for ever.
+    With v the position of a value between its two limits, log(-log(1 - v)) is nearly linear in log
+    alpha: v starts as alpha squared, and 1 - v vanishes exponentially. Once the required value is
+    bracketed, the secant follows Anderson and Bjorck's rule, which moves both ends.
 
     Args:
-        values: values of some queries at an alpha each; takes (alpha, queries).
-        even: values at alpha 0, of the uniform policy; shape (n_queries,).
+        values: returns values of some queries at one alpha each; takes (alpha, queries).
+        even: values at alpha 0, the uniform policy; shape (n_queries,).
         steep: values in the limit of large alpha; same shape.
-        low: what the value should be at least; same shape.
-        high: what it should be at most; above `low`.
+        low: the lower end of the range; same shape.
+        high: the upper end; above `low`.
     """
     width = high - low
     high = np.minimum(high, np.maximum(steep, even))
@@ -312,12 +309,12 @@ def find_alphas(
 
     query = np.flatnonzero(even < low)
     height = line(aim[query], query)
-    # log alphas that are too small and too large, and by how much they miss on that line
+    # log alphas that are too small and too large, and their misses on that line
     below, above = np.full(len(query), -np.inf), np.full(len(query), np.inf)
     miss_below, miss_above = np.zeros(len(query)), np.zeros(len(query))
-    place = np.full(len(query), np.log(3.0))
+    index = np.full(len(query), np.log(3.0))
     for step in range(EVALUATIONS):
-        tried = _short(np.exp(place))
+        tried = _short(np.exp(index))
         reached = values(tried, query)
         better = (step == 0) | (np.abs(reached - aim[query]) < np.abs(value[query] - aim[query]))
         alpha[query[better]], value[query[better]] = tried[better], reached[better]
@@ -326,31 +323,31 @@ def find_alphas(
         again_below, again_above = small & (miss_below < 0), ~small & (miss_above > 0)
         miss_above = np.where(again_below, miss_above * _weaker(miss, miss_below), miss_above)
         miss_below = np.where(again_above, miss_below * _weaker(miss, miss_above), miss_below)
-        below, miss_below = np.where(small, place, below), np.where(small, miss, miss_below)
-        above, miss_above = np.where(small, above, place), np.where(small, miss_above, miss)
+        below, miss_below = np.where(small, index, below), np.where(small, miss, miss_below)
+        above, miss_above = np.where(small, above, index), np.where(small, miss_above, miss)
         left = small | (reached > high[query])
         if not left.any():
             break
-        query, height, miss, place = query[left], height[left], miss[left], place[left]
+        query, height, miss, index = query[left], height[left], miss[left], index[left]
         below, above = below[left], above[left]
         miss_below, miss_above = miss_below[left], miss_above[left]
-        free = place - np.sign(miss) * np.clip(np.abs(miss) / 3, 0.1, 0.7) * 2.0**step
+        free = index - np.sign(miss) * np.clip(np.abs(miss) / 3, 0.1, 0.7) * 2.0**step
         closed = np.isfinite(below) & np.isfinite(above)
         share = -miss_below / np.where(closed, miss_above - miss_below, 1.0)
-        if step in (6, 8):  # where it is no line at all
+        if step in (6, 8):  # the function may be far from linear
             share = np.full(len(share), 0.5)
         gap = np.where(closed, above - below, 0.0)
         inside = np.where(closed, below, 0.0) + np.clip(share, 0.01, 0.99) * gap
-        place = np.minimum(np.where(closed, inside, free), 700.0)
+        index = np.minimum(np.where(closed, inside, free), 700.0)
     return alpha, value
 
 
 def _weaker(now: FloatArray, before: FloatArray) -> FloatArray:
-    """Return by what the other end's miss is multiplied when an end moves twice in a row."""
+    """Return the factor of the other end's miss if an end moves twice in a row."""
     factor = 1.0 - now / np.where(before == 0, 1.0, before)
     return np.where(factor > 0, factor, 0.5)
 
 
 def _short(alpha: FloatArray) -> FloatArray:
-    """Return numbers of six digits: the same whatever rounding errors led to them."""
+    """Return numbers rounded to six digits, so that rounding errors do not matter."""
     return np.array([float(f"{one:.6g}") for one in alpha.tolist()])

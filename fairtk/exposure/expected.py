@@ -1,17 +1,16 @@
-"""Expected exposure: what documents get, what they should get, and how far apart the two are:
-the values of EE-D, EE-R and EE-L with their bounds.
+"""Expected exposure, its target, and the values of EE-D, EE-R and EE-L with their bounds.
 
-Pure array arithmetic, for all queries at once (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
-Eqs. 3 to 6 and Appendix C). A "pair" is one (query, document) that is judged or retrieved. The
-documents of a query form one block for each grade of usefulness, best first, and one for all
-that is not useful, judged or not.
+All functions are array arithmetic for all queries at once (Diaz et al. 2020; Kim and Diaz, Towards
+Fair RAG, Eqs. 3 to 6 and Appendix C). A "pair" is one (query, document) that is judged or
+retrieved. The documents of a query form one block per grade of usefulness, best first, and one for
+all documents that are not useful, judged or not.
 
-In the gain of TREC Fair Ranking 2022, ranks 1 and 2 weigh the same, gains are binary, and the ideal
-ranking is as long as the list that was asked for, not as the one that was returned.
+In the gain of TREC Fair Ranking 2022, ranks 1 and 2 have the same weight, gains are binary, and the
+ideal ranking has the requested length, even if fewer documents are returned.
 
 ``fair-rag`` is the code published with Towards Fair RAG, ``expeval`` that of Diaz et al. 2020. Both
-depart from their papers; the departures are kept so that published numbers can be reproduced, and
-are listed in the docstrings.
+depart from their papers. The departures are kept, to reproduce published numbers, and are listed in
+the docstrings.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from fairtk.frames import BoolArray, FloatArray, IntArray, Run
 
 @dataclass(frozen=True)
 class Grades:
-    """The grades of usefulness of all queries, sorted by query and, inside, best first.
+    """The grades of usefulness of all queries, sorted by query and from best to worst.
 
     Attributes:
         query: query index of each grade; shape (n_grades,).
@@ -46,7 +45,7 @@ class Grades:
     n_queries: int
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Sum values of grades inside each query; shape (n_queries,)."""
+        """Return the sum of grades' values in each query; shape (n_queries,)."""
         return sum_by_index(self.query, values, self.n_queries)
 
     @cached_property
@@ -61,7 +60,7 @@ class Grades:
 
 
 def sum_by_index(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Return the sum of the values that have each index; shape (size,)."""
+    """Return the sum of the values with each index; shape (size,)."""
     result: FloatArray = np.bincount(index, weights=values, minlength=size).astype(np.float64)
     return result
 
@@ -74,12 +73,12 @@ def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> F
     unbiased: (N plain - mean ||v||^2) / (N - 1).
 
     Args:
-        plain: of each query; shape (n_queries,).
+        plain: the plain estimate of each query; shape (n_queries,).
         square: ||v||^2 of each ranking; shape (n_rankings,).
         query: the index of each ranking's query; shape (n_rankings,).
 
     Returns:
-        shape (n_queries,); 0 for a query with one ranking or none, of which nothing is known.
+        Shape (n_queries,); 0 for a query with fewer than two rankings.
     """
     n = np.bincount(query, minlength=len(plain))
     excess = average(query, square, len(plain)) - plain
@@ -87,12 +86,12 @@ def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> F
 
 
 def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Return the mean of the values that have each index, 0 where none has; shape (size,)."""
+    """Return the mean of the values with each index, 0 without values; shape (size,)."""
     return sum_by_index(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
 
 
 def members(size: IntArray) -> tuple[IntArray, IntArray]:
-    """Return, for each member of blocks of these sizes, its block and its position there."""
+    """Return, for each member of blocks of these sizes, its block and its position in it."""
     block = np.repeat(np.arange(len(size)), size)
     return block, np.arange(len(block)) - (np.cumsum(size) - size)[block]
 
@@ -103,14 +102,14 @@ def attention(
     cutoff: int | None,
     useful: BoolArray | None = None,
 ) -> FloatArray:
-    """Return the attention that each sorted row of a run gets; shape (n_rows,).
+    """Return the attention on each sorted row of a run; shape (n_rows,).
 
     Args:
         rankings: the run.
         model: the browsing model.
-        cutoff: ranks from here on get none; None: no cutoff.
-        useful: whether each row's document is useful (a cascade stops there); shape (n_rows,).
-            None: none is.
+        cutoff: the number of ranks with attention; `None` for all.
+        useful: whether each row's document is useful (a cascade may stop there); shape (n_rows,).
+            `None` if no document is.
     """
     deepest = int(rankings.position.max(initial=-1)) + 1
     return RankWeights.of(model, cutoff, deepest).attention(rankings, useful)
@@ -119,10 +118,10 @@ def attention(
 def expected_exposure(
     weight: FloatArray, pair: IntArray, n_pairs: int, n_samples: IntArray
 ) -> FloatArray:
-    """Return the mean attention of each pair over the sampled rankings of its query (Eq. 5).
+    """Return the mean attention on each pair over the sampled rankings of its query (Eq. 5).
 
     Args:
-        weight: attention of each row; shape (n_rows,).
+        weight: attention on each row; shape (n_rows,).
         pair: pair index of each row; shape (n_rows,).
         n_pairs: number of pairs.
         n_samples: number of rankings of each row's query; shape (n_rows,).
@@ -136,20 +135,20 @@ def make_grades(
     n_queries: int,
     n_documents: IntArray | None = None,
 ) -> Grades:
-    """Return the grades of each query, with how many documents have each.
+    """Return the grades of each query and their numbers of documents.
 
     Args:
         query: query index of each pair; shape (n_pairs,).
-        grade: grade of each pair; shape (n_pairs,). Pairs with NaN have none.
+        grade: grade of each pair, NaN for no grade; shape (n_pairs,).
         n_queries: number of queries.
         n_documents: number of documents n of each query; shape (n_queries,). If given, all pairs
-            with a grade of 0 or below share one grade of n - m documents, whether or not they are
-            among the pairs. If None, each grade has the pairs that are given with it.
+            with a grade of 0 or below share one grade of n - m documents, including documents that
+            are not pairs. If `None`, each grade has only its pairs.
     """
     alone = ~np.isnan(grade) if n_documents is None else grade > 0
     values, index = np.unique(grade[alone], return_inverse=True)
     width = len(values) + 1
-    key = query * width + len(values)  # the grade of what is not useful comes last
+    key = query * width + len(values)  # grades that are not useful come last
     key[alone] -= 1 + index  # ... and the best grade first
     keys, size = np.unique(key[alone], return_counts=True)
     if n_documents is not None:
@@ -165,7 +164,7 @@ def make_grades(
     position = np.searchsorted(keys, key)
     position[position == len(keys)] = 0
     labeled = (keys[position] == key) if len(keys) else np.zeros(len(key), dtype=bool)
-    rising = np.append(values[::-1], 0.0)  # by the place of a key within its query
+    rising = np.append(values[::-1], 0.0)  # by the index of a key within its query
     return Grades(
         query=grade_query,
         useful=rising[keys % width] > 0,
@@ -177,18 +176,18 @@ def make_grades(
 
 
 DEEPEST = 10_000
-"""Ranks that are looked at where as many as possible count; those below weigh less still."""
+"""The maximum number of ranks to compute; later ranks have even smaller weights."""
 
 
 @dataclass(frozen=True)
 class RankWeights:
-    """The attention that a model gives to the first ranks.
+    """The attention of a model on the first ranks.
 
     Attributes:
-        weight: of each rank, where nothing above is useful; shape (depth,).
+        weight: the weight of each rank if no document above is useful; shape (depth,).
         stop: the probability of leaving after a useful document.
-        whole_square: what the sum of squared weights of no ranking is above, however long; NaN if
-            it has no end.
+        whole_square: an upper bound of the sum of squared weights of any ranking; NaN if it is
+            unbounded.
     """
 
     weight: FloatArray
@@ -197,18 +196,18 @@ class RankWeights:
 
     @classmethod
     def of(cls, model: BrowsingModel, cutoff: int | None, deepest: int) -> RankWeights:
-        """Return the weights of as many ranks as rankings have, but of none from the cutoff on."""
+        """Return the weights of as many ranks as rankings have, at most up to the cutoff."""
         depth = deepest if cutoff is None else min(deepest, cutoff)
         most = depth if cutoff is None else max(depth, min(cutoff, DEEPEST))
         weight = model.weights(np.arange(most, dtype=np.int64))
-        whole, stop = model.total_square, model.stop
+        bound, stop = model.total_square, model.stop
         if cutoff is not None:
-            rest = float(weight[-1] ** 2) * (cutoff - most)  # no deep weights rise
-            whole = min(whole, float((weight**2).sum()) + rest)
-        return cls(weight[:depth], stop, whole if np.isfinite(whole) else float("nan"))
+            rest = float(weight[-1] ** 2) * (cutoff - most)  # deep weights never rise
+            bound = min(bound, float((weight**2).sum()) + rest)
+        return cls(weight[:depth], stop, bound if np.isfinite(bound) else float("nan"))
 
     def attention(self, rankings: Run, useful: BoolArray | None) -> FloatArray:
-        """Return the attention that each sorted row of a run gets; see `attention`."""
+        """Return the attention on each sorted row of a run; see `attention`."""
         weight = np.append(self.weight, 0.0)[np.minimum(rankings.position, len(self.weight))]
         if self.stop > 0 and useful is not None:
             before: IntArray = np.cumsum(useful) - useful
@@ -218,7 +217,7 @@ class RankWeights:
 
     @cached_property
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums over the first ranks: of weights, of their squares, of weights that fade."""
+        """Sums over the first ranks: of weights, of squared weights, of weights under a cascade."""
         fading = self.weight * (1.0 - self.stop) ** np.arange(len(self.weight))
         plain, square, faded = (
             np.concatenate([[0.0], np.cumsum(part)])
@@ -228,12 +227,12 @@ class RankWeights:
 
     @property
     def rises(self) -> bool:
-        """Whether the weight of a rank is above that of one before it; a cascade's may not."""
+        """Whether a weight is above that of an earlier rank; not allowed for a cascade."""
         return self._sorted_sums is not None
 
     @cached_property
     def _sorted_sums(self) -> FloatArray | None:
-        """Sums over the places that are read most among the first n; None if weights never rise."""
+        """Sums of the largest weights among the first n; `None` if weights never rise."""
         if self.stop > 0 or not (np.diff(self.weight) > 0).any():
             return None
         read = int(np.flatnonzero(self.weight)[-1]) + 1
@@ -244,14 +243,14 @@ class RankWeights:
         return sums
 
     def ideal(self, rank: IntArray, n_useful: IntArray, n: IntArray) -> FloatArray:
-        """Return the attention that the first documents of an ideal ranking get in total.
+        """Return the total attention on the first documents of an ideal ranking.
 
-        An ideal ranking shows all useful documents first, so a cascade has stopped after min(rank,
-        n_useful) of them. Where weights rise with the rank, as of a reader who skips the middle,
-        the best documents have the places that are read most.
+        An ideal ranking has all useful documents first, so a cascade has passed min(rank, n_useful)
+        of them. If weights rise with the rank, because a reader skips the middle, the best
+        documents have the ranks with most attention.
 
         Args:
-            rank: how many documents are summed; any shape.
+            rank: the number of first documents; any shape.
             n_useful: number of useful documents in the ranking; shape of `rank`.
             n: number of documents in the ranking; shape of `rank`.
         """
@@ -273,14 +272,14 @@ class RankWeights:
         return (end - self.ideal(grades.above, useful, n)) / grades.size
 
     def largest_square(self, n: IntArray, n_useful: IntArray) -> FloatArray:
-        """Return the largest squared norm of the attention of a ranking of n documents.
+        """Return the largest squared norm of the attention in a ranking of n documents.
 
-        That is the disparity of a fixed ranking, the largest there is; under a cascade, of one with
+        This is the disparity of a fixed ranking, the largest possible; under a cascade, of one with
         the useful documents last.
 
         Args:
             n: number of documents; any shape.
-            n_useful: how many of them are useful; shape of `n`.
+            n_useful: number of useful documents; shape of `n`.
         """
         depth = np.minimum(n, len(self.weight))
         square = self._sums[1]
@@ -293,14 +292,11 @@ class RankWeights:
 
 
 def target_exposure(grades: Grades, model: BrowsingModel, cutoff: int | None) -> FloatArray:
-    """Return the target exposure of a document of each grade: its share of an ideal policy.
+    """Return the target exposure of a document of each grade; shape (n_grades,).
 
-    The ideal policy ranks grades best first and shuffles uniformly inside each, so every document
-    of a grade gets the mean attention of the block of ranks that its grade occupies. For `MU` that
-    is Eq. 6 of Towards Fair RAG; for `RBP` and `GERR` the closed forms of Diaz et al. 2020.
-
-    Returns:
-        An array of shape (n_grades,).
+    The ideal policy ranks grades best first and shuffles uniformly within each, so each document of
+    a grade gets the mean attention of the ranks of its grade. For `MU` this is Eq. 6 of Towards
+    Fair RAG; for `RBP` and `GERR` the closed forms of Diaz et al. 2020.
     """
     return RankWeights.of(model, cutoff, int(grades.n_documents.max(initial=0))).target(grades)
 
@@ -323,25 +319,25 @@ def normalized_gain(
     weight: FloatArray,
     length: int,
 ) -> FloatArray:
-    """Return each query's nDCG, the mean over its rankings; shape of `n_useful`.
+    """Return the mean nDCG of each query's rankings; shape of `n_useful`.
 
-    NaN where no document is useful; 0 for a query without a ranking.
+    It is NaN without useful documents, and 0 for a query without a ranking.
 
     Args:
         rankings: the run.
         useful: whether each sorted row's document is useful; shape (n_rows,).
-        query: for each query of the run, its index among those of `n_useful`; -1: none of them.
+        query: the index of each query of the run in `n_useful`; -1 if it is not there.
         n_useful: number of useful documents of each query.
-        model: gives the discount of each rank.
-        weight: attention of each sorted row under it; shape (n_rows,).
-        length: the number of documents that were asked for.
+        model: the browsing model whose weights are the discounts.
+        weight: attention on each sorted row under it; shape (n_rows,).
+        length: the requested number of documents.
     """
     gain = sum_by_index(rankings.ranking, weight * useful, rankings.n_rankings)
-    place = query[rankings.ranking_query]
-    gain, place = gain[place >= 0], place[place >= 0]
-    mean = average(place, gain, len(n_useful))
+    index = query[rankings.ranking_query]
+    gain, index = gain[index >= 0], index[index >= 0]
+    mean = average(index, gain, len(n_useful))
     empty = n_useful == 0
-    # all useful documents first
+    # the ideal ranking has all useful documents first
     best = np.append(0.0, np.cumsum(model.weights(np.arange(length, dtype=np.int64))))
     best = np.where(empty, 1.0, best[np.minimum(n_useful, length)])
     return np.where(empty, np.nan, mean / best)
@@ -349,18 +345,18 @@ def normalized_gain(
 
 @dataclass(frozen=True)
 class Bounded:
-    """The values of one measure, what they are normalized by, and what a missing query gets.
+    """The values of one measure, their bounds, and the values of a missing query.
 
     All arrays have shape (n_queries,).
 
     Attributes:
         value: the raw values.
-        lower: their lower bounds, which 0 stands for when normalized.
-        upper: their upper bounds, which 1 stands for.
-        worst: a raw value that no ranking is worse than.
+        lower: their lower bounds, 0 when normalized.
+        upper: their upper bounds, 1 when normalized.
+        worst: the worst raw value of any ranking.
         worst_normalized: the same of normalized values.
-        flat: the normalized value where the two bounds are equal.
-        why: why values cannot be normalized, where they cannot.
+        flat: the normalized value if the two bounds are equal.
+        why: the reason why values cannot be normalized.
     """
 
     value: FloatArray
@@ -372,12 +368,12 @@ class Bounded:
     why: str = "its two bounds are equal"
 
     def normalized(self) -> FloatArray:
-        """Return (value - lower) / (upper - lower); `flat` where the two bounds are equal."""
+        """Return (value - lower) / (upper - lower); `flat` if the two bounds are equal."""
         return np.where(self.equal_bounds, self.flat, self._scaled(self.value))
 
     @property
     def equal_bounds(self) -> BoolArray:
-        """Where the two bounds are equal, up to rounding."""
+        """Whether the two bounds are equal, up to rounding."""
         return np.asarray(
             self.upper - self.lower <= 1e-12 * np.maximum(np.abs(self.upper), 1.0), dtype=bool
         )
@@ -396,9 +392,16 @@ class Bounded:
     ) -> Bounded:
         """Return values normalized by the bounds of published code, which may not hold.
 
-        A missing query gets the worse end, or what the code makes of a value beyond it. `ends` are
-        the best and the worst normalized value where the bounds hold, `farthest` a raw value that
-        no ranking is worse than for which the bounds are made (None: `worst`).
+        Args:
+            value: the raw values.
+            lower: the code's lower bounds.
+            upper: the code's upper bounds.
+            worst: the worst raw value of any ranking.
+            ends: the best and the worst normalized value, if the bounds hold. A missing query gets
+                the worst one, or the code's value if that is worse.
+            flat: the normalized value if the two bounds are equal.
+            why: the reason why values cannot be normalized.
+            farthest: the worst raw value under the code's assumptions; default `worst`.
         """
         bounds = cls(value, lower, upper, worst, ends[1], flat, why)
         beyond = bounds._scaled(worst if farthest is None else farthest)
@@ -430,7 +433,7 @@ class ExposureValues:
     loss: Bounded
 
     def less(self, excess: FloatArray) -> ExposureValues:
-        """Return EE-D and EE-L without the excess that sampling adds to both."""
+        """Return EE-D and EE-L minus the excess from sampling."""
         disparity = replace(self.disparity, value=self.disparity.value - excess)
         loss = replace(self.loss, value=self.loss.value - excess)
         return ExposureValues(disparity, self.relevance, loss)
@@ -448,23 +451,23 @@ def values_and_bounds(
 ) -> ExposureValues:
     """Return the values of the paper's definition.
 
-    Bounds "as in the paper": EE-D in [0, sum of squared weights], EE-R in [0, squared norm of the
-    target], EE-L in [0, the sum of both upper bounds]. Exact bounds are those that a policy over
-    full rankings of the query's n documents can reach: EE-D is at least (sum of weights)^2 / n,
-    and EE-R at least that of the worst fixed order. Under a cascade (`GERR`) the upper bound of
-    EE-R is the largest value of any order, which may be above the target's squared norm: what is
-    not useful stops nobody, so that more attention is left. The lower bound of EE-D and the exact
-    upper one of EE-L hold there but cannot always be reached.
+    The paper's bounds are EE-D in [0, sum of squared weights], EE-R in [0, squared norm of the
+    target], and EE-L in [0, the sum of both upper bounds]. Exact bounds are reached by a policy
+    over full rankings of the query's n documents: EE-D is at least (sum of weights)^2 / n, and EE-R
+    at least that of the worst fixed order. Under a cascade (`GERR`) the upper bound of EE-R is the
+    largest value of any order, which may be above the target's squared norm: documents that are not
+    useful stop no user and leave more attention. There, the lower bound of EE-D and the exact upper
+    bound of EE-L hold but cannot always be reached.
 
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
         pair_query: query index of each pair; shape (n_pairs,).
-        grades: of usefulness, with the one of what is not useful.
-        ranks: the attention of the ranks, as many as the documents of a query or as the cutoff.
-        cutoff: the measure's cutoff, or None.
-        exact: whether the bounds are the exact ones.
-        closed: whether no ranking can have more documents than `grades`. If it can, the worst raw
-            values are those over any number of documents; NaN if they have no end.
+        grades: the grades, including the one of documents that are not useful.
+        ranks: the attention on ranks, up to the documents of a query or the cutoff.
+        cutoff: the measure's cutoff, or `None`.
+        exact: whether to use the exact bounds.
+        closed: whether no ranking can have more documents than `grades`. If false, the worst raw
+            values are over any number of documents; NaN if unbounded.
     """
     n_queries, n, n_useful = grades.n_queries, grades.n_documents, grades.n_useful
     target = ranks.target(grades)
@@ -476,8 +479,8 @@ def values_and_bounds(
     highest = ranks.largest_square(n, n_useful)
     worst_disparity, worst_square = highest, square
     if not closed:
-        # where the n documents fill the ranks, more of them only thin the target of what is not
-        # useful; elsewhere its squared norm is at most that of its ranks (Cauchy and Schwarz)
+        # If the n documents fill the ranks, more documents only lower the target of those that are
+        # not useful. Otherwise its squared norm is at most that of its ranks (Cauchy-Schwarz).
         worst_disparity = np.full(n_queries, ranks.whole_square)
         filled = np.zeros(n_queries, dtype=bool) if cutoff is None else n >= cutoff
         below = np.full(n_queries, ranks.whole_square)
@@ -503,9 +506,9 @@ def values_and_bounds(
 
 
 def worst_relevance(grades: Grades, target: FloatArray, ranks: RankWeights) -> FloatArray:
-    """Return the smallest EE-R that any ranking of all documents can have; shape (n_queries,).
+    """Return the smallest EE-R of any ranking of all documents; shape (n_queries,).
 
-    That is a fixed ranking with the grades in reverse order, unless the model is a cascade.
+    Unless the model is a cascade, this is a fixed ranking with the grades in reverse order.
     """
     if ranks.stop > 0:
         return cascade_relevance(grades, target, ranks, worst=True)
@@ -519,25 +522,25 @@ def worst_relevance(grades: Grades, target: FloatArray, ranks: RankWeights) -> F
 def cascade_relevance(
     grades: Grades, target: FloatArray, ranks: RankWeights, *, worst: bool
 ) -> FloatArray:
-    """Return the largest (or the smallest) EE-R of any ranking of all documents under a cascade.
+    """Return the largest or smallest EE-R of any ranking of all documents under a cascade.
 
-    A useful document takes attention from all below, so its place against what is not useful is
-    not given by its target alone. Two useful documents swapped change nothing else: they stand by
-    their targets. What is left to choose is how many of each kind come first, which is solved from
-    the last rank up. Weights must not rise with the rank.
+    A useful document takes attention from all documents below, so its best position relative to
+    documents that are not useful does not follow from its target alone. Swapping two useful
+    documents changes nothing else, so these are sorted by target. It remains to choose how many of
+    each kind come first; this is solved from the last rank up. Weights must not rise with the rank.
 
     Args:
-        grades: of usefulness, with the one of what is not useful.
+        grades: the grades, including the one of documents that are not useful.
         target: target exposure of a document of each grade; shape (n_grades,).
         ranks: the weights of the ranks, with a stop.
-        worst: whether the smallest value is wanted.
+        worst: whether to return the smallest value.
 
     Returns:
         An array of shape (n_queries,).
     """
     n, n_useful = grades.n_documents, grades.n_useful
     weight = ranks.weight
-    felt = np.flatnonzero(weight > 1e-18)  # what is below changes no digit
+    felt = np.flatnonzero(weight > 1e-18)  # smaller weights change no digit
     depth = int(felt[-1]) + 1 if len(felt) else 0
     width = min(int(n_useful.max(initial=0)), depth) + 1
     grade = _by_place(grades, target, width, reverse=worst)
@@ -561,18 +564,18 @@ def cascade_relevance(
 
 
 def _by_place(grades: Grades, target: FloatArray, width: int, *, reverse: bool) -> FloatArray:
-    """Return the targets of each query's useful documents, one after the other.
+    """Return the sorted targets of each query's useful documents; shape (n_queries, width).
 
-    Shape (n_queries, width); best first, or last if `reverse`; 0 where there are fewer.
+    The best come first, or last if `reverse`; missing ones are 0.
     """
     useful = np.flatnonzero(grades.useful)
     begin, size = grades.above[useful], grades.size[useful]
     if reverse:
         begin = grades.n_useful[grades.query[useful]] - begin - size
     size = np.minimum(begin + size, width) - np.minimum(begin, width)
-    owner, place = members(size)
+    owner, index = members(size)
     result = np.zeros((grades.n_queries, width))
-    result[grades.query[useful][owner], begin[owner] + place] = target[useful][owner]
+    result[grades.query[useful][owner], begin[owner] + index] = target[useful][owner]
     return result
 
 
@@ -583,17 +586,17 @@ def fair_rag_values(
     cutoff: int,
     n_judged: IntArray,
 ) -> ExposureValues:
-    """Return what the code published with Towards Fair RAG computes.
+    """Return the values of the code published with Towards Fair RAG.
 
-    Departures from the paper: documents that are not useful have no target, though the bound of
-    EE-R counts them; n is the number of labeled documents, even where others are retrieved; the
-    cutoff is not clipped to n; EE-L is divided by the sum of the bounds of EE-R and EE-D. Where
-    all n documents are useful and fit, the code divides by zero: NaN here.
+    It departs from the paper: documents that are not useful have no target, but the bound of EE-R
+    counts them; n is the number of labeled documents, even if others are retrieved; the cutoff is
+    not limited to n; EE-L is divided by the sum of the bounds of EE-R and EE-D. If all n documents
+    are useful and within the cutoff, the code divides by zero; this returns NaN.
 
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
         pair_query: query index of each pair; shape (n_pairs,).
-        grades: one grade per query, of the useful documents alone.
+        grades: one grade per query, with only the useful documents.
         cutoff: the number k of documents that the machine user reads.
         n_judged: number of labeled documents of each query; shape (n_queries,).
     """
@@ -610,7 +613,7 @@ def fair_rag_values(
     zero, all_read = np.zeros(n_queries), np.full(n_queries, float(cutoff))
     worst_loss = np.where(np.isnan(highest), square, highest) + cutoff
     loss = disparity - 2 * relevance + square
-    why = "the upper bound of EE_R is a division by 0 there, as all n documents are useful"
+    why = "all n documents are useful, so the upper bound of EE_R is a division by 0"
     return ExposureValues(
         Bounded.of_code(disparity, zero, all_read, all_read, LOWER_IS_BETTER),
         Bounded.of_code(relevance, zero, highest, zero, HIGHER_IS_BETTER, why=why),
@@ -626,21 +629,20 @@ def expeval_values(
     *,
     complete: bool,
 ) -> ExposureValues:
-    """Return what expeval, the code published with Diaz et al. 2020, computes.
+    """Return the values of expeval, the code published with Diaz et al. 2020.
 
-    Departures from the paper: with `complete=False` only useful documents have a target and the
-    bounds assume infinitely many documents; grades of 0 and below stay apart; for
-    `GERR` the bounds of EE-R and EE-L and the lower bound of EE-D use p u where p (1 - u) is
-    meant; the upper bound of EE-L adds 1 / (1 - p) where 1 / (1 - p^2) is meant; with one grade
-    alone the normalized EE-R is 1 by default. There is no cutoff.
+    It departs from the paper. With `complete=False`, only useful documents have a target and the
+    bounds assume infinitely many documents. Grades of 0 and below are separate. For `GERR`, the
+    bounds of EE-R and EE-L and the lower bound of EE-D use p u instead of p (1 - u). The upper
+    bound of EE-L adds 1 / (1 - p) instead of 1 / (1 - p^2). With a single grade, the normalized
+    EE-R is 1. There is no cutoff.
 
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
         pair_query: query index of each pair; shape (n_pairs,).
-        grades: those of the labeled documents (`complete`), or of the useful
-            ones alone.
+        grades: the grades of the labeled documents (`complete`), or only of the useful ones.
         model: the browsing model, with p below 1.
-        complete: whether the labels are taken to cover all documents.
+        complete: whether the labels cover all documents.
     """
     n_queries = grades.n_queries
     p, size, above = model.p, grades.size, grades.above
@@ -667,7 +669,7 @@ def expeval_values(
         several = np.bincount(grades.query, minlength=n_queries) > 1
         worst = np.where(several, 0.0, square)
         upper_loss = square + 1.0 / (1.0 - slip)
-    # no attention falls faster than this; the code's lower bound of EE-R holds if it is not faster
+    # attention falls at most this fast; the code's lower bound of EE-R holds if it falls slower
     fastest = p * (1.0 - model.stop)
     least = worst if complete and slip <= fastest else zero
     loss = disparity - 2 * relevance + square

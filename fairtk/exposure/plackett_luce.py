@@ -1,41 +1,37 @@
-"""Plackett-Luce policies: log-weights, an exponential race, how likely rankings are, and draws.
+"""Plackett-Luce policies: log-weights, probabilities of rankings, and sampling.
 
-Random numbers of a query never depend on other queries, on batches or on how many samples are
-asked for: sample i always reads the same numbers.
+Random numbers of a query do not depend on other queries, on batches or on the number of samples:
+sample i always reads the same numbers.
 
-Where no document outweighs the rest they are draws with replacement; a few heavy documents have
-explicit arrivals among light draws.
-
-A policy depends on differences of log-weights only, so that is what the samplers take: the *gaps*
-between neighbors when documents are sorted by weight. At ``alpha = 64`` log-weights reach 2**64,
-where neighboring floats are 4096 apart: a difference taken there, or noise added there, is lost.
-A gap computed from the scores keeps its full relative precision at any size.
+A policy depends only on differences of log-weights, so the samplers take the *gaps* between
+neighbors when documents are sorted by weight. At ``alpha = 64`` log-weights reach 2**64, where
+neighboring floats are 4096 apart, so differences and noise would be lost. A gap computed from the
+scores keeps its full relative precision at any size.
 
 Let document i arrive at time E_i / w_i with E_i exponential and w_i its weight: the order of
-arrival is a Plackett-Luce ranking (the same fact as the Gumbel-max trick, in other words). Drawing
-all n arrivals and sorting them costs far more than the first few places need. So:
+arrival is a Plackett-Luce ranking (equivalent to the Gumbel-max trick). Drawing and sorting all n
+arrivals costs far more than the first few ranks need. So:
 
 * The few *heavy* documents get explicit arrivals. The *light* rest is one Poisson process: draws
   with replacement, proportional to weight, at exponential distances; a document arrives when it is
-  drawn first. A stage draws a fixed number of light arrivals; whatever arrives up to the last one
-  is placed, exactly.
-* After that time the documents left over race anew, because exponential times have no memory. The
-  next stage takes more heavy documents and more draws; the last one gives every document that is
-  left its explicit arrival. No sample is ever rejected, so no step can distort the distribution.
+  drawn first. If no document outweighs the rest, there are only light draws. A stage draws a fixed
+  number of light arrivals; all arrivals up to the last one are placed, exactly.
+* After that time, the remaining documents start a new race, because exponential times are
+  memoryless. The next stage takes more heavy documents and more draws; the last one gives each
+  remaining document an explicit arrival. No sample is rejected, so the distribution is exact.
 
-Stages depend on the weights only, never on the cutoff or on the number of samples, and every
-sample reads its own row of each stage's random numbers. Hence both are pure truncations: the
-ranking at cutoff 5 is the top of the full ranking, and sample i is the same among 10 as among 100.
+Stages depend only on the weights, not on the cutoff or the number of samples, and each sample reads
+its own row of each stage's random numbers. So both are truncations: the ranking at cutoff 5 is the
+top of the full ranking, and sample i is the same among 10 as among 100.
 
 Times are compared as logarithms, log E - log w, so weights may span any number of nats.
 
-Rankings spread evenly over the samples are drawn otherwise: places are filled one after the other
-by inverting the cumulated weights of what is left, each with a number of its own: a ranking is a
-function of as many uniform numbers as it has places, however many documents there are. The numbers
-are points of a scrambled Sobol sequence (Owen 1995; hashing as in Burley 2020). Each point is
-uniform, so that every ranking by itself has the law of the policy exactly; together they fill the
-space more evenly than independent points. (arXiv 2205.06024 spreads the Gumbel noise of all
-documents instead, one number for each.)
+Rankings spread evenly over the samples (`spread_rankings`) are drawn differently: rank by rank, by
+inverting the cumulative weights of the remaining documents, with one uniform number per rank,
+whatever the number of documents. The numbers are points of a scrambled Sobol sequence (Owen 1995;
+hashing as in Burley 2020). Each point is uniform, so each ranking follows the policy exactly;
+together they fill the space more evenly than independent points. (arXiv 2205.06024 spreads the
+Gumbel noise of all documents instead, one number for each.)
 """
 
 from __future__ import annotations
@@ -55,16 +51,16 @@ from fairtk.frames import BoolArray, FloatArray, IntArray
 class Stream:
     """Uniform random numbers addressed by (seed, key, stage, row).
 
-    The state of a PCG64-DXSM generator is set to a 256-bit digest of (seed, key, stage). That is as
-    good as seeding and much cheaper than a generator per query, so one `Stream` serves all queries
-    in turn.
+    The state of a PCG64-DXSM generator is set to a 256-bit digest of (seed, key, stage). This is as
+    good as seeding and much cheaper than one generator per query, so one `Stream` serves all
+    queries in turn.
 
     Args:
         seed: the user's seed; any integer.
     """
 
     def __init__(self, seed: int) -> None:
-        # the key is length-prefixed by its position at the end: nothing follows it
+        # the key comes last, so that nothing can be confused with it
         self._prefix = f"fairtk.plackett_luce|{int(seed)}|"
         self._bits = np.random.PCG64DXSM(0)
         self._generator = np.random.Generator(self._bits)
@@ -72,7 +68,7 @@ class Stream:
         self._key = ""
 
     def open(self, key: str) -> None:
-        """Turn to the numbers of another key (a qid)."""
+        """Switch to the numbers of another key (a qid)."""
         self._key = key
 
     def rows(self, stage: int, count: int, width: int) -> FloatArray:
@@ -106,27 +102,27 @@ class Stream:
         self._bits.state = self._state
 
 
-# the first stage takes at most so many heavy documents and so many light draws; each later stage
-# takes twice as many, as long as a stage stays below a quarter of the documents
+# The first stage takes at most these numbers of heavy documents and light draws. Each later stage
+# takes twice as many, as long as a stage stays below a quarter of the documents.
 HEAVY, DRAWS = 16, 8
 
 
 class Placed:
-    """What the samples have so far."""
+    """The documents that the samples have placed so far."""
 
     def __init__(self, n_samples: int, places: int) -> None:
-        self.ranked = np.empty((n_samples, places), dtype=np.int64)  # documents by place
-        self.filled = np.zeros(n_samples, dtype=np.int64)  # how many places of each sample are
-        self.rows = np.arange(n_samples)  # the samples that still lack places, ascending
+        self.ranked = np.empty((n_samples, places), dtype=np.int64)  # documents by rank
+        self.filled = np.zeros(n_samples, dtype=np.int64)  # the number of filled ranks per sample
+        self.rows = np.arange(n_samples)  # the samples that are not full, ascending
 
     def append(self, rows: IntArray, order: IntArray, count: IntArray) -> None:
-        """Write the first `count` of each row of `order` behind what the samples have."""
+        """Append the first `count` documents of each row of `order` to the samples."""
         have = self.filled[rows]
         places = self.ranked.shape[1]
         count = np.minimum(count, places - have)
-        if count.min() == places:  # so nothing was there before
+        if count.min() == places:  # so all were empty before
             self.ranked[rows] = order[:, :places]
-        elif order.shape[1] > 64:  # long lines are copied faster one by one
+        elif order.shape[1] > 64:  # long rows are copied faster one by one
             for line, (row, at, length) in enumerate(
                 zip(rows.tolist(), have.tolist(), count.tolist(), strict=True)
             ):
@@ -146,26 +142,26 @@ class Placed:
 
 
 def draw(cumulated: FloatArray, uniform: FloatArray) -> IntArray:
-    """Draw indexes with replacement by inverting the cumulated weights."""
-    below = np.nextafter(cumulated[-1], 0.0)  # the product must never round up to the total
+    """Draw indices with replacement by inverting the cumulative weights."""
+    below = np.nextafter(cumulated[-1], 0.0)  # the product must not round up to the total
     return np.asarray(cumulated.searchsorted(uniform * below, side="right"), dtype=np.int64)
 
 
 def exponential(uniform: FloatArray) -> FloatArray:
-    """Return standard exponential variates by inversion: one number each, so rows stay aligned."""
+    """Return standard exponential variates by inversion, one number each, so rows stay aligned."""
     time = np.subtract(1.0, uniform)  # (0, 1]
     np.log(time, out=time)
     return np.negative(time, out=time)
 
 
 def with_repeats(drawn: IntArray) -> BoolArray:
-    """Return which rows hold a document twice."""
+    """Return which rows have a document twice."""
     in_order = np.sort(drawn, axis=1)
     return np.asarray((in_order[:, 1:] == in_order[:, :-1]).any(axis=1))
 
 
 def first_draws(drawn: IntArray) -> BoolArray:
-    """Return where a document is drawn for the first time in its row."""
+    """Return whether each document is drawn for the first time in its row."""
     order = np.argsort(drawn, axis=1, kind="stable")
     in_order = take(drawn, order)
     first = np.ones(drawn.shape, dtype=bool)
@@ -178,14 +174,14 @@ def take(values: npt.NDArray[Any], order: IntArray) -> npt.NDArray[Any]:
     return np.asarray(values[np.arange(len(values))[:, None], order])
 
 
-# a document is light if it has at most this share of the weight of itself and all after it
+# a document is light if it has at most this share of the weight of itself and all lighter ones
 LIGHT_SHARE = 1 / 16
-# exp() of smaller numbers is too coarse (subnormal, 0) to build probabilities from
+# exp() of smaller numbers is too coarse (subnormal, 0) for probabilities
 TINY = -600.0
 
 
 def count_heavy(log_weight: FloatArray, weight: FloatArray, most: int) -> int:
-    """Return how many documents are heavy, at most `most`."""
+    """Return the number of heavy documents, at most `most`."""
     rest = weight[::-1].cumsum()[::-1]
     light = (weight[:most] <= LIGHT_SHARE * rest[:most]) & (log_weight[:most] > TINY)
     first = int(light.argmax())
@@ -193,11 +189,11 @@ def count_heavy(log_weight: FloatArray, weight: FloatArray, most: int) -> int:
 
 
 def race_flat(cumulated: FloatArray, depth: int, stream: Stream, placed: Placed) -> None:
-    """Run the stages where all documents are light: the order of draws is all that counts."""
+    """Run the stages if all documents are light: only the order of draws counts."""
     places = placed.ranked.shape[1]
     uniform = stream.rows(0, len(placed.rows), DRAWS)
     if places < DRAWS:
-        # most samples need only so many draws as they have places: look at those first
+        # most samples need only as many draws as they have ranks: try these first
         placed.ranked[:] = draw(cumulated, uniform[:, :places])
         placed.rows = np.flatnonzero(with_repeats(placed.ranked))
         uniform = uniform[placed.rows]
@@ -236,7 +232,7 @@ def race_mixed(
         field = _Field(log_weight, weight, min(heavy, HEAVY << stage), DRAWS << stage)
         uniform = stream.some_rows(stage, placed.rows, field.width)
         if stage == 0 and places <= DRAWS:
-            # most samples need the identity of few light draws: look at those first
+            # most samples need the identity of only a few light draws: try these first
             placed.rows = field.glance(uniform, placed.ranked)
             uniform = uniform[placed.rows]
         if len(placed.rows):
@@ -247,7 +243,7 @@ def race_mixed(
 
 
 class _Field:
-    """The runners of a stage: some heavy documents, and the light rest as one Poisson process."""
+    """The documents of a stage: some heavy ones, and the light rest as one Poisson process."""
 
     def __init__(self, log_weight: FloatArray, weight: FloatArray, heavy: int, draws: int) -> None:
         self.log_weight = log_weight
@@ -273,23 +269,23 @@ class _Field:
     def glance(self, uniform: FloatArray, ranked: IntArray) -> IntArray:
         """Write the first arrivals of each sample; return the samples that need a closer look.
 
-        As there are at least as many light draws as arrivals looked at, all of these lie before
-        the last light draw.
+        There are at least as many light draws as arrivals, so all of these are before the last
+        light draw.
         """
         places = ranked.shape[1]
         order = np.argsort(self.times(uniform), axis=1)[:, : min(places + 2, self.draws)]
         ranked[:] = self._documents(order[:, :places], uniform)
         doubtful = np.flatnonzero(with_repeats(ranked))
-        if len(doubtful):  # a document drawn twice: the arrivals after it move up
-            some = self._documents(order[doubtful], uniform[doubtful])
-            fresh = first_draws(some)
+        if len(doubtful):  # a document was drawn twice, so the later arrivals move up
+            documents = self._documents(order[doubtful], uniform[doubtful])
+            fresh = first_draws(documents)
             distinct = np.argsort(~fresh, axis=1, kind="stable")[:, :places]
-            ranked[doubtful] = take(some, distinct)
+            ranked[doubtful] = take(documents, distinct)
             doubtful = doubtful[np.count_nonzero(fresh, axis=1) < places]
         return doubtful
 
     def _documents(self, order: IntArray, uniform: FloatArray) -> IntArray:
-        """Return the documents of arrivals: heavy ones by name, light ones by their draw."""
+        """Return the documents of arrivals."""
         documents = order.copy()
         line, place = np.nonzero(order >= self.heavy)
         drawn = uniform[line, order[line, place] - self.heavy]
@@ -297,7 +293,7 @@ class _Field:
         return documents
 
     def run(self, uniform: FloatArray, placed: Placed) -> None:
-        """Append all that arrives up to the last light draw to the samples that lack places."""
+        """Append all arrivals up to the last light draw to the samples that are not full."""
         rows, heavy = placed.rows, self.heavy
         light = draw(self.cumulated, uniform[:, : self.draws]) + heavy
         time = self.times(uniform)
@@ -315,23 +311,23 @@ class _Field:
 
 
 SURE = 80.0
-"""Gaps (in nats) are cut to this size: the order across such a gap is certain.
+"""Gaps (in nats) are clipped to this size: the order across such a gap is certain.
 
 A document precedes one of `SURE` nats more weight with probability exp(-80) = 2e-35. Over all
-pairs of a million documents that is below 1e-23, far less than what 53-bit random numbers can
-show, so cutting every larger gap to `SURE` changes no distribution and keeps the sums small.
+pairs of a million documents this is below 1e-23, far less than 53-bit random numbers can show, so
+clipping changes no distribution and keeps the sums small.
 """
 
 _SMALL = 10.0
-"""Up to this alpha log-weights are below 2^10, so that their rounding errors stay below 1e-12."""
+"""Up to this alpha, log-weights are below 2^10, so that their rounding errors are below 1e-12."""
 
 
 def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -> FloatArray:
     """Return the gaps between the log-weights of neighbors, for many queries at once.
 
-    A log-weight is the score scaled to [1, 2] within its query (proper min-max, also where scores
-    are negative; 1 if all are equal), to the power of alpha: the paper's Eq. 2 and its footnote.
-    With s the scaled score, the gap s'^a - s^a is taken as s'^a * -expm1(a * log1p(-(s' - s)/s'))
+    A log-weight is the score scaled to [1, 2] within its query (min-max, also for negative scores;
+    1 if all are equal), to the power of alpha: the paper's Eq. 2 and its footnote. With s the
+    scaled score, the gap s'^a - s^a is computed as s'^a * -expm1(a * log1p(-(s' - s)/s'))
     with s' - s from the raw scores: relative error about 1e-14, also for nearly equal scores.
 
     Args:
@@ -340,8 +336,8 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -
         alpha: exponent >= 0, finite; one for all or of shape (n_queries,).
 
     Returns:
-        Shape (n_rows,): row i holds min(log-weight of row i-1 minus that of row i, `SURE`), in
-        nats, >= 0; the first row of each query holds 0.
+        Shape (n_rows,): row i has min(log-weight of row i-1 minus that of row i, `SURE`), in nats,
+        at least 0; the first row of each query has 0.
     """
     gaps = np.zeros(len(scores))
     if len(scores) < 2:
@@ -349,12 +345,12 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -
     scores, low, spread = _spread(scores, start, scores[start[:-1]], scores[start[1:] - 1])
     if np.ndim(alpha):
         alpha = np.repeat(alpha, np.diff(start))[:-1]
-    # what overflows is a gap beyond SURE; an infinite power times a step of 0 is NaN, not used
+    # an overflow is a gap beyond SURE; an infinite power times 0 is NaN and is not used
     with np.errstate(over="ignore", invalid="ignore"):
         above = 1.0 + (scores[:-1] - low[:-1]) / spread[:-1]
         step = (scores[:-1] - scores[1:]) / spread[:-1]
         inside = step > 0.0
-        inside[start[1:-1] - 1] = False  # from one query to the next
+        inside[start[1:-1] - 1] = False  # steps from one query to the next
         step[~inside] = 0.0
         gap = above**alpha * -np.expm1(alpha * np.log1p(-step / above))
     np.minimum(gap, SURE, out=gaps[1:], where=inside)
@@ -362,17 +358,17 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -
 
 
 def log_weights(scores: FloatArray, alphas: FloatArray) -> FloatArray:
-    """Return how far the log-weights of one query lie below the heaviest, under many policies.
+    """Return the log-weights of one query minus the largest, under many policies.
 
-    With top the highest score that is 2^a * expm1(a * log1p((score - top) / (max - min) / 2)). Only
-    where a gap is cut to `SURE` or an alpha is large, the gaps are summed.
+    With top the highest score, this is 2^a * expm1(a * log1p((score - top) / (max - min) / 2)).
+    Gaps are summed only if one is clipped to `SURE` or an alpha is large.
 
     Args:
         scores: finite retrieval scores, sorted descending; shape (n,), not empty.
         alphas: exponents >= 0, finite; shape (n_policies,).
 
     Returns:
-        shape (n, n_policies), in nats, <= 0.
+        Shape (n, n_policies), in nats, at most 0.
     """
     n, small = len(scores), np.minimum(alphas, _SMALL)
     own, _, spread = _spread(scores, np.array([0, n]), scores[:1], scores[-1:])
@@ -402,13 +398,13 @@ def _spread(
         shrink = np.where(wide, 0.25, 1.0)  # a power of two: exact
         spread = np.where(wide, top * 0.25 - low * 0.25, spread)
         scores, low = scores * np.repeat(shrink, sizes), low * shrink
-    spread = np.where(spread > 0.0, spread, 1.0)  # all scores equal: every step is 0 anyway
+    spread = np.where(spread > 0.0, spread, 1.0)  # if all scores are equal, all steps are 0
     return scores, np.repeat(low, sizes), np.repeat(spread, sizes)
 
 
-# numbers held at once by the last stage
+# numbers that the last stage holds at once
 CHUNK = 1 << 22
-# the name of the last stage's random numbers, apart from those of the stages 0, 1, 2, ...
+# the name of the last stage's random numbers, different from the stages 0, 1, 2, ...
 LAST = -1
 
 
@@ -416,13 +412,13 @@ def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntAr
     """Draw rankings from gaps of log-weights.
 
     Args:
-        gaps: as `score_gaps` gives them for one query; shape (n,).
+        gaps: the gaps of one query (`score_gaps`); shape (n,).
         n_samples: number of rankings.
-        places: places per ranking, at most n.
+        places: ranks per ranking, at most n.
         stream: the random numbers, opened at the query.
 
     Returns:
-        Indexes into the documents as sorted by weight; shape (n_samples, places).
+        Indices into the documents sorted by weight; shape (n_samples, places).
     """
     size = len(gaps)
     if n_samples == 0 or places == 0:
@@ -430,7 +426,7 @@ def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntAr
     log_weight = -np.cumsum(gaps)  # gaps[0] is 0, so this starts at 0 and falls
     depth = (size // (4 * (HEAVY + DRAWS))).bit_length()
     placed = Placed(n_samples, places)
-    # log(0) is a time of exactly 0 or a weight of exactly 0: both sort as they should
+    # log(0) is a time of 0 or a weight of 0: both sort correctly
     with np.errstate(divide="ignore"):
         if depth:
             weight = np.exp(log_weight)
@@ -444,14 +440,14 @@ def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntAr
 
 
 def finish(log_weight: FloatArray, stream: Stream, placed: Placed) -> None:
-    """Fill the samples that lack places up: the documents that are left race."""
+    """Fill the samples that are not full: the remaining documents race."""
     step = max(1, CHUNK // len(log_weight))
     for first in range(0, len(placed.rows), step):
         _finish(log_weight, stream, placed.rows[first : first + step], placed)
 
 
 def _finish(log_weight: FloatArray, stream: Stream, rows: IntArray, placed: Placed) -> None:
-    """Give every document that is left its own arrival, and fill the samples up."""
+    """Draw an arrival for each remaining document, and fill the samples."""
     size, places = len(log_weight), placed.ranked.shape[1]
     time = exponential(stream.some_rows(LAST, rows, size))
     np.log(time, out=time)
@@ -475,21 +471,20 @@ _DEEPEST = 700.0
 def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatArray:
     """Return the log-probability of each step of rankings of one query under many policies.
 
-    The probability of the top of a ranking is a product of one softmax per place, over the
-    documents that are left: sum the steps for its logarithm. What is left is never found by taking
-    away what is large: with m the heaviest document that is left, all documents before m are gone,
-    and those after it that are gone, too, weigh at most as much as m each. So the relative error is
-    about 1e-15 times the square of the number of places.
+    The probability of the top of a ranking is a product of one softmax per rank over the remaining
+    documents; sum the steps for its logarithm. The remaining weight is never computed by a
+    subtraction of large numbers. With m the heaviest remaining document, all documents before m are
+    placed, and placed documents after m weigh at most as much as m. So the relative error is about
+    1e-15 times the square of the number of ranks.
 
     Args:
-        log_weight: log-weights (`log_weights`), a column per policy; shape (n, n_policies). All
+        log_weight: log-weights (`log_weights`), one column per policy; shape (n, n_policies). All
             policies have the documents in the same order, descending from 0.
-        rankings: indexes of the documents at the first k places, k <= n; shape (n_rankings, k).
-            Where k gaps add up to more than 700 nats, which takes a cutoff of 9, each gap is cut to
-            700 / k nats.
+        rankings: indices of the first k documents, k <= n; shape (n_rankings, k). If k gaps can add
+            up to more than 700 nats, i.e. from k = 9 on, each gap is clipped to 700 / k nats.
 
     Returns:
-        shape (k, n_rankings, n_policies).
+        Shape (k, n_rankings, n_policies).
     """
     places = rankings.shape[1]
     steep = log_weight[places - 1] < -_DEEPEST
@@ -498,12 +493,12 @@ def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatA
         log_weight = log_weight.copy()
         log_weight[:, steep] = -np.cumsum(np.minimum(gaps, _DEEPEST / places), axis=0)
     n = len(log_weight)
-    weight = np.zeros((n + 1, log_weight.shape[1]))  # the last one is no document
+    weight = np.zeros((n + 1, log_weight.shape[1]))  # the last row is no document
     np.exp(log_weight, out=weight[:n])
-    # of all documents from each of the first on
+    # the weight of all documents from each of the first on
     tail = np.append(weight[: places - 1], [weight[places - 1 :].sum(axis=0)], axis=0)
     tail = np.cumsum(tail[::-1], axis=0)[::-1]
-    gone = np.zeros(rankings.shape, dtype=bool)  # which of the first documents are placed
+    gone = np.zeros(rankings.shape, dtype=bool)  # whether each of the first documents is placed
     taken = weight[rankings.T]
     steps, part = np.empty(taken.shape), np.empty(taken.shape[1:])
     for place in range(places):
@@ -516,13 +511,13 @@ def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatA
             left -= np.take(weight, behind, axis=0, out=part, mode="clip")
         light = np.flatnonzero(rankings[:, place] < places)
         gone[light, rankings[light, place]] = True
-    with np.errstate(divide="ignore"):  # log(0): no double is as small as the probability
+    with np.errstate(divide="ignore"):  # log(0): the probability is too small for a double
         return np.log(np.divide(taken, steps, out=steps), out=steps)
 
 
 SPREAD = 32
-"""Places whose numbers are spread; those below are filled by independent ones."""
-# the name of the scramble's random numbers, apart from those of the stages of a race
+"""The number of ranks with spread numbers; later ranks use independent ones."""
+# the name of the scramble's random numbers, different from the stages of a race
 SCRAMBLE = -2
 _ROUNDS = 3
 _BITS = 53  # of a number in [0, 1)
@@ -531,12 +526,12 @@ Bits = npt.NDArray[np.uint64]
 
 
 def spread_rankings(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntArray:
-    """Draw rankings from gaps of log-weights; as `fairtk.exposure.plackett_luce.race`."""
+    """Draw rankings that are spread evenly over the samples; arguments as in `race`."""
     log_weight = -np.cumsum(gaps)
     placed = Placed(n_samples, places)
     ranked, spread = placed.ranked, min(places, SPREAD)
     uniform = _points(n_samples, stream)
-    taken = np.zeros((n_samples, spread + 1), dtype=bool)  # which of the heaviest are placed
+    taken = np.zeros((n_samples, spread + 1), dtype=bool)  # whether each heavy document is placed
     for place in range(spread):
         heaviest = taken.argmin(axis=1)
         for first in np.unique(heaviest).tolist():
@@ -548,28 +543,28 @@ def spread_rankings(gaps: FloatArray, n_samples: int, places: int, stream: Strea
         taken[heavy, ranked[heavy, place]] = True
     placed.filled[:] = spread
     if spread < places:
-        with np.errstate(divide="ignore"):  # log(0) sorts as it should
+        with np.errstate(divide="ignore"):  # log(0) sorts correctly
             finish(log_weight, stream, placed)
     return ranked
 
 
 def _invert(cumulated: FloatArray, before: IntArray, uniform: FloatArray) -> IntArray:
-    """Return which of the documents that are left each number falls on.
+    """Return the remaining document on which each number falls.
 
     Args:
-        cumulated: weights from the heaviest document that is left on, cumulated.
-        before: the documents that are placed, ascending; those below 0 stand before all of these;
-            shape (n_rows, n_placed).
+        cumulated: cumulative weights, starting at the heaviest remaining document.
+        before: the placed documents, ascending; negative ones are before all of these; shape
+            (n_rows, n_placed).
         uniform: in [0, 1); shape (n_rows,).
     """
     low = np.append(0.0, cumulated)
     here = np.maximum(before, 0)
     weight = np.where(before > 0, low[here + 1] - low[here], 0.0)
     mark = uniform * (cumulated[-1] - weight.sum(axis=1))
-    for i in range(before.shape[1]):  # past each document that is placed
+    for i in range(before.shape[1]):  # skip each placed document
         mark += np.where(mark >= low[here[:, i]], weight[:, i], 0.0)
     position = cumulated.searchsorted(mark, side="right")
-    # by rounding alone a number falls on a document that is placed, or behind all
+    # by rounding, a number may fall on a placed document, or after the last
     wrong = (position == len(cumulated)) | (before == position[:, None]).any(axis=1)
     return np.where(wrong, 0, position)
 
@@ -577,9 +572,9 @@ def _invert(cumulated: FloatArray, before: IntArray, uniform: FloatArray) -> Int
 def _points(n_samples: int, stream: Stream) -> FloatArray:
     """Return the points of a query; uniform in [0, 1), shape (n_samples, SPREAD).
 
-    In an Owen scramble a bit is changed according to the bits before it. With the first bit last,
-    sums and products do that, since they carry upwards. The sum with a uniform number at the end
-    makes every point uniform, whatever came before.
+    In an Owen scramble, a bit changes depending on the bits before it. With the first bit last,
+    sums and products do this, since they carry upwards. Adding a uniform number at the end makes
+    each point uniform.
     """
     drawn = (stream.rows(SCRAMBLE, 3 * _ROUNDS, SPREAD) * 2.0**_BITS).astype(np.uint64)
     points = _reversed_sobol(max(n_samples - 1, 0).bit_length())[:n_samples].copy()
@@ -609,16 +604,16 @@ def _reversed(numbers: Bits) -> Bits:
 
 
 METHODS = {"independent": race, "stratified": spread_rankings}
-"""How the rankings of a query are drawn, each by itself with the same law."""
+"""The methods of drawing the rankings of a query; each ranking has the same distribution."""
 
 
 @dataclass(frozen=True)
 class Draws:
     """Sampled rankings, sorted by query, sample and rank; arrays of shape (n_drawn,)."""
 
-    row: IntArray  # which row of the sorted run is placed
-    sample: IntArray  # number of the sample, from 0
-    rank: IntArray  # place within the sample, from 0
+    row: IntArray  # the row of the sorted run
+    sample: IntArray  # the number of the sample, from 0
+    rank: IntArray  # the rank within the sample, from 0
 
 
 def draw_rankings(
@@ -630,15 +625,15 @@ def draw_rankings(
     seed: int,
     method: str = "independent",
 ) -> Draws:
-    """Draw rankings of many queries; each depends on its own gaps, key and the seed only.
+    """Draw rankings of many queries; each depends only on its gaps, its key and the seed.
 
     Args:
         gaps: gaps of the log-weights of rows sorted by weight within each query (`score_gaps`).
         start: first row of each query, and the number of rows at the end.
         keys: the name of each query's random stream, its qid.
-        n_samples: rankings per query, >= 1.
-        cutoff: places per ranking, >= 1; all documents if None or more than there are.
-        seed: of all streams.
+        n_samples: rankings per query, at least 1.
+        cutoff: ranks per ranking, at least 1; `None` for all documents.
+        seed: the seed of all streams.
         method: one of `METHODS`.
     """
     sizes = np.diff(start)

@@ -1,6 +1,6 @@
-"""The forms in which qrels and runs are accepted: frames, tables, dicts of dicts, named tuples.
+"""Accepted forms of qrels and runs: frames, tables, dicts of dicts, named tuples.
 
-Files are accepted too, and are left to `fairtk.io`.
+`fairtk.io` reads files.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ R = TypeVar("R")
 
 
 def frame_of(data: Any) -> Any:
-    """Return the pandas frame of a table of another library; anything else as it is.
+    """Return a table of another library as a pandas frame; anything else unchanged.
 
-    Such are tables with Arrow's C stream (polars, DuckDB's relations, pyarrow), and ranx's ``Run``
-    and ``Qrels``, whose columns get PyTerrier's names.
+    Tables are objects with Arrow's C stream (polars, DuckDB, pyarrow), and ranx's ``Run`` and
+    ``Qrels``, whose columns get PyTerrier's names.
     """
     if isinstance(data, pd.DataFrame | pd.Series | pd.Index):
         return data
@@ -50,27 +50,27 @@ def frame_of(data: Any) -> Any:
     try:
         table = pa.table(data)
     except (pa.ArrowException, TypeError, ValueError):
-        return data  # a single column; who needs a frame says so
+        return data  # a single column; callers that need a frame raise
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if not lists:
         return table.to_pandas()
-    # Python's, where pandas would have arrays in cells
+    # Lists stay Python lists, where pandas would make arrays.
     plain = table.drop_columns(lists).to_pandas()
     return plain.assign(**{c: table[c].to_pylist() for c in lists})[table.column_names]
 
 
 def labels_or_scores(data: Any, value: str, where: str) -> Any:
-    """Return qrels or one run as a frame; anything else, such as a file, as it is.
+    """Return qrels or one run as a frame; anything else, such as a path, unchanged.
 
     Args:
-        data: a frame or table, a mapping of queries to mappings of documents to values, or named
-            tuples such as those of ir_measures.
-        value: the column of a mapping's values: ``label`` for qrels, ``score`` for a run.
-        where: who asks, and what it is, for messages.
+        data: a frame or table, a dict ``{qid: {docno: value}}``, or named tuples such as those of
+            ir_measures.
+        value: the column of a dict's values: ``label`` for qrels, ``score`` for a run.
+        where: the caller and the parameter, for messages.
 
     Raises:
-        ColumnError: a mapping has fewer levels than two, or more.
-        InputError: a mapping is empty.
+        ColumnError: a dict does not have exactly two levels.
+        InputError: a dict is empty.
     """
     if isinstance(data, Mapping):
         return _frame_of_mapping(data, value, where)
@@ -96,14 +96,14 @@ def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.Dat
     flat = [qid for qid, docs in data.items() if not isinstance(docs, Mapping)]
     if flat:
         kind = type(data[flat[0]]).__name__
-        raise ColumnError(f"{form}; found a {kind} at {flat[0]!r} ({len(flat)} in all)")
+        raise ColumnError(f"{form}, got a {kind} for {flat[0]!r} ({len(flat)} in all)")
     qids = [*chain.from_iterable(repeat(qid, len(docs)) for qid, docs in data.items())]
     docnos = [*chain.from_iterable(data.values())]
     values = [*chain.from_iterable(docs.values() for docs in data.values())]
     deep = [row for row, one in enumerate(values) if isinstance(one, Mapping)]
     if deep:
         first = f"{qids[deep[0]]!r}, {docnos[deep[0]]!r}"
-        raise ColumnError(f"{form}; found a third level at {first} ({len(deep)} in all)")
+        raise ColumnError(f"{form}, got a third level for {first} ({len(deep)} in all)")
     if not data:
         raise InputError(f"{where} must not be empty")
     columns = {QID: column_of(qids), DOCNO: column_of(docnos), value: column_of(values)}
@@ -111,20 +111,20 @@ def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.Dat
 
 
 def column_of(values: Iterable[Any]) -> pd.Series:
-    """Return Python values as a column, of text or numbers if all are and pandas can hold them."""
+    """Return Python values as a column: text or numbers if all are, otherwise objects."""
     values = list(values)
     kinds = {*map(type, values)}
     dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
     try:
         return pd.Series(values, dtype=dtype)
-    except (UnicodeEncodeError, OverflowError):  # surrogates, integers of hundreds of digits
-        return pd.Series(values, dtype=object)  # the rules name the row
+    except (UnicodeEncodeError, OverflowError):  # surrogates, huge integers
+        return pd.Series(values, dtype=object)  # the checks report the row
 
 
 def given_frame(
     data: Any, value: str, where: str, needs: Iterable[str], either: bool
 ) -> pd.DataFrame:
-    """Return qrels or a run as a frame with the columns; `either`: also with ir_measures' names."""
+    """Return qrels or a run as a frame with the columns; `either` accepts ir_measures' names."""
     frame = labels_or_scores(data, value, where)
     if either:
         frame = from_ir_measures(frame, where)
@@ -135,16 +135,16 @@ def given_frame(
 # Arguments -------------------------------------------------------------------------------------
 
 _ROLES = dict.fromkeys(("run", "runs", "systems", "baseline", "scores"), SCORE) | {"qrels": LABEL}
-"""The parameters that take qrels or runs, and the column that makes these what they are."""
+"""The parameters that take qrels or runs, and the column of values of each."""
 
 
 def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function take its arguments in other forms than frames.
+    """Make a function accept its arguments in other forms than frames.
 
-    Parameters with a name of `_ROLES` take qrels or runs in each form of `labels_or_scores`, and
-    refuse one in place of the other. Of `runs` and `systems`, a mapping of two levels is one run,
-    one of three has names of runs. All parameters take tables of other libraries (`frame_of`), also
-    in lists and mappings.
+    Parameters named in `_ROLES` accept each form of `labels_or_scores`; qrels where a run is
+    expected, or the reverse, are an error. For `runs` and `systems`, a dict of two levels is one
+    run and a dict of three levels maps names to runs. All parameters accept tables of other
+    libraries (`frame_of`), also in lists and dicts.
     """
     names = list(inspect.signature(function).parameters)
 
@@ -156,7 +156,7 @@ def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
         for name in ("run", "runs"):
             if _is_nested(given.get("qrels")) and _is_nested(given.get(name)):
                 _refuse_swapped_dicts(framed["qrels"], framed[name], where)
-        # too many arguments are left to the function, which raises the TypeError
+        # The function itself raises the TypeError for too many arguments.
         positional: Any = [framed[name] for name in names[: len(args)]] + [*args[len(names) :]]
         named: Any = {name: framed[name] for name in kwargs}
         return function(*positional, **named)
@@ -164,17 +164,17 @@ def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
     return taking
 
 
-_REMEDY = "; where both are given, qrels come first"
+_REMEDY = "; if both are given, qrels come first"
 
 
 def swapped(columns: Iterable[Any], value: str) -> str:
-    """Return what is wrong with columns of a run in place of qrels, or the reverse; else ``""``."""
+    """Return the message if a run was given for qrels, or the reverse; else ``""``."""
     names = [*map(str, ours(columns))]
     is_run = not {SCORE, RANK}.isdisjoint(names)
     if value == LABEL and is_run and LABEL not in names:
-        return f"expected qrels, found a run (columns {', '.join(names)}){_REMEDY}"
+        return f"expected qrels, got a run (columns {', '.join(names)}){_REMEDY}"
     if value == SCORE and LABEL in names and not is_run and EXPOSURE not in names:
-        return f"expected a run, found qrels (columns {', '.join(names)}){_REMEDY}"
+        return f"expected a run, got qrels (columns {', '.join(names)}){_REMEDY}"
     return ""
 
 
@@ -196,9 +196,9 @@ def _framed(name: str, data: Any, where: str) -> Any:
 
 
 def _given(data: Any, value: str, where: str) -> Any:
-    """Return qrels or a run as a frame; refuse what is empty, or the other of the two.
+    """Return qrels or a run as a frame; refuse one if the other is expected.
 
-    A query of a run that has no documents is a missing one.
+    A query of a run that has no documents is a missing query.
     """
     frame = labels_or_scores(data, value, where)
     if isinstance(data, Mapping) and (frame.empty or value == LABEL):
@@ -224,7 +224,7 @@ def _is_one_run(data: Mapping[Any, Any]) -> bool:
 
 
 def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
-    """Refuse dicts where the qrels have fractions, as scores mostly do, and the run has none."""
+    """Refuse dicts whose qrels have fractions, as scores do, and whose run has only integers."""
     rows = np.flatnonzero(_has_fraction(qrels[LABEL]))
     frames = [runs] if isinstance(runs, pd.DataFrame) else runs.values()
     if len(rows) and not any(_has_fraction(run[SCORE]).any() for run in frames):

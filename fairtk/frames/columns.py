@@ -1,8 +1,7 @@
 """Columns of frames: their names, and the types of their arrays.
 
-The names are PyTerrier's. `docs` of every frame type (Q, R, S, X, A, qrels, groups) are in
-``docs/concepts/frames.md``; ir_measures' own names (``query_id``, ``doc_id``, ``relevance``) occur
-only at its border.
+The names are PyTerrier's. ``docs/concepts/frames.md`` describes each frame type (Q, R, S, X, A,
+qrels, groups). ir_measures' names (``query_id``, ``doc_id``, ``relevance``) are renamed on input.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ ObjectArray = npt.NDArray[np.object_]
 
 
 def rows_by_code(codes: IntArray, n_codes: int) -> tuple[IntArray, list[int]]:
-    """Return the rows sorted by code, and where each code's rows start; at the end, where all end.
+    """Return the rows sorted by code, and the start of each code's rows, with the end appended.
 
     Codes are from 0 to n_codes - 1; shape (n_rows,).
     """
@@ -48,7 +47,7 @@ BROWSING = "browsing"
 CUTOFF = "cutoff"
 ALPHA = "alpha"
 OF_EXPOSURE = (BROWSING, CUTOFF, ALPHA)
-"""What the exposure of a frame X holds for."""
+"""The settings that identify an exposure in a frame X."""
 GROUP = "group"
 WEIGHT = "weight"
 CREDIT = "credit"
@@ -56,7 +55,7 @@ ERROR = "standard_error"
 SOURCE_SAMPLE = "source_sample"
 SUBSET = "subset"
 NO_DOCUMENT = "@NONE"
-"""The docno of the one row that stands for a ranking without documents, of subset 0."""
+"""The docno of the single row of a ranking without documents, in subset 0."""
 
 _GOLD = f"; fairtk.join_answers(qrels, answers) adds {GOLD_ANSWER}"
 
@@ -66,34 +65,34 @@ TO_IR_MEASURES = {ours: theirs for theirs, ours in _FROM_IR_MEASURES.items()}
 
 
 def ours(names: Iterable[str]) -> list[str]:
-    """Return PyTerrier's names of columns that ir_measures names; others as they are."""
+    """Return column names with those of ir_measures replaced by PyTerrier's."""
     return [_FROM_IR_MEASURES.get(name, name) for name in names]
 
 
 def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return the frame with PyTerrier's column names, whichever of the two it has; not changed.
+    """Return the frame with ir_measures' column names replaced by PyTerrier's.
 
     Raises:
-        ColumnError: it has both names of a column, or columns that `require_columns` refuses.
+        ColumnError: the frame has both names of a column, or invalid columns (`plain_columns`).
     """
     plain_columns(frame, where)
     for theirs, ours in _FROM_IR_MEASURES.items():
         if theirs in frame.columns and ours in frame.columns:
             raise ColumnError(
-                f"{where}: the columns {ours!r} (PyTerrier's name) and {theirs!r} (ir_measures' "
-                "name) mean the same; drop one of them"
+                f"{where}: the columns {ours!r} (PyTerrier) and {theirs!r} (ir_measures) have the "
+                "same meaning; drop one of them"
             )
     return frame.rename(columns=_FROM_IR_MEASURES)
 
 
 def plain_columns(frame: Any, where: str) -> None:
-    """Raise a `ColumnError` unless it is a frame whose columns have one name each."""
+    """Raise a `ColumnError` unless this is a frame with unique, single-level column names."""
     if not isinstance(frame, pd.DataFrame):
         lazy = "; .collect() it first" if hasattr(frame, "collect") else ""
-        raise ColumnError(f"{where}: expected a DataFrame, found a {type(frame).__name__}{lazy}")
+        raise ColumnError(f"{where}: expected a DataFrame, got a {type(frame).__name__}{lazy}")
     if frame.columns.nlevels > 1:
         raise ColumnError(
-            f"{where}: expected one name for each column, found a MultiIndex of "
+            f"{where}: expected single-level column names, got a MultiIndex of "
             f"{frame.columns.nlevels} levels ({frame.columns[0]!r}, ...); flatten it, e.g. "
             "frame.columns = frame.columns.get_level_values(0)"
         )
@@ -103,13 +102,13 @@ def plain_columns(frame: Any, where: str) -> None:
 
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
-    """Raise a `ColumnError` unless the frame has all the columns; `where` says who needs them."""
+    """Raise a `ColumnError` unless the frame has all the columns; `where` names the caller."""
     plain_columns(frame, where)
     needed = list(columns)
     missing = [c for c in needed if c not in frame.columns]
     if missing:
         raise ColumnError(
-            f"{where}: expected the columns {needed}; missing: {missing}, found: "
+            f"{where}: expected the columns {needed}; missing: {missing}, got "
             f"{list(frame.columns)}" + (_GOLD if GOLD_ANSWER in missing else "")
         )
 
@@ -118,14 +117,14 @@ def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
     """Raise a `ColumnError` if a frame has subsets of rankings."""
     if SUBSET in frame.columns:
         raise ColumnError(
-            f"{where} takes rankings; found subsets of rankings (column {SUBSET!r}): make credit "
-            "of their answers with fairtk.credit.from_answers, or put Subsets last but the "
-            "generator"
+            f"{where}: expected rankings, got subsets of rankings (column {SUBSET!r}); compute "
+            "credit from their answers with fairtk.credit.from_answers, or put Subsets directly "
+            "before the generator"
         )
 
 
 def as_numbers(column: pd.Series) -> FloatArray:
-    """Return a column as floats; NaN for what is missing or no number, such as the text "1"."""
+    """Return a column as floats; NaN for missing values and other types, such as the text "1"."""
     if getattr(column.dtype, "kind", "O") in "biuf":
         numbers: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return numbers

@@ -1,7 +1,7 @@
-"""Content digests: equal content gives an equal short string, whatever object holds it.
+"""Content digests: equal content gives an equal short string, whatever the object.
 
-Used wherever two settings that are objects (a qrels frame, the groups of a measure) must be told
-apart or recognized as the same: equality of transformers, names of measures, keys of caches.
+They identify settings that are objects, such as qrels or the groups of a measure, for equality of
+transformers, names of measures and keys of caches.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _WIDEST = {"i": "<i8", "u": "<u8", "f": "<f8", "c": "<c16"}
 
 
 class EqualByContent:
-    """Two objects are equal if they are of one class and have one digest.
+    """Base of objects that are equal if they have the same class and digest.
 
-    A subclass defines `digest`; what it leaves out makes no difference.
+    A subclass defines `digest`.
     """
 
     def digest(self) -> str:
@@ -37,8 +37,8 @@ class EqualByContent:
 def identity_name(kind: type | FunctionType) -> str:
     """Return the name of a class or function in identities and digests.
 
-    This is the `identity_name` that it declares itself (an inherited one belongs to the base),
-    which stays when the class moves or is renamed. The default is module and name.
+    This is the `identity_name` that it declares itself, not an inherited one, so that the class
+    can move or be renamed. The default is module and name.
     """
     declared = vars(kind).get("identity_name")
     if isinstance(declared, str):
@@ -49,9 +49,11 @@ def identity_name(kind: type | FunctionType) -> str:
 def digest(value: Any, size: int = 8) -> str:
     """Return the hex digest of a value's content.
 
-    A value is a frame (columns, values and the order of rows count; the index does not), series,
-    array, mapping, set, sequence, string, number, ``None``, or an object with a ``digest`` method
-    or, failing that, a `repr`; the size is in bytes.
+    Args:
+        value: a frame (columns, values and row order count; the index does not), series, array,
+            mapping, set, sequence, string, number, `None`, an object with a ``digest`` method, or
+            any object, by its `repr`.
+        size: the length in bytes.
     """
     state = hashlib.blake2b(digest_size=size)
     _feed(state, value)
@@ -59,8 +61,8 @@ def digest(value: Any, size: int = 8) -> str:
 
 
 def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8) -> list[str]:
-    """Return the `digest` of ``[*shared, *rest]`` for each rest; what is shared is read once."""
-    starts: dict[int, hashlib.blake2b] = {}  # by the number of values, which comes first
+    """Return the `digest` of ``[*shared, *rest]`` for each rest; `shared` is hashed once."""
+    starts: dict[int, hashlib.blake2b] = {}  # by length, which is hashed first
     hex_digests = []
     for rest in rests:
         if len(rest) not in starts:
@@ -76,9 +78,9 @@ def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8
 
 
 def _feed(state: hashlib.blake2b, value: Any) -> None:
-    # Each kind writes a tag and its size first, so that ["ab"] and ["a", "b"] differ.
+    # Each type writes a tag and its size first, so that ["ab"] and ["a", "b"] differ.
     if isinstance(value, (str, bytes)):
-        # a lone surrogate is content like any other
+        # an unpaired surrogate is valid content
         raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         state.update(f"{type(value).__name__}{len(raw)}:".encode() + raw)
     elif isinstance(value, pd.DataFrame):
@@ -93,13 +95,13 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
         if value.dtype == object:
             items = value.ravel().tolist()
             kinds = set(map(type, items))
-            if kinds == {str}:  # many values at once, where they are of one kind
+            if kinds == {str}:  # faster: all values at once
                 sizes = np.fromiter(map(len, items), np.int64, len(items))
                 state.update(b"texts" + sizes.tobytes())
                 state.update("".join(items).encode("utf-8", "surrogatepass"))
             elif kinds == {float}:
                 numbers = np.array(items)
-                numbers[np.isnan(numbers)] = np.nan  # of many forms, which mean the same
+                numbers[np.isnan(numbers)] = np.nan  # NaN has several bit patterns
                 _feed(state, numbers)
             elif kinds == {int} and -(2**63) <= min(items) <= max(items) < 2**63:
                 _feed(state, np.array(items, np.int64))
@@ -107,7 +109,7 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
                 for item in items:
                     _feed(state, item)
         else:
-            # one width and byte order of each kind, whatever the array's layout in memory
+            # one width and byte order per type, whatever the memory layout
             wide = value.astype(_WIDEST.get(value.dtype.kind, value.dtype), order="C", copy=False)
             state.update(str(wide.dtype).encode() + wide.tobytes())
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What runs and qrels share: a frame whose ids are integer codes, each checked when it is read."""
+"""The base of runs and qrels: a frame with ids as integers, each checked on first use."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fairtk.frames.schema import RowProblem, check_ids, refuse_in
 
 
 class EncodedFrame:
-    """A frame with a qid in each row, and mostly a docno.
+    """A frame with a qid, and mostly a docno, in each row.
 
     Args:
-        data: a frame, or what `fairtk.frames.accepted.labels_or_scores` makes one of; not changed.
+        data: a frame, or another form of `fairtk.frames.accepted.labels_or_scores`; not changed.
         value: the column of values, ``label`` or ``score``.
-        where: who asks, for messages.
-        needs: the columns that it must have; others are required when they are read.
-        either: whether it may have the names of ir_measures.
+        where: the caller, for messages.
+        needs: required columns; others are checked on first use.
+        either: whether the frame may have ir_measures' names.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class EncodedFrame:
         return len(self.frame)
 
     def refuse(self, problem: RowProblem) -> NoReturn:
-        """Raise a problem of frame rows, with qid, sample and docno of the first row."""
+        """Raise the error of a problem, with qid, sample and docno of the first row."""
         refuse_in(self.where, problem, self.frame)
 
     def _need(self, *columns: str) -> None:
@@ -79,7 +79,7 @@ class EncodedFrame:
         return rows_by_code(self.frame_query, self.queries.size)
 
     def with_text_ids(self) -> pd.DataFrame:
-        """Return the frame, its ids as text."""
+        """Return the frame with its ids as text."""
         ids = {QID: (self.frame_query, self.queries)}
         if DOCNO in self.frame.columns:
             ids[DOCNO] = self._docs

@@ -1,7 +1,7 @@
 """Ids as integer codes: columns of text are encoded once.
 
-An id is text, or a whole number that stands for its digits: 1 and "1" are the same query in two
-frames. `fairtk.frames.schema` refuses everything else.
+An id is text, or an integer, which means the text of its digits: 1 and "1" are the same query.
+`fairtk.frames.schema` refuses everything else.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _WHY = {
     "\0": "evaluators written in C stop at it",
     "\n": "a line break; stray quotes join lines",
     "\r": "a line break; stray quotes join lines",
-    "\ufeff": "a byte order mark: the start of a file, left over from joined files",
+    "\ufeff": "a byte order mark, left over from joined files",
 }
 
 
 def flaw_of(text: str) -> str:
     """Return why a text is not a valid id, such as "is empty"; ``""`` if it is valid.
 
-    An id is not empty and has no spaces around it. It has no characters at which evaluators, files
-    or their readers stop: control characters, line breaks, unpaired surrogates.
+    A valid id is not empty, has no surrounding spaces, and has no characters at which evaluators
+    or file readers stop: control characters, line breaks, unpaired surrogates.
     """
     if not text:
         return "is empty"
@@ -46,7 +46,7 @@ def flaw_of(text: str) -> str:
 
 
 def are_ids(texts: Sequence[str]) -> bool:
-    """Return whether texts are ids, looking at all of them at once; a TypeError: one is no text."""
+    """Return whether all texts are valid ids; a value that is not text is a `TypeError`."""
     together = "".join(texts)
     if "" in texts:
         return False
@@ -54,19 +54,19 @@ def are_ids(texts: Sequence[str]) -> bool:
         return True
     if not together.isprintable():
         return not any(map(flaw_of, texts))
-    # printable, so that spaces are the only white space
+    # The text is printable, so spaces are its only white space.
     lines = "\n" + "\n".join(texts) + "\n"
     return "\n " not in lines and " \n" not in lines
 
 
 def _plain(raw: Any) -> bool:
-    """Return whether all bytes are letters, digits and signs of ASCII, no spaces."""
+    """Return whether all bytes are printable ASCII other than spaces."""
     codes = np.frombuffer(raw, dtype=np.uint8)
     return not len(codes) or bool(codes.min() > ord(" ") and codes.max() < 127)
 
 
 class Ids:
-    """Distinct ids, as text and for look-ups; the form that they did not come in is made late."""
+    """Distinct ids as Python strings and as an Arrow array; each form is made on first use."""
 
     def __init__(self, values: ObjectArray | pa.LargeStringArray) -> None:
         self.values = values
@@ -78,11 +78,11 @@ class Ids:
         values = self.values
         return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
 
-    def some(self, places: IntArray) -> list[str]:
-        """Return the ids at some places as text; the others stay as they are."""
+    def texts_at(self, indices: IntArray) -> list[str]:
+        """Return the ids at these indices as strings, without converting the others."""
         if isinstance(self.values, np.ndarray) or "text" in vars(self):
-            return list(self.text[places])
-        texts: list[str] = self.values.take(pa.array(places)).to_pylist()
+            return list(self.text[indices])
+        texts: list[str] = self.values.take(pa.array(indices)).to_pylist()
         return texts
 
     @cached_property
@@ -92,33 +92,33 @@ class Ids:
 
     def flaws(self) -> dict[int, str]:
         """Return the indices of invalid ids, and why they are invalid (`flaw_of`)."""
-        with suppress(UnicodeEncodeError):  # Arrow takes no half characters
+        with suppress(UnicodeEncodeError):  # Arrow refuses unpaired surrogates
             raw = self.arrow.buffers()[2]
             if raw is not None and _plain(raw) and pc.min(pc.binary_length(self.arrow)).as_py():
                 return {}
         texts = self.text.tolist()
         if are_ids(texts):
             return {}
-        return {place: flaw for place, text in enumerate(texts) if (flaw := flaw_of(text))}
+        return {index: flaw for index, text in enumerate(texts) if (flaw := flaw_of(text))}
 
     def find(self, others: Ids) -> IntArray:
-        """Return the place of each of other ids among these; -1 where it is none of them."""
+        """Return the index of each other id in these ids; -1 if it is not one of them."""
         return self.find_each([others])[0]
 
     def find_each(self, many: Sequence[Ids]) -> list[IntArray]:
-        """Return the same for each of many, at the price of one where these are more."""
+        """Return the indices (`find`) of several sets of ids, with one lookup for all."""
         together = pa.concat_arrays([others.arrow for others in many])
-        place = np.asarray(pc.index_in(together, value_set=self.arrow).fill_null(-1))
+        index = np.asarray(pc.index_in(together, value_set=self.arrow).fill_null(-1))
         ends = np.cumsum([others.size for others in many])[:-1]
-        return [part.astype(np.int64) for part in np.split(place, ends)]
+        return [part.astype(np.int64) for part in np.split(index, ends)]
 
 
 Coded: TypeAlias = tuple[IntArray, Ids]
-"""The code of each row's id, and the ids."""
+"""The code of each row's id, and the distinct ids."""
 
 
 def text_codes(column: pd.Series, name: str) -> Coded | None:
-    """Return a column of text, or of text in categories, as codes and ids; None for others."""
+    """Return a text or categorical column as codes and ids; `None` for other types."""
     if not _is_coded(column):
         texts = complete_text(column)
         return None if texts is None else codes_of(texts, name)
@@ -135,7 +135,7 @@ def text_codes(column: pd.Series, name: str) -> Coded | None:
 
 
 def complete_text(column: pd.Series) -> pa.LargeStringArray | None:
-    """Return a column of text as an Arrow array; None if it is stored otherwise or has gaps."""
+    """Return a column of Arrow text as an array; `None` for other types or missing values."""
     if getattr(column.dtype, "storage", "") != "pyarrow":
         return None
     texts = pa.array(column.array)
@@ -157,14 +157,14 @@ def codes_of(texts: pa.LargeStringArray, name: str) -> Coded:
 
 
 def categories(coded: Coded) -> pd.Categorical:
-    """Return coded ids as a categorical column; `uncoded` makes it text."""
+    """Return coded ids as a categorical column; `uncoded` turns it into text."""
     codes, ids = coded
     distinct = pd.Index(pd.array(ids.arrow, dtype="str"))
     return pd.Categorical.from_codes(codes, distinct, validate=False)
 
 
 def uncoded(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose columns of ids are text if they are coded."""
+    """Return the frame with categorical id columns as text."""
     names = [c for c in (QID, DOCNO) if c in frame.columns and _is_coded(frame[c])]
     columns = {c: frame[c].cat.categories.array.take(frame[c].cat.codes) for c in names}
     return frame.assign(**columns) if columns else frame
@@ -175,14 +175,14 @@ def _is_coded(column: pd.Series) -> bool:
 
 
 def with_text(frame: pd.DataFrame, ids: dict[str, Coded]) -> pd.DataFrame:
-    """Return a frame whose ids are text; itself if they are."""
+    """Return the frame with its ids as text; the frame itself if they already are."""
     inferred = {name: pd.api.types.infer_dtype(frame[name], skipna=False) for name in ids}
     coded = {name: categories(ids[name]) for name in ids if inferred[name] != "string"}
     return uncoded(frame.assign(**coded)) if coded else frame
 
 
 def as_strings(values: Any) -> ObjectArray:
-    """Return values of any kind as an array of Python strings, such as the levels of groups."""
+    """Return values of any type as an array of Python strings."""
     array = np.asarray(values, dtype=object)
     if pd.api.types.infer_dtype(array, skipna=False) != "string":
         array = np.array([str(v) for v in array], dtype=object)

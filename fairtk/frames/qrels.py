@@ -1,7 +1,7 @@
 """Qrels, checked and encoded once for any number of runs.
 
-Labels for ``12`` and a ranking of ``q1/12`` give numbers that look like those of a bad system: no
-error follows from them, and every measure of relevance is about 0.
+If labels are for ``12`` and rankings have ``q1/12``, no error occurs and every measure of relevance
+is about 0, as for a bad system. `warn_of_unmatched` reports it.
 """
 
 from __future__ import annotations
@@ -30,23 +30,24 @@ if TYPE_CHECKING:
     from fairtk.frames.runs import Run
 
 
-TWICE = "a document is labeled twice"
+TWICE = "duplicate label for a document"
 
 
 class Qrels(EncodedFrame):
     """The labels of all queries, checked and encoded.
 
-    What columns the frame has is checked by the rules of `fairtk.frames.schema`; which columns it
-    must have (`needs`) depends on the caller, and other columns are required when they are read.
-    With `either` the frame may have the names of ir_measures.
+    Args:
+        frame: the labels. Not changed.
+        where: the caller, for messages.
+        needs: required columns; others are checked on first use.
+        either: whether the frame may have ir_measures' names.
 
     Attributes:
-        frame: the frame; not changed.
-        queries: the queries, in order of first appearance; as text they are `qids`.
-        cache: for measures, what they have made of the labels for any run.
+        queries: the queries in order of first appearance; `qids` as text.
+        cache: values that measures derive from the labels for any run.
 
     Raises:
-        ColumnError: a column is missing or occurs twice, or a label is not a number.
+        ColumnError: a column is missing or duplicate, or a label is not a number.
         InputError: an id is invalid, or a label is not finite.
         DuplicateError: a query has two labels for a document.
     """
@@ -54,8 +55,8 @@ class Qrels(EncodedFrame):
     def __init__(
         self, frame: Any, where: str, needs: Iterable[str] = (), *, either: bool = False
     ) -> None:
-        place = where if "qrels" in where else f"{where} (qrels)"
-        super().__init__(frame, LABEL, place, dict.fromkeys((QID, *needs)), either)
+        index = where if "qrels" in where else f"{where} (qrels)"
+        super().__init__(frame, LABEL, index, dict.fromkeys((QID, *needs)), either)
         self.cache: dict[Any, Any] = {}
         if DOCNO in self.frame.columns:
             remedy = "keep one label per document"
@@ -65,7 +66,7 @@ class Qrels(EncodedFrame):
 
     @classmethod
     def without_labels(cls, qids: Sequence[str], where: str) -> Qrels:
-        """Return labels of no document for some queries, which are distinct texts."""
+        """Return qrels with these queries, which are distinct, and no labels."""
         qrels = cls([], where)
         qrels.queries = Ids(np.array(qids, dtype=object))
         return qrels
@@ -94,27 +95,27 @@ class Qrels(EncodedFrame):
 
     @cached_property
     def _one_label(self) -> tuple[IntArray, IntArray, BoolArray]:
-        """For each document, and for none: one of its labels, its query, whether it has others."""
+        """Per document, and for -1: the row of one label, its query, whether there are more."""
         none = self.documents.size
         row, owner = np.full((2, none + 1), -2)
         row[self.doc], owner[self.doc] = np.arange(len(self.query)), self.query
         return row, owner, np.bincount(self.doc, minlength=none + 1) > 1
 
-    def place(self, query: IntArray, doc: IntArray) -> IntArray:
-        """Return the row of the label of each query and document; -1 without label.
+    def label_rows(self, query: IntArray, doc: IntArray) -> IntArray:
+        """Return the row of the label of each query and document; -1 without a label.
 
-        Both are indices, into `qids` and `docnos`, -1 for another one; shape (n,).
+        Both are indices into `qids` and `docnos`, -1 for unknown ones; shape (n,).
         """
         row, owner, several = self._one_label
-        place = np.where(owner[doc] == query, row[doc], -1)
-        if several.any():  # most documents have one label, and that was it
-            rest = np.flatnonzero(several[doc] & (place < 0) & (query >= 0))
+        index = np.where(owner[doc] == query, row[doc], -1)
+        if several.any():  # most documents have a single label
+            rest = np.flatnonzero(several[doc] & (index < 0) & (query >= 0))
             pair = query[rest] * self.documents.size + doc[rest]
-            place[rest] = self.pairs.get_indexer(pair)
-        return place
+            index[rest] = self.pairs.get_indexer(pair)
+        return index
 
     def by_query(self, labels: IntArray) -> dict[str, dict[str, int]]:
-        """Return labels, or what stands for them, by query and document; none is left empty."""
+        """Return values of labels by query and document; queries without labels are left out."""
         order, start = self._rows_by_query
         docnos, values = self.docnos[self.doc[order]].tolist(), labels[order].tolist()
         return {
@@ -125,7 +126,7 @@ class Qrels(EncodedFrame):
 
     @cached_property
     def ideal(self) -> tuple[IntArray, FloatArray, IntArray]:
-        """Query, label and 0-based place of each positive label, the best of a query first."""
+        """Query, label and 0-based ideal rank of each positive label."""
         useful = self.labels > 0
         query, label = self.query[useful], self.labels[useful]
         order = np.lexsort((-label, query))
@@ -140,21 +141,21 @@ class Qrels(EncodedFrame):
         return useful
 
     def judge_any(self, query: int, docnos: Any) -> bool:
-        """Return whether a query has a label for one of some documents, by their names."""
+        """Return whether a query has a label for one of these documents."""
         names = {*docnos}
         docs = self.doc[self.rows_of(query)]
         for at in range(0, len(docs), _PIECE):
-            if not names.isdisjoint(self.documents.some(docs[at : at + _PIECE])):
+            if not names.isdisjoint(self.documents.texts_at(docs[at : at + _PIECE])):
                 return True
         return False
 
     def plain(self) -> pd.DataFrame:
-        """Return the labels as a frame in one form: ids as text, sorted, no other columns."""
+        """Return the labels in a canonical form: ids as text, sorted, no other columns."""
         columns = {QID: self.qids[self.query], DOCNO: self.docnos[self.doc], LABEL: self.labels}
         return pd.DataFrame(columns).sort_values([QID, DOCNO], ignore_index=True)
 
     def take(self, rows: BoolArray) -> Qrels:
-        """Return some of the labels; all queries stay, with a label left or without."""
+        """Return a subset of the labels; all queries stay, even without a label."""
         part = Qrels.__new__(Qrels)
         part.where, part.cache, part.queries = self.where, {}, self.queries
         part.frame, part.frame_query = self.frame[rows], self.query[rows]
@@ -165,24 +166,25 @@ class Qrels(EncodedFrame):
         return part
 
     def labels_of(self, run: Run) -> FloatArray:
-        """Return the label of each sorted row of a run; shape (n_rows,), NaN without label."""
+        """Return the label of each sorted row of a run; shape (n_rows,), NaN without a label."""
         query = self.queries.find(run.queries)[run.query]
-        doc = run.places(self.documents)[run.doc]
-        labels: FloatArray = np.append(self.labels, np.nan)[self.place(query, doc)]
-        return labels  # the place -1, of no label, is the last
+        doc = run.indices_in(self.documents)[run.doc]
+        labels: FloatArray = np.append(self.labels, np.nan)[self.label_rows(query, doc)]
+        return labels  # index -1, no label, is the NaN at the end
 
 
 _PIECE = 4096
-"""Of a query's labels so many are looked at together: of many, the first tell enough."""
+"""Labels of a query that are compared at a time: the first ones mostly suffice."""
 
 SHARE = 0.9
-"""From this share of queries on, documents that nobody judged are no accident."""
+"""The share of queries without judged documents from which on ids probably do not match."""
 
 
 def mostly_judged(labels: Mapping[str, Mapping[str, float]], run: Mapping[str, Any]) -> bool:
-    """Return whether, at a glance, ids of labels and run match: nothing is to be warned of.
+    """Return whether ids of labels and run match, by a quick check.
 
-    Of the queries that have useful documents, more than a tenth have a judged one in the run.
+    They match if the run has a judged document for more than a tenth of the queries with useful
+    documents.
     """
     useful = [qid for qid in run if run[qid] and max(labels.get(qid, {}).values(), default=0) > 0]
     strange = sum(labels[qid].keys().isdisjoint(run[qid]) for qid in useful)
@@ -192,25 +194,29 @@ def mostly_judged(labels: Mapping[str, Mapping[str, float]], run: Mapping[str, A
 def warn_of_unmatched(
     qrels: Qrels, queries: Ids, documents: Callable[[int], Any] | None, where: str
 ) -> None:
-    """Warn if labels and run do not seem to name queries, or documents, alike.
+    """Warn if the ids of labels and run do not seem to match.
 
-    They do not if they have no query in common, or if nearly all queries that have useful documents
-    have no judged one in the run. `documents` gives those of a query by its place, None: they do
-    not matter. Queries are looked at until too few are left for the warning: mostly a tenth of
-    them.
+    This is the case if they have no query in common, or if the run has no judged document for
+    nearly all queries with useful documents. The check stops early, mostly after a tenth of them.
+
+    Args:
+        qrels: the labels.
+        queries: the queries of the run.
+        documents: returns the documents of a query by its index; `None` to check queries only.
+        where: the caller, for messages.
     """
-    place = qrels.queries.find(queries)
-    if len(qrels) and queries.size and (place < 0).all():
+    index = qrels.queries.find(queries)
+    if len(qrels) and queries.size and (index < 0).all():
         warn(
-            f"{where}: none of the {queries.size} queries of the run is among the "
-            f"{len(qrels.qids)} of the qrels, so all count as missing; the run has qid "
-            f"{queries.text[0]!r}, the qrels have qid {qrels.qids[0]!r}",
+            f"{where}: run and qrels have no query in common, so all {len(qrels.qids)} queries of "
+            f"the qrels count as missing; the run has qid {queries.text[0]!r}, the qrels have qid "
+            f"{qrels.qids[0]!r}",
             UnmatchedWarning,
         )
     if documents is None or not {DOCNO, LABEL} <= {*qrels.frame.columns}:
         return
     useful = qrels.useful
-    counted = [(i, q) for i, q in enumerate(place.tolist()) if q >= 0 and useful[q]]
+    counted = [(i, q) for i, q in enumerate(index.tolist()) if q >= 0 and useful[q]]
     strange: list[tuple[int, int]] = []
     matched = 0
     for i, q in counted:
@@ -226,8 +232,8 @@ def warn_of_unmatched(
     rows = qrels.rows_of(q)
     label = rows[qrels.labels[rows] > 0][0]
     warn(
-        f"{where}: no judged document is in the rankings of {len(strange)} of the {len(counted)} "
-        "queries that have useful documents and results; do qrels and run name documents alike? "
+        f"{where}: for {len(strange)} of the {len(counted)} queries with useful documents and "
+        "results, no retrieved document is judged; check that qrels and run use the same docnos. "
         f"For qid {qrels.qids[q]!r} the qrels have docno {qrels.docnos[qrels.doc[label]]!r}, the "
         f"run has docno {next(iter(documents(i)))!r}",
         UnmatchedWarning,

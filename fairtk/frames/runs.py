@@ -1,8 +1,8 @@
 """Runs, frames R and S, checked and sorted as integer codes.
 
-All arithmetic of fairtk works on these arrays, for all queries at once. Row order of the frame
-never carries meaning: rows are ordered by ``rank`` where the frame has it, otherwise by score with
-ties broken by docno, descending (trec_eval's rule).
+All computations use these arrays, for all queries at once. The row order of a frame has no meaning:
+rows are ordered by ``rank`` if the frame has it, otherwise by score with ties broken by docno,
+descending (trec_eval's rule).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from fairtk.frames.schema import (
 )
 
 LOST_SAMPLES = (
-    "keep its column 'sample', which TREC files lose when PyTerrier or ir_measures reads them: "
-    "read them with fairtk.io.read_run, give pt.Experiment save_format=fairtk.io.save_format, or "
+    "keep its column 'sample', which is lost when PyTerrier or ir_measures read TREC files: read "
+    "them with fairtk.io.read_run, pass save_format=fairtk.io.save_format to pt.Experiment, or "
     "use fairtk.Experiment"
 )
-"""What to do about a run whose rankings of a query cannot be told apart any more."""
+"""How to fix a run that has lost its column ``sample``."""
 
-TWICE = "a document occurs twice in one ranking"
-CREDIT_TWICE = "a document has credit twice in one ranking"
+TWICE = "duplicate document in a ranking"
+CREDIT_TWICE = "duplicate credit for a document of a ranking"
 
 
 class _Sorted(NamedTuple):
@@ -64,24 +64,23 @@ class _Sorted(NamedTuple):
 
 
 class Run(EncodedFrame):
-    """A run as integer codes, each checked and made when it is first read.
+    """A run as integer codes; each column is checked and encoded on first use.
 
-    "Row" below means a row sorted by query, sample and rank; "frame row" one of the frame, in its
-    order. A ranking is one (qid, sample); a run without ``sample`` has one ranking per query.
+    "Row" below means a row sorted by query, sample and rank; "frame row" a row of the frame. A
+    ranking is one (qid, sample); a run without ``sample`` has one ranking per query.
 
     Args:
-        frame: R or S: ``qid``; for what is sorted ``docno`` and ``score`` too, with ``rank`` and
-            ``sample`` if the run has them. The frame is not changed.
-        where: the transformer, measure or file that asks, for messages.
+        frame: R or S, with ``qid``; sorting needs ``docno`` and ``score``, too. Not changed.
+        where: the transformer, measure or file, for messages.
         either: whether the frame may have ir_measures' names.
 
     Raises:
-        ColumnError: a column is missing, ``sample`` or ``rank`` is not an integer.
-        InputError: an id is invalid, a score is NaN or infinite, or ranks disagree with scores.
-        DuplicateError: a document occurs twice in one ranking, or a rank does.
+        ColumnError: a column is missing, or ``sample`` or ``rank`` is not an integer.
+        InputError: an id is invalid, a score is not finite, or ranks disagree with scores.
+        DuplicateError: a document or a rank occurs twice in a ranking.
     """
 
-    _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `places`
+    _among: tuple[Ids | None, IntArray] = None, np.zeros(0, dtype=np.int64)  # see `indices_in`
 
     def __init__(self, frame: Any, where: str, *, either: bool = False) -> None:
         super().__init__(frame, SCORE, where, [QID], either)
@@ -142,14 +141,14 @@ class Run(EncodedFrame):
         return SAMPLE in self.frame.columns
 
     def checked(self) -> Run:
-        """Return the run; whatever is wrong with it is raised now."""
+        """Return the run after all checks."""
         _ = self._sorted
         return self
 
-    def places(self, ids: Ids) -> IntArray:
-        """Return the index of each of `documents` among other ids; -1 if it is not among them.
+    def indices_in(self, ids: Ids) -> IntArray:
+        """Return the index of each of `documents` in other ids; -1 if it is not one of them.
 
-        Documents that are not encoded yet are looked up first, which saves half of the time.
+        If the documents are not encoded yet, this encodes them in the same pass.
         """
         if self._among[0] is not ids:
             if "_docs" in vars(self):
@@ -169,7 +168,7 @@ class Run(EncodedFrame):
 
     @property
     def samples(self) -> IntArray | None:
-        """The sample number of each frame row, shape (n_rows,); `None` without the column."""
+        """The sample of each frame row, shape (n_rows,); `None` if the run is not sampled."""
         if not self.sampled:
             return None
         values: IntArray = check_numbers(self.frame[SAMPLE], SAMPLE, self.refuse)
@@ -183,10 +182,10 @@ class Run(EncodedFrame):
 
     @cached_property
     def is_sampled(self) -> bool:
-        """Whether the run holds several rankings of a query.
+        """Whether the run has several rankings of a query.
 
-        It does if a query has two values of ``sample``. Without that column (a TREC file lost it)
-        it does if a document or a rank occurs twice in a query.
+        Without the column ``sample`` (TREC files lose it), a document or a rank that occurs twice
+        in a query shows it.
         """
         frame = self.frame
         if SAMPLE in frame.columns:
@@ -200,8 +199,8 @@ class Run(EncodedFrame):
         )
 
     def documents_of(self, query: int) -> list[str]:
-        """Return the documents of a query's rows, as text; their ids are not checked."""
-        return self.documents.some(pd.unique(self.frame_doc[self.rows_of(query)]))
+        """Return the documents of a query's rows as text, without checking their ids."""
+        return self.documents.texts_at(pd.unique(self.frame_doc[self.rows_of(query)]))
 
     def docno(self, row: int) -> str:
         """Return the document of a row."""
@@ -217,7 +216,7 @@ class Run(EncodedFrame):
     # Parts of a run ----------------------------------------------------------------------------
 
     def take(self, rows: BoolArray) -> Run:
-        """Return some frame rows, to be sorted again; queries without rows are gone."""
+        """Return a subset of the frame rows, sorted again; queries without rows are dropped."""
         part = self._of_frame(self.frame[rows])
         part.frame_query, part.queries = _coded_again(self.frame_query[rows], self.queries)
         if "_docs" in vars(self):
@@ -225,7 +224,7 @@ class Run(EncodedFrame):
         return part
 
     def ordered_by(self, column: str) -> Run:
-        """Return the same rows with a column made their scores, and without ranks."""
+        """Return the same rows with a column as their scores, and without ranks."""
         frame = self.frame.drop(columns=[RANK, column], errors="ignore")
         part = self._of_frame(frame.assign(**{SCORE: self.frame[column]}))
         part.frame_query, part.queries = self.frame_query, self.queries
@@ -239,15 +238,15 @@ class Run(EncodedFrame):
         return part
 
     def restricted(self, rows: BoolArray) -> Run:
-        """Return some rows with the ranks that they have; queries and rankings stay, if empty."""
-        part, whole = copy(self), self._sorted
-        ranking = whole.ranking[rows]
-        part._sorted = whole._replace(
-            order=whole.order[rows],
-            doc=whole.doc[rows],
-            query=whole.query[rows],
+        """Return a subset of the rows with their ranks; queries and rankings stay, even empty."""
+        part, arrays = copy(self), self._sorted
+        ranking = arrays.ranking[rows]
+        part._sorted = arrays._replace(
+            order=arrays.order[rows],
+            doc=arrays.doc[rows],
+            query=arrays.query[rows],
             ranking=ranking,
-            position=whole.position[rows],
+            position=arrays.position[rows],
             ranking_start=np.searchsorted(ranking, np.arange(self.n_rankings + 1)),
         )
         return part
@@ -274,16 +273,16 @@ class Run(EncodedFrame):
         start = np.append(np.flatnonzero(fresh), len(key)).astype(np.int64)
         first = start[:-1]
         ranking = np.cumsum(fresh) - 1
-        lost = "" if self.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "
-        remedy = f"{lost}keep the better one, e.g. with drop_duplicates"
+        if_sampled = "" if self.sampled else f"if the run is sampled, {LOST_SAMPLES}; else "
+        remedy = f"{if_sampled}keep the better one, e.g. with drop_duplicates"
         check_unique(ranking, doc, TWICE, self.refuse, remedy, order)
         if rank is not None:
-            again = np.flatnonzero(~fresh[1:] & (rank[1:] == rank[:-1])) + 1
-            if len(again):
-                message = f"rank {rank[again[0]]} occurs twice in one ranking"
-                remedy = f"{lost}recompute them with pt.model.add_ranks"
-                self.refuse(RowProblem(order[again], message, DuplicateError, remedy=remedy))
-            remedy = "recompute one from the other (pt.model.add_ranks)"
+            repeated = np.flatnonzero(~fresh[1:] & (rank[1:] == rank[:-1])) + 1
+            if len(repeated):
+                message = f"duplicate rank {rank[repeated[0]]} in a ranking"
+                remedy = f"{if_sampled}recompute them with pt.model.add_ranks"
+                self.refuse(RowProblem(order[repeated], message, DuplicateError, remedy=remedy))
+            remedy = "recompute ranks or scores (pt.model.add_ranks)"
             check_order(ranking, rank, score, order, self.refuse, remedy)
         return _Sorted(
             order=order,
@@ -299,15 +298,15 @@ class Run(EncodedFrame):
 
 
 def _coded_again(codes: IntArray, ids: Ids) -> tuple[IntArray, Ids]:
-    """Return the codes of what is left, and the ids that are left."""
-    again, seen = pd.factorize(codes)
-    return again.astype(np.int64, copy=False), Ids(ids.text[seen])
+    """Return codes of a subset of rows, and the ids that occur in it."""
+    new_codes, seen = pd.factorize(codes)
+    return new_codes.astype(np.int64, copy=False), Ids(ids.text[seen])
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:
-    """Return whether a query has two values."""
+    """Return whether a query has two different values."""
     first = np.zeros(int(query.max(initial=-1)) + 1, dtype=np.int64)
-    first[query[::-1]] = value[::-1]  # the last of equal places stays
+    first[query[::-1]] = value[::-1]  # the last assignment to an index wins
     return bool((first[query] != value).any())
 
 
@@ -318,7 +317,7 @@ def _sorted_order(
     documents: Ids,
     doc: IntArray,
 ) -> IntArray | None:
-    """Return the sorting permutation, by score without ranks; None if rows are in order already."""
+    """Return the sorting permutation; `None` if the rows are sorted already."""
     within = rank if rank is not None else -score
     step = key[1:] - key[:-1]
     if bool(((step > 0) | ((step == 0) & (within[1:] > within[:-1]))).all()):
@@ -335,14 +334,16 @@ def order_by(
 ) -> IntArray:
     """Return the order of rows by keys, with ties broken by name.
 
-    Keys are as for `numpy.lexsort`: the last one counts first. `named` gives the names of some
-    rows, as indices into names, and the names; descending is trec_eval's rule.
+    Args:
+        keys: as for `numpy.lexsort`: the last one is the primary key.
+        named: returns the names of rows: indices into distinct names, and these.
+        descending: whether ties are broken by descending name (trec_eval's rule).
     """
     order: IntArray = np.lexsort(keys)
     tied = np.logical_and.reduce([key[order][1:] == key[order][:-1] for key in keys])
     if not tied.any():
         return order
-    # names are compared only where they are tied: sorting strings is slow
+    # Only tied rows are compared by name: sorting strings is slow.
     involved = np.append(tied, False) | np.append(False, tied)
     rows = order[involved]
     group = np.cumsum(np.append(True, ~tied))[involved]
@@ -350,6 +351,6 @@ def order_by(
     code, used = pd.factorize(name)
     by_name = np.empty(len(used), dtype=np.int64)
     by_name[np.argsort(np.asarray(names[used], dtype=str), kind="stable")] = np.arange(len(used))
-    place = -by_name[code] if descending else by_name[code]
-    order[involved] = rows[np.lexsort((place, group))]
+    tie_order = -by_name[code] if descending else by_name[code]
+    order[involved] = rows[np.lexsort((tie_order, group))]
     return order

@@ -1,8 +1,8 @@
 """The rules for ids, numbers and rows of runs, qrels, groups and credit, each stated once.
 
-A rule takes a column and returns its values as an array. If rows break it, it gives a `RowProblem`
-to `refuse`, which raises: frames name qid, sample and docno, files name the line, too, and `doctor`
-leaves the rows out and checks again.
+A rule takes a column and returns its values as an array. If rows break the rule, it passes a
+`RowProblem` to `refuse`, which raises. Frames report qid, sample and docno; files report the line,
+too; `doctor` drops the rows and checks again.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class RowProblem(NamedTuple):
     """Rows that break a rule.
 
     Attributes:
-        rows: the rows of the column, the one to name first; shape (n_rows,).
-        message: what was expected, and what the first row has.
+        rows: the invalid rows, the one to report first; shape (n_rows,).
+        message: what was expected, and the value of the first row.
         error: the class of the error.
-        check: what `doctor` calls it.
-        remedy: what to do about it.
-        before: the row that the first one repeats; None if it repeats none.
+        check: the name of the check in `doctor`.
+        remedy: how to fix the data.
+        before: the earlier row that the first one duplicates; `None` for other problems.
     """
 
     rows: IntArray
@@ -60,31 +60,31 @@ class RowProblem(NamedTuple):
 Refuse = Callable[[RowProblem], NoReturn]
 
 
-def described(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> str:
-    """Return a problem with the ids and the group of its first row, and what to do about it."""
+def problem_text(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> str:
+    """Return the message of a problem, with the ids of its first row and the remedy."""
     row = int(problem.rows[0])
     values = []
     for name in (QID, SAMPLE, DOCNO, GROUP):
-        # a file without samples has words there
+        # In a file without samples, this column has words.
         if name in frame and (name != SAMPLE or frame[SAMPLE].dtype.kind == "i"):
-            values.append(f"{name} {shown(frame[name].iloc[row], name != SAMPLE)}")
-    place = ", ".join(values) or f"row {row}"
+            values.append(f"{name} {short_repr(frame[name].iloc[row], name != SAMPLE)}")
+    ids = ", ".join(values) or f"row {row}"
     remedy = problem.remedy and f"; {problem.remedy}"
-    return f"{problem.message} ({place}; {such_rows(len(problem.rows))}){before}{remedy}"
+    return f"{problem.message} ({ids}; {such_rows(len(problem.rows))}){before}{remedy}"
 
 
 def refuse_in(where: str, problem: RowProblem, frame: pd.DataFrame | None = None) -> NoReturn:
-    """Raise the problem of a frame."""
+    """Raise the error of a problem in a frame."""
     raise problem.error(
-        f"{where}: {described(problem, pd.DataFrame() if frame is None else frame)}"
+        f"{where}: {problem_text(problem, pd.DataFrame() if frame is None else frame)}"
     )
 
 
 _SHOWN = 60
 
 
-def shown(value: Any, as_text: bool = False) -> str:
-    """Return a value as a message shows it: short, and 1.0 instead of np.float64(1.0)."""
+def short_repr(value: Any, as_text: bool = False) -> str:
+    """Return a short `repr` for messages, with 1.0 instead of np.float64(1.0)."""
     plain = value.item() if isinstance(value, np.generic) else value
     text = repr(str(plain) if as_text and isinstance(plain, int) else plain)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
@@ -100,10 +100,10 @@ _REMEDIES = {
 
 
 def check_ids(column: pd.Series, name: str, refuse: Refuse) -> Coded:
-    """Return ids as codes, and the distinct ids as text in order of first appearance.
+    """Return ids as codes, and the distinct ids in order of first appearance.
 
-    Refused are missing ids, values that are neither text nor a whole number, two ids that differ
-    as values and not as text, such as 1 and "1", and text that is not a valid id (`flaw_of`).
+    Refuse missing ids, values that are neither text nor integers, ids that differ in type only,
+    such as 1 and "1", and invalid text (`flaw_of`).
     """
     coded = text_codes(column, name)
     if coded is None:
@@ -114,7 +114,9 @@ def check_ids(column: pd.Series, name: str, refuse: Refuse) -> Coded:
         rows = np.flatnonzero(np.isin(codes, list(flaws)))
         code = int(codes[rows[0]])
         remedy = "read the data again, or fix the column with .str.strip or .str.replace"
-        refuse(RowProblem(rows, f"{name} {shown(ids.text[code])} {flaws[code]}", remedy=remedy))
+        refuse(
+            RowProblem(rows, f"{name} {short_repr(ids.text[code])} {flaws[code]}", remedy=remedy)
+        )
     return coded
 
 
@@ -122,7 +124,7 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     values: Any
     try:
         codes, values = pd.factorize(column)
-    except TypeError:  # lists and dicts, which cannot be compared
+    except TypeError:  # lists and dicts are not hashable
         codes, values = np.arange(len(column)), column.tolist()
     missing = np.flatnonzero(codes < 0)
     if len(missing):
@@ -131,7 +133,7 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     if wrong:
         rows = np.flatnonzero(np.isin(codes, wrong))
         value = column.iloc[int(rows[0])]
-        message = f"{name} must be text or a whole number; found {shown(value)}"
+        message = f"{name} must be text or a whole number, got {short_repr(value)}"
         fitting = (remedy for kind, remedy in _REMEDIES.items() if isinstance(value, kind))
         remedy = next(fitting, "convert the column with .astype(str)")
         refuse(RowProblem(rows, f"{message} ({type(value).__name__})", remedy=remedy))
@@ -139,14 +141,14 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     alike = pd.Series(texts, dtype=object).duplicated(keep=False).to_numpy()
     if alike.any():
         kinds = sorted({type(value).__name__ for value in np.asarray(values)[alike]})
-        message = f"{name} {texts[alike][0]!r} occurs as {' and '.join(kinds)}, one id as text"
+        message = f"{name} {texts[alike][0]!r} occurs with several types ({', '.join(kinds)})"
         remedy = "convert the column with .astype(str)"
         refuse(RowProblem(np.flatnonzero(alike[codes]), message, remedy=remedy))
     return codes.astype(np.int64, copy=False), Ids(texts)
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is text, or a whole number that stands for its digits."""
+    """Return whether a value is text, or an integer, which means the text of its digits."""
     return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
 
 
@@ -161,32 +163,32 @@ def check_ids_among(
 ) -> tuple[IntArray, Ids, IntArray]:
     """Return ids as codes, the distinct ids in any order, and their indices in a table of ids.
 
-    This is fast if the table has most of the ids.
+    This is faster than `check_ids` if the table has most of the ids.
     """
     texts = complete_text(column)
     if texts is None:
         codes, ids = check_ids(column, name, refuse)
         return codes, ids, table.find(ids)
-    place = pc.index_in(texts, value_set=table.arrow)
-    whole, every = np.asarray(place.fill_null(-1)).astype(np.int64), table.arrow
-    rest = np.flatnonzero(whole < 0)
-    if len(rest):
-        codes, others = codes_of(texts.take(pa.array(rest)), name)
+    matches = pc.index_in(texts, value_set=table.arrow)
+    indices, all_ids = np.asarray(matches.fill_null(-1)).astype(np.int64), table.arrow
+    new_rows = np.flatnonzero(indices < 0)
+    if len(new_rows):
+        codes, others = codes_of(texts.take(pa.array(new_rows)), name)
         if others.flaws():
             check_ids(column, name, refuse)
-        whole[rest] = table.size + codes
-        every = pa.concat_arrays([every, others.arrow])
-    used = np.flatnonzero(np.bincount(whole, minlength=len(every)))
-    number = np.zeros(len(every), dtype=np.int64)
+        indices[new_rows] = table.size + codes
+        all_ids = pa.concat_arrays([all_ids, others.arrow])
+    used = np.flatnonzero(np.bincount(indices, minlength=len(all_ids)))
+    number = np.zeros(len(all_ids), dtype=np.int64)
     number[used] = np.arange(len(used))
-    return number[whole], Ids(every.take(pa.array(used))), np.where(used < table.size, used, -1)
+    return number[indices], Ids(all_ids.take(pa.array(used))), np.where(used < table.size, used, -1)
 
 
 # Numbers ---------------------------------------------------------------------------------------
 
 
 class NumberRule(NamedTuple):
-    """What the numbers of a column must be; `expected` says it in messages."""
+    """A rule for the numbers of a column; `expected` describes it in messages."""
 
     expected: str
     is_whole: bool = False
@@ -197,7 +199,7 @@ class NumberRule(NamedTuple):
 
 
 LIMIT = 2.0**53
-"""Whole numbers from here on are not distinct as floats."""
+"""Integers from here on are not distinct as floats."""
 
 FINITE = NumberRule("a finite number")
 INTEGER = NumberRule("an integer", is_whole=True, limit=LIMIT)
@@ -211,19 +213,19 @@ NUMBERS = {
     WEIGHT: NumberRule("a finite number of at least 0", lowest=0),
     CREDIT: NumberRule("a finite number, or NaN if it is undefined", may_be_missing=True),
 }
-"""The rules of the columns with numbers; `FINITE` is that of all others."""
+"""The rules of number columns; `FINITE` holds for all others."""
 
 
 def check_numbers(
     column: pd.Series, name: str, refuse: Refuse, rule: NumberRule | None = None
 ) -> Any:
-    """Return a column of numbers as an array, of int64 if the rule is about whole numbers."""
+    """Return a column of numbers as an array: int64 if the rule requires integers, else float."""
     rule = rule or NUMBERS.get(name, FINITE)
     wrong: BoolArray
     if name == SAMPLE and column.isna().any():
         message = f"{SAMPLE} is missing: sampled and unsampled rows cannot be mixed"
         rows = np.flatnonzero(column.isna())
-        refuse(RowProblem(rows, message, check="samples", remedy="take the two runs one by one"))
+        refuse(RowProblem(rows, message, check="samples", remedy="pass one run at a time"))
     kind = column.dtype.kind
     if rule.is_whole and kind == "i" and column.dtype.itemsize <= 8 and not column.hasnans:
         values = column.to_numpy(dtype=np.int64)
@@ -240,7 +242,7 @@ def check_numbers(
     if wrong.any():
         rows = np.flatnonzero(wrong)
         value = column.iloc[int(rows[0])]
-        message = f"{name} must be {rule.expected}; found {shown(value)}"
+        message = f"{name} must be {rule.expected}, got {short_repr(value)}"
         is_number = isinstance(value, Real | np.bool_) or value is None
         error = InputError if is_number and not rule.is_whole else ColumnError
         refuse(RowProblem(rows, message, error, remedy=rule.remedy))
@@ -249,13 +251,13 @@ def check_numbers(
 
 # Rows ------------------------------------------------------------------------------------------
 
-_SHORT = 40  # documents of a ranking up to which comparing rows is faster than hashing them
+_SHORT = 40  # up to this ranking length, comparing rows is faster than hashing them
 
 
 def combined(first: IntArray, second: IntArray) -> IntArray:
-    """Return a number for each pair of numbers from 0, in the order of the pairs."""
+    """Return one number for each pair of non-negative integers; it sorts as the pairs do."""
     height, width = int(first.max(initial=0)) + 1, int(second.max(initial=0)) + 1
-    if height * width >= 2**62:  # few of the numbers are used
+    if height * width >= 2**62:  # only a few of the numbers are used
         distinct, second = np.unique(second, return_inverse=True)
         width = len(distinct)
     return first * width + second
@@ -269,15 +271,15 @@ def check_unique(
     remedy: str = "",
     rows: IntArray | None = None,
 ) -> None:
-    """Refuse rows whose item occurred before in the same group.
+    """Refuse rows whose item occurs earlier in the same group.
 
     Args:
         groups: the group of each row, such as its ranking; shape (n_rows,).
         items: the item of each row, such as its document; shape (n_rows,).
-        message: what occurs twice.
-        refuse: raises the problem.
-        remedy: what to do about it in a frame.
-        rows: the row of the frame that each row stands for; None if they are the same.
+        message: the problem.
+        refuse: raises it.
+        remedy: how to fix a frame.
+        rows: the frame row of each row; `None` if they are the same.
     """
     twice = np.flatnonzero(repeats(groups, items))
     if len(twice):
@@ -289,7 +291,7 @@ def check_unique(
 
 
 def repeats(groups: IntArray, items: IntArray) -> BoolArray:
-    """Return which rows have an item that occurred before in their group; shape (n_rows,)."""
+    """Return which rows have an item that occurs earlier in their group; shape (n_rows,)."""
     n = len(groups)
     starts = np.flatnonzero(groups[1:] != groups[:-1]) + 1
     longest = int(np.diff(starts, prepend=0, append=n).max(initial=0))
@@ -313,7 +315,7 @@ def check_order(
     refuse: Refuse,
     remedy: str = "",
 ) -> None:
-    """Refuse a score above that of the rank before; the rows are sorted by ranking and rank."""
+    """Refuse a score above that of the previous rank; rows are sorted by ranking and rank."""
     later = np.flatnonzero((score[1:] > score[:-1]) & (ranking[1:] == ranking[:-1])) + 1
     if len(later):
         row = later[0]

@@ -1,4 +1,4 @@
-"""Texts of frames: queries, documents and topics, and the words in a text."""
+"""Texts of queries and documents, and the words in a text."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fairtk.frames.schema import encode_ids
 
 
 def require_texts(inp: pd.DataFrame, where: str) -> list[str]:
-    """Return the text of each row; one that is not a string is an `InputError`."""
+    """Return the text of each row; a text that is not a string is an `InputError`."""
     return _strings(
-        inp, TEXT, where, "load the texts first (a text_loader), or drop documents without one"
+        inp, TEXT, where, "load the texts first (a text_loader), or drop documents without text"
     )
 
 
 def require_queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
-    """Return the text of a run's queries, by the index of each row's query and their number."""
-    values = _strings(inp, QUERY, where, "topics must have a query")
+    """Return the text of each query of a run; `query` is the query index of each row."""
+    values = _strings(inp, QUERY, where, "each topic must have a query")
     code, distinct = pd.factorize(np.array(values, dtype=object))
     first = np.zeros(count, dtype=np.int64)
     first[query[::-1]] = code[::-1]
@@ -31,31 +31,31 @@ def require_queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) 
     if len(other):
         row = inp.iloc[int(other[0])]
         raise InputError(
-            f"{where}: qid {row[QID]!r} must have one query on all its rows; found "
+            f"{where}: qid {row[QID]!r} must have the same query on all its rows, got "
             f"{row[QUERY]!r} at docno {row[DOCNO]!r}"
         )
     return [str(distinct[c]) for c in first]
 
 
 def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
-    """Return the qid of each topic as text; each occurs once."""
+    """Return the qid of each topic as text; duplicates are an error."""
     code, distinct = encode_ids(topics[QID], QID, where)
     qids: list[str] = distinct[code].tolist()
     if len(distinct) < len(qids):
         twice = pd.Series(qids, dtype=object)
         raise DuplicateError(
-            f"{where}: qid {format_list(twice[twice.duplicated()].unique())} occurs twice in the "
-            "topics; one row per query is needed (a run needs the column 'docno')"
+            f"{where}: duplicate qid {format_list(twice[twice.duplicated()].unique())} in the "
+            "topics; expected one row per query (a run needs the column 'docno')"
         )
     return qids
 
 
 def require_topics(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
-    """Return qid and query of each topic; each qid occurs once, with a query that is a string."""
+    """Return qid and query of each topic; qids are unique and queries are strings."""
     topics = list(zip(qids_of(inp, where), inp[QUERY].tolist(), strict=True))
     for qid, text in topics:
         if not isinstance(text, str):
-            raise InputError(f"{where}: the query of qid {qid!r} must be a string; found {text!r}")
+            raise InputError(f"{where}: the query of qid {qid!r} must be a string, got {text!r}")
     return topics
 
 
@@ -66,28 +66,28 @@ def _strings(inp: pd.DataFrame, column: str, where: str, advice: str) -> list[st
             row = inp.iloc[number]
             raise InputError(
                 f"{where}: the {column} of qid {row[QID]!r}, docno {row[DOCNO]!r} must be a "
-                f"string; found {value!r}: {advice}"
+                f"string, got {value!r}; {advice}"
             )
     return values
 
 
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _JOINERS = "\u200c\u200d"
-"""Signs within words of Persian and Indian scripts."""
+"""Joining characters within words of Persian and Indian scripts."""
 
 
 def words(text: str) -> list[str]:
     r"""Return the words of a text: letters, digits and marks, with hyphens between them.
 
-    Combining marks belong to the letter before them: the vowel signs of Indian scripts, Arabic and
-    Hebrew points, accents that stand apart. Python's ``\w`` leaves them out.
+    Combining marks belong to the letter before them: Indian vowel signs, Arabic and Hebrew points,
+    decomposed accents. Python's ``\w`` leaves them out.
     """
     if text.isascii():
         return _WORD.findall(text)
     letters = [" "]
     for sign in text:
         mark = sign in _JOINERS or unicodedata.category(sign)[0] == "M"
-        # as a letter where one can carry it; a mark alone is no word
+        # a mark counts as a letter after a letter; alone it is not a word
         letters.append(("x" if _WORD.match(letters[-1]) else " ") if mark else sign)
     matches = _WORD.finditer("".join(letters[1:]))
     return [text[match.start() : match.end()].rstrip(_JOINERS) for match in matches]

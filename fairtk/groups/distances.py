@@ -1,12 +1,12 @@
-"""Distributions over the levels of groups, as rows; the exposure of groups; how far apart rows are.
+"""Distributions over the levels of groups, the exposure of groups, and divergences.
 
-A document passes the attention of its rank on to the groups it belongs to. Summed over a ranking
-that is the exposure of the groups: a row, of one query or of one sampled ranking, with a column for
-each level of the groups. AWRF and the group forms of expected exposure compare it with a target. A
-level of the crossed attributes ``gender`` and ``region`` is one pair of theirs; its number counts
-the last attribute fastest, as numpy's C order does. There can be millions, of which a ranking
-touches hundreds: only levels with weight are kept (`SparseRows`), a target may be computed
-(`FactoredRows`), and the divergences visit the levels of their first argument alone.
+A document passes the attention of its rank on to its groups. The sum over a ranking is the exposure
+of the groups: a row, of one query or one sampled ranking, with a column per level. AWRF and the
+group forms of expected exposure compare it with a target. A level of the crossed attributes
+``gender`` and ``region`` is a pair; in its number the last attribute varies fastest, as in numpy's
+C order. There can be millions of levels, of which a ranking has hundreds: only weights above 0 are
+stored (`SparseRows`), a target may be computed (`FactoredRows`), and divergences visit only the
+levels of their first argument.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from fairtk.exposure.expected import (
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
 
 UNKNOWN = "@UNKNOWN"
-"""The level of documents whose group is not known, as TREC Fair Ranking names it."""
+"""The level of documents whose group is not known, with the name in TREC Fair Ranking."""
 
 UNIFORM, POPULATION, RELEVANCE = TARGET_WORDS = ("uniform", "population", "relevance")
-"""Targets of any groups: equal shares, shares of all documents, shares of the relevant ones."""
+"""Targets of any groups: equal shares, shares of all documents, shares of relevant documents."""
 
 Level = str | tuple[str, ...]
-"""A name, or one for each of the attributes that are crossed."""
+"""A name, or a tuple with one name per crossed attribute."""
 
 
 @dataclass(frozen=True)
 class LevelSpace(Sequence[Level]):
-    """The attributes and their levels, in order; a sequence of the levels, crossed ones as tuples.
+    """The attributes and their levels; a sequence of the levels, tuples if crossed.
 
-    Crossed attributes can have millions of levels: each is made when it is asked for.
+    Crossed attributes can have millions of levels; each is computed on access.
 
     Attributes:
         names: the attributes.
         levels: the levels of each attribute.
-        unknown: the place of each attribute's unknown level among its levels; -1: it has none.
+        unknown: the index of each attribute's unknown level; -1 if there is no such level.
     """
 
     names: tuple[str, ...]
@@ -64,18 +64,18 @@ class LevelSpace(Sequence[Level]):
         twice = [n for i, n in enumerate(self.names) if n in self.names[:i]]
         if twice:
             raise InputError(
-                f"the attribute {twice[0]!r} occurs twice; only attributes with different names "
-                "can be crossed (give one another name)"
+                f"duplicate attribute {twice[0]!r}; only attributes with different names can be "
+                "crossed"
             )
         if self.size >= 1 << 62:
             raise InputError(
-                f"crossing {list(self.names)} gives {float(self.size):.1e} groups, more than can "
-                "be numbered; cross fewer attributes"
+                f"crossing {list(self.names)} gives {float(self.size):.1e} groups, which is too "
+                "many; cross fewer attributes"
             )
 
     @property
     def title(self) -> str:
-        """The attributes' names, joined by ``*``."""
+        """The attributes' names, joined with ``*``."""
         return "*".join(self.names)
 
     @property
@@ -85,7 +85,7 @@ class LevelSpace(Sequence[Level]):
 
     @property
     def size(self) -> int:
-        """Number of levels; of crossed attributes, of their combinations."""
+        """Number of levels; of combinations, if attributes are crossed."""
         return math.prod(self.shape)
 
     @property
@@ -102,7 +102,7 @@ class LevelSpace(Sequence[Level]):
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """How far apart neighboring levels of each attribute are among the crossed ones."""
+        """Difference between neighboring levels of each attribute in flat numbers."""
         return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
 
     def __len__(self) -> int:
@@ -113,8 +113,8 @@ class LevelSpace(Sequence[Level]):
             return [self[i] for i in range(*number.indices(self.size))]
         if not -self.size <= number < self.size:
             raise IndexError(number)
-        places = np.unravel_index(number % self.size, self.shape)
-        names = tuple(levels[i] for levels, i in zip(self.levels, places, strict=True))
+        indices = np.unravel_index(number % self.size, self.shape)
+        names = tuple(levels[i] for levels, i in zip(self.levels, indices, strict=True))
         return names if self.crossed else names[0]
 
     def __contains__(self, level: object) -> bool:
@@ -125,50 +125,48 @@ class LevelSpace(Sequence[Level]):
         return True
 
     def number(self, level: Level) -> int:
-        """Return the number of a level; one that there is not is an `InputError`."""
+        """Return the flat number of a level; an unknown level is an `InputError`."""
         parts = (level,) if isinstance(level, str) else tuple(level)
         if len(parts) != len(self.names):
-            raise InputError(
-                f"a level of {list(self.names)} has {len(self.names)} parts: {level!r}"
-            )
+            raise InputError(f"expected a level of {list(self.names)}, got {level!r}")
         result = 0
         for name, levels, part in zip(self.names, self.levels, parts, strict=True):
             if part not in levels:
                 raise InputError(
-                    f"{name!r} has no level {part!r}; it has {format_list(levels, 40)}"
+                    f"unknown level {part!r} of {name!r}; known: {format_list(levels, 40)}"
                 )
             result = result * len(levels) + levels.index(part)
         return result
 
-    def place(self, attribute: str) -> int:
-        """Return the place of an attribute; one that there is not is an `InputError`."""
+    def attribute_index(self, attribute: str) -> int:
+        """Return the index of an attribute; an unknown one is an `InputError`."""
         if attribute not in self.names:
-            raise InputError(f"there is no attribute {attribute!r} among {list(self.names)}")
+            raise InputError(f"unknown attribute {attribute!r}; known: {list(self.names)}")
         return self.names.index(attribute)
 
     def part(self, attributes: Sequence[int]) -> LevelSpace:
-        """Return the space of some of the attributes, given by place."""
+        """Return the space of some attributes, given by index."""
         fields = (self.names, self.levels, self.unknown)
         return LevelSpace(*(tuple(own[i] for i in attributes) for own in fields))  # type: ignore[arg-type]
 
     def codes(self, level: IntArray, attribute: int) -> IntArray:
-        """Return the number that each level has in one attribute; shape of `level`."""
+        """Return the index of each level in one attribute; shape of `level`."""
         return (level // self.strides[attribute]) % self.shape[attribute]
 
     def project(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
         """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
         result = np.zeros(len(level), dtype=np.int64)
         for _, run in groupby(enumerate(attributes), lambda item: item[1] - item[0]):
-            places = [attribute for _, attribute in run]  # neighbors are divided out as one
-            size = math.prod(self.shape[place] for place in places)
-            result = result * size + level // self.strides[places[-1]] % size
+            indices = [attribute for _, attribute in run]  # one division for neighbors
+            size = math.prod(self.shape[index] for index in indices)
+            result = result * size + level // self.strides[indices[-1]] % size
         return result
 
     def extend(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
-        """Return numbers for levels of the `part` of some attributes, with the others' first."""
+        """Return flat numbers of levels of a `part`, with index 0 for the other attributes."""
         part, result = self.part(attributes), np.zeros(len(level), dtype=np.int64)
-        for place, attribute in enumerate(attributes):
-            result += part.codes(level, place) * self.strides[attribute]
+        for index, attribute in enumerate(attributes):
+            result += part.codes(level, index) * self.strides[attribute]
         return result
 
     def cases(self, level: IntArray) -> IntArray:
@@ -180,19 +178,19 @@ class LevelSpace(Sequence[Level]):
         return result
 
     def known(self, level: IntArray) -> BoolArray:
-        """Return whether no attribute is unknown in each level; shape of `level`."""
+        """Return whether all attributes are known in each level; shape of `level`."""
         return np.asarray(self.cases(level) == (1 << len(self.names)) - 1)
 
     def known_levels(self, attribute: int) -> FloatArray:
-        """Return 1 for each level of an attribute that is not the unknown one, else 0."""
+        """Return 1 for each known level of an attribute, 0 for the unknown one."""
         known = np.arange(self.shape[attribute]) != self.unknown[attribute]
         return np.asarray(known, dtype=np.float64)
 
     def columns(self, level: IntArray) -> dict[str, pd.Series]:
-        """Return the names of levels as columns: ``group``, or one for each crossed attribute."""
+        """Return the names of levels as columns: ``group``, or one per crossed attribute."""
         columns = {}
-        for place, name in enumerate(self.names):
-            names = np.array(self.levels[place], dtype=object)[self.codes(level, place)]
+        for index, name in enumerate(self.names):
+            names = np.array(self.levels[index], dtype=object)[self.codes(level, index)]
             columns[name if self.crossed else GROUP] = pd.Series(names, dtype="str")
         return columns
 
@@ -202,7 +200,7 @@ class SparseRows:
     """The weights above 0 of each row.
 
     Attributes:
-        matrix: a ``scipy.sparse.csr_array`` of rows by levels; levels increase inside a row.
+        matrix: a ``scipy.sparse.csr_array`` of rows by levels, with increasing levels in a row.
     """
 
     matrix: Any
@@ -211,7 +209,7 @@ class SparseRows:
     def collect(
         cls, row: IntArray, level: IntArray, weight: FloatArray, n_rows: int, n_levels: int
     ) -> SparseRows:
-        """Return the sums of weights that share row and level; sums of 0 are left out.
+        """Return the sums of weights with equal row and level, without sums of 0.
 
         Entries are in any order; shape (n_entries,) each.
         """
@@ -226,7 +224,7 @@ class SparseRows:
     def of_sizes(
         cls, size: IntArray, level: IntArray, weight: FloatArray, n_levels: int
     ) -> SparseRows:
-        """Return rows of entries that are in order, of which the number in each row is given."""
+        """Return rows of sorted entries, from the number of entries in each row."""
         from scipy import sparse
 
         start = np.concatenate([[0], np.cumsum(size)])
@@ -234,7 +232,7 @@ class SparseRows:
 
     @classmethod
     def of_dense(cls, rows: FloatArray) -> SparseRows:
-        """Return the weights of a plain array; shape (n_rows, n_levels)."""
+        """Return the nonzero weights of an array; shape (n_rows, n_levels)."""
         from scipy import sparse
 
         return SparseRows(sparse.csr_array(rows))
@@ -276,12 +274,12 @@ class SparseRows:
 
     def weighted(self, weight: FloatArray) -> SparseRows:
         """Return the same entries with other weights; shape (n_entries,)."""
-        whole = self.matrix
-        entries = (weight, whole.indices, whole.indptr)
-        return SparseRows(type(whole)(entries, shape=whole.shape))
+        matrix = self.matrix
+        entries = (weight, matrix.indices, matrix.indptr)
+        return SparseRows(type(matrix)(entries, shape=matrix.shape))
 
     def per_row(self, values: FloatArray) -> FloatArray:
-        """Sum values of entries inside each row; shape (n_rows,)."""
+        """Return the sum of entries in each row; shape (n_rows,)."""
         return np.bincount(self.row, values, self.n_rows).astype(np.float64)
 
     def total(self) -> FloatArray:
@@ -293,7 +291,7 @@ class SparseRows:
         return self.per_row(self.weight**2)
 
     def lookup(self, row: IntArray, level: IntArray) -> FloatArray:
-        """Return the weights of levels, 0 where nothing is stored; shape of `row` and `level`."""
+        """Return the weights of levels, 0 if not stored; shape of `row` and `level`."""
         return np.asarray(self.matrix[row, level]) if len(row) else np.zeros(0)
 
     def take(self, rows: IntArray) -> SparseRows:
@@ -305,7 +303,7 @@ class SparseRows:
         return SparseRows.of_sizes(size, part.indices, part.data, self.n_levels)
 
     def expanded(self) -> SparseRows:
-        """Return the rows themselves."""
+        """Return the rows; see `FactoredRows.expanded`."""
         return self
 
     def normalized(self) -> SparseRows:
@@ -315,18 +313,18 @@ class SparseRows:
         return self.weighted(self.weight * factor[self.row])
 
     def content(self) -> list[Any]:
-        """Return what a digest is made of."""
+        """Return the values for a digest."""
         return ["rows", self.row, self.level, self.weight, self.n_rows]
 
     def dense(self) -> FloatArray:
-        """Return the rows as a plain array; shape (n_rows, n_levels). For few levels only."""
+        """Return the rows as an array, for few levels; shape (n_rows, n_levels)."""
         return np.asarray(self.matrix.toarray())
 
 
 def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
     """Return the run and the position of each item of consecutive runs.
 
-    Runs are given by the position of their first item and by their number of items.
+    Runs are given by the position of their first item and by their length.
     """
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     ahead = np.cumsum(size) - size
@@ -334,48 +332,48 @@ def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def case_masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
-    """Return the sum of each row by case, that is by which attributes are known."""
+    """Return the sum of each row per case, i.e. per set of known attributes."""
     n_cases = 1 << len(space.names)
     cell = rows.row * n_cases + space.cases(rows.level)
     return sum_by_index(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
 
 
 MOST_LEVELS = 5_000_000
-"""So many weights may be written out at once."""
+"""The maximum number of weights to write out."""
 
 
 @dataclass(frozen=True)
 class FactoredRows:
     """Rows over millions of levels: some weights are stored, the others are products.
 
-    The attributes are split into heads and a tail. Where the heads' levels are among `seen`, the
-    weights are those in `stored`. Everywhere else the weight is a product: one share for each head,
-    the weight of the tail, and a scale, which may differ by case (which heads are known).
+    The attributes are split into heads and a tail. If the heads' levels are in `seen`, the weights
+    are in `stored`. Otherwise a weight is a product: one share per head, the weight of the tail,
+    and a scale, which may depend on the case (which heads are known).
 
-    A uniform target, or one of independent attributes, has heads alone, and nothing is seen.
+    A uniform target, or one of independent attributes, has only heads, and `seen` is empty.
 
-    One made from relevance labels and backgrounds (TREC Fair Ranking 2022) has a head for each
-    attribute with a background. A case keeps its mass c: half of it stays where the relevant
-    documents are, half goes to c x (product of the backgrounds of the known heads), spread over
-    the tail as the relevant documents with the same heads are (`stored`), or, where there are none,
-    as all relevant documents are (the products).
+    A target from relevance labels and backgrounds (TREC Fair Ranking 2022) has a head per attribute
+    with a background. A case has mass c. One half stays where the relevant documents are. The other
+    half is c x (product of the backgrounds of the known heads), spread over the tail as the
+    relevant documents with the same heads (`stored`) or, if no document has these heads, as all
+    relevant documents (the products).
     """
 
     space: LevelSpace  # all attributes
-    heads: tuple[int, ...]  # the places of the heads
-    shares: tuple[FloatArray, ...]  # of each head's levels
-    scale: FloatArray  # by case, shape (n_rows, n_cases): bit i is head i; or (n_rows, 1): for all
-    seen: SparseRows  # over the heads' levels; above 0 where the weights are stored
+    heads: tuple[int, ...]  # the indices of the heads
+    shares: tuple[FloatArray, ...]  # the shares of each head's levels
+    scale: FloatArray  # per case, shape (n_rows, n_cases), bit i for head i; or (n_rows, 1)
+    seen: SparseRows  # over the heads' levels; above 0 if the weights are stored
     stored: SparseRows  # over all levels
     tail: SparseRows  # over the levels of the other attributes
 
     @classmethod
     def product(cls, space: LevelSpace, shares: Sequence[FloatArray]) -> FactoredRows:
-        """Return one row, the product of one distribution for each attribute."""
-        places = tuple(range(len(shares)))
+        """Return one row, the product of one distribution per attribute."""
+        indices = tuple(range(len(shares)))
         none = SparseRows.of_sizes(np.zeros(1, int), np.zeros(0, int), np.zeros(0), space.size)
         one = np.ones((1, 1))
-        return cls(space, places, tuple(shares), one, none, none, SparseRows.of_dense(one))
+        return cls(space, indices, tuple(shares), one, none, none, SparseRows.of_dense(one))
 
     @property
     def is_product(self) -> bool:
@@ -394,14 +392,14 @@ class FactoredRows:
 
     @cached_property
     def tail_places(self) -> tuple[int, ...]:
-        """The places of the other attributes."""
+        """The indices of the other attributes."""
         return tuple(i for i in range(len(self.space.names)) if i not in self.heads)
 
     def products(self, row: IntArray, head: IntArray) -> FloatArray:
         """Return the products without the tail, by levels of the heads."""
         space, result = self.head_space, np.ones(len(head))
-        for place, share in enumerate(self.shares):
-            result *= share[space.codes(head, place)]
+        for index, share in enumerate(self.shares):
+            result *= share[space.codes(head, index)]
         result *= self.scale[row, 0 if self.is_product else space.cases(head)]
         return result
 
@@ -414,13 +412,13 @@ class FactoredRows:
         return self.stored.square() + self._unseen(2) * self.tail.square()
 
     def _unseen(self, power: int) -> FloatArray:
-        """Return the sum of the products without the tail over the heads' levels not seen."""
+        """Return the sum of the products without the tail over the heads' levels not in `seen`."""
         everywhere = np.zeros(self.n_rows)
         for case, scale in enumerate(self.scale.T):
             norm = scale**power
-            for place, share in enumerate(self.shares):
-                known = self.head_space.known_levels(place)
-                among = 1.0 if self.is_product else known if case >> place & 1 else 1 - known
+            for index, share in enumerate(self.shares):
+                known = self.head_space.known_levels(index)
+                among = 1.0 if self.is_product else known if case >> index & 1 else 1 - known
                 norm = norm * ((share * among) ** power).sum()
             everywhere += norm
         seen = self.products(self.seen.row, self.seen.level) ** power
@@ -445,15 +443,15 @@ class FactoredRows:
         return replace(self, scale=scale, seen=seen, stored=stored, tail=tail)
 
     def expanded(self) -> SparseRows:
-        """Return all weights above 0; too many are an `InputError`."""
+        """Return all weights above 0 as stored rows; too many are an `InputError`."""
         size = self.tail.size
         count = math.prod(np.count_nonzero(share) for share in self.shares) * int(size.sum())
         if count > MOST_LEVELS:
             raise InputError(
-                f"the target over {list(self.space.names)} has about {count} weights above 0; "
-                "write it out for fewer queries (Target.for_qids) or attributes (Target.marginal)"
+                f"the target over {list(self.space.names)} has about {count} weights above 0, too "
+                "many to list; use Target.for_qids or Target.marginal first"
             )
-        # all levels of the heads of every row ...
+        # all levels of the heads in each row ...
         heads = np.zeros(1, dtype=np.int64)
         for share in self.shares:
             heads = (heads[:, None] * len(share) + np.flatnonzero(share)).ravel()
@@ -461,7 +459,7 @@ class FactoredRows:
         product = self.products(row, head)
         used = (product > 0) & (self.seen.lookup(row, head) == 0)
         row, head, product = row[used], head[used], product[used]
-        # ... with every tail of its row
+        # ... with each tail of the row
         owner, entry = spread(self.tail.start[row], size[row])
         ahead = self.space.extend(head, self.heads)
         level = ahead[owner] + self.space.extend(self.tail.level, self.tail_places)[entry]
@@ -474,7 +472,7 @@ class FactoredRows:
         )
 
     def content(self) -> list[Any]:
-        """Return what a digest is made of."""
+        """Return the values for a digest."""
         if self.is_product:
             return ["product", list(self.shares), self.scale[:, 0] > 0]
         parts = [part.content() for part in (self.stored, self.seen, self.tail)]
@@ -483,26 +481,26 @@ class FactoredRows:
 
 
 Distributions = SparseRows | FactoredRows
-"""One non-negative vector over the levels per row, stored or computed."""
+"""Rows of non-negative weights over levels, stored or computed."""
 
 
 @dataclass(frozen=True)
 class Divergence:
     """Base of all divergences.
 
-    A subclass is a frozen dataclass and gives `NAME` and `between`. It is printed, and read back
-    from strings, as ``kl(smoothing=0.01)``.
+    A subclass is a frozen dataclass that defines `NAME` and `between`. Its string form, such as
+    ``kl(smoothing=0.01)``, can be read back.
 
     Attributes:
-        NAME: what users write.
+        NAME: the name in the string form.
     """
 
     NAME: ClassVar[str]
 
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
-        """Return how far each row shown is from the same row of the target; shape (n_rows,).
+        """Return the divergence of each row from the same row of the target; shape (n_rows,).
 
-        Rows shown need not sum to 1. It is 0 for equal rows, NaN where either row is empty.
+        Rows need not sum to 1. The value is 0 for equal rows and NaN if either row is empty.
         """
         raise NotImplementedError(f"{type(self).__name__} must define between(shown, target)")
 
@@ -515,14 +513,14 @@ def log_base(base: float | str) -> float:
     """Return the natural logarithm of a base given as ``"e"``, ``"2"`` or a number above 1.
 
     Raises:
-        ParameterError: it is neither.
+        ParameterError: the base is invalid.
     """
     try:
         value = math.e if base == "e" else float(base)
     except (TypeError, ValueError):
         value = 0.0
     if not 1 < value < math.inf:
-        raise ParameterError(f"base must be 'e' or a number above 1, e.g. 2; found {base!r}")
+        raise ParameterError(f"base must be 'e' or a number above 1, got {base!r}")
     return 1.0 if base == "e" else math.log(value)
 
 
@@ -534,19 +532,18 @@ def kl_divergence(
 ) -> FloatArray:
     """Return the Kullback-Leibler divergence KL(p || q) of each row.
 
-    Both are divided by their sums first. In [0, infinity]; infinite where p has weight in a level
-    that q lacks, unless smoothed.
+    Rows are divided by their sums. Values are in [0, infinity], and infinite if p has weight on a
+    level without weight in q, unless smoothed.
 
     Args:
-        p: the rows whose logarithm is averaged, e.g. what a ranking shows; or an array (n_rows,
-            n_levels).
-        q: the rows that are compared with; or an array.
-        base: ``"e"`` or a number above 1: of the logarithm.
-        smoothing: share in [0, 1) of a uniform distribution over all levels that is mixed into
-            both before they are compared. Above 0, all levels of q are visited.
+        p: the rows whose logarithm is averaged, e.g. exposures; or an array (n_rows, n_levels).
+        q: the reference rows, e.g. a target; or an array.
+        base: the base of the logarithm, ``"e"`` or a number above 1.
+        smoothing: the share in [0, 1) of a uniform distribution over all levels that is mixed into
+            both. Above 0, all levels of q are visited.
 
     Returns:
-        An array of shape (n_rows,); NaN where either row is empty.
+        An array of shape (n_rows,); NaN if either row is empty.
 
     Raises:
         ParameterError: `smoothing` is not in [0, 1).
@@ -557,14 +554,14 @@ def kl_divergence(
     if isinstance(q, np.ndarray):
         q = SparseRows.of_dense(q)
     p_total, q_total = p.total(), q.total()
-    every = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
-    row, level = every.row, every.level
+    smoothed = SparseRows(p.matrix + q.expanded().matrix) if smoothing > 0 else p
+    row, level = smoothed.row, smoothed.level
     with np.errstate(invalid="ignore", divide="ignore"):
         floor = smoothing / p.n_levels
-        ours = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
-        theirs = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
-        terms = ours * np.log(ours / theirs)
-    result = np.maximum(every.per_row(terms), 0.0) / log_base(base)
+        p_share = (1 - smoothing) * p.lookup(row, level) / p_total[row] + floor
+        q_share = (1 - smoothing) * q.lookup(row, level) / q_total[row] + floor
+        terms = p_share * np.log(p_share / q_share)
+    result = np.maximum(smoothed.per_row(terms), 0.0) / log_base(base)
     return np.where((p_total > 0) & (q_total > 0), result, np.nan)
 
 
@@ -573,8 +570,8 @@ class KullbackLeibler(Divergence):
     """KL(shown || target); see `kl_divergence`.
 
     Attributes:
-        smoothing: share in [0, 1) of a uniform distribution that is mixed into both.
-        base: of the logarithm, ``"e"`` or a number above 1.
+        smoothing: the share in [0, 1) of a uniform distribution that is mixed into both.
+        base: the base of the logarithm, ``"e"`` or a number above 1.
     """
 
     identity_name = "fairtk.kl"
@@ -594,7 +591,7 @@ class KullbackLeibler(Divergence):
 
 
 class ReverseKullbackLeibler(KullbackLeibler):
-    """KL(target || shown): infinite, unless smoothed, where a group of the target is not shown."""
+    """KL(target || shown): infinite, unless smoothed, if a group of the target has no exposure."""
 
     identity_name = "fairtk.ReverseKullbackLeibler"
     output_version = 1
@@ -610,17 +607,17 @@ def js_divergence(
 ) -> FloatArray:
     """Return the Jensen-Shannon divergence of each row of p from the same row of q.
 
-    Both are divided by their sums first. With m = (p + q) / 2 it is KL(p, m) / 2 + KL(q, m) / 2
-    (Lin 1991): in [0, ln 2] with natural logarithm, in [0, 1] with base 2, 0 for equal rows (never
-    NaN from rounding), symmetric.
+    Rows are divided by their sums. With m = (p + q) / 2, the value is KL(p, m) / 2 + KL(q, m) / 2
+    (Lin 1991): symmetric, 0 for equal rows, in [0, ln 2] with natural logarithm, in [0, 1] with
+    base 2.
 
     Args:
-        p: rows with few levels, such as what a ranking shows; or an array (n_rows, n_levels).
-        q: rows with any number of levels, such as a target; or an array.
-        base: ``"e"`` or a number above 1: of the logarithm.
+        p: rows with few levels, e.g. exposures; or an array (n_rows, n_levels).
+        q: rows with any number of levels, e.g. a target; or an array.
+        base: the base of the logarithm, ``"e"`` or a number above 1.
 
     Returns:
-        An array of shape (n_rows,); NaN where either row is empty.
+        An array of shape (n_rows,); NaN if either row is empty.
     """
     if isinstance(p, np.ndarray):
         p = SparseRows.of_dense(p)
@@ -630,12 +627,12 @@ def js_divergence(
     target = q.lookup(p.row, p.level)
     unit = 0.5 / log_base(base)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ours, theirs = p.weight / p_total[p.row], target / q_total[p.row]
-        # where p is 0 a level adds q log(2) / 2 whatever it is: only the levels of p are visited
+        p_share, q_share = p.weight / p_total[p.row], target / q_total[p.row]
+        # levels with p = 0 add q log(2) / 2, so only the levels of p are visited
         elsewhere = unit * math.log(2.0) * (q_total - p.per_row(target)) / q_total
-        both = ours + theirs
-        off = (ours - theirs) / both
-        # p log(p / m) + q log(q / m) with 2 p = both (1 + off), 2 q = both (1 - off)
+        both = p_share + q_share
+        off = (p_share - q_share) / both
+        # p log(p / m) + q log(q / m), with 2 p = both (1 + off) and 2 q = both (1 - off)
         terms = unit * 0.5 * both * (_near_one(off) + _near_one(-off))
     result = p.per_row(np.maximum(terms, 0.0)) + np.maximum(elsewhere, 0.0)
     return np.where((p_total > 0) & (q_total > 0), result, np.nan)
@@ -646,7 +643,7 @@ class JensenShannon(Divergence):
     """The Jensen-Shannon divergence; see `js_divergence`.
 
     Attributes:
-        base: of the logarithm, ``"e"`` or a number above 1.
+        base: the base of the logarithm, ``"e"`` or a number above 1.
     """
 
     identity_name = "fairtk.js"
@@ -670,7 +667,7 @@ def _near_one(off: FloatArray) -> FloatArray:
     return np.asarray((1 + off) * log)
 
 
-_TINY = np.finfo(np.float64).tiny  # so that 0 log 0 is 0
+_TINY = np.finfo(np.float64).tiny  # makes 0 log 0 equal 0
 
 
 def x_log_x(values: FloatArray) -> FloatArray:
@@ -679,10 +676,10 @@ def x_log_x(values: FloatArray) -> FloatArray:
 
 
 def js_parts(shares: FloatArray, target: FloatArray) -> FloatArray:
-    """Return what each share adds to the natural Jensen-Shannon divergence from a target's share.
+    """Return the terms of the natural Jensen-Shannon divergence of shares from a target's shares.
 
-    For plain arrays of shares that sum to 1, where many rows differ in few places. Left out is what
-    the target alone adds, ``x_log_x(target) / 2``; see `js_divergence` for the whole.
+    For arrays of shares that sum to 1, where many rows differ in few entries. The terms of the
+    target alone, ``x_log_x(target) / 2``, are left out; see `js_divergence`.
     """
     return np.asarray(x_log_x(shares) / 2 - x_log_x((shares + target) / 2))
 
@@ -695,14 +692,13 @@ def attention_matrix(
 ) -> Any:
     """Return the attention of documents as a ``scipy.sparse.csr_array``.
 
-    Entries may be in any order, and stay in theirs inside a row, so that sums over a ranking are
-    rounded from the top.
+    Entries keep their order within a row, so that sums over a ranking round from the top.
 
     Args:
-        row: the query of each entry, or its ranking where samples are kept apart.
-        doc: its document, an index into what the memberships are made for.
-        weight: the attention.
-        shape: numbers of rows and of documents.
+        row: the query or ranking of each entry.
+        doc: its document, an index into the rows of memberships.
+        weight: its attention.
+        shape: the numbers of rows and of documents.
     """
     from scipy import sparse
 
@@ -716,8 +712,8 @@ def attention_matrix(
 def document_attention(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
     """Return the `attention_matrix` of each query's documents, or of each sampled ranking's.
 
-    Rows of the run with no weight (below the cutoff, or not relevant) are left out. With `amortize`
-    a document's attention is averaged over the samples of its query, and rows are queries.
+    Rows of the run without weight (below the cutoff, or not relevant) are left out. With
+    `amortize`, attention is averaged over the samples of a query, and rows are queries.
     """
     seen = np.flatnonzero(weight)
     doc, weight, n_docs = rankings.doc[seen], weight[seen], len(rankings.docnos)
@@ -732,18 +728,18 @@ def document_attention(rankings: Run, weight: FloatArray, *, amortize: bool = Tr
 def group_exposure(attention: Any, memberships: SparseRows) -> SparseRows:
     """Return the exposure of each group in each row: attention @ memberships.
 
-    TREC Fair Ranking 2022's epsilon, before division by the attention of known documents.
-    Documents without a row add nothing, but the others keep their ranks.
+    This is TREC Fair Ranking 2022's epsilon, before division by the attention of known documents.
+    Documents without a row add nothing, but keep their ranks.
     """
     from scipy import sparse
 
     groups = memberships.matrix
     levels = None
-    if memberships.n_levels > max(groups.nnz, _FEW_LEVELS):  # a product takes memory for each
+    if memberships.n_levels > max(groups.nnz, _FEW_LEVELS):  # a product needs memory per level
         levels, column = np.unique(groups.indices, return_inverse=True)
         shape = (memberships.n_rows, len(levels))
         groups = sparse.csr_array((groups.data, column, groups.indptr), shape=shape)
-    product = (attention @ groups).tocsc().tocsr()  # twice turned, levels are in order
+    product = (attention @ groups).tocsc().tocsr()  # converting twice sorts the levels
     product.eliminate_zeros()
     if levels is not None:
         shape = (product.shape[0], memberships.n_levels)
@@ -759,7 +755,7 @@ def loss_parts(
 
     EE-D = |s|^2, EE-R = <s, t>, EE-L = |s - t|^2 = EE-D - 2 EE-R + |t|^2 (Diaz et al. 2020; TREC
     Fair Ranking 2022, Task 2, whose guidelines misprint a square), with t the target times `scale`.
-    The target is visited only where the system has exposure.
+    The target is visited only on levels with exposure.
     """
     disparity = system.square()
     towards = target.lookup(system.row, system.level)
@@ -769,10 +765,10 @@ def loss_parts(
 
 
 def expeval_target(grades: Grades, model: RBP) -> FloatArray:
-    """Return the target exposure of a document of each grade, as expeval has it; (n_grades,).
+    """Return the target exposure of a document of each grade, as expeval; shape (n_grades,).
 
-    It differs from `fairtk.exposure.expected.target_exposure` under `GERR` where documents that are
-    not useful have several grades: every document of a better grade counts as a stop there.
+    It differs from `fairtk.exposure.expected.target_exposure` under `GERR` if non-relevant
+    documents have several grades: expeval counts each document of a better grade as a stop.
     """
     plain = (1.0 - model.stop) ** grades.above * target_exposure(grades, RBP(model.p), None)
     return np.where(grades.useful, target_exposure(grades, model, None), plain)
@@ -786,17 +782,22 @@ def expeval_group_values(
     n_groups: IntArray,
     model: RBP,
 ) -> ExposureValues:
-    """Return what expeval, the code published with Diaz et al. 2020, computes for groups.
+    """Return the group values of expeval, the code published with Diaz et al. 2020.
 
-    Departures from a sensible definition, kept for comparison: the bounds assume that every group
-    gets all the attention; the lower bound of EE-D uses p u under `GERR`, so the normalized value
-    can be negative; it equals the upper one under `RBP`, where the code then gives 0 or rounding
-    noise (0 here); the bounds of EE-R are 0, so the normalized value is always 1. Unlike there, no
-    exposure at all is a disparity of 0, not of infinity.
+    It departs from a sensible definition; this is kept for comparison. The bounds assume that every
+    group gets all the attention. The lower bound of EE-D uses p u under `GERR`, so the normalized
+    value can be negative; under `RBP` it equals the upper bound, so the normalized value is 0 or
+    rounding noise (0 here). The bounds of EE-R are 0, so the normalized value is always 1. Unlike
+    expeval, this returns a disparity of 0, not of infinity, without any exposure.
 
-    `system` and `target` are sums over the groups' documents, every membership counted fully, of
-    useful documents only if the labels are incomplete. Numbers are of each query's documents: the
-    useful ones, those that count, and their groups; shape (n_rows,). p is below 1.
+    Args:
+        system: exposure summed over the groups' documents, with full memberships; of relevant
+            documents only, if the labels are incomplete.
+        target: the same for the target exposure.
+        n_useful: the number of relevant documents of each query; shape (n_rows,).
+        n_counted: the number of documents that count.
+        n_groups: the number of their groups.
+        model: the browsing model; its p is below 1.
     """
     disparity, relevance, loss = loss_parts(system, target)
     zero = np.zeros(system.n_rows)
@@ -812,12 +813,14 @@ def expeval_group_values(
         lowest = np.where(several, n_groups * attention(model.p * model.u) ** 2, 0.0)
     norm = target.square()
     excess = norm - 2 * most * target.total() + n_groups * most**2  # sum of (most - target)^2
-    # no group gets more than all the attention that the counted documents can get
-    whole = n_groups * ((1.0 - float(model.p) ** n_counted) / (1.0 - model.p)) ** 2
+    # no group gets more than all the attention on the counted documents
+    highest_any = n_groups * ((1.0 - float(model.p) ** n_counted) / (1.0 - model.p)) ** 2
     return ExposureValues(
-        Bounded.of_code(disparity, lowest, highest, whole, LOWER_IS_BETTER, 0.0),
+        Bounded.of_code(disparity, lowest, highest, highest_any, LOWER_IS_BETTER, 0.0),
         Bounded.of_code(relevance, zero, zero, zero, HIGHER_IS_BETTER, 1.0),
-        Bounded.of_code(loss, zero, np.maximum(norm, excess), whole + norm, LOWER_IS_BETTER, 0.0),
+        Bounded.of_code(
+            loss, zero, np.maximum(norm, excess), highest_any + norm, LOWER_IS_BETTER, 0.0
+        ),
     )
 
 
@@ -828,37 +831,37 @@ def jensen_shannon_bounds(
     known: BoolArray,
     base: float | str = "e",
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the smallest and largest divergence over all ways to label what is unknown.
+    """Return the smallest and largest divergence over all ways to label unknown documents.
 
-    A completion gives each piece of free attention to known levels, in any mixture. The target is
-    taken over the known levels alone (divided by its known part), since nothing is unknown after a
-    completion. The divergence is convex in what is given, so the largest value is reached by giving
-    all to one level; the smallest by raising the lowest ratios of exposure to target to one height,
-    like water. That can split a document between levels: with whole documents only, the smallest
-    value may be a little larger, the largest is exact. Both have shape (n_rows,), and are NaN where
-    nothing is shown or the target has no known part.
+    A completion assigns each piece of free attention to known levels, in any mixture. The target is
+    restricted to the known levels and normalized, since a completion has no unknown level. The
+    divergence is convex, so the largest value assigns everything to one level, and the smallest
+    raises the lowest ratios of exposure to target to a common height (water-filling). This can
+    split a document between levels: with whole documents only, the smallest value may be slightly
+    larger; the largest is exact. Both have shape (n_rows,), and are NaN without exposure or a known
+    part of the target.
     """
-    places = np.flatnonzero(known)
-    share = target.expanded().dense()[:, places]
-    fixed = shown.dense()[:, places]
+    indices = np.flatnonzero(known)
+    share = target.expanded().dense()[:, indices]
+    fixed = shown.dense()[:, indices]
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.nan_to_num(share / share.sum(axis=1, keepdims=True))
     lowest = js_divergence(_filled(fixed, free, share), share, base)
     highest = np.full(len(free), -np.inf)
-    for level in np.eye(len(places)):
+    for level in np.eye(len(indices)):
         completion = fixed + free[:, None] * level
         highest = np.maximum(highest, js_divergence(completion, share, base))
     return lowest, np.where(np.isfinite(highest), highest, np.nan)
 
 
 def _filled(fixed: FloatArray, free: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the completion whose ratios to the target are as even as they can be."""
+    """Return the completion with the most even ratios to the target."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = np.where(share > 0, fixed / share, np.inf)
         order = np.argsort(ratio, axis=1, kind="stable")
         below = np.cumsum(np.take_along_axis(share, order, axis=1), axis=1)
         held = np.cumsum(np.take_along_axis(fixed, order, axis=1), axis=1)
-        # the height if the first j levels are filled; the true set of levels gives the lowest
+        # the height if the first j levels are filled; the minimum is the true height
         used = np.isfinite(np.take_along_axis(ratio, order, axis=1))
         height = np.where(used, (held + free[:, None]) / below, np.inf).min(axis=1)
     height = np.where(np.isfinite(height), height, 0.0)

@@ -1,10 +1,10 @@
 """`Groups`: which documents belong to which groups, from frames, files and data sets.
 
 An attribute is a sparse matrix of documents by levels, and an index of the documents. Crossed
-attributes are kept side by side; nothing is ever stored per crossed level.
+attributes are stored separately, never per combination of levels.
 
-Wikipedia's page ids are whole numbers. Where all docnos are, they are kept as such, 8 bytes each,
-and looked up by bisection: a hash table of 6.5 million strings would take a gigabyte.
+If all docnos are integers, as Wikipedia's page ids, they are stored as such, 8 bytes each, and
+found by bisection: a hash table of 6.5 million strings would take a gigabyte.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
 def _page_ids(docnos: ObjectArray) -> IntArray:
-    """Return docnos as whole numbers, -1 where one is none that is written plainly.
+    """Return docnos as integers, -1 for others.
 
-    ``"007"``, ``"+7"`` and ``"1_000"`` are no such numbers: they would name another document.
+    ``"007"``, ``"+7"`` and ``"1_000"`` are others: they would name another document.
     """
     try:
         ids = np.fromiter(map(int, docnos), dtype=np.int64, count=len(docnos))
@@ -89,13 +89,13 @@ def _page_ids(docnos: ObjectArray) -> IntArray:
 
 
 def rows_of(documents: pd.Index, docnos: npt.NDArray[Any]) -> IntArray:
-    """Return the row of each docno, -1 where it is not in the index."""
+    """Return the row of each docno, -1 if it is not in the index."""
     if documents.dtype == object:
         return np.asarray(documents.get_indexer(as_strings(docnos)), dtype=np.int64)
     ids = docnos.astype(np.int64) if docnos.dtype.kind in "iu" else _page_ids(docnos)
     result = np.full(len(ids), -1, dtype=np.int64)
     if len(documents):
-        order = np.argsort(ids)  # bisection of sorted numbers stays in the cache
+        order = np.argsort(ids)  # sorted bisection uses the cache better
         rising, values = ids[order], documents.to_numpy()
         row = np.minimum(np.searchsorted(values, rising), len(values) - 1)
         result[order] = np.where(values[row] == rising, row, -1)
@@ -103,7 +103,7 @@ def rows_of(documents: pd.Index, docnos: npt.NDArray[Any]) -> IntArray:
 
 
 def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
-    """Return whether any document is in both; a few are tried first, as one is enough."""
+    """Return whether any document is in both; a few are tried first."""
     few, many = sorted((one, other), key=len)
     return one.equals(other) or any(
         bool((rows_of(many, few[:n].to_numpy()) >= 0).any()) for n in (1 << 14, len(few))
@@ -111,7 +111,7 @@ def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
 
 
 UNLABELED = ("drop", "unknown", "uniform", "bounds")
-"""The policies for documents without a label or a row."""
+"""Policies for documents without a label or a row."""
 
 _MOST_ENTRIES = 50_000_000
 
@@ -125,15 +125,15 @@ def _check_size(space: LevelSpace, count: int) -> None:
 
 
 def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
-    """Return the memberships in all combinations of levels: of each document, the outer product."""
+    """Return memberships in all combinations of levels: each document's outer product."""
     rows = parts[0]
     sizes = [part.size.astype(np.float64) for part in parts]
     _check_size(space, int(np.prod(sizes, axis=0).sum()))
     for part in parts[1:]:
-        own, other = spread(part.start[rows.row], part.size[rows.row])
+        left_entry, right_entry = spread(part.start[rows.row], part.size[rows.row])
         size = rows.size * part.size
-        level = rows.level[own] * part.n_levels + part.level[other]
-        weight = rows.weight[own] * part.weight[other]
+        level = rows.level[left_entry] * part.n_levels + part.level[right_entry]
+        weight = rows.weight[left_entry] * part.weight[right_entry]
         rows = SparseRows.of_sizes(size, level, weight, rows.n_levels * part.n_levels)
     return rows
 
@@ -142,21 +142,20 @@ def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
 class Groups(EqualByContent):
     """Memberships of documents in the levels of one attribute, or of several crossed ones.
 
-    A document may belong to one level, to several, or in part; a document whose group is not known
-    belongs to the unknown level; a document may also have no row at all (see `memberships` for
-    what happens to it). Make one with `from_frame`, `from_docs` or `read`; ``a * b`` crosses the
-    attributes of two. A crossed attribute is kept as its factors: the product is formed for the
-    documents that are asked for, so eight attributes with 11 million combinations cost no more
-    than the eight.
+    A document may belong to one level, to several, or in part. If its group is not known, it
+    belongs to the unknown level. It may also have no row at all (see `memberships`). Make groups
+    with `from_frame`, `from_docs` or `read`; ``a * b`` crosses attributes. Crossed attributes are
+    stored as factors and multiplied only for requested documents, so eight attributes with 11
+    million combinations cost no more than the eight.
 
-    Two objects are equal if name, levels and memberships are; the order of documents and rows
-    carries no meaning.
+    Two objects are equal if name, levels and memberships are; the order of documents and rows does
+    not count.
 
     Attributes:
         space: the attributes and their levels.
-        documents: of each attribute, the documents that have a row: strings in any order, or whole
-            numbers, increasing.
-        matrices: of each attribute, the memberships as a ``scipy.sparse.csr_array`` of documents by
+        documents: the documents with a row, per attribute: strings in any order, or increasing
+            integers.
+        matrices: the memberships, per attribute, as a ``scipy.sparse.csr_array`` of documents by
             levels, with increasing levels in a row.
     """
 
@@ -178,27 +177,27 @@ class Groups(EqualByContent):
         split: str = "count",
         normalize: bool = True,
     ) -> Groups:
-        """Return the groups that a frame lists.
+        """Return the groups in a frame.
 
         Args:
-            df: ``docno``, ``group`` and optionally ``weight`` (1 where there is no column), one
-                row per document and group. A missing group (NaN) is the unknown one. Not changed.
+            df: ``docno``, ``group`` and optionally ``weight`` (default 1), one row per document and
+                group. A missing group (NaN) is the unknown level. Not changed.
             name: the attribute.
-            unknown: the level of documents whose group is not known; None: there is no such level.
-            levels: the levels in order; by default those of the frame, the unknown one first and
-                the others by name. Give them where a level may have no document: a target must
-                not have levels that the groups lack.
-            split: how a document of several groups is shared out: ``"count"``: in proportion to
-                the weights, ``"equal"``: alike, whatever the weights.
+            unknown: the level of documents whose group is not known; `None` for no such level.
+            levels: the levels in order; by default the unknown one, then those of the frame by
+                name. Pass levels if some may have no document: a target can only have levels of
+                the groups.
+            split: how a document with several groups is divided: ``"count"`` in proportion to the
+                weights, ``"equal"`` equally.
             normalize: whether each document's weights are divided by their sum. TREC Fair Ranking
-                2022 does so for all its attributes but gender, where a page with two genders
-                counts fully for both: ``normalize=False``.
+                2022 does so except for gender, where a page with two genders counts fully for
+                both: ``normalize=False``.
 
         Raises:
             ColumnError: a column is missing.
-            DuplicateError: a document and group occur twice.
-            InputError: a weight is negative, NaN or no number, those of a document sum to 0, or a
-                group is not one of the levels.
+            DuplicateError: a pair of document and group occurs twice.
+            InputError: a weight is negative or not a finite number, the weights of a document sum
+                to 0, or a group is not one of the levels.
         """
         return groups_of_frame(df, name, unknown, levels, split, normalize)
 
@@ -214,21 +213,21 @@ class Groups(EqualByContent):
         normalize: bool = True,
         recode: Mapping[str, str] | None = None,
     ) -> Groups:
-        """Return the groups that a field of an ir_datasets data set's documents holds.
+        """Return the groups in a field of an ir_datasets data set's documents.
 
         Args:
-            dataset: an ir_datasets data set, or anything with ``docs_iter()``.
-            field: the field: a string, a list of strings, or counts by string; empty or None: the
-                document's group is unknown. The first document of an id counts.
+            dataset: an ir_datasets data set, or another object with ``docs_iter()``.
+            field: the field: a string, a list of strings, or counts by string. If it is empty or
+                None, the document's group is unknown. For duplicate ids, the first document counts.
             name: the attribute; by default the field's name.
             unknown: as in `from_frame`.
             levels: as in `from_frame`.
             split: as in `from_frame`; counts of levels that `recode` merges are added.
             normalize: as in `from_frame`.
-            recode: other names for some values, e.g. ``{"UNK": "@UNKNOWN"}``.
+            recode: new names of values, e.g. ``{"UNK": "@UNKNOWN"}``.
 
         Raises:
-            InputError: the documents have no such field, or as for `from_frame`.
+            InputError: the documents do not have the field, or as in `from_frame`.
         """
         frame = _frame_from_docs(dataset, field, unknown, recode or {})
         return cls.from_frame(frame, name or field, unknown, levels, split, normalize)
@@ -245,20 +244,19 @@ class Groups(EqualByContent):
     ) -> Groups:
         """Read groups from a TSV, CSV or Parquet file with the columns of `from_frame`.
 
-        Text files have a header and may be gzipped; an empty group is the unknown one. What
-        `write` noted in the file (name, order of levels) is used where it is not given here.
+        Text files have a header and may be gzipped; an empty group is the unknown level. Arguments
+        override the file's note of name and levels (see `write`).
 
         Args:
             path: the file.
-            name: the attribute; by default what the file notes, or its name without suffixes.
+            name: the attribute; by default from the file's note, or the file name without suffixes.
             unknown: as in `from_frame`.
             levels: as in `from_frame`.
             split: as in `from_frame`.
-            normalize: as in `from_frame`; None: as the file notes, which is usually True.
+            normalize: as in `from_frame`; by default from the file's note, or True.
 
         Raises:
-            FormatError: the file lacks a column or holds something `from_frame` rejects; names
-                file and line.
+            FormatError: a column is missing, or `from_frame` would raise; names file and line.
         """
         rows = read_table(path)
         with naming(path):
@@ -267,10 +265,10 @@ class Groups(EqualByContent):
     @classmethod
     @accepts_dataframes
     def of(cls, source: Any) -> Groups:
-        """Return groups wherever they are: `Groups` as they are, a frame's, or a file's.
+        """Return groups given as `Groups`, a frame, or a file.
 
-        A frame is named by its ``attrs["name"]``, or ``group``; a file by ``"NAME=FILE"``, or by
-        its own name.
+        The name of a frame's attribute is ``attrs["name"]``, or ``group``; that of a file is in
+        ``"NAME=FILE"``, or the file name.
         """
         if isinstance(source, cls):
             return source
@@ -281,21 +279,21 @@ class Groups(EqualByContent):
         if isinstance(source, str | PathLike):
             name, path = named_file(source)
             return cls.read(path, name)
-        raise InputError(f"groups are Groups, a DataFrame or a file; found {source!r:.80}")
+        raise InputError(f"expected Groups, a DataFrame or a file, got {source!r:.80}")
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the groups, in one step; the suffix chooses TSV, CSV (both ``.gz`` too) or Parquet.
+        """Write the groups atomically, as TSV, CSV (also with ``.gz``) or Parquet, by the suffix.
 
-        `read` gives equal groups back. A text file starts with a comment line that notes name and
-        levels where the rows alone would not tell them.
+        `read` returns equal groups. If the rows do not determine name and levels, a text file
+        starts with a comment line that notes them.
 
         Raises:
-            InputError: the attribute is crossed; write its factors.
+            InputError: the attributes are crossed; write them one by one.
         """
         space = self.space
         if space.crossed:
             raise InputError(
-                f"write takes one attribute; {self.name!r} is crossed: use .attributes"
+                f"cannot write the crossed attributes {self.name!r}; write each of .attributes"
             )
         rows, levels, unknown = SparseRows(self.matrices[0]), space.levels[0], space.unknown[0]
         note: dict[str, Any] = {}
@@ -320,32 +318,32 @@ class Groups(EqualByContent):
 
     @property
     def name(self) -> str:
-        """The attribute; crossed ones are joined by ``*``."""
+        """The attribute; crossed ones are joined with ``*``."""
         return self.space.title
 
     @property
     def levels(self) -> LevelSpace:
-        """The levels in order, as a sequence; tuples if attributes are crossed."""
+        """The levels in order; tuples if attributes are crossed."""
         return self.space
 
     @cached_property
     def attributes(self) -> tuple[Groups, ...]:
-        """The attributes that are crossed, each by itself."""
+        """The crossed attributes, one by one."""
         parts = enumerate(zip(self.documents, self.matrices, strict=True))
         return tuple(Groups(self.space.part((i,)), (own,), (rows,)) for i, (own, rows) in parts)
 
     @cached_property
     def docnos(self) -> ObjectArray:
-        """The documents with a row (of all attributes, if crossed), as strings; (n_documents,)."""
+        """The documents with a row in all attributes, as strings; shape (n_documents,)."""
         return as_strings(self.documents[0].to_numpy()[self._common])
 
     @cached_property
     def _common(self) -> IntArray:
-        """The rows of the first attribute whose documents have a row in all."""
+        """The rows of the first attribute whose documents have a row in all others."""
         docnos = self.documents[0].to_numpy()
         others = {*self._twins} - {0}
-        rows = [rows_of(self.documents[place], docnos) for place in others]
-        return np.flatnonzero(np.all([np.ones(len(docnos)), *(own >= 0 for own in rows)], axis=0))
+        rows = [rows_of(self.documents[index], docnos) for index in others]
+        return np.flatnonzero(np.all([np.ones(len(docnos)), *(row >= 0 for row in rows)], axis=0))
 
     def __len__(self) -> int:
         return len(self._common)
@@ -356,33 +354,32 @@ class Groups(EqualByContent):
         return self.memberships(self.docnos).matrix if self.space.crossed else self.matrices[0]
 
     def memberships(self, docnos: Iterable[str], unlabeled: str = "drop") -> SparseRows:
-        """Return the groups of some documents, by flat level number.
+        """Return the groups of documents.
 
         Args:
             docnos: the documents; shape (n,).
-            unlabeled: what becomes of documents without a row, and of unknown levels.
+            unlabeled: how documents without a row, and unknown levels, are handled.
                 ``"drop"`` (TREC Fair Ranking): a document without a row in every attribute does
                 not count; the unknown level is a level like any other.
                 ``"unknown"``: a document without a row belongs to the unknown level.
-                ``"uniform"``: it belongs to all known levels alike, and so does whatever belongs
-                to the unknown level.
-                ``"bounds"``: it may belong to any known level, and so may whatever belongs to the
-                unknown level (`unknown_shares`), and both are left out; for one attribute only.
+                ``"uniform"``: it belongs equally to all known levels, and so does any weight on
+                the unknown level.
+                ``"bounds"``: it may belong to any known level, and so may any weight on the
+                unknown level (`unknown_shares`); both are left out; for one attribute only.
 
         Returns:
-            A row for each document; empty for one that does not count.
+            One row per document, by flat level number; empty if it does not count.
 
         Raises:
-            ParameterError: `unlabeled` is none of these, or ``"bounds"`` is asked of crossed
-                attributes.
-            InputError: ``"unknown"`` is asked of an attribute that has no unknown level and lacks
-                a document, or ``"uniform"`` would make too many levels.
+            ParameterError: `unlabeled` is invalid, or ``"bounds"`` with crossed attributes.
+            InputError: a document is missing from an attribute without an unknown level
+                (``"unknown"``), or there are too many combinations of levels (``"uniform"``).
         """
         if unlabeled not in UNLABELED:
-            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}; found {unlabeled!r}")
+            raise ParameterError(f"unlabeled must be one of {list(UNLABELED)}, got {unlabeled!r}")
         if unlabeled == "bounds" and self.space.crossed:
             raise ParameterError(
-                f"unlabeled='bounds' is for one attribute; {self.space.title!r} is crossed: "
+                f"unlabeled='bounds' needs one attribute, but {self.space.title!r} is crossed; "
                 "measure its attributes one by one"
             )
         names = docnos if isinstance(docnos, np.ndarray) else np.array(list(docnos), dtype=object)
@@ -393,29 +390,31 @@ class Groups(EqualByContent):
         parts = [SparseRows(own).take(row) for own, row in zip(self.matrices, rows, strict=True)]
         if unlabeled != "drop":
             parts = [
-                self._labeled(place, part, names, row < 0, unlabeled)
-                for place, (part, row) in enumerate(zip(parts, rows, strict=True))
+                self._labeled(index, part, names, row < 0, unlabeled)
+                for index, (part, row) in enumerate(zip(parts, rows, strict=True))
             ]
         return _crossed(self.space, parts)
 
     def _rows(self, docnos: npt.NDArray[Any]) -> list[IntArray]:
-        """Return the rows of documents in each attribute; -1: it has none there."""
-        rows = {place: rows_of(self.documents[place], docnos) for place in {*self._twins}}
-        return [rows[place] for place in self._twins]
+        """Return the row of each document in each attribute; -1 without a row."""
+        rows = {index: rows_of(self.documents[index], docnos) for index in {*self._twins}}
+        return [rows[index] for index in self._twins]
 
     @cached_property
     def _twins(self) -> list[int]:
-        """Of each attribute, the place of the first one that has the same documents."""
-        every = self.documents
-        return [next(i for i, one in enumerate(every) if one.equals(own)) for own in every]
+        """The index of the first attribute with the same documents, per attribute."""
+        documents = self.documents
+        return [
+            next(i for i, one in enumerate(documents) if one.equals(index)) for index in documents
+        ]
 
     def _labeled(
-        self, place: int, part: SparseRows, docnos: ObjectArray, absent: BoolArray, unlabeled: str
+        self, index: int, part: SparseRows, docnos: ObjectArray, absent: BoolArray, unlabeled: str
     ) -> SparseRows:
-        """Return memberships in one attribute by a policy for what has no label; see above."""
+        """Return memberships in one attribute, with a policy for unlabeled documents."""
         from scipy import sparse
 
-        name, known = self.space.names[place], self.space.known_levels(place)
+        name, known = self.space.names[index], self.space.known_levels(index)
         to, share = 1 - known, absent.astype(np.float64)
         if unlabeled == "unknown" and absent.any() and known.all():
             raise InputError(
@@ -438,32 +437,32 @@ class Groups(EqualByContent):
         )
 
     def unknown_shares(self, docnos: ObjectArray) -> FloatArray:
-        """Return the share of each document of which no level is known; 1 without a row; (n,)."""
+        """Return the share of each document whose level is unknown, 1 without a row; (n,)."""
         rows = self.memberships(docnos)
         unknown = rows.per_row(rows.weight * ~self.space.known(rows.level))
         return np.where(rows.size > 0, unknown, 1.0)
 
     @accepts_dataframes
     def coverage(self, run: Any, cutoff: int | None = None) -> pd.DataFrame:
-        """Return how much of a run the groups know.
+        """Return how many of a run's documents have known groups.
 
         Args:
             run: R or S, or a file.
-            cutoff: ranks that are looked at in each ranking; None: all.
+            cutoff: the number of ranks of each ranking that count; `None` for all.
 
         Returns:
-            A frame with one row per query, in the run's order: ``qid``, ``retrieved`` (documents
-            in the ranks looked at, over all samples), ``with_row``, ``with_label`` (those with at
-            least one known level of every attribute), ``row_share`` and ``label_share``, the same
-            divided by ``retrieved``; ``groups_shown``, how many of the known groups the documents
-            belong to, and ``groups_absent``, how many they do not.
+            One row per query, in the run's order: ``qid``, ``retrieved`` (documents up to the
+            cutoff, over all samples), ``with_row``, ``with_label`` (documents with at least one
+            known level of every attribute), ``row_share`` and ``label_share`` (the same, divided by
+            ``retrieved``), ``groups_shown`` and ``groups_absent``: how many known groups the
+            documents belong to, and how many they do not.
         """
         return coverage(self, run, cutoff)
 
     def to_frame(self) -> pd.DataFrame:
         """Return ``docno``, ``group`` and ``weight``, one row per document and group.
 
-        Crossed attributes have a column each, named like them, instead of ``group``.
+        Crossed attributes have one column each, with the attribute's name, instead of ``group``.
         """
         rows = SparseRows(self.matrix)
         docnos = pd.Series(self.docnos[rows.row], dtype="str")
@@ -474,7 +473,7 @@ class Groups(EqualByContent):
         """Cross the attributes of both.
 
         Raises:
-            InputError: the two share an attribute, or no document.
+            InputError: the two share an attribute, or have no document in common.
         """
         if not isinstance(other, Groups):
             return NotImplemented
@@ -505,15 +504,15 @@ class Groups(EqualByContent):
     @cached_property
     def _digest(self) -> str:
         state = hashlib.blake2b(digest_size=16)
-        for place in range(len(self.documents)):
-            state.update(self._content(place))
+        for index in range(len(self.documents)):
+            state.update(self._content(index))
         return state.hexdigest()
 
-    def _content(self, place: int) -> bytes:
-        """Return a digest of one attribute, in which the order of documents does not count."""
-        space, documents, matrix = self.space, self.documents[place], self.matrices[place]
+    def _content(self, index: int) -> bytes:
+        """Return a digest of one attribute, independent of the order of documents."""
+        space, documents, matrix = self.space, self.documents[index], self.matrices[index]
         state = hashlib.blake2b(digest_size=16)
-        for text in (space.names[place], str(space.unknown[place]), *space.levels[place]):
+        for text in (space.names[index], str(space.unknown[index]), *space.levels[index]):
             state.update(f"{len(text)}:{text}".encode())
         if documents.dtype == object:
             of_document = pd.util.hash_array(documents.to_numpy(), categorize=False)
@@ -523,7 +522,7 @@ class Groups(EqualByContent):
             entry = matrix.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
             entry = _mixed(entry ^ matrix.data.view(np.uint64))
             owner = np.repeat(of_document, np.diff(matrix.indptr))
-            # a sum per document would cost as much as hashing each entry with its document
+            # a sum per document would take as long as hashing each entry with its document
             mixed = _mixed(entry ^ owner)
         state.update(np.sort(of_document).tobytes())
         state.update(np.sort(mixed).tobytes())
@@ -531,7 +530,7 @@ class Groups(EqualByContent):
 
     @property
     def key(self) -> str:
-        """Name and content digest, e.g. ``gender#1a2b3c4d``: equal exactly for equal groups."""
+        """Name and content digest, e.g. ``gender#1a2b3c4d``; equal only for equal groups."""
         return f"{self.name}#{self.digest()[:8]}"
 
     def __repr__(self) -> str:
@@ -557,7 +556,7 @@ def _example(documents: pd.Index) -> str:
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Scramble 64-bit numbers one to one (the finalizer of splitmix64)."""
+    """Mix the bits of 64-bit numbers, one to one (the finalizer of splitmix64)."""
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -577,7 +576,7 @@ def groups_of_rows(
     split: str = "count",
     normalize: bool | None = None,
 ) -> Groups:
-    """Return the groups that the rows of a file hold; see `fairtk.Groups.read`."""
+    """Return the groups in the rows of a file; see `fairtk.Groups.read`."""
     check_weights(rows, [DOCNO, GROUP], "a groups file")
     note = rows.note
     if levels is None and "levels" in note:
@@ -599,13 +598,10 @@ def groups_of_frame(
     normalize: bool,
     refuse: Refuse | None = None,
 ) -> Groups:
-    """Return the groups that a frame lists; see `fairtk.Groups.from_frame`.
-
-    `refuse` raises for rows; that of a file names the line.
-    """
+    """Return the groups in a frame; see `fairtk.Groups.from_frame`. `refuse` raises for rows."""
     where = f"Groups {name!r}"
     if split not in SPLITS:
-        raise ParameterError(f"{where}: split must be 'count' or 'equal'; found {split!r}")
+        raise ParameterError(f"{where}: split must be 'count' or 'equal', got {split!r}")
     require_columns(frame, [DOCNO, GROUP], where)
     refuse = refuse or partial(refuse_in, where, frame=frame)
     row, documents = _documents(frame[DOCNO], refuse)
@@ -614,23 +610,23 @@ def groups_of_frame(
     if WEIGHT in frame.columns:
         weight = weights_of(frame, refuse)
     key = row * np.int64(len(names)) + level
-    if not bool((key[1:] > key[:-1]).all()):  # rows that fairtk wrote are in this order
-        message = "a document has a group twice"
+    if not bool((key[1:] > key[:-1]).all()):  # files of fairtk have this order
+        message = "duplicate group of a document"
         check_unique(row, level, message, refuse, "give each pair once, with a weight")
     none = np.bincount(row, weights=weight, minlength=len(documents)) == 0
     if none.any():
-        message, remedy = "the weights of a document sum to 0", "leave it out or give it a group"
+        message, remedy = "the weights of a document sum to 0", "drop it or give it a group"
         refuse(RowProblem(np.flatnonzero(none[row]), message, remedy=remedy))
-    row, level = row.astype(np.int32), level.astype(np.int32)  # half the memory: there are millions
+    row, level = row.astype(np.int32), level.astype(np.int32)  # half the memory
     rows = SparseRows.collect(row, level, weight, len(documents), len(names))
     if split == "equal":
         rows = rows.weighted(np.ones(len(rows.weight)))
     if normalize:
         total = rows.total()
-        total[np.abs(total - 1) < _ROUNDING] = 1  # so that writing and reading changes nothing
+        total[np.abs(total - 1) < _ROUNDING] = 1  # writing and reading must change nothing
         rows = rows.weighted(rows.weight / total[rows.row])
-    place = -1 if unknown is None or unknown not in names else names.index(unknown)
-    return Groups(LevelSpace((name,), (names,), (place,)), (documents,), (rows.matrix,))
+    index = -1 if unknown is None or unknown not in names else names.index(unknown)
+    return Groups(LevelSpace((name,), (names,), (index,)), (documents,), (rows.matrix,))
 
 
 def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
@@ -640,20 +636,20 @@ def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
 
 
 def _documents(column: pd.Series, refuse: Refuse) -> tuple[IntArray, pd.Index]:
-    """Return the row of each document, and the documents: whole numbers, increasing, or strings."""
+    """Return the row of each document, and the documents: increasing integers, or strings."""
     values = column.to_numpy() if pd.api.types.is_integer_dtype(column.dtype) else None
     if values is not None and len(values) and values.dtype.kind == "i" and values[0] >= 0:
         step = np.diff(values)
-        if bool((step >= 0).all()):  # as written by fairtk: no hash table is needed
+        if bool((step >= 0).all()):  # as in files of fairtk: no hash table is needed
             fresh = np.concatenate([[True], step > 0])
             return np.cumsum(fresh) - 1, pd.Index(values[fresh].astype(np.int64))
     codes, coded = check_ids(column, DOCNO, refuse)
     row, docnos = codes.astype(np.int64, copy=False), coded.text
-    if len(docnos) and _page_ids(docnos[:1])[0] >= 0:  # else they need not be looked at
+    if len(docnos) and _page_ids(docnos[:1])[0] >= 0:  # a quick check before the slow one
         ids = _page_ids(docnos)
         if ids.min() >= 0:
-            documents, place = np.unique(ids, return_inverse=True)
-            return place[row], pd.Index(documents)
+            documents, index = np.unique(ids, return_inverse=True)
+            return index[row], pd.Index(documents)
     return row, pd.Index(docnos, dtype=object)
 
 
@@ -674,37 +670,36 @@ def _levels(
         names = [unknown]  # an empty frame
     order = level_order(names, unknown) if levels is None else tuple(levels)
     if isinstance(levels, str) or not all(isinstance(level, str) for level in order):
-        raise ParameterError(f"{where}: levels must be a list of strings; found {levels!r}")
+        raise ParameterError(f"{where}: levels must be a list of strings, got {levels!r}")
     if len(set(order)) < len(order):
         twice = next(level for level in order if order.count(level) > 1)
-        raise DuplicateError(f"{where}: the level {twice!r} is listed twice")
+        raise DuplicateError(f"{where}: duplicate level {twice!r}")
     if unknown is not None and unknown in names and unknown not in order:
         order = (unknown, *order)  # first, as in TREC's files
     message = f"group {{}} is not one of the levels {format_list(order, 40)}"
-    places = level_places(codes, names, order, message, refuse)
+    indices = level_indices(codes, names, order, message, refuse)
     if not order:
-        raise InputError(f"{where}: there are no levels; give a row, or levels=")
-    return order, places
+        raise InputError(f"{where}: no levels; pass rows or levels=")
+    return order, indices
 
 
-def level_places(
+def level_indices(
     codes: IntArray, names: list[str], levels: Sequence[str], message: str, refuse: Refuse
 ) -> IntArray:
-    """Return the place of each row's level among the levels that there are.
+    """Return the index of each row's level in `levels`; rows have indices into `names`.
 
-    A row has a code, a place in `names`. A name that is not one of the `levels` is refused, with it
-    in place of ``{}`` in the message.
+    Refuse a name that is not one of the levels; it replaces ``{}`` in the message.
     """
-    places = pd.Index(levels, dtype=object).get_indexer(names)
-    if (places < 0).any():
-        code = int(np.flatnonzero(places < 0)[0])
+    indices = pd.Index(levels, dtype=object).get_indexer(names)
+    if (indices < 0).any():
+        code = int(np.flatnonzero(indices < 0)[0])
         text = message.replace("{}", repr(names[code]), 1)
         refuse(RowProblem(np.flatnonzero(codes == code), text))
-    return np.asarray(places[codes], dtype=np.int64)
+    return np.asarray(indices[codes], dtype=np.int64)
 
 
 def weights_of(frame: pd.DataFrame, refuse: Refuse) -> FloatArray:
-    """Return the weights as floats; a text is one if it is a plain number."""
+    """Return the weights as floats; text of plain numbers is converted."""
     column = frame[WEIGHT]
     if not pd.api.types.is_numeric_dtype(column.dtype):
         column = numbers_in(column)
@@ -719,16 +714,16 @@ _OTHER = (".json", ".jsonl", ".ndjson", ".xlsx", ".feather")
 def write_weights(
     frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
 ) -> None:
-    """Write groups or a target in one step, in the form that the suffix names."""
+    """Write groups or a target atomically, in the format of the suffix."""
     if Path(str(path).removesuffix(".gz")).suffix in _OTHER:
-        raise FormatError("groups and targets are written as .tsv, .csv or .parquet", path)
+        raise FormatError("expected the suffix .tsv, .csv or .parquet", path)
     names = frame.drop(columns=WEIGHT)
     for column in names.columns:
-        odd = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
-        if odd and not is_parquet_name(path):
+        invalid = [name for name in names[column].astype("str").unique() if _ODD.search(str(name))]
+        if invalid and not is_parquet_name(path):
             raise InputError(
-                f"{path}: a {column} cannot be empty, have spaces around it or line breaks; "
-                f"found {format_list(odd, 3)}: write .parquet instead"
+                f"{path}: a {column} must not be empty or have surrounding spaces or line breaks, "
+                f"got {format_list(invalid, 3)}; write .parquet instead"
             )
     write_table(frame, path, note)
 
@@ -736,17 +731,17 @@ def write_weights(
 def _frame_from_docs(
     dataset: Any, field: str, unknown: str | None, recode: Mapping[str, str]
 ) -> pd.DataFrame:
-    """Return ``docno``, ``group`` and ``weight`` from a field; see `fairtk.Groups.from_docs`."""
+    """Return ``docno``, ``group`` and ``weight`` from a field of documents."""
     if not hasattr(dataset, "docs_iter"):
         raise InputError(
-            "from_docs needs an ir_datasets data set with documents; found "
+            "from_docs: expected an ir_datasets data set with documents, got "
             f"{type(dataset).__name__}"
         )
     seen: dict[str, dict[str | None, float]] = {}
     for doc in dataset.docs_iter():
         if not hasattr(doc, field):
             fields = getattr(doc, "_fields", ())
-            raise InputError(f"the documents have no field {field!r}; they have {list(fields)}")
+            raise InputError(f"unknown field {field!r}; the documents have {list(fields)}")
         if doc.doc_id not in seen:
             counts = _counts(getattr(doc, field), doc.doc_id, field, recode)
             seen[doc.doc_id] = counts or {unknown: 1.0}
@@ -764,21 +759,21 @@ def _counts(
     if isinstance(value, Mapping):
         items = value.items()
     elif isinstance(value, list | tuple | set | frozenset):
-        # a value that is listed twice is listed, no more
+        # a value that is listed twice counts once
         items = [(v, 1) for v in Counter(v for v in value if v is not None)]
     elif isinstance(value, str | int):
         items = [(value, 1)]
     else:
         raise InputError(
             f"docno {docno!r}: the field {field!r} must be a string, a list of strings or counts "
-            f"by string; found {type(value).__name__}"
+            f"by string, got {type(value).__name__}"
         )
     result: dict[str | None, float] = {}
     for level, count in items:
         if not isinstance(count, int | float):
             raise InputError(
-                f"docno {docno!r}: the field {field!r} must hold counts; found {count!r} for "
-                f"{level!r}"
+                f"docno {docno!r}: counts in the field {field!r} must be numbers, got {count!r} "
+                f"for {level!r}"
             )
         name = recode.get(str(level), str(level))
         result[name] = result.get(name, 0.0) + count
@@ -786,20 +781,18 @@ def _counts(
 
 
 def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
-    """Return how much of a run the groups know, and how many groups it shows.
+    """Return how many of a run's documents have known groups; see `fairtk.Groups.coverage`.
 
-    The frame of `fairtk.Groups.coverage`, with one row per query of the run: ``qid``,
-    ``retrieved``, ``with_row``, ``with_label``, ``row_share``, ``label_share``, ``groups_shown``
-    and ``groups_absent``. With a cutoff, the ranks above it are looked at in each ranking. Groups
-    and run are objects, frames or files.
+    Args:
+        groups: `Groups`, a frame or a file.
+        run: R or S, or a file.
+        cutoff: the number of ranks of each ranking that count; `None` for all.
 
     Raises:
-        InputError: `groups` is something else, or the run is not valid.
+        InputError: the groups or the run are invalid.
     """
     if isinstance(groups, pd.DataFrame) and GROUP not in groups.columns:
-        raise InputError(
-            "coverage: expected Groups, found a DataFrame; write coverage(groups, run)"
-        )
+        raise InputError("coverage: expected Groups, got a DataFrame; write coverage(groups, run)")
     known = Groups.of(groups)
     where = f"coverage of {known.name!r}"
     return coverage_of(known, Run(frame_of_run(run), where), cutoff)
@@ -811,7 +804,7 @@ def coverage_of(
     cutoff: int | None = None,
     memberships: SparseRows | None = None,
 ) -> pd.DataFrame:
-    """Return the same for an encoded run; `memberships`, if at hand, drop what is unlabeled."""
+    """Return the coverage of an encoded run; `memberships` are those with ``"drop"``, if known."""
     seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
     query, doc = rankings.query[seen], rankings.doc[seen]
     n_queries = len(rankings.qids)
@@ -821,7 +814,7 @@ def coverage_of(
     retrieved = np.bincount(query, minlength=n_queries)
     with_row = np.bincount(query[(rows.size > 0)[doc]], minlength=n_queries)
     with_label = np.bincount(query[labeled[doc]], minlength=n_queries)
-    some = np.maximum(retrieved, 1)
+    n_documents = np.maximum(retrieved, 1)
     shape = (n_queries, rows.n_rows)
     n_shown = group_exposure(attention_matrix(query, doc, np.ones(len(doc)), shape), named).size
     return pd.DataFrame(
@@ -830,8 +823,8 @@ def coverage_of(
             "retrieved": retrieved,
             "with_row": with_row,
             "with_label": with_label,
-            "row_share": with_row / some,
-            "label_share": with_label / some,
+            "row_share": with_row / n_documents,
+            "label_share": with_label / n_documents,
             "groups_shown": n_shown,
             "groups_absent": groups.space.n_known - n_shown,
         }
@@ -839,10 +832,9 @@ def coverage_of(
 
 
 def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]]:
-    """Return how much of a target lies on levels that no document has, and which those are.
+    """Return the largest share of a target on levels without documents, and these levels.
 
-    The largest such share of any query. For one attribute only: crossed ones have empty
-    combinations as a rule, and are returned as if they had none.
+    Crossed attributes usually have empty combinations, so for them the result is 0 and no levels.
     """
     if groups.space.crossed:
         return 0.0, []
@@ -851,7 +843,7 @@ def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]
     if not empty.any():
         return 0.0, []
     weights = target.expanded()
-    lost, total = empty[weights.level], weights.total()
-    share = weights.per_row(weights.weight * lost) / np.where(total > 0, total, 1.0)
-    levels = np.unique(weights.level[lost]).tolist()
+    is_empty, total = empty[weights.level], weights.total()
+    share = weights.per_row(weights.weight * is_empty) / np.where(total > 0, total, 1.0)
+    levels = np.unique(weights.level[is_empty]).tolist()
     return float(share.max(initial=0.0)), [str(groups.levels[level]) for level in levels]

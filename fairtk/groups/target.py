@@ -1,6 +1,4 @@
-"""`Target`: the distribution over groups that exposure should have, from frames, files and
-populations.
-"""
+"""`Target`: the distribution over groups that exposure should have."""
 
 from __future__ import annotations
 
@@ -60,8 +58,8 @@ from fairtk.groups.distances import (
 )
 from fairtk.groups.groups import (
     Groups,
+    level_indices,
     level_order,
-    level_places,
     weights_of,
     write_weights,
 )
@@ -73,7 +71,7 @@ _FEW_LEVELS = 1 << 12
 
 
 def _written_out(rows: FactoredRows) -> Distributions:
-    """Return rows over few levels with all weights written out, others as they are."""
+    """Return rows over few levels with all weights stored, others unchanged."""
     return rows.expanded() if rows.space.size <= _FEW_LEVELS else rows
 
 
@@ -81,37 +79,37 @@ def _with_background(
     rows: SparseRows, space: LevelSpace, background: Mapping[str, Mapping[str, float]]
 ) -> Distributions:
     """Average the known part of distributions with backgrounds; see `FactoredRows`."""
-    heads = tuple(space.place(name) for name in space.names if name in background)
+    heads = tuple(space.attribute_index(name) for name in space.names if name in background)
     if not heads:
         return rows
     shares = tuple(_share(space, i, background[space.names[i]]) for i in heads)
     rest = tuple(i for i in range(len(space.names)) if i not in heads)
 
-    def over(places: tuple[int, ...]) -> SparseRows:
-        level, size = space.project(rows.level, places), space.part(places).size
+    def over(indices: tuple[int, ...]) -> SparseRows:
+        level, size = space.project(rows.level, indices), space.part(indices).size
         return SparseRows.collect(rows.row, level, rows.weight, rows.n_rows, size)
 
     seen, head_space = over(heads), space.part(heads)
     scale = 0.5 * case_masses(head_space, seen)
-    scale[:, 0] = 0.0  # there is no background of what is not known
-    whole = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
-    half = whole.products(seen.row, seen.level)
+    scale[:, 0] = 0.0  # unknown levels have no background
+    factored = FactoredRows(space, heads, shares, scale, seen, rows, over(rest))
+    half = factored.products(seen.row, seen.level)
     is_known = head_space.cases(seen.level) > 0
     factor = seen.weighted(np.where(is_known, 0.5 + half / seen.weight, 1.0))
     level = space.project(rows.level, heads)
     stored = rows.weighted(rows.weight * factor.lookup(rows.row, level))
-    return _written_out(replace(whole, stored=stored))
+    return _written_out(replace(factored, stored=stored))
 
 
 def _backgrounds_by_attribute(
     background: Mapping[str, Any] | pd.Series | None, space: LevelSpace
 ) -> dict[str, Mapping[str, float]]:
-    """Return a `background` argument as shares by level, by attribute."""
+    """Return a `background` argument as attribute -> level -> share."""
     if background is None or len(background) == 0:
         return {}
     if not isinstance(background, Mapping | pd.Series):
         raise ParameterError(
-            f"background must map levels to shares; found {type(background).__name__}"
+            f"background must map levels to shares, got {type(background).__name__}"
         )
     items = dict(background)
     nested = any(isinstance(v, Mapping | pd.Series) for v in items.values())
@@ -126,7 +124,7 @@ def _backgrounds_by_attribute(
     for name, shares in items.items():
         if name not in space.names:
             raise InputError(
-                f"background: {name!r} is not one of the attributes {list(space.names)}"
+                f"background: unknown attribute {name!r}, expected one of {list(space.names)}"
             )
         if not isinstance(shares, Mapping | pd.Series):
             raise ParameterError(f"background: {name!r} must map levels to shares")
@@ -137,27 +135,25 @@ def _backgrounds_by_attribute(
 def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> FloatArray:
     name, levels = space.names[attribute], space.levels[attribute]
     result = np.zeros(len(levels))
-    lacking = [level for level in shares if level not in levels]
-    if lacking:
+    unknown_levels = [level for level in shares if level not in levels]
+    if unknown_levels:
         raise InputError(
-            f"background of {name!r}: the groups lack the level {format_list(lacking)}; they have "
+            f"background of {name!r}: unknown level {format_list(unknown_levels)}; the groups have "
             f"{_only(levels)}"
         )
     for level, share in shares.items():
         if not np.isfinite(share) or share < 0:
             raise InputError(
-                f"background of {name!r}: the share of {level!r} must be 0 or above; found {share}"
+                f"background of {name!r}: the share of {level!r} must be at least 0, got {share}"
             )
         result[levels.index(level)] = share
     unknown = space.unknown[attribute]
     if unknown >= 0 and result[unknown] > 0:
         raise InputError(
-            f"background of {name!r}: the unknown level {levels[unknown]!r} can have no share"
+            f"background of {name!r}: the unknown level {levels[unknown]!r} must have no share"
         )
     if abs(result.sum() - 1) > 1e-6:
-        raise InputError(
-            f"background of {name!r}: the shares must sum to 1; found {result.sum():g}"
-        )
+        raise InputError(f"background of {name!r}: the shares must sum to 1, got {result.sum():g}")
     result /= result.sum()
     if unknown >= 0:
         result[unknown] = 1.0
@@ -165,10 +161,10 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
 
 
 def _only(levels: Sequence[str]) -> str:
-    """Return the levels that there are, for a message about one that is not."""
+    """Return the levels, for a message about an unknown one."""
     return (
-        f"{format_list(levels, 40)} (give levels= when the groups are made, for levels without a "
-        "document)"
+        f"{format_list(levels, 40)} (to add levels without a document, pass levels= when you make "
+        "the groups)"
     )
 
 
@@ -176,16 +172,16 @@ def background(name: str) -> pd.Series:
     """Return a packaged background as shares by level.
 
     Args:
-        name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, the four of Oceania
-            merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
+        name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, with the four of
+            Oceania merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
             (female, male and NB: .495, .495, .01) or ``"trec-2021-world-population"`` (the seven
-            continents of the track's first year with Wikipedia).
+            continents of 2021).
 
     Returns:
-        Shares that sum to 1, indexed by level; ``.attrs["source"]`` says where they are from.
+        Shares that sum to 1, indexed by level; ``.attrs["source"]`` is the source.
 
     Raises:
-        NotFoundError: there is no such background.
+        NotFoundError: the name is unknown.
     """
     if name not in _packaged():
         raise NotFoundError("background", name, _packaged())
@@ -203,13 +199,13 @@ def _packaged() -> dict[str, Any]:
 
 
 WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
-"""The quality classes of Wikipedia articles, most work needed first."""
+"""The quality classes of Wikipedia articles, from most to least work needed."""
 
 
 def _relevant(
     qrels: pd.DataFrame | Qrels, rel: float | None, where: str
 ) -> tuple[Qrels, IntArray, IntArray]:
-    """Return the labels, and query and document of those of at least `rel`, or above 0."""
+    """Return the labels, and query and document of labels of at least `rel`, or above 0."""
     labeled = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where)
     relevant = labeled.labels > 0 if rel is None else labeled.labels >= rel
     return labeled, labeled.query[relevant], labeled.doc[relevant]
@@ -218,40 +214,40 @@ def _relevant(
 def _grades_of_work(
     docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
 ) -> FloatArray:
-    """Return the grade of each document's class, 1 for the least work needed; NaN: no class."""
-    places = {level: float(len(order) - i) for i, level in enumerate(order)}
+    """Return the grade of each document's class, 1 for the least work; NaN without a class."""
+    indices = {level: float(len(order) - i) for i, level in enumerate(order)}
     series = pd.Series(work)
     series = series[~series.isna()]
-    unknown = [v for v in series.unique() if v not in places]
+    unknown = [v for v in series.unique() if v not in indices]
     if unknown:
         docno = series.index[series == unknown[0]][0]
         raise InputError(
-            f"Target.from_work_needed: docno {str(docno)!r} has the class {unknown[0]!r}; "
+            f"Target.from_work_needed: unknown class {unknown[0]!r} of docno {str(docno)!r}; "
             f"known: {list(order)}"
         )
     classed = pd.Index(as_strings(series.index), dtype=object)
     if classed.has_duplicates:
         docno = classed[classed.duplicated()][0]
-        raise DuplicateError(f"Target.from_work_needed: docno {docno!r} has two classes")
-    values = pd.Series(series.map(places).to_numpy(dtype=float), index=classed)
+        raise DuplicateError(f"Target.from_work_needed: duplicate class of docno {docno!r}")
+    values = pd.Series(series.map(indices).to_numpy(dtype=float), index=classed)
     return np.asarray(values.reindex(docnos))
 
 
 TOLERANCE = 1e-6
-"""How far from 1 the weights of a query may sum."""
+"""The tolerance for the sum of a query's weights."""
 
 
 _MOST_SHOWN = 10_000
-"""Levels of a target that a notebook still shows."""
+"""The maximum number of levels that a notebook shows."""
 
 
 @dataclass(eq=False, repr=False)
 class Target(EqualByContent):
-    """A distribution over the levels of groups, one for all queries or one for each.
+    """A distribution over the levels of groups, one for all queries or one per query.
 
     Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
-    `read`. Distributions over crossed attributes are kept sparse or as factors: the official joint
-    target over all eight attributes of TREC Fair Ranking 2022, 11 million levels, takes as much
+    `read`. Distributions over crossed attributes are sparse or factored: the official joint target
+    over all eight attributes of TREC Fair Ranking 2022, with 11 million levels, takes as much
     memory as the relevant documents.
 
     Two targets are equal if their levels, queries and weights are.
@@ -259,9 +255,9 @@ class Target(EqualByContent):
     Attributes:
         space: attributes and levels.
         distributions: the weights, one row per query (or one row).
-        qids: the queries, in the order of the rows; None: one distribution for all queries.
-        undefined: for queries that have no target, the reason.
-        name: what measures print, if it is not registered under another name; empty: its digest.
+        qids: the queries, in the order of the rows; `None` for one distribution for all queries.
+        undefined: reasons why queries have no target, by qid.
+        name: the name in measures, unless another one is registered; by default the digest.
     """
 
     identity_name = "fairtk.Target"
@@ -278,16 +274,16 @@ class Target(EqualByContent):
 
         Args:
             groups: the groups.
-            unknown: whether the unknown level, where there is one, is among them.
+            unknown: whether the unknown level, if there is one, is included.
         """
         if not isinstance(getattr(groups, "space", None), LevelSpace):
-            raise InputError(f"Target.uniform needs Groups; found a {type(groups).__name__}")
+            raise InputError(f"Target.uniform: expected Groups, got a {type(groups).__name__}")
         space = groups.space
         shares = []
-        for place in range(len(space.names)):
-            share = np.ones(space.shape[place]) if unknown else space.known_levels(place)
+        for index in range(len(space.names)):
+            share = np.ones(space.shape[index]) if unknown else space.known_levels(index)
             if not share.any():
-                raise InputError(f"Target.uniform: {space.names[place]!r} has no known level")
+                raise InputError(f"Target.uniform: {space.names[index]!r} has no known level")
             shares.append(share / share.sum())
         name = UNIFORM if unknown or max(space.unknown) < 0 else f"{UNIFORM}-known"
         return cls(space, _written_out(FactoredRows.product(space, shares)), name=name)
@@ -299,14 +295,14 @@ class Target(EqualByContent):
         """Return shares of a population, for all queries.
 
         Args:
-            shares: counts or shares by level, divided by their sum. For crossed attributes either
-                by tuple of levels (a series with a MultiIndex), or shares by level for each
-                attribute, taken as independent. Groups: the shares of all their documents.
-            groups: the groups; None: the levels are those of `shares`. `fairtk.groups.background`
-                gives the populations of TREC Fair Ranking 2022.
+            shares: counts or shares by level, divided by their sum. For crossed attributes, by
+                tuple of levels (a series with a MultiIndex), or by attribute and level, taken as
+                independent. `Groups` mean the shares of all their documents.
+            groups: the groups; `None` to use the levels of `shares`. `fairtk.groups.background`
+                returns the populations of TREC Fair Ranking 2022.
 
         Raises:
-            InputError: a share is negative or NaN, all are 0, or the groups lack a level.
+            InputError: a share is negative or NaN, all are 0, or a level is not in the groups.
         """
         where = "Target.population"
         if isinstance(shares, Groups):
@@ -315,7 +311,7 @@ class Target(EqualByContent):
             rows = SparseRows.collect(row, members.level, members.weight, 1, space.size)
             return cls(space, rows.normalized(), name=POPULATION)
         if not isinstance(shares, Mapping | pd.Series):
-            raise InputError(f"{where} needs a series or mapping; found {type(shares).__name__}")
+            raise InputError(f"{where}: expected a series or dict, got {type(shares).__name__}")
         items: dict[Any, Any] = dict(shares)
         if items and all(isinstance(v, Mapping | pd.Series) for v in items.values()):
             return cls._independent(items, groups)
@@ -331,8 +327,8 @@ class Target(EqualByContent):
             tuple(t.space.unknown[0] for t in singles),
         )
         shares = [t.distributions.expanded().dense()[0] for t in singles]
-        whole = cls(space, FactoredRows.product(space, shares), name=POPULATION)
-        return whole if groups is None else whole.for_groups(groups)
+        target = cls(space, FactoredRows.product(space, shares), name=POPULATION)
+        return target if groups is None else target.for_groups(groups)
 
     @classmethod
     def from_qrels(
@@ -343,23 +339,23 @@ class Target(EqualByContent):
         unlabeled: str = "drop",
         rel: float | None = None,
     ) -> Target:
-        """Return what the relevant documents' groups are, as TREC Fair Ranking 2022, Task 1.
+        """Return the groups of relevant documents, as TREC Fair Ranking 2022, Task 1.
 
-        The mean membership of each query's relevant documents. Where a background is given, the
-        part whose level is known is averaged with it half and half, and the unknown part stays;
-        for crossed attributes that is done for each pattern of known and unknown attributes
+        This is the mean membership of each query's relevant documents. With a background, its
+        known part is averaged with the background, half and half, and the unknown part stays; for
+        crossed attributes this is done for each pattern of known and unknown attributes
         (``avg_with_bg`` in the track's code; see `FactoredRows`).
 
         Args:
-            qrels: ``qid``, ``docno``, ``label``, or these as `fairtk.frames.Qrels`.
+            qrels: ``qid``, ``docno``, ``label``, or `fairtk.frames.Qrels`.
             groups: the groups.
-            background: shares by level; for crossed attributes, by attribute. Attributes without
-                one are not averaged.
-            unlabeled: what becomes of relevant documents without a row; see `Groups.memberships`.
-            rel: smallest label of a relevant document; None: any above 0.
+            background: shares by level; for crossed attributes, by attribute and level. Attributes
+                without a background are not averaged.
+            unlabeled: how relevant documents without a row are handled; see `Groups.memberships`.
+            rel: the smallest label of a relevant document; `None` for any above 0.
 
         Raises:
-            InputError: the background names levels that the groups lack, or does not sum to 1.
+            InputError: the background has levels that are not in the groups, or does not sum to 1.
             DuplicateError: a document is labeled twice.
         """
         labeled, query, doc = _relevant(qrels, rel, "Target.from_qrels")
@@ -381,27 +377,27 @@ class Target(EqualByContent):
     ) -> Target:
         """Return the target of TREC Fair Ranking 2022, Task 2.
 
-        As `from_qrels`, but a relevant document counts by its exposure in an ideal ranking, which
-        shows what needs most work first: the mean of 1 / log2(max(rank, 2)) over the ranks that
-        its class occupies among the relevant documents.
+        As `from_qrels`, but each relevant document is weighted by its exposure in an ideal ranking,
+        which ranks documents that need most work first: the mean of 1 / log2(max(rank, 2)) over the
+        ranks of its class among the relevant documents.
 
         Args:
             qrels: as in `from_qrels`.
             groups: the groups.
-            work: the class of each document, by docno. Relevant documents without one are left
-                out, as in the track's code, with a warning.
+            work: the class of each document, by docno. Relevant documents without a class are left
+                out with a warning, as in the track's code.
             background: as in `from_qrels`.
-            order: the classes, most work needed first.
+            order: the classes, from most to least work needed.
             unlabeled: as in `from_qrels`.
             rel: as in `from_qrels`.
 
         Raises:
-            InputError: as for `from_qrels`, or a class is not in `order`.
+            InputError: as in `from_qrels`, or a class is not in `order`.
         """
         labeled, query, doc = _relevant(qrels, rel, "Target.from_work_needed")
         grade = _grades_of_work(labeled.docnos, work, order)[doc]
         unstated = np.isnan(grade)
-        # shuffled inside a class, each gets the mean discount of its class's block of ranks
+        # within a class the order is random, so each has the mean discount of the class's ranks
         grades = make_grades(query, grade, len(labeled.qids))
         exposure = np.append(target_exposure(grades, TREC(), None), 0.0)[grades.of_pair]
         weight = np.where(unstated, 0.0, exposure)
@@ -427,35 +423,35 @@ class Target(EqualByContent):
         space, qids = groups.space, labeled.qids
         shares = _backgrounds_by_attribute(background, space)
         if unlabeled == "bounds":
-            raise ParameterError("a target cannot be made with unlabeled='bounds'; use 'drop'")
+            raise ParameterError("unlabeled='bounds' is not supported for targets; use 'drop'")
         memberships = groups.memberships(labeled.docnos, unlabeled)
         attention = attention_matrix(query, doc, weight, (len(qids), memberships.n_rows))
         rows = group_exposure(attention, memberships).normalized()
         count = np.bincount(query, minlength=len(qids))
         undefined = {
-            str(qids[place]): f"none of its {count[place]} relevant documents is in the groups"
-            if count[place]
+            str(qids[index]): f"none of its {count[index]} relevant documents is in the groups"
+            if count[index]
             else "it has no relevant document"
-            for place in np.flatnonzero(rows.total() == 0)
+            for index in np.flatnonzero(rows.total() == 0)
         }
         return cls(space, _with_background(rows, space, shares), qids, undefined)
 
     @classmethod
     @accepts_dataframes
     def from_frame(cls, frame: pd.DataFrame, groups: Groups | None = None) -> Target:
-        """Return the target that a frame lists.
+        """Return the target in a frame.
 
         Args:
-            frame: ``weight`` and ``group``, or a column for each crossed attribute, named like it,
-                instead of ``group``; ``qid`` if it differs by query. Levels that are not listed
-                have weight 0. Not changed.
-            groups: the groups; None: the levels are those of the frame.
+            frame: ``weight`` and ``group``, or one column per crossed attribute instead of
+                ``group``; ``qid`` for one distribution per query. Missing levels have weight 0.
+                Not changed.
+            groups: the groups; `None` to use the levels of the frame.
 
         Raises:
             ColumnError: a column is missing.
             InputError: a weight is negative or NaN, the weights of a query do not sum to 1, or a
-                level is one that the groups lack.
-            DuplicateError: a level is listed twice.
+                level is not in the groups.
+            DuplicateError: a level occurs twice.
         """
         return cls._of_frame(frame, groups, partial(refuse_in, "Target", frame=frame))
 
@@ -464,7 +460,7 @@ class Target(EqualByContent):
         """Read a target from a TSV, CSV or Parquet file with the columns of `from_frame`.
 
         Raises:
-            FormatError: the file holds something that `from_frame` rejects; names file and line.
+            FormatError: `from_frame` would raise; names file and line.
         """
         rows = read_table(path)
         check_weights(rows, [WEIGHT], "a target file")
@@ -477,17 +473,17 @@ class Target(EqualByContent):
     def of(
         cls, source: Any, groups: Groups | None = None, qrels: Any = None, where: str = "Target"
     ) -> Target:
-        """Return a target over groups, whatever it is given as.
+        """Return a target given in any form.
 
         Args:
-            source: a `Target` as it is; a frame, a file; ``"uniform"``, ``"population"`` (the
-                shares of all documents), or ``"relevance"`` (those of the relevant documents).
-            groups: the groups, which the words need.
+            source: a `Target`, a frame, a file, ``"uniform"``, ``"population"`` (the shares of all
+                documents), or ``"relevance"`` (the shares of the relevant documents).
+            groups: the groups, required for names.
             qrels: the labels, for ``"relevance"``.
-            where: who asks, for messages.
+            where: the caller, for messages.
 
         Raises:
-            InputError: ``"relevance"`` without labels, or as for `from_frame` and `read`.
+            InputError: ``"relevance"`` without labels, or as in `from_frame` and `read`.
         """
         if isinstance(source, cls):
             return source
@@ -496,15 +492,15 @@ class Target(EqualByContent):
         if source not in TARGET_WORDS:
             if source != STDIN and not Path(source).exists():
                 words = did_you_mean(str(source), TARGET_WORDS)
-                raise InputError(f"{source}: there is no such file, or target of any groups{words}")
+                raise InputError(f"{source}: no such file or target{words}")
             return cls.read(source, groups)
         if groups is None:
-            raise InputError(f"{where}: the target {source!r} needs groups")
+            raise InputError(f"{where}: groups are required for the target {source!r}")
         if source != RELEVANCE:
             return cls.uniform(groups) if source == UNIFORM else cls.population(groups)
         if qrels is None:
             raise InputError(
-                f"{where}: the target {source!r} needs relevance labels: give `qrels`, or "
+                f"{where}: labels are required for the target {source!r}; pass qrels, or "
                 "Target.from_qrels(qrels, groups)"
             )
         return cls.from_qrels(qrels, groups)
@@ -517,32 +513,30 @@ class Target(EqualByContent):
             row, ids = check_ids(frame[QID], QID, refuse)
             qids = ids.text
         if not len(frame):
-            raise InputError(
-                "Target: there are no rows, so the weights sum to 0; give each level its weight"
-            )
+            raise InputError("Target: no rows, so the weights sum to 0; give each level a weight")
         space, level = _numbered(frame, columns, groups, refuse)
         weight = weights_of(frame, refuse)
-        check_unique(row, level, "a level is listed twice", refuse)
+        check_unique(row, level, "duplicate level", refuse)
         n = 1 if qids is None else len(qids)
         total = np.bincount(row, weights=weight, minlength=n)
         wrong = np.flatnonzero(np.abs(total - 1) > TOLERANCE)
         if len(wrong):
             rows = np.flatnonzero(row == wrong[0])
             query = "" if qids is None else f" of qid {qids[wrong[0]]!r}"
-            message = f"the weights{query} must sum to 1; found {total[wrong[0]]:.8g}"
+            message = f"the weights{query} must sum to 1, got {total[wrong[0]]:.8g}"
             remedy = "Target.population divides counts by their sum"
             refuse(RowProblem(rows, message, remedy=remedy))
         return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the target in one step; the suffix chooses TSV, CSV (``.gz`` too) or Parquet."""
+        """Write the target atomically, as TSV, CSV (also with ``.gz``) or Parquet."""
         write_weights(self.to_frame(), path)
 
     def to_frame(self) -> pd.DataFrame:
         """Return the weights above 0 in the form of `from_frame`.
 
         Raises:
-            InputError: there are too many to write out.
+            InputError: there are too many weights.
         """
         rows = self.distributions.expanded()
         columns: dict[str, Any] = {}
@@ -553,48 +547,44 @@ class Target(EqualByContent):
     def for_groups(self, groups: Groups) -> Target:
         """Return the target over the levels of these groups, in their order.
 
-        Attributes are matched by name, levels by name. A target over one attribute that has no
-        name (the column ``group``) fits any one attribute.
+        Attributes and levels are matched by name. A target over one attribute without a name (the
+        column ``group``) fits any single attribute.
 
         Raises:
-            InputError: attributes differ, or the groups lack a level that has weight.
+            InputError: attributes differ, or a level with weight is not in the groups.
         """
         ours, space, rows = self.space, groups.space, self.distributions
         if ours == space:
             return self
-        places = _matched(ours, space)
+        indices = _matched(ours, space)
         tables = [
-            pd.Index(space.levels[there], dtype=object).get_indexer(ours.levels[here])
-            for here, there in enumerate(places)
+            pd.Index(space.levels[j], dtype=object).get_indexer(ours.levels[i])
+            for i, j in enumerate(indices)
         ]
         if isinstance(rows, FactoredRows):
             if not rows.is_product:
                 raise InputError(
-                    f"the target was made for the attributes {list(ours.names)} with other levels "
-                    f"or in another order than {list(space.names)}; make it from these groups"
+                    f"the target over {list(ours.names)} has other levels, or attributes in "
+                    f"another order, than {list(space.names)}; make it from these groups"
                 )
             shares = [np.zeros(n) for n in space.shape]
-            for here, there in enumerate(places):
-                lost = (tables[here] < 0) & (rows.shares[here] > 0)
-                _refuse(lost, ours, here, space)
-                stays = tables[here] >= 0
-                shares[there][tables[here][stays]] = rows.shares[here][stays]
+            for i, j in enumerate(indices):
+                is_missing = (tables[i] < 0) & (rows.shares[i] > 0)
+                _refuse(is_missing, ours, i, space)
+                stays = tables[i] >= 0
+                shares[j][tables[i][stays]] = rows.shares[i][stays]
             return Target(space, FactoredRows.product(space, shares), self.qids, name=self.name)
         number = np.zeros(len(rows.level), dtype=np.int64)
-        for here, there in enumerate(places):
-            codes = ours.codes(rows.level, here)
-            lost = (tables[here] < 0) & (np.bincount(codes, minlength=ours.shape[here]) > 0)
-            _refuse(lost, ours, here, space)
-            number += tables[here][codes] * space.strides[there]
+        for i, j in enumerate(indices):
+            codes = ours.codes(rows.level, i)
+            is_missing = (tables[i] < 0) & (np.bincount(codes, minlength=ours.shape[i]) > 0)
+            _refuse(is_missing, ours, i, space)
+            number += tables[i][codes] * space.strides[j]
         moved = SparseRows.collect(rows.row, number, rows.weight, rows.n_rows, space.size)
         return Target(space, moved, self.qids, self.undefined, self.name)
 
     def for_qids(self, qids: Iterable[str]) -> Distributions:
-        """Return one row for each query, empty for a query without a target.
-
-        Args:
-            qids: the queries; shape (n,).
-        """
+        """Return one row per query, shape (n,); empty for a query without a target."""
         names = np.array([str(q) for q in qids], dtype=object)
         if self.qids is None:
             return self.distributions.take(np.zeros(len(names), dtype=np.int64))
@@ -605,19 +595,21 @@ class Target(EqualByContent):
         return pd.Index(self.qids, dtype=object)
 
     def marginal(self, *attributes: str) -> Target:
-        """Return the target over some of the crossed attributes: sums over the others.
+        """Return the target over some of the crossed attributes, summed over the others.
 
         Args:
-            attributes: the attributes that stay.
+            attributes: the attributes to keep.
         """
         from scipy import sparse
 
-        places = tuple(self.space.place(name) for name in attributes)
-        space, parts = self.space.part(places), []
-        for row in range(self.distributions.n_rows):  # a query can have a million weights
-            whole = self.distributions.take(np.array([row])).expanded()
-            level = self.space.project(whole.level, places)
-            parts.append(SparseRows.collect(whole.row, level, whole.weight, 1, space.size).matrix)
+        indices = tuple(self.space.attribute_index(name) for name in attributes)
+        space, parts = self.space.part(indices), []
+        for row in range(self.distributions.n_rows):  # one by one: each may have a million weights
+            weights = self.distributions.take(np.array([row])).expanded()
+            level = self.space.project(weights.level, indices)
+            parts.append(
+                SparseRows.collect(weights.row, level, weights.weight, 1, space.size).matrix
+            )
         rows = SparseRows(sparse.vstack(parts, format="csr"))
         return Target(space, rows, self.qids, self.undefined, self.name)
 
@@ -657,17 +649,15 @@ def _shares_of_levels(
     wrong = ~np.isfinite(series.to_numpy()) | (series.to_numpy() < 0)
     if wrong.any():
         level = list(items)[wrong.argmax()]
-        raise InputError(
-            f"{where}: the share of {level!r} must be 0 or above; found {items[level]}"
-        )
+        raise InputError(f"{where}: the share of {level!r} must be at least 0, got {items[level]}")
     if not series.sum() > 0:
-        raise InputError(f"{where}: the shares sum to {series.sum():g}; some must be above 0")
+        raise InputError(f"{where}: the sum of shares must be above 0, got {series.sum():g}")
     names = list(getattr(getattr(shares, "index", None), "names", [None]))
     if any(isinstance(level, tuple) for level in items):
         names = list(groups.space.names) if groups is not None and None in names else names
         parts = list(zip(*items, strict=True))
         if len(parts) != len(names) or None in names:
-            raise InputError(f"{where}: name the levels of the series' index after the attributes")
+            raise InputError(f"{where}: the index levels of the series must be named as attributes")
         frame = pd.DataFrame({n: [str(v) for v in p] for n, p in zip(names, parts, strict=True)})
     else:
         frame = pd.DataFrame({GROUP: [str(v) for v in items]})
@@ -680,31 +670,31 @@ def _matched(ours: LevelSpace, space: LevelSpace) -> list[int]:
         return [0]
     if sorted(ours.names) != sorted(space.names):
         raise InputError(
-            f"the target is over the attributes {list(ours.names)}, the groups are over "
+            f"the attributes of target and groups differ: {list(ours.names)} and "
             f"{list(space.names)}"
         )
-    return [space.place(name) for name in ours.names]
+    return [space.attribute_index(name) for name in ours.names]
 
 
-def _refuse(lost: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
-    if lost.any():
-        names = [ours.levels[place][i] for i in np.flatnonzero(lost)]
-        there = _matched(ours, space)[place]
+def _refuse(is_missing: BoolArray, ours: LevelSpace, place: int, space: LevelSpace) -> None:
+    if is_missing.any():
+        names = [ours.levels[place][i] for i in np.flatnonzero(is_missing)]
+        index = _matched(ours, space)[place]
         raise InputError(
-            f"the target has weight on {format_list(names)}, which the groups lack; the levels of "
-            f"{space.names[there]!r} are {_only(space.levels[there])}"
+            f"the target has weight on {format_list(names)}, which are not in the groups; levels "
+            f"of {space.names[index]!r}: {_only(space.levels[index])}"
         )
 
 
 def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -> list[str]:
     columns = [str(c) for c in frame.columns if c not in (QID, WEIGHT)]
     if WEIGHT not in frame.columns:
-        raise ColumnError(f"{where} needs the column {WEIGHT!r}; found: {list(frame.columns)}")
+        raise ColumnError(f"{where}: missing column {WEIGHT!r}, got {list(frame.columns)}")
     if groups is None:
         if GROUP in columns:
             return [GROUP]
         if not columns:
-            raise ColumnError(f"{where} needs the column {GROUP!r}; found: {list(frame.columns)}")
+            raise ColumnError(f"{where}: missing column {GROUP!r}, got {list(frame.columns)}")
         return columns
     names = list(groups.space.names)
     if len(names) == 1 and GROUP in columns:
@@ -713,7 +703,7 @@ def _attribute_columns(frame: pd.DataFrame, groups: Groups | None, where: str) -
     if missing:
         needed = f"{GROUP!r}" if len(names) == 1 else f"{names}"
         raise ColumnError(
-            f"{where} needs the columns {needed} for the groups {groups.name!r}; found: "
+            f"{where}: expected the columns {needed} for the groups {groups.name!r}, got "
             f"{list(frame.columns)}"
         )
     return names
@@ -735,11 +725,11 @@ def _numbered(
         unknown = tuple(v.index(UNKNOWN) if UNKNOWN in v else -1 for v in levels)
         space = LevelSpace(tuple(columns), levels, unknown)
     number = np.zeros(len(frame), dtype=np.int64)
-    for place, (codes, names) in enumerate(coded):
+    for index, (codes, names) in enumerate(coded):
         message = (
-            f"the groups lack the level {{}} of {space.names[place]!r}; they have "
-            f"{_only(space.levels[place])}"
+            f"unknown level {{}} of {space.names[index]!r}; the groups have "
+            f"{_only(space.levels[index])}"
         )
-        own = level_places(codes, names, space.levels[place], message, refuse)
-        number += own * space.strides[place]
+        own = level_indices(codes, names, space.levels[index], message, refuse)
+        number += own * space.strides[index]
     return space, number

@@ -1,4 +1,4 @@
-"""Files that are written in one step, locks, and digests of files."""
+"""Atomic writing, locks, and digests of files."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from fairtk.errors import InputError
 
 
 def real_path(path: str | PathLike[str]) -> Path:
-    """Return the whole path of a file or folder, links followed, whether or not it is there.
+    """Return the absolute path of a file or folder, with links followed; it need not exist.
 
     Raises:
-        InputError: its links lead in a circle.
+        InputError: there is a symlink loop.
     """
-    real = Path(os.path.realpath(path))  # `Path.resolve` says it in another way in each Python
+    real = Path(os.path.realpath(path))  # the error of `Path.resolve` differs by Python version
     if any(map(os.path.islink, (real, *real.parents))):
-        raise InputError(f"{path}: its links lead in a circle, so there is no such place")
+        raise InputError(f"{path}: symlink loop")
     return real
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path beside the target, which it replaces when the block ends well.
+    """Give a temporary path that replaces the target when the block ends without an error.
 
-    The temporary file is in the same folder (so that replacing is one step for the file system),
-    has the target's suffixes, is flushed to the disk before it takes the name, and is removed if
-    the block raises. A link is followed. An existing file keeps its permissions.
+    The temporary file is in the target's folder, so that replacing is atomic, and has the target's
+    suffixes. It is flushed to disk before it is renamed, and removed if the block raises. A link is
+    followed. An existing file keeps its permissions.
 
         with atomic_write("run.txt") as temporary:
             temporary.write_text("...")
@@ -46,11 +46,11 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
         The path to write to. The block must create the file.
 
     Raises:
-        InputError: the folder does not exist, or links lead in a circle.
+        InputError: the folder does not exist, or there is a symlink loop.
     """
     target = real_path(path)
     if not target.parent.is_dir():
-        raise InputError(f"{path}: the folder does not exist")
+        raise InputError(f"{path}: no such folder")
     temporary = part_beside(target)
     try:
         yield temporary
@@ -60,24 +60,24 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
 
 
 def part_beside(target: Path) -> Path:
-    """Return a new hidden path for what is being written, in the folder of the target."""
+    """Return a new hidden path in the folder of the target, for a temporary file."""
     return target.with_name(f".{secrets.token_hex(4)}.part.{target.name[-100:]}")
 
 
 def put_in_place(temporary: Path, target: Path) -> None:
-    """Let a finished file take the place of another in its folder, safe from a loss of power."""
+    """Rename a finished file to its target, safe against a power loss."""
     _flush(temporary)
     with contextlib.suppress(FileNotFoundError):
         os.chmod(temporary, target.stat().st_mode & 0o7777)
     os.replace(temporary, target)
-    # a rename is safe only once the folder is on the disk; Windows cannot open folders
+    # a rename is safe once the folder is flushed; Windows cannot open folders
     with contextlib.suppress(OSError):
         _flush(target.parent)
 
 
 @contextlib.contextmanager
 def atomic_text(path: str | PathLike[str]) -> Iterator[TextIO]:
-    """Like `atomic_write`, but give an open text file (UTF-8), gzipped if the suffix is ``.gz``.
+    """Give an open text file (UTF-8, gzipped for ``.gz``) that is written as by `atomic_write`.
 
     Equal text gives equal bytes: the gzip header has no time and no name.
     """
@@ -104,10 +104,11 @@ def _flush(path: Path) -> None:
 
 @contextlib.contextmanager
 def file_lock(place: Path, shared: bool = False) -> Iterator[None]:
-    """Keep other processes (and threads) that ask for the same away from a folder or file.
+    """Lock an existing folder or file against other processes and threads.
 
-    Any number can have it `shared` at a time, and meanwhile nobody has it alone. It must be there.
-    The system frees the lock when a process dies. Where it has no such locks, nothing is locked.
+    Several holders can have a `shared` lock at a time, but only while nobody has an exclusive one.
+    The system releases the lock when a process dies. On systems that have no such locks, this does
+    nothing.
     """
     try:
         import fcntl
@@ -116,7 +117,7 @@ def file_lock(place: Path, shared: bool = False) -> Iterator[None]:
         return
     try:
         number = os.open(place, os.O_RDONLY)
-    except OSError:  # a place that may not be read
+    except OSError:  # no permission to read
         yield
         return
     try:
@@ -127,7 +128,7 @@ def file_lock(place: Path, shared: bool = False) -> Iterator[None]:
         os.close(number)
 
 
-# A file that has not changed is read once per process.
+# An unchanged file is read once per process.
 _known: dict[tuple[str, int, int], str] = {}
 
 
@@ -143,7 +144,7 @@ def file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path, patterns: tuple[str, ...] = ("**/*",)) -> str:
-    """Return one digest for the names and bytes of a folder's files, hidden ones left out."""
+    """Return one digest for the names and bytes of a folder's files, without hidden ones."""
     paths = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
     content = hashlib.blake2b(digest_size=16)
     for path in sorted(paths):

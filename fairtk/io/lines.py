@@ -1,6 +1,7 @@
-"""Text files, plain or gzipped: line by line, by pandas' C parser if every line is plain, or JSON.
+"""Text files, plain or gzipped, read line by line, by pandas' C parser (if all lines are plain), or
+as JSON.
 
-Bounds hold while a file is unpacked.
+Size limits hold during decompression, too.
 """
 
 from __future__ import annotations
@@ -34,45 +35,45 @@ from fairtk.errors import FormatError, InputError, ParameterError
 Kind = Literal["parquet", "jsonl", "text"]
 
 LINE = 1 << 20
-"""How many bytes a line of a text file may have: 1 MiB."""
+"""The maximum size of a line of a text file: 1 MiB."""
 
 JSON_ENTRY = 256 << 20
-"""How many bytes an entry of a JSON file may have: 256 MiB."""
+"""The maximum size of an entry of a JSON file: 256 MiB."""
 
 MARK = "\ufeff"
-"""The byte order mark, which may stand at the start of a file."""
+"""The byte order mark, which may start a file."""
 
 CHUNK = 1 << 18
-"""How many bytes are read at a time."""
+"""The number of bytes that are read at a time."""
 
 STDIN, PIPED = "-", "standard input"
-"""How standard input is given as a file, and what messages call it."""
+"""Standard input as a path, and its name in messages."""
 
 FOLLOWED: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], object]]] | None]
 FOLLOWED = ContextVar("followed", default=None)
-"""What follows the reading of files, if anything does: a function of the path that returns a
-context, which is told how many bytes of the file were read so far."""
+"""Makes a context for reading a file, e.g. a progress bar: a function of the path that returns a
+context manager, which gives a function of the number of bytes read so far."""
 
 _unseen = contextlib.nullcontext(lambda position: None)
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _MARK = MARK.encode()
-# a lone brace may be an id of a text file, so a key must follow
+# A lone brace may start an id of a text file, so a key must follow.
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 
 
 Look = Callable[[bytes], object]
-"""What sees each chunk of a file; it may raise."""
+"""A function that checks each chunk of a file; it may raise."""
 
 
 class Source:
-    """A file that is open for reading: opened once, read from its start as often as needed.
+    """An open file, which can be read from the start several times.
 
     Attributes:
         path: the file, for messages.
-        place: the file as it was given, to open it again.
-        kind: what it is, judged by its first bytes (and a Parquet file's name).
-        errors: where errors of lines are noted, whose lines are left out; None: they are raised.
+        place: the path to open it again.
+        kind: the format, by the first bytes (and the suffix of a Parquet file).
+        errors: a list that collects errors, whose lines are left out; `None` to raise them.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class Source:
         self._raw = raw
         self._told = told
         self._packed = raw.read(2) == _GZIP
-        self._unended = 0  # the line without an end, once it is read
+        self._unended = 0  # the number of the last line if it has no line end
         start = self._start(lambda chunk: None).read(4100) or b""
         self.kind: Kind = "jsonl" if _JSON_OBJECT.match(start.removeprefix(_MARK)) else "text"
         if start.startswith(_PARQUET) or is_parquet_name(place):
@@ -96,7 +97,7 @@ class Source:
 
     @property
     def raw(self) -> BinaryIO:
-        """The bytes as they are in the file, from the start on."""
+        """The raw bytes of the file, from the start."""
         self._raw.seek(0)
         return self._raw
 
@@ -105,24 +106,24 @@ class Source:
         return Watched(plain, look, self.path)
 
     def stream(self, longest: int = LINE) -> io.BufferedReader:
-        """Return the bytes from the start on, unpacked, in lines of at most `longest` bytes.
+        """Return the decompressed bytes from the start, in lines of at most `longest` bytes.
 
-        Lines that are too long, NUL bytes and broken gzip files are `FormatError`s, while reading.
+        Longer lines, NUL bytes and broken gzip files are a `FormatError` during reading.
         """
-        lines = length = 0  # the lines that ended, and the length of the one that did not
+        lines = length = 0  # the number of complete lines, and the length of the current one
 
         def look(chunk: bytes) -> None:
             nonlocal lines, length
             if b"\0" in chunk:
                 raise FormatError(
-                    "a NUL byte: this is not UTF-8 text (is it UTF-16? convert it, e.g. with "
-                    "iconv)",
+                    "a NUL byte, so this is not UTF-8 text; if it is UTF-16, convert it, e.g. with "
+                    "iconv",
                     self.path,
                     lines + chunk.count(b"\n", 0, chunk.index(b"\0")) + 1,
                 )
             end = chunk.find(b"\n")
             if length + (len(chunk) if end < 0 else end) > longest:
-                reason = f"this line is longer than {longest >> 20} MiB"
+                reason = f"a line must be at most {longest >> 20} MiB long"
                 raise FormatError(reason, self.path, lines + 1)
             length = length + len(chunk) if end < 0 else len(chunk) - chunk.rfind(b"\n") - 1
             lines += chunk.count(b"\n")
@@ -137,28 +138,28 @@ class Source:
         delimiter: str | None = None,
         skip: int = 0,
     ) -> pd.DataFrame | None:
-        """Read a table in which every line is plain by pandas' C parser.
+        """Read a table with pandas' C parser, if every line is plain.
 
         Args:
             names: the columns.
             types: the types of columns; the others are text.
-            delimiter: what separates fields; None: white space, with blank lines between rows.
+            delimiter: the separator of fields; `None` for white space, with blank lines skipped.
             skip: the number of lines before the first row.
 
         Returns:
-            The table, or None if a line is not plain: read it line by line.
+            The table, or `None` if a line is not plain: the caller reads line by line.
         """
         stream = self.stream()
         for _ in range(skip):
             stream.readline()
         options: dict[str, Any] = {"sep": r"\s+", "encoding": "utf-8-sig"}
-        if delimiter is not None:  # pandas takes spaces at the start of a line for a blank line
+        if delimiter is not None:  # with spaces at its start, a line is blank for pandas
             options = {"sep": delimiter, "encoding": "utf-8", "skip_blank_lines": False}
         if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-            options["float_precision"] = "round_trip"  # later versions always read exactly
+            options["float_precision"] = "round_trip"  # the default in later versions
         look = _plain_lines(delimiter, len(names))
         try:
-            # pandas casts numbers that are not integers, and looks afterwards
+            # pandas casts numbers that are not integers and warns
             with np.errstate(invalid="ignore"):
                 frame = pd.read_csv(
                     io.BufferedReader(Watched(stream, look), CHUNK),
@@ -175,19 +176,19 @@ class Source:
                 raise
             return None
         except (ValueError, OverflowError) as error:  # ParserError and UnicodeDecodeError are, too
-            # pandas reports Ctrl-C in `Watched` so, which has no value before Python 3.12
+            # before Python 3.12, pandas reports Ctrl-C in `Watched` as this error
             if "Calling read(nbytes) on source failed" in str(error):
                 raise KeyboardInterrupt from None
             return None
         frame.columns = pd.Index(names)
         if names[-1] not in types and delimiter is None and bool((frame[names[-1]] == "").any()):
-            return None  # pandas fills up a line with fewer fields
+            return None  # pandas pads lines with fewer fields
         return frame
 
     def line_of(self, row: int) -> int:
-        """Return the 1-based line of a row of a file that has one in each line that is not blank.
+        """Return the 1-based line of a row, if each line that is not blank has one row.
 
-        Slow; the file is opened again.
+        This opens the file again and is slow.
         """
         seen = -1
         for number, text in text_lines(self.place):
@@ -197,9 +198,9 @@ class Source:
         return row + 1
 
     def lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
-        """Yield the 1-based number and the text of each line, with its line end, as `stream` does.
+        """Yield the 1-based number and the text of each line, with its line end; see `stream`.
 
-        A byte order mark at the start is left out; a line that is not UTF-8 is an error.
+        A byte order mark at the start is left out. A line that is not UTF-8 is an error.
         """
         try:
             yield from self.strict_lines(longest)
@@ -207,7 +208,7 @@ class Source:
             self.stop(error)
 
     def strict_lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
-        """Yield the same; errors are raised, even if they are noted otherwise."""
+        """Yield the same lines, but always raise errors."""
         for number, raw in enumerate(self.stream(longest), start=1):
             text = decoded(raw, self.path, number)
             if not self._packed and not text.endswith("\n"):
@@ -216,11 +217,11 @@ class Source:
 
     @cached_property
     def first_line(self) -> str:
-        """The first line that is not blank, or an empty string; errors are raised."""
+        """The first line that is not blank, or an empty string; errors are always raised."""
         return next((text.strip("\r\n") for _, text in self.strict_lines() if text.strip()), "")
 
     def refuse(self, message: str, line: int) -> None:
-        """Raise a `FormatError` for a line, or note it: the reader leaves the line out."""
+        """Raise a `FormatError` for a line, or collect it; the reader drops the line."""
         error = FormatError(message, self.path, line)
         if self.errors is None:
             raise error
@@ -228,7 +229,7 @@ class Source:
         self.errors.append(error)
 
     def stop(self, error: FormatError) -> None:
-        """Raise an error behind which nothing can be read, or note it."""
+        """Raise an error after which nothing can be read, or collect it."""
         if self.errors is None:
             raise error
         error.check = "stopped"
@@ -237,9 +238,9 @@ class Source:
 
 @contextlib.contextmanager
 def source(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Iterator[Source]:
-    """Open a plain, gzipped or Parquet file for reading, once; see `Source`.
+    """Open a plain, gzipped or Parquet file for reading; see `Source`.
 
-    ``-`` is standard input; what it gave is kept, so that it can be read again.
+    ``-`` is standard input; its content is saved, so that it can be read again.
     """
     follow = FOLLOWED.get()
     file = _kept_stdin() if path == STDIN else path
@@ -261,7 +262,7 @@ def text_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
 
 
 class Watched(io.RawIOBase):
-    """A stream that shows a function each chunk that is read from it, in order; it may raise."""
+    """A stream that passes each chunk that is read from it to a function, which may raise."""
 
     def __init__(self, stream: Any, look: Look, path: str | PathLike[str] | None = None) -> None:
         self._stream = stream
@@ -277,7 +278,7 @@ class Watched(io.RawIOBase):
         try:
             chunk = self._stream.read(min(memoryview(buffer).nbytes, CHUNK))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            message = f"broken gzip file ({error}); fetch it again"
+            message = f"broken gzip file ({error}); download or create it again"
             raise FormatError(message, path=self._path) from None
         self._look(chunk)
         memoryview(buffer).cast("B")[: len(chunk)] = chunk
@@ -285,21 +286,21 @@ class Watched(io.RawIOBase):
 
 
 def _plain_lines(delimiter: str | None, width: int) -> Look:
-    """Return what raises a ValueError at lines that pandas would misread.
+    """Return a check that raises a ValueError for lines that pandas would misread.
 
-    These have carriage returns or byte order marks, or, with a delimiter, quotes or another number
+    These have carriage returns or byte order marks or, with a delimiter, quotes or another number
     of fields.
     """
     rest, begun = b"", False
 
     def look(chunk: bytes) -> None:
         nonlocal rest, begun
-        read = rest + (chunk or b"\n" * bool(rest))  # the last line may have no end
+        read = rest + (chunk or b"\n" * bool(rest))  # the last line may have no line end
         end = read.rfind(b"\n") + 1
         lines, rest = read[:end], read[end:]
         if b"\r" in lines:
             lines = lines.replace(b"\r\n", b"\n")
-        # pandas leaves out the mark at the start of a file without a header, as it should
+        # pandas drops a byte order mark at the start of a file without a header
         marks = lines.find(_MARK, 0 if begun or delimiter is not None else len(_MARK)) >= 0
         if b"\r" in lines or marks or (delimiter is not None and not fits(lines)):
             raise ValueError("this is not plain")
@@ -317,7 +318,7 @@ def _plain_lines(delimiter: str | None, width: int) -> Look:
     return look
 
 
-_kept: list[Any] = []  # standard input, and the file that keeps what it gave
+_kept: list[Any] = []  # standard input, and the file with its content
 
 
 def _kept_stdin() -> str:
@@ -330,8 +331,8 @@ def _kept_stdin() -> str:
 
 
 _REASONS: Mapping[type, str] = {
-    FileNotFoundError: "there is no such file",
-    IsADirectoryError: "this is a folder; a file is needed",
+    FileNotFoundError: "no such file",
+    IsADirectoryError: "expected a file, got a folder",
     PermissionError: "no permission to read this file",
 }
 
@@ -339,8 +340,8 @@ _REASONS: Mapping[type, str] = {
 @contextlib.contextmanager
 def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
     try:
-        raw = Path(path).open("rb")  # noqa: SIM115 - closed below; only opening is tried
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raw = Path(path).open("rb")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:  # ValueError: an invalid file name
         reason = _REASONS.get(type(error), f"this file cannot be opened ({error})")
         raise InputError(f"{path}: {reason}") from None
     with raw:
@@ -353,12 +354,12 @@ def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
-    """Decode UTF-8; anything else is a `FormatError` with the line number."""
+    """Decode UTF-8; other bytes are a `FormatError` with the line number."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(
-            f"this is not UTF-8 text (byte {error.object[error.start]:#04x}); "
+            f"expected UTF-8 text, got the byte {error.object[error.start]:#04x}; "
             "convert it, e.g. with iconv",
             path=path,
             line=number,
@@ -366,15 +367,15 @@ def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
 
 
 def is_parquet_name(path: str | PathLike[str]) -> bool:
-    """Return whether a file is written as Parquet, by the suffix."""
+    """Return whether a file is written as Parquet, by its suffix."""
     return Path(path).suffix in {".parquet", ".pq"}
 
 
 @contextlib.contextmanager
 def naming(path: str | PathLike[str]) -> Iterator[None]:
-    """Put the file's name in front of what is wrong with its content.
+    """Prefix errors about a file's content with its name.
 
-    A `FormatError` names its file already; a `ParameterError` is not about the file.
+    A `FormatError` has the name already; a `ParameterError` is not about the file.
     """
     try:
         yield
@@ -385,15 +386,15 @@ def naming(path: str | PathLike[str]) -> Iterator[None]:
 
 
 _BLANK = " \t\r\n"
-"""What JSON knows as white space."""
+"""White space in JSON."""
 
 
 def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | None = None) -> Any:
-    """Return the value of a JSON text; file, and the line that it starts on, are for messages.
+    """Return the value of a JSON text; `path` and its first line are for messages.
 
     Raises:
-        FormatError: it is not JSON, is nested too deep, or has a number of thousands of digits, an
-            unpaired surrogate, or a duplicate key in an object.
+        FormatError: the text is invalid JSON, is nested too deep, or has a number with thousands of
+            digits, an unpaired surrogate or a duplicate key.
     """
     try:
         value = json.loads(text.rstrip(_BLANK), object_pairs_hook=_object)
@@ -411,7 +412,7 @@ def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | N
         reason = error.reason
     except ValueError:
         reason = "it has a number with thousands of digits"
-    raise FormatError(f"this is not JSON that can be read ({reason})", path=path, line=line)
+    raise FormatError(f"invalid JSON ({reason})", path=path, line=line)
 
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -421,12 +422,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise FormatError(f"the key {twice!r} occurs twice in an object")
+        raise FormatError(f"duplicate key {twice!r} in an object")
     return record
 
 
 def described(value: Any) -> str:
-    """Return what a JSON value is, for messages."""
+    """Return a short description of a JSON value, for messages."""
     if isinstance(value, dict):
         return f"an object with the keys {sorted(value)[:8]}"
     if isinstance(value, list):
@@ -435,7 +436,7 @@ def described(value: Any) -> str:
 
 
 def objects_of(file: Source) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the 1-based line number and the object of each line; empty lines are passed over."""
+    """Yield the 1-based line number and the object of each line; empty lines are skipped."""
     for number, text in file.lines(JSON_ENTRY):
         if text.isspace():
             continue
@@ -447,7 +448,7 @@ def objects_of(file: Source) -> Iterator[tuple[int, dict[str, Any]]]:
         if isinstance(record, dict):
             yield number, record
         else:
-            file.refuse(f"expected a JSON object, found a {type(record).__name__}", number)
+            file.refuse(f"expected a JSON object, got a {type(record).__name__}", number)
 
 
 def read_json(path: str | PathLike[str]) -> Any:
@@ -455,5 +456,5 @@ def read_json(path: str | PathLike[str]) -> Any:
     with opened(path, JSON_ENTRY) as stream:
         raw = stream.read(JSON_ENTRY + 1)
     if len(raw) > JSON_ENTRY:
-        raise FormatError(f"this JSON file is larger than {JSON_ENTRY >> 20} MiB", path=path)
+        raise FormatError(f"a JSON file must be at most {JSON_ENTRY >> 20} MiB", path=path)
     return parse_json(decoded(raw.removeprefix(_MARK), path, None), path, 1)

@@ -1,9 +1,8 @@
 """Parquet files, and the format in which PyTerrier saves runs.
 
-By default PyTerrier saves runs in TREC's format, which has no column for ``sample`` and
-``qanswer``: a run that is read again would differ. PyTerrier passes open binary files to a reader
-and a writer, and does so only in its linear plan without ``batch_size``; `fairtk.Experiment` keeps
-results in any plan.
+By default, PyTerrier saves runs in TREC's format, which loses ``sample`` and ``qanswer``. PyTerrier
+passes open binary files to a reader and a writer, but only in its linear plan without
+``batch_size``; `fairtk.Experiment` saves results in any plan.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ _NOTE = b"fairtk"
 def read_parquet(
     path: str | PathLike[str], file: BinaryIO | None = None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Read a Parquet file: the frame, and the note that `write_parquet` left.
+    """Read a Parquet file: the frame, and the note of `write_parquet`.
 
-    A file that is open already is given beside its name. A damaged one, or none, is a
-    `FormatError`.
+    If the file is open already, pass it with its name. A damaged file, or one of another format, is
+    a `FormatError`.
     """
     from pyarrow import parquet
 
     try:
-        # one file, opened as such: pyarrow would make columns of folders named "alpha=1"
+        # an open file, because pyarrow makes columns of folders named "alpha=1"
         with parquet.ParquetFile(
             path if file is None else file, page_checksum_verification=True
         ) as opened:
@@ -42,12 +41,12 @@ def read_parquet(
         note = json.loads((table.schema.metadata or {}).get(_NOTE, b"{}"))
         frame = table.to_pandas()
     except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file") from None
-    except Exception as error:  # damaged files end in many kinds of errors, some of C++
+        raise InputError(f"{path}: no such file") from None
+    except Exception as error:  # damaged files raise many kinds of errors, some from C++
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise FormatError(f"broken Parquet file ({reason}); make it again", path=path) from None
+        raise FormatError(f"broken Parquet file ({reason}); create it again", path=path) from None
     if not isinstance(note, dict):
-        raise FormatError("the note of this file is no JSON object", path=path)
+        raise FormatError("the note of this file must be a JSON object", path=path)
     return frame, note
 
 
@@ -55,9 +54,9 @@ def read_parquet(
 def write_parquet(
     frame: pd.DataFrame, path: str | PathLike[str] | BinaryIO, note: dict[str, Any] | None = None
 ) -> None:
-    """Write a Parquet file in one step, or into an open file; the index of a frame is not kept.
+    """Write a Parquet file atomically, or into an open file; the index is not written.
 
-    The note comes back with the frame. Values that Parquet cannot hold are an `InputError`.
+    `read_parquet` returns the note. Values that Parquet cannot hold are an `InputError`.
     """
     import pyarrow
     from pyarrow import parquet
@@ -78,10 +77,10 @@ def write_parquet(
 
 
 def _read(file: BinaryIO) -> pd.DataFrame:
-    """Read a frame; a half-written or damaged file is a `FormatError` that names it."""
+    """Read a frame; a damaged file is a `FormatError` with its name."""
     frame, _ = read_parquet(getattr(file, "name", "the saved results"), file)
     for name in frame.columns:
-        if is_object_dtype(frame[name].dtype):  # Parquet gives lists back as arrays
+        if is_object_dtype(frame[name].dtype):  # Parquet returns lists as arrays
             frame[name] = [v.tolist() if isinstance(v, np.ndarray) else v for v in frame[name]]
     return frame
 

@@ -1,8 +1,8 @@
-"""Labels and answers: qrels files, generated and gold answers, and the labels of data sets.
+"""Files of labels and answers (generated and gold), and the qrels of data sets.
 
-Answers are a table with named columns, one row per ranking: ``qid``, ``sample`` (if the run is
-sampled) and ``qanswer``, as TSV with a header, JSON lines or Parquet. Gold answers have ``qid``
-and ``gold_answer``; one file may have both.
+Answers are a table with one row per ranking: ``qid``, ``sample`` (if the run is sampled) and
+``qanswer``, as TSV with a header, JSON lines or Parquet. Gold answers have ``qid`` and
+``gold_answer``. One file may have both.
 """
 
 from __future__ import annotations
@@ -39,29 +39,29 @@ _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
     """Read qrels.
 
-    TREC's four columns ``qid iteration docno label`` (or three, without the iteration; it is not
-    kept, whatever it holds), or a TSV file with a header, JSON lines or Parquet with the columns
-    ``qid``, ``docno``, ``label`` and, for answers, ``gold_answer`` (a string or a list of them,
-    in TSV a JSON array). Each may be gzipped.
+    The file has TREC's four columns ``qid iteration docno label`` (or three, without the iteration,
+    which is ignored), or is TSV with a header, JSON lines or Parquet with the columns ``qid``,
+    ``docno``, ``label`` and, for answers, ``gold_answer`` (a string or a list of strings; in TSV, a
+    JSON array). Each may be gzipped.
 
     Returns:
-        Columns ``qid``, ``docno``, ``label`` (int64 if all labels are whole numbers, else
-        float64), and what else a file with named columns has.
+        Columns ``qid``, ``docno``, ``label`` (int64 if all labels are integers, otherwise
+        float64), and all other named columns of the file.
 
     Raises:
-        FormatError: a line is broken, a label is not a finite number, or a document is labeled
-            twice for one query; names the line.
+        FormatError: a line is invalid, a label is not finite, or a document is labeled twice for
+            one query; names the line.
     """
     return uncoded(coded_qrels(path))
 
 
 def coded_qrels(path: str | PathLike[str]) -> pd.DataFrame:
-    """Return what `read_qrels` does, its ids coded already (categorical)."""
+    """Return the qrels of `read_qrels` with ids as categories."""
     return labels_in(qrels_rows(path))
 
 
 def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
-    """Return the rows of a qrels file, not checked; a list gets the errors of lines."""
+    """Return the unchecked rows of a qrels file; a list collects the errors of lines."""
     with source(path, errors) as file:
         if file.kind != "text" or has_header(file):
             return read_named(file)
@@ -71,7 +71,7 @@ def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = Non
 
 
 def labels_in(rows: Rows) -> pd.DataFrame:
-    """Return the labels of some rows, checked; see `coded_qrels`."""
+    """Return the checked labels of some rows; see `coded_qrels`."""
     rows.require([QID, DOCNO, LABEL], "qrels")
     rows.as_ids(QID, DOCNO)
     rows.as_numbers(LABEL)
@@ -86,14 +86,14 @@ def labels_in(rows: Rows) -> pd.DataFrame:
 
 @accepts_dataframes
 def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write qrels in one step.
+    """Write qrels, atomically.
 
     ``.tsv``, ``.jsonl`` (each also ``.gz``) and ``.parquet`` keep all columns; any other suffix
     means TREC's four columns.
 
     Raises:
-        InputError: there are columns that TREC's format would lose, an id has spaces, or an id
-            or label is none (`fairtk.frames.Qrels`).
+        InputError: TREC's format would lose columns, an id has spaces, or an id or label is invalid
+            (see `fairtk.frames.Qrels`).
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
         DuplicateError: a document is labeled twice for a query.
     """
@@ -102,13 +102,13 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
     if is_parquet_name(path) or str(path).endswith(_NAMED):
         write_table(qrels, path)
         return
-    lost = qrels.columns.drop([QID, DOCNO, LABEL])
-    if len(lost):
+    others = qrels.columns.drop([QID, DOCNO, LABEL])
+    if len(others):
         raise InputError(
-            f"write_qrels: TREC's format has no place for the columns {format_list(lost)}; write "
+            f"write_qrels: TREC's format cannot hold the columns {format_list(others)}; write "
             ".tsv, .jsonl or .parquet, or drop them"
         )
-    remedy = ": write .tsv or .parquet instead"
+    remedy = "; write .tsv or .parquet instead"
     refuse_spaces("write_qrels", remedy, qid=labeled.qids, docno=labeled.docnos)
     qids, docnos = labeled.qids[labeled.query].tolist(), labeled.docnos[labeled.doc].tolist()
     with atomic_text(path) as stream:
@@ -122,10 +122,10 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
 
     Returns:
         Columns ``qid``, ``sample`` (if the file has it), ``qanswer`` (a string, may be empty), and
-        what else the file has.
+        all other columns of the file.
 
     Raises:
-        FormatError: a column is missing, a line is broken, or a ranking has two answers; names
+        FormatError: a column is missing, a line is invalid, or a ranking has two answers; names
             the line.
     """
     rows = _keyed(path, "answers", QANSWER)
@@ -133,21 +133,21 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
     if GOLD_ANSWER in rows.frame.columns:
         strings_or_lists(rows, GOLD_ANSWER)
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
-    rows.unique(keys, "a ranking has two answers")
+    rows.unique(keys, "duplicate answer for a ranking")
     return uncoded(rows.ordered(QID, SAMPLE, QANSWER))
 
 
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
-    """Read gold answers; `fairtk.join_answers` puts them into qrels.
+    """Read gold answers; `fairtk.join_answers` adds them to qrels.
 
-    A query may stand on several rows, with the same gold answer (as in answer files and qrels) or
-    with others, each of which is right.
+    A query may have several rows, with the same gold answer (as in answer files and qrels) or with
+    alternatives, all of which are correct.
 
     Returns:
         Columns ``qid`` and ``gold_answer`` (a string or a list of strings); rows as in the file.
 
     Raises:
-        FormatError: a column is missing or a line is broken; names the line.
+        FormatError: a column is missing or a line is invalid; names the line.
     """
     rows = _keyed(path, "gold answers", GOLD_ANSWER)
     strings_or_lists(rows, GOLD_ANSWER)
@@ -156,15 +156,15 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
 
 @accepts_dataframes
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write the answers of a frame in one step, one row per ranking.
+    """Write the answers of a frame, one row per ranking, atomically.
 
     Args:
-        frame: answers: ``qid``, ``sample`` if the run is sampled, ``qanswer`` and, if it has it,
-            ``gold_answer``; what a generator returns, with one row per document, will do.
-        path: the file: ``.parquet``, ``.jsonl``, or anything else for TSV; ``.gz`` packs.
+        frame: ``qid``, ``sample`` if the run is sampled, ``qanswer`` and optionally
+            ``gold_answer``; also the output of a generator, with one row per document.
+        path: the file: ``.parquet``, ``.jsonl``, or TSV for any other suffix; gzipped with ``.gz``.
 
     Raises:
-        InputError: two different answers within one ranking.
+        InputError: a ranking has two different answers.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
     keys = [c for c in (QID, SAMPLE) if c in frame.columns]
@@ -172,18 +172,18 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     twice = distinct[distinct.duplicated(keys)]
     if len(twice):
         where = ", ".join(f"{k} {twice[k].iloc[0]!r}" for k in keys)
-        raise InputError(f"write_answers: two different answers within one ranking ({where})")
+        raise InputError(f"write_answers: got two different answers for one ranking ({where})")
     extra = [GOLD_ANSWER] if GOLD_ANSWER in frame.columns else []
     write_table(frame.loc[distinct.index, [*keys, QANSWER, *extra]], path)
 
 
 @accepts_dataframes
 def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
-    """Return the run with the answer of its ranking (``qanswer``) on each row.
+    """Return the run with the answer of each ranking (``qanswer``) on all its rows.
 
     Args:
         run: R or S.
-        answers: as `read_answers` gives them; answers of other rankings are ignored.
+        answers: as returned by `read_answers`; answers of other rankings are ignored.
         where: the name of the answers, for messages.
 
     Raises:
@@ -192,11 +192,11 @@ def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers"
     keys = [c for c in (QID, SAMPLE) if c in run.columns]
     if SAMPLE in answers.columns and SAMPLE not in keys:
         if answers[SAMPLE].nunique() > 1:
-            raise InputError(f"{where}: the answers are of a sampled run, this run is not sampled")
+            raise InputError(f"{where}: the answers are of a sampled run, this run is unsampled")
     elif SAMPLE in keys and SAMPLE not in answers.columns:
         if run[SAMPLE].nunique() > 1:
             raise InputError(
-                f"{where}: the run is sampled, so the answers need the column 'sample', too"
+                f"{where}: the run is sampled, so the answers must have the column 'sample'"
             )
         keys = [QID]
     merged = run.drop(columns=QANSWER, errors="ignore").merge(
@@ -221,7 +221,7 @@ def _keyed(path: str | PathLike[str], what: str, column: str) -> Rows:
 
 
 def resolve_dataset(dataset: Any, where: str) -> Any:
-    """Return the ``ir_datasets.Dataset`` that an id or a dataset, also PyTerrier's, stands for.
+    """Return the ``ir_datasets.Dataset`` of an id, or of a dataset, also one of PyTerrier.
 
     An id may have PyTerrier's prefix ``irds:`` or ``fair:``.
     """
@@ -236,16 +236,16 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
     if isinstance(dataset, ir_datasets.Dataset):
         return dataset
     raise InputError(
-        f"{where} needs a dataset id, an ir_datasets Dataset or a PyTerrier dataset made of one; "
-        f"found {dataset!r}"
+        f"{where}: expected a dataset id, an ir_datasets Dataset or a PyTerrier dataset of one, "
+        f"got {dataset!r}"
     )
 
 
 def frame_of_qrels(qrels: Any, where: str) -> Any:
-    """Return labels of a file or a data set's id; anything else as it is, for who checks frames.
+    """Return the labels of a file or a data set's id; anything else unchanged.
 
     Raises:
-        InputError: there is no such file and no such data set, or it has no labels.
+        InputError: there is no such file or data set, or it has no labels.
     """
     if not isinstance(qrels, str | PathLike):
         return qrels
@@ -257,9 +257,7 @@ def frame_of_qrels(qrels: Any, where: str) -> Any:
     except NotFoundError as error:
         near = str(error).rpartition("; did you mean")
         tail = "".join(near[1:]) if near[1] else ""
-        raise InputError(
-            f"{name}: there is no such file, and no dataset has this id{tail}"
-        ) from None
+        raise InputError(f"{name}: no such file or dataset{tail}") from None
     if not dataset.has_qrels():
         raise InputError(f"{name}: this dataset has no qrels")
     return labels_of(dataset)

@@ -1,8 +1,8 @@
-"""Tables in files: rows with the way back to their lines, in each format that is read.
+"""Tables in files: rows that know their lines, in each format.
 
-The rules of quotes are csv's. pandas reads a field such as ``"a"b`` or a missing field without an
-error, so its result is used only for files without quotes in which each line has as many fields as
-the header; any other file is read again, record by record.
+Quoting follows csv's rules. pandas reads a field such as ``"a"b`` or a missing field without an
+error, so its result is used only if the file has no quotes and each line has as many fields as the
+header; any other file is read again, record by record.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from fairtk.frames.schema import (
     check_numbers,
     check_unique,
     combined,
-    described,
     is_text,
-    shown,
+    problem_text,
+    short_repr,
 )
 from fairtk.io.lines import MARK, Source, objects_of, parse_json, source
 from fairtk.io.parquet import read_parquet
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""A number in a file; Python's ``float`` reads ``1_000`` and the digits of other scripts, too."""
+"""A number in a file; Python's ``float`` also accepts ``1_000`` and digits of other scripts."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMERIC = frozenset("0123456789+-.eE")
@@ -47,39 +47,39 @@ _NUMERIC = frozenset("0123456789+-.eE")
 
 @dataclass
 class Rows:
-    """The table of a file; its columns get their types when they are checked."""
+    """The table of a file; checks convert its columns."""
 
-    frame: pd.DataFrame  # the columns; its index has the rows of the file
+    frame: pd.DataFrame  # its index is the rows of the file
     path: str | PathLike[str]  # the file, for messages
-    line_of: Callable[[int], int | None]  # 1-based line of a row, slow; None in Parquet
-    head: int | None = None  # the line that names the columns, if one does
-    note: dict[str, Any] = field(default_factory=dict)  # what fairtk's writer noted in the file
+    line_of: Callable[[int], int | None]  # the 1-based line of a row, slow; `None` in Parquet
+    head: int | None = None  # the line of the header, if the file has one
+    note: dict[str, Any] = field(default_factory=dict)  # the note of fairtk's writer
 
     def fail(self, row: int, message: str) -> NoReturn:
-        """Raise a `FormatError` that names file and line (or row)."""
+        """Raise a `FormatError` with file and line (or row)."""
         row = int(self.frame.index[row])
         line = self.line_of(row)
         place = f"row {row}: " if line is None else ""
         raise FormatError(place + message, path=self.path, line=line)
 
     def refuse(self, problem: RowProblem) -> NoReturn:
-        """Raise the problem as a `FormatError` that names file and line (or row)."""
+        """Raise the problem as a `FormatError` with file and line (or row)."""
         before = ""
         if problem.before is not None:
             first = int(self.frame.index[problem.before])
             line = self.line_of(first)
             before = f", first in {f'row {first}' if line is None else f'line {line}'}"
         try:
-            self.fail(int(problem.rows[0]), described(problem, self.frame, before))
+            self.fail(int(problem.rows[0]), problem_text(problem, self.frame, before))
         except FormatError as error:
             error.rows, error.check = problem.rows.tolist(), problem.check
             raise
 
     def refuse_if(self, wrong: Any, column: str, message: str, check: str = "bad-values") -> None:
-        """Refuse rows that are wrong, if any; ``{}`` in the message is the value of the first."""
+        """Refuse invalid rows, if any; ``{}`` in the message is the value of the first."""
         rows = np.flatnonzero(wrong)
         if len(rows):
-            value = shown(self.frame[column].iloc[int(rows[0])])
+            value = short_repr(self.frame[column].iloc[int(rows[0])])
             self.refuse(RowProblem(rows, message.replace("{}", value, 1), check=check))
 
     def without(self, rows: Sequence[int]) -> Rows:
@@ -87,12 +87,12 @@ class Rows:
         return replace(self, frame=self.frame.drop(index=self.frame.index[list(rows)]))
 
     def require(self, columns: Sequence[str], what: str) -> None:
-        """Raise a `FormatError` unless all the columns are there, and the header only once."""
+        """Raise a `FormatError` if a column is missing or the header occurs again."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
             message = (
                 f"expected {what} (columns {format_list(columns, 9)}); missing: "
-                f"{format_list(missing, 9)}, found: {format_list(self.frame.columns, 12) or 'none'}"
+                f"{format_list(missing, 9)}, got {format_list(self.frame.columns, 12) or 'none'}"
             )
             for value in {LABEL, SCORE}.intersection(missing):
                 message = swapped(self.frame.columns, value) or message
@@ -102,48 +102,48 @@ class Rows:
             again = self.frame.iloc[:, 0].isin({*names, *ALIASES}).to_numpy(dtype=bool, copy=True)
             for row in np.flatnonzero(again):
                 again[row] = {ALIASES.get(v, v) for v in self.frame.iloc[row]} == names
-            self.refuse_if(again, columns[0], "the header occurs again; were files joined?")
+            self.refuse_if(again, columns[0], "duplicate header; were files concatenated?")
 
     def ordered(self, *names: str) -> pd.DataFrame:
-        """Return the frame with some columns first, those of them that it has."""
+        """Return the frame with these columns first, if it has them."""
         first = [name for name in names if name in self.frame.columns]
         return self.frame[[*first, *self.frame.columns.drop(first)]]
 
     def as_ids(self, *columns: str) -> None:
-        """Make columns ids, in categories (`fairtk.frames.ids.uncoded` makes them text)."""
+        """Convert columns to ids, as categories (`fairtk.frames.ids.uncoded` makes them text)."""
         for column in columns:
             self.frame[column] = categories(check_ids(self.frame[column], column, self.refuse))
 
     def as_numbers(self, *columns: str, rule: NumberRule | None = None) -> None:
-        """Make those of the columns that are there numbers; text of numbers is read."""
+        """Convert columns to numbers, also from text; missing columns are ignored."""
         for column in columns:
             if column in self.frame.columns:
                 numbers = numbers_in(self.frame[column])
                 self.frame[column] = check_numbers(numbers, column, self.refuse, rule)
 
     def as_strings(self, column: str) -> None:
-        """Make a column strings, which may be empty."""
+        """Convert a column to strings, which may be empty."""
         values = self.frame[column]
         if not isinstance(values.dtype, pd.StringDtype) or values.hasnans:
             wrong = [not is_text(v) or _SURROGATE.search(str(v)) is not None for v in values]
-            self.refuse_if(wrong, column, f"{column} must be text; found {{}}")
+            self.refuse_if(wrong, column, f"{column} must be text, got {{}}")
             self.frame[column] = values.astype(str)
 
     def refuse_flaws(self, column: str) -> None:
-        """Refuse names that are not valid ids, but for tabs, which are quoted in files.
+        """Refuse names that are not valid ids.
 
-        Missing and empty names are passed over.
+        Tabs are valid, because files quote them. Missing and empty names are ignored.
         """
         values = self.frame[column].tolist()
         names = [v.replace("\t", "_") if isinstance(v, str) and v else "-" for v in values]
         flaws = [] if are_ids(names) else [flaw_of(name) for name in names]
         rows = [row for row, flaw in enumerate(flaws) if flaw]
         if rows:
-            message = f"{column} {shown(values[rows[0]])} {flaws[rows[0]]}"
+            message = f"{column} {short_repr(values[rows[0]])} {flaws[rows[0]]}"
             self.refuse(RowProblem(np.array(rows), message))
 
     def codes(self, columns: Sequence[str]) -> IntArray:
-        """Return a number for each row, the same where two rows agree in all the columns."""
+        """Return a number for each row, equal if two rows agree in all the columns."""
         codes = np.zeros(len(self.frame), dtype=np.int64)
         for column in columns:
             values = self.frame[column]
@@ -155,7 +155,7 @@ class Rows:
         return codes
 
     def unique(self, columns: Sequence[str], what: str) -> None:
-        """Refuse rows that agree with a row before in all the columns."""
+        """Refuse rows that agree with an earlier row in all the columns."""
         groups, items = self.codes(columns[:-1]), self.codes(columns[-1:])
         check_unique(groups, items, what, self.refuse)
 
@@ -173,7 +173,7 @@ def numbers_in(values: pd.Series) -> pd.Series:
         return values
     each = values.tolist()
     with suppress(TypeError, ValueError):
-        # float does the rest: no text of these characters alone is read by it that is no NUMBER
+        # float suffices: of these characters, it accepts only what NUMBER accepts
         if _NUMERIC.issuperset("".join(each)):
             return pd.Series([*map(float, each)], index=values.index, dtype=np.float64)
     numbers = map(number_of, each)
@@ -182,9 +182,9 @@ def numbers_in(values: pd.Series) -> pd.Series:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a value as a float; None: it is no number, nor the text of one (`NUMBER`)."""
+    """Return a number, or the text of one (`NUMBER`), as a float; `None` for other values."""
     if isinstance(value, str):
-        # "nan" and "inf" are numbers, though not valid ones: the rules say so
+        # "nan" and "inf" are numbers; the rules refuse them
         words = value.strip("+-").lower() in ("nan", "inf", "infinity")
         return float(value) if words or NUMBER.fullmatch(value) else None
     if value is None:
@@ -205,13 +205,13 @@ RUN_LAYOUTS = [(QID, SAMPLE, DOCNO, RANK, SCORE, "tag"), (QID, SAMPLE, DOCNO, RA
 
 _UNFIT = re.compile(r"[\s\ufeff]|^$")
 _BLANKS = re.compile(r"[ \t]+")
-_QUERY = ("qid", "query_id")  # no query has such a name
+_QUERY = ("qid", "query_id")  # names of columns, not of queries
 
 
 def wrong_width(layouts: Sequence[Sequence[str]], fields: Sequence[str]) -> str:
-    """Return the message for a line whose fields fit none of the layouts."""
+    """Return the message for a line whose number of fields fits no layout."""
     forms = " or ".join(f"{len(c)} columns ({' '.join(c)[:200]})" for c in layouts)
-    return f"expected {forms}, found {len(fields)}: {' '.join(fields)[:60]!r}"
+    return f"expected {forms}, got {len(fields)}: {' '.join(fields)[:60]!r}"
 
 
 def fields_of(line: str) -> list[str]:
@@ -220,13 +220,13 @@ def fields_of(line: str) -> list[str]:
 
 
 def refuse_spaces(where: str, remedy: str = "", **names: Any) -> None:
-    """Raise an `InputError` for names that such a file cannot hold: empty ones, or with spaces."""
+    """Raise an `InputError` for names that TREC's format cannot hold: empty or with spaces."""
     for what, texts in names.items():
         wrong = [text for text in map(str, texts) if _UNFIT.search(text)]
         if wrong:
             raise InputError(
-                f"{where}: TREC's format separates columns by spaces, so a {what} cannot be empty "
-                f"or have spaces; found {format_list(wrong, 3)}{remedy}"
+                f"{where}: TREC's format separates columns by spaces, so a {what} must not be "
+                f"empty or have spaces, got {format_list(wrong, 3)}{remedy}"
             )
 
 
@@ -235,12 +235,12 @@ def read_whitespace(
 ) -> Rows:
     """Read a plain or gzipped text file without a header.
 
-    The columns are the layout that has as many as line 1 or, where errors are noted, as most lines.
-    Columns with a type may also be text, if a line is not plain.
+    The layout is the one with as many columns as line 1 or, if errors are collected, as most lines.
+    Columns with a type may still be text, if a line is not plain.
 
     Raises:
-        FormatError: a line has another number of columns than line 1 or than any layout; names the
-            line.
+        FormatError: the number of columns of a line fits no layout, or differs from line 1; names
+            the line.
     """
     first = fields_of(file.first_line)
     _refuse_other_files(file, layouts, first)
@@ -254,25 +254,25 @@ def read_whitespace(
         entries = list(entries)
         widths = Counter(len(fields) for _, fields in entries if len(fields) in by_width)
         columns = by_width[widths.most_common(1)[0][0]] if widths else None
-    kept = []
+    rows = []
     for number, fields in entries:
         if columns is not None and len(fields) == len(columns):
-            kept.append((number, fields))
+            rows.append((number, fields))
         else:
             file.refuse(wrong_width([columns] if columns else layouts, fields), number)
-    # a file of blank lines, or of a byte order mark alone, has the first layout
-    records = [fields for _, fields in kept]
+        # an empty file, or one with only a byte order mark, has the first layout
+    records = [fields for _, fields in rows]
     frame = pd.DataFrame(records, columns=columns or list(layouts[0]), dtype="str")
-    return Rows(frame, file.path, lambda row: kept[row][0])
+    return Rows(frame, file.path, lambda row: rows[row][0])
 
 
 def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: list[str]) -> None:
-    """Refuse a file of runs in place of qrels, or the reverse, and one with a strange header."""
+    """Refuse a run given for qrels, or the reverse, and an unknown header."""
     if first and first[0] in _QUERY and file.errors is None:
         names = " ".join(first)[:60]
         raise FormatError(
-            f"this looks like a header ({names}), but not like one with the names of all columns; "
-            "fix or remove it",
+            f"this looks like a header ({names}), but columns are missing or unknown; fix or "
+            "remove it",
             file.path,
             1,
         )
@@ -288,7 +288,7 @@ def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: l
 def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:
     for number, line in file.lines():
         if MARK in line:
-            file.refuse("a byte order mark (U+FEFF) inside the file; were files joined?", number)
+            file.refuse("a byte order mark (U+FEFF); were files concatenated?", number)
         elif "\r" in line.removesuffix("\r\n"):
             message = "a carriage return within a line; line ends must be \\n or \\r\\n"
             file.refuse(message, number)
@@ -299,7 +299,7 @@ def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:
 # Named columns ---------------------------------------------------------------------------------
 
 NOTE = "# fairtk: "
-"""What a line begins with in which fairtk's writer noted something; it stands before the header."""
+"""The prefix of the line before the header that holds the note of fairtk's writer."""
 
 ALIASES = {
     "query_id": QID,
@@ -311,25 +311,25 @@ ALIASES = {
     "rel": LABEL,
     "sim": SCORE,
 }
-"""Names of columns in other people's files (ir_measures', expeval's and Fair-RAG's), to ours."""
+"""Column names of other tools (ir_measures, expeval, Fair-RAG), and ours."""
 
 _KNOWN = {QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, GOLD_ANSWER, *ALIASES}
 _SEPARATOR = re.compile(r"[\t,]")
-_QUOTES = "; a field that starts with a quote must be quoted as a whole, with quotes inside doubled"
+_QUOTES = "; quote the whole field if it starts with a quote, and double the quotes inside"
 
 
 def has_header(file: Source) -> bool:
-    """Return whether the first line of a text file names columns (two known ones, no number)."""
+    """Return whether the first line names columns: at least two known ones, no number."""
     fields = [field.strip().strip('"') for field in _SEPARATOR.split(file.first_line)]
     return len(_KNOWN.intersection(fields)) >= 2 and not any(map(NUMBER.fullmatch, fields))
 
 
 def read_table(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
-    """Read a file with named columns, whichever of the three formats it has.
+    """Read a file with named columns: TSV or CSV, JSON lines, or Parquet.
 
-    A TSV file has a header (with commas and no tab in it, the file is read as CSV) and follows
-    csv's rules for quotes (a field with a tab, a line break or a leading quote is quoted), as
-    pandas, R and spreadsheets write it. Columns with a name of `ALIASES` are renamed.
+    A text file has a header (without a tab in it, the file is CSV) and follows csv's rules for
+    quotes, as pandas, R and spreadsheets do: a field with a tab, a line break or a leading quote is
+    quoted. Columns named in `ALIASES` are renamed.
     """
     with source(path, errors) as file:
         return read_named(file)
@@ -346,7 +346,7 @@ def read_named(file: Source) -> Rows:
     rows.frame.columns = pd.Index(columns, dtype="str")
     twice = rows.frame.columns[rows.frame.columns.duplicated()]
     if len(twice):
-        raise FormatError(f"the column {twice[0]!r} occurs twice", path=file.path, line=rows.head)
+        raise FormatError(f"duplicate column {twice[0]!r}", path=file.path, line=rows.head)
     return rows
 
 
@@ -363,7 +363,7 @@ def _read_delimited(file: Source) -> Rows:
             if len(record) != len(names):
                 file.refuse(wrong_width([names], record), line)
             elif any(looks_like_a_row(text, len(names)) for text in record):
-                file.refuse(f"stray quotes join this line with others{_QUOTES}", line)
+                file.refuse(f"stray quotes join this line with the next{_QUOTES}", line)
             else:
                 records.append(record)
                 lines.append(line)
@@ -372,28 +372,28 @@ def _read_delimited(file: Source) -> Rows:
         line_of = lines.__getitem__
     spaced = [name for name in names if name != name.strip()]
     if spaced:
-        message = f"the name of the column {spaced[0]!r} has spaces around it"
+        message = f"the column name {spaced[0]!r} must not have surrounding spaces"
         raise FormatError(message, file.path, head)
     return Rows(frame, file.path, line_of, head, note)
 
 
 def _opening(file: Source) -> tuple[dict[str, Any], int, str]:
-    """Return what fairtk's writer noted, the line of the header, and the delimiter."""
+    """Return the note of fairtk's writer, the line of the header, and the delimiter."""
     note = {}
     for number, text in file.strict_lines():
         if number == 1 and text.startswith(NOTE):
             note = parse_json(text.removeprefix(NOTE), file.path, 1)
             if not isinstance(note, dict):
-                raise FormatError("what this line notes is no JSON object", file.path, 1)
+                raise FormatError("the note on this line must be a JSON object", file.path, 1)
         elif not text.isspace():
             return note, number, "\t" if "\t" in text else ","
     return note, 1, ","
 
 
 def delimited_records(file: Source) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the fields of each record, the header first, by csv's strict rules.
+    """Yield the line and the fields of each record, including the header, by strict csv rules.
 
-    The file is plain or gzipped; tabs separate, or commas if the header has no tab.
+    The separator is a tab, or a comma if the header has no tab.
     """
     _, head, delimiter = _opening(file)
     texts = (text for number, text in file.lines() if number >= head)
@@ -412,9 +412,9 @@ def delimited_records(file: Source) -> Iterator[tuple[int, list[str]]]:
 
 
 def looks_like_a_row(text: str, width: int) -> bool:
-    """Return whether a field has a line, not its first, that could be a row of the file.
+    """Return whether a later line of a field could be a row of the file.
 
-    Then two stray quotes are likelier than such a text. Commas are no sign, tabs are.
+    If so, two stray quotes are likelier than such a text. Only tabs count, not commas.
     """
     if width < 3 or "\n" not in text:
         return False
@@ -424,7 +424,7 @@ def looks_like_a_row(text: str, width: int) -> bool:
 def _explained(error: csv.Error) -> str:
     text = str(error)
     if "field limit" in text:
-        return f"a field has more than {csv.field_size_limit():,} characters{_QUOTES}"
+        return f"a field must have at most {csv.field_size_limit():,} characters{_QUOTES}"
     if "new-line" in text:
         return "a carriage return within a line; line ends must be \\n or \\r\\n"
     return text + _QUOTES
@@ -446,6 +446,6 @@ def _read_jsonl(file: Source) -> Rows:
             lines.append(number)
         else:
             keys = sorted(record.keys() ^ set(names))
-            file.refuse(f"the keys differ from the first line's in {keys}", number)
+            file.refuse(f"expected the keys of the first line; the difference is {keys}", number)
     frame = pd.DataFrame({n: column_of([r[n] for r in records]) for n in names or ()})
     return Rows(frame, file.path, lines.__getitem__)

@@ -1,13 +1,12 @@
-"""Run files: what was retrieved, in which order, in one ranking per query or in samples.
+"""Run files: rankings of documents, one or several samples per query.
 
-Task 1 (coordinators) is ``id, page_id``, one ranking per topic; Task 2 (editors) is
-``id, seq_no, page_id``, many rankings per topic, numbered from 1. Columns are separated by tabs,
-the order of the lines is the order of the ranking, and a header line may name the columns.
+Text files have TREC's six columns ``qid sample docno rank score tag`` (the tag is optional). The
+second column is the sample, as in Diaz et al.'s ``expeval``: integers, or ``Q0``, ``Q1``, ... If it
+is one constant word (``Q0``, as TREC prescribes), the run is not sampled.
 
-Text files have TREC's six columns ``qid sample docno rank score tag`` (the tag may be missing).
-The second column is the sample, as in Diaz et al.'s ``expeval``: integers, or ``Q0``, ``Q1``, ...
-A file that has one constant word there (``Q0``, as TREC prescribes) is an unsampled run. The files
-of TREC Fair Ranking 2022, which have no scores, are read, too (`fairtk.io.runs`).
+Lists of TREC Fair Ranking 2022 have no scores: Task 1 (coordinators) is ``id, page_id``, one
+ranking per topic; Task 2 (editors) is ``id, seq_no, page_id``, many rankings per topic, numbered
+from 1. Columns are separated by tabs, the line order is the ranking, and a header is optional.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from fairtk.frames.accepted import accepts_dataframes
 from fairtk.frames.columns import as_numbers
 from fairtk.frames.ids import uncoded
 from fairtk.frames.runs import CREDIT_TWICE, TWICE, order_by
-from fairtk.frames.schema import check_order, shown
+from fairtk.frames.schema import check_order, short_repr
 from fairtk.io.atomic import atomic_text
 from fairtk.io.lines import Source, is_parquet_name, source
 from fairtk.io.parquet import write_parquet
@@ -42,33 +41,33 @@ from fairtk.io.rows import (
 )
 
 _TASKS = {2: ("id", "page_id"), 3: ("id", "seq_no", "page_id")}
-"""The columns of lists of TREC Fair Ranking 2022 for coordinators (Task 1) and editors (Task 2)."""
+"""The columns of lists of TREC Fair Ranking 2022, Task 1 (coordinators) and Task 2 (editors)."""
 
 _NAMES = {"id": QID, "seq_no": SAMPLE, "page_id": DOCNO}
 
 
 def _task_columns(file: Source) -> tuple[str, ...]:
-    """Return the columns of a list of TREC Fair Ranking 2022, judged by its first line, or none.
+    """Return the columns of a list of TREC Fair Ranking 2022; empty for other files.
 
-    That is its header, or two or three whole numbers (topics, sequences and pages are numbered).
+    The first line is its header, or two or three integers.
     """
     fields = fields_of(file.first_line) if file.kind == "text" else []
     columns = _TASKS.get(len(fields), ())
-    # the track's guidelines and its evaluation code call the number of a sequence by two names
+    # the track's guidelines and its evaluation code use two names for the sequence number
     names = ["seq_no" if f.lower() == "rep_number" else f.lower() for f in fields]
     is_list = [*columns] == names or all(f.isascii() and f.isdecimal() for f in fields)
     return columns if is_list else ()
 
 
 def _task_run(rows: Rows) -> pd.DataFrame:
-    """Return the list of TREC Fair Ranking 2022 in some rows, checked."""
+    """Return the checked run of a list of TREC Fair Ranking 2022."""
     rows.require(["id", "page_id"], "a list of TREC Fair Ranking")
     rows = replace(rows, frame=rows.frame.rename(columns=_NAMES))
     if SAMPLE in rows.frame.columns:
         rows.as_numbers(SAMPLE)
     rows.as_ids(QID, DOCNO)
     keys = [c for c in (QID, SAMPLE) if c in rows.frame.columns]
-    rows.unique([*keys, DOCNO], "a page occurs twice in one ranking")
+    rows.unique([*keys, DOCNO], "duplicate page in a ranking")
     frame = rows.frame
     if SAMPLE in keys and len(frame) and int(frame[SAMPLE].min()) > 0:
         frame = frame.assign(**{SAMPLE: frame[SAMPLE] - 1})
@@ -78,14 +77,14 @@ def _task_run(rows: Rows) -> pd.DataFrame:
 
 
 def _refuse_ranks(rows: Rows) -> None:
-    """Refuse what MS MARCO's runs have: three whole numbers too, qid, docno and rank."""
+    """Refuse runs of MS MARCO, which have three integers, too: qid, docno and rank."""
     frame = rows.frame
     rank = (frame.groupby("id", sort=False).cumcount() + 1).astype(str)
     alone = not frame.duplicated(["id", "seq_no"]).any()
     if alone and len(frame) > frame["id"].nunique() and bool((frame["page_id"] == rank).all()):
         raise FormatError(
             "these look like MS MARCO's columns qid, docno, rank, not like id, seq_no, page_id of "
-            "TREC Fair Ranking; put a line with names first (qid docno rank score) and give scores",
+            "TREC Fair Ranking; add a header (qid docno rank score) and a column of scores",
             path=rows.path,
             line=1,
         )
@@ -93,17 +92,17 @@ def _refuse_ranks(rows: Rows) -> None:
 
 @accepts_dataframes
 def write_task_run(run: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write a run in the form of TREC Fair Ranking 2022, in one step.
+    """Write a run as a list of TREC Fair Ranking 2022, atomically.
 
     A run with ``sample`` becomes a Task 2 file (``seq_no`` is ``sample`` plus 1), one without a
-    Task 1 file. Scores are not kept, only the order.
+    Task 1 file. Only the order of scores is kept.
 
     Args:
-        run: R or S; checked as `fairtk.frames.Run` does.
-        path: the file; ``.gz`` packs it.
+        run: R or S; checked as by `fairtk.frames.Run`.
+        path: the file; gzipped with the suffix ``.gz``.
 
     Raises:
-        InputError: it is not a run, or a qid or docno is empty or has white space in it.
+        InputError: the run is invalid, or a qid or docno is empty or has white space.
     """
     coded = Run(run, "write_task_run")
     refuse_spaces("write_task_run", qid=coded.qids, docno=coded.docnos)
@@ -134,36 +133,35 @@ _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
 def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     """Read a run.
 
-    The column ``rank`` of a file may start anywhere and have gaps or ties. By default it decides
-    the order, ties in it are broken by score, and those by docno, descending; a file in which a
-    lower rank has a higher score is refused. trec_eval ignores ranks and expeval ignores scores:
-    ``order="score"`` and ``order="rank"`` do the same. With ``"rank"``, scores that are tied or
-    contradict it are replaced in the whole run by n, n - 1, ... (n: the longest ranking); a
-    contradiction is warned about.
+    The column ``rank`` of a file may start at any number and have gaps or ties. By default, rows
+    are ordered by rank, ties by score, and remaining ties by docno, descending; a file in which a
+    lower rank has a higher score is an error. trec_eval ignores ranks and expeval ignores scores:
+    ``order="score"`` and ``order="rank"`` do the same. With ``"rank"``, if scores are tied or
+    contradict the ranks, all scores of the run are replaced by n, n - 1, ..., where n is the length
+    of the longest ranking; a contradiction is a warning.
 
     Args:
         path: text (six or five columns), TSV with a header, JSON lines or Parquet with ``qid``,
             ``docno``, ``score`` (and ``rank``, ``sample``), or a list of TREC Fair Ranking 2022,
-            which is known by its header, or by two or three whole numbers in the first line.
-        order: ``"auto"``, ``"rank"`` or ``"score"``; lists of TREC Fair Ranking have but one order.
+            recognized by its header, or by two or three integers in the first line.
+        order: ``"auto"``, ``"rank"`` or ``"score"``; ignored for lists of TREC Fair Ranking.
 
     Returns:
         Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
-        run is sampled, and what else a file with named columns has; rows as in the file. In lists
-        of TREC Fair Ranking 2022 the order of a ranking's lines is its order, and ``sample`` is
-        ``seq_no`` less 1, or ``seq_no`` itself where the file counts from 0. A file with
-        ``credit`` and no ``score`` is a frame C: ``qid``, ``sample`` (0 where the file has none),
-        ``docno``, ``rank`` if the file has it, ``credit`` (NaN for an empty cell or null).
+        run is sampled, and all other named columns of the file; rows as in the file. In lists of
+        TREC Fair Ranking 2022, ``sample`` is ``seq_no`` minus 1, or ``seq_no`` if the file counts
+        from 0. A file with ``credit`` and no ``score`` is a frame C: ``qid``, ``sample`` (0 if
+        absent), ``docno``, ``rank`` if present, ``credit`` (NaN for an empty cell or null).
 
     Raises:
-        FormatError: a line is broken, a score not finite, a document twice in a ranking, samples
-            mixed with something else, or ranks and scores disagree; names the line.
+        FormatError: a line is invalid, a score is not finite, a document occurs twice in a ranking,
+            sampled and unsampled rows are mixed, or ranks disagree with scores; names the line.
     """
     return uncoded(coded_run(path, order))
 
 
 def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
-    """Return what `read_run` does, its ids coded already (categorical)."""
+    """Return the run of `read_run` with ids as categories."""
     checks.known("order", order, get_args(Order))
     frame = run_of(run_rows(path), order)
     if frame.empty:
@@ -172,7 +170,7 @@ def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
 
 
 def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
-    """Return the rows of a run file, not checked; a list gets the errors of lines."""
+    """Return the unchecked rows of a run file; a list collects the errors of lines."""
     with source(path, errors) as file:
         if columns := _task_columns(file):
             return _task_rows(file, columns)
@@ -180,18 +178,18 @@ def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None)
             return read_named(file)
         rows = read_whitespace(file, RUN_LAYOUTS, _TYPES)
         rows.frame = rows.frame[list(RUN_LAYOUTS[1])]
-        if rows.frame.empty:  # no row says that there are samples
+        if rows.frame.empty:  # no row shows whether the run is sampled
             rows.frame = rows.frame.drop(columns=SAMPLE)
         return rows
 
 
 def frame_of_run(run: Any, order: Any = "auto") -> Any:
-    """Return a file's run (see `read_run`); anything else as it is, for who checks frames."""
+    """Return a file's run (see `read_run`); anything else unchanged."""
     return coded_run(run, order) if isinstance(run, str | PathLike) else run
 
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:
-    """Return the run of some rows, checked and in the order of its ranks; see `coded_run`."""
+    """Return the checked run of some rows, ordered by rank; see `coded_run`."""
     columns = rows.frame.columns
     if "page_id" in columns and DOCNO not in columns:
         return _task_run(rows)
@@ -208,7 +206,7 @@ def run_of(rows: Rows, order: Order) -> pd.DataFrame:
 
 
 def _credit_of(rows: Rows) -> pd.DataFrame:
-    """Return the frame C of some rows, checked."""
+    """Return the checked frame C of some rows."""
     rows.require([QID, DOCNO, CREDIT], "credit")
     rows.frame[CREDIT] = rows.frame[CREDIT].mask(rows.frame[CREDIT].astype(object).isin([""]))
     rows.as_ids(QID, DOCNO)
@@ -223,9 +221,9 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
     """Return the rows with ranks 0, 1, ... in each ranking, and with scores that agree.
 
     Rows are ordered by the file's rank (unless ``order="score"``), then score, then docno, both
-    descending. With ``order="auto"`` a score above the one before it is an error. With
-    ``order="rank"`` scores that do not fall with it are replaced by such that do, so that measures
-    which read scores only see the same order.
+    descending. With ``order="auto"``, a score above the previous one is an error. With
+    ``order="rank"``, scores that do not decrease are replaced, so that measures that read only
+    scores see the same order.
     """
     if order == "rank":
         rows.require([QID, DOCNO, SCORE, RANK], "a run with order='rank'")
@@ -247,9 +245,9 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
     ranks[sorted_rows] = np.arange(len(frame)) - first
 
     remedy = (
-        "choose what counts with `order='score'` (as trec_eval) or `order='rank'` (as expeval)"
+        "pass order='score' (as trec_eval) or order='rank' (as expeval)"
         if order == "auto"
-        else "the scores of this run are replaced by ranks, from below"
+        else "the scores of this run are replaced by its ranks"
     )
     try:
         check_order(ranking, rank[sorted_rows], score, sorted_rows, rows.refuse, remedy)
@@ -258,32 +256,32 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
             raise
         warn(str(error), stacklevel=5)
     if order == "rank" and (~fresh[1:] & (score[1:] >= score[:-1])).any():
-        # ties too: evaluators of other measures would break them by docno
+        # ties, too: evaluators of other libraries would break them by docno
         frame = frame.assign(**{SCORE: ranks.max() + 1.0 - ranks})
     return frame.assign(**{RANK: ranks})
 
 
 @accepts_dataframes
 def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
-    """Write a run in one step: Parquet if the suffix says so, else TREC's six columns.
+    """Write a run, atomically: as Parquet if the suffix says so, otherwise in TREC's format.
 
-    The sample is the second column (``Q0`` if there is none) and the rank counts from 1, as
-    trec_eval and expeval expect. Scores are written with all their digits. TREC's format holds
-    nothing else: answers go into a file of their own (`write_answers`), or all into Parquet.
+    In TREC's six columns, the second is the sample (``Q0`` if the run is not sampled) and ranks
+    start at 1, as trec_eval and expeval expect. Scores are written with all their digits. Other
+    columns are lost: write answers to a file of their own (`write_answers`), or write Parquet.
 
     Args:
-        run: R or S; checked as `fairtk.frames.Run` does.
-        path: the file; ``.gz`` packs it, ``.parquet`` keeps all columns.
+        run: R or S; checked as by `fairtk.frames.Run`.
+        path: the file; ``.gz`` compresses it, ``.parquet`` keeps all columns.
         tag: the last column.
 
     Raises:
-        InputError: it is not a run, or a qid, docno or the tag has a space in it.
+        InputError: the run is invalid, or a qid, docno or the tag has a space.
     """
     coded = Run(run, "write_run")
     if is_parquet_name(path):
         write_parquet(run, path)
         return
-    remedy = ": write Parquet instead"
+    remedy = "; write Parquet instead"
     refuse_spaces("write_run", remedy, qid=coded.qids, docno=coded.docnos, tag=[tag])
     scores = as_numbers(run[SCORE])[coded.order].tolist()
     samples = coded.ranking_sample[coded.ranking].tolist() if coded.sampled else None
@@ -298,7 +296,7 @@ def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk")
 
 
 def _read_samples(rows: Rows) -> None:
-    """Make ``sample`` integers, or drop it if the file is an unsampled run."""
+    """Convert ``sample`` to integers, or drop it if the run is not sampled."""
     values = rows.frame[SAMPLE]
     if pd.api.types.is_numeric_dtype(values.dtype) or values.hasnans:
         rows.as_numbers(SAMPLE)
@@ -313,9 +311,9 @@ def _read_samples(rows: Rows) -> None:
             rows.refuse_if(
                 odd[codes],
                 SAMPLE,
-                f"sampled and unsampled rows are mixed, or samples written in two ways: {{}} here, "
-                f"{shown(words[0])} above; every second column must be an integer or Q and an "
-                "integer (sampled), or one constant word (unsampled)",
+                f"sampled and unsampled rows are mixed: got {{}} here, "
+                f"{short_repr(words[0])} above; the second column must have integers, "
+                "Q and an integer, or one constant word",
                 "samples",
             )
         if fits.all() and (start == 0 or len(words) > 1):
@@ -326,7 +324,7 @@ def _read_samples(rows: Rows) -> None:
         codes != 0,
         SAMPLE,
         "the second column must be the sample (an integer, or Q0, Q1, ...) or one constant "
-        f"word; found {{}} after {shown(words[0]) if words else ''}",
+        f"word, got {{}} after {short_repr(words[0]) if words else ''}",
         "samples",
     )
     rows.frame = rows.frame.drop(columns=SAMPLE)

@@ -27,14 +27,14 @@ _JSONL = (".jsonl", ".ndjson")
 def write_table(
     frame: pd.DataFrame, path: str | PathLike[str], note: dict[str, Any] | None = None
 ) -> None:
-    """Write a frame with its column names, in one step.
+    """Write a frame with its column names, atomically.
 
-    The suffix chooses: ``.parquet``, ``.jsonl``, ``.csv``, anything else is TSV; ``.gz`` behind the
-    text formats packs. Lists of strings are JSON arrays in TSV and CSV. The index is not kept; the
-    note comes back in `Rows.note` (JSON lines have no place for one).
+    The suffix determines the format: ``.parquet``, ``.jsonl``, ``.csv``, or TSV for any other;
+    text formats with ``.gz`` are gzipped. Lists of strings are JSON arrays in TSV and CSV. The
+    index is not written. `Rows.note` returns the note (JSON lines cannot hold one).
 
     Raises:
-        InputError: the folder does not exist, or a text could not be told from rows of the file.
+        InputError: the folder does not exist, or a text looks like rows of the file.
     """
     if is_parquet_name(path):
         write_parquet(_listed_evenly(frame), path, note)
@@ -63,15 +63,15 @@ def write_table(
 
 
 def strings_or_lists(rows: Rows, column: str) -> None:
-    """Make a column of gold answers strings or lists of strings; a TSV list is a JSON array.
+    """Convert a column of gold answers to strings or lists of strings.
 
-    ``["a", "b"]`` is a list; ``[1]`` is a string (LaMP-1's labels look so): only an array of
-    strings counts.
+    In TSV, a list is a JSON array of strings: ``["a", "b"]`` is a list, but ``[1]`` is a string,
+    because labels of LaMP-1 look like this.
     """
     values = [_plain(value) for value in rows.frame[column]]
     values = [(_json_strings(v) or v) if isinstance(v, str) else v for v in values]
     wrong = [not (isinstance(v, str) or _is_strings(v)) for v in values]
-    rows.refuse_if(wrong, column, f"{column} must be a string or a list of strings; found {{}}")
+    rows.refuse_if(wrong, column, f"{column} must be a string or a list of strings, got {{}}")
     rows.frame[column] = column_of(values).set_axis(rows.frame.index)
 
 
@@ -97,17 +97,17 @@ def stem(path: str | PathLike[str]) -> str:
 
 
 def named_file(source: str | PathLike[str]) -> tuple[str | None, str]:
-    """Return the name and the path in ``"NAME=FILE"``; of a path alone the name is `None`."""
+    """Return the name and the path in ``"NAME=FILE"``; the name is `None` for a path alone."""
     text = fspath(source)
     name, equals, path = text.partition("=")
     return (name, path) if equals and name and not Path(text).exists() else (None, text)
 
 
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:
-    """Check the rows of a file of groups or of a target, and give its columns their types.
+    """Check the rows of a file of groups or a target, and convert its columns.
 
-    Weights are numbers if all are; names are strings (or integers, in Parquet), and empty fields
-    are missing. If `columns` has the weights alone, all other columns have names.
+    Weights are numbers if all of them are. Names are strings (or integers, in Parquet); empty
+    fields are missing. If `columns` is only the weight, all other columns are names.
     """
     rows.require(columns, what)
     _check_note(rows)
@@ -120,19 +120,19 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
         else:
             pairs = zip(values, values.isna(), strict=True)
             wrong = [not (is_missing or is_text(value)) for value, is_missing in pairs]
-            rows.refuse_if(wrong, column, f"{column} must be a string; found {{}}")
+            rows.refuse_if(wrong, column, f"{column} must be a string, got {{}}")
         rows.refuse_flaws(column)
-    if WEIGHT in rows.frame.columns:  # the caller says which weight is wrong, and of what
+    if WEIGHT in rows.frame.columns:  # the caller reports which weight is invalid
         rows.frame[WEIGHT] = numbers_in(rows.frame[WEIGHT])
 
 
 def _check_note(rows: Rows) -> None:
-    """Raise unless what the writer of groups noted has the types that `fairtk.Groups` takes."""
+    """Raise unless the note of a groups file has the types that `fairtk.Groups` expects."""
     levels, unknown = rows.note.get("levels", [""]), rows.note.get("unknown")
     names = [rows.note.get("name", ""), *([unknown] if unknown is not None else [])]
     if not (isinstance(levels, list) and {*map(type, [*names, *levels])} == {str}):
         raise FormatError(
-            "the note must have a name, a list of levels and an unknown level (strings), found "
+            "the note must have a name, a list of levels and an unknown level (strings), got "
             f"{rows.note!r:.200}",
             rows.path,
             rows.head and 1,
@@ -140,7 +140,7 @@ def _check_note(rows: Rows) -> None:
 
 
 def _listed_evenly(frame: pd.DataFrame) -> pd.DataFrame:
-    # Parquet columns have one type: where some values are lists, all become lists
+    # Parquet columns have one type: if some values are lists, all become lists
     changed = {}
     for name in frame.columns:
         if frame[name].dtype == object:
@@ -159,8 +159,8 @@ def _cell(value: Any, quoted: re.Pattern[str]) -> str:
     if isinstance(plain, list):
         text = json.dumps(plain, ensure_ascii=False)
     elif isinstance(plain, str) and _json_strings(plain) is not None:
-        text = json.dumps([plain], ensure_ascii=False)  # else it would be read as a list
+        text = json.dumps([plain], ensure_ascii=False)  # otherwise it would be read as a list
     else:
         text = str(plain)
-    # csv.writer leaves a lone carriage return unquoted, and csv.reader ends the record there
+    # csv.writer does not quote a lone carriage return, at which csv.reader ends the record
     return '"' + text.replace('"', '""') + '"' if quoted.search(text) else text

@@ -1,4 +1,4 @@
-"""Measures: declarations beside the pure arithmetic of `fairtk.exposure`; utilities; `explain`."""
+"""Measures: their declarations and parameters; string utilities; `explain`."""
 
 from __future__ import annotations
 

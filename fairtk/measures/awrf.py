@@ -28,19 +28,18 @@ if TYPE_CHECKING:
 class AttentionWeightedRankFairness(FairMeasure):
     """How close the groups' shares of attention are to a target distribution.
 
-    1 - JSD(exposure of the groups, target), with the attention of each rank spread over the groups
-    of its document (Sapiezynski et al. 2019; TREC Fair Ranking 2022, Task 1). Higher is closer to
-    the target. With natural logarithm (the track's) in [1 - ln 2, 1] = [0.307, 1]; with
-    ``base=2`` in [0, 1]. Documents without a row in the groups are dropped, as in the track, and
-    the others keep their ranks; `unlabeled` has other policies, among them the ``best`` and
-    ``worst`` value over all ways to complete what is unknown. On a sampled run exposure is
-    averaged over samples before it is compared (``amortize=True``); otherwise the value of each
-    sample is averaged, and a policy gets no credit for evening out over time.
+    AWRF is 1 - JSD(exposure of the groups, target), where each document passes the attention of its
+    rank on to its groups (Sapiezynski et al. 2019; TREC Fair Ranking 2022, Task 1). Higher is
+    closer to the target. Values are in [1 - ln 2, 1] = [0.307, 1] with natural logarithm (the
+    track's), and in [0, 1] with ``base=2``. As in the track, documents without a row in the groups
+    are dropped, but the others keep their ranks. `unlabeled` has other policies, among them
+    ``best`` and ``worst``: the bounds over all ways to label unknown documents. On a sampled run,
+    exposure is averaged over samples before the comparison (``amortize=True``); otherwise the
+    values of samples are averaged, and a policy gets no credit for evening out over time.
 
-    Undefined (NaN) for a query without a target, or with no labeled document in its ranking (of
-    samples: in all of them, with ``amortize=False`` in one). A query that the run lacks gets 0. It
-    compares with a target that somebody chose, on labels that have limits of their own; it does not
-    say that the target is right.
+    Undefined (NaN) for a query without a target, or with no labeled document in its ranking (in all
+    samples, or in one with ``amortize=False``). A query missing from the run gets 0. AWRF depends
+    on a chosen target and on limited labels; it does not show that the target is right.
     """
 
     identity_name = "fairtk.AWRF"
@@ -69,42 +68,40 @@ class AttentionWeightedRankFairness(FairMeasure):
             str,
             default="drop",
             choices=("drop", "unknown", "uniform", "best", "worst"),
-            desc="documents without a group: drop (TREC), unknown, uniform; best and worst: over "
-            "all ways to complete what is unknown",
+            desc="documents without a group: drop (TREC), unknown, uniform; best and worst: bounds "
+            "over all ways to label them",
         ),
         "amortize": Param(
-            bool, default=True, desc="average exposure over samples first, then compare"
+            bool, default=True, desc="average exposure over samples before the comparison"
         ),
         "of": Param(
             str,
             default="exposure",
             choices=("exposure", "credit"),
-            desc="what is shared out: exposure of ranks, or the credit of a frame C (see AE_D)",
+            desc="compare the groups' shares of exposure, or of the credit of a frame C (see AE_D)",
         ),
     }
 
     def check_params(self) -> None:
-        """Raise if parameters are not valid together, or the base is not."""
+        """Raise for an invalid combination of parameters, or an invalid base."""
         if self["of"] == "credit":
             for name in ("cutoff", "browsing", "amortize"):
                 if name in self.params:
-                    raise ParameterError(
-                        f"AWRF: {name} is about ranks, and of='credit' has none; drop it"
-                    )
+                    raise ParameterError(f"AWRF: {name} is only valid with of='exposure'; drop it")
         base = self["base"]
         if base != "e" and (isinstance(base, str) or base <= 1):
-            raise ParameterError(f"AWRF: base must be 'e' or a number above 1; found {base!r}")
+            raise ParameterError(f"AWRF: base must be 'e' or a number above 1, got {base!r}")
         if "groups" in self.params and "target" in self.params:
             self.target_for(self.groups)
 
     @property
     def run_columns(self) -> tuple[str, ...]:
-        """The columns of the run that it reads: of exposure or of credit."""
+        """The required columns of the run: of exposure or of credit."""
         return (QID, DOCNO, CREDIT) if self["of"] == "credit" else self.RUN_COLUMNS
 
     @property
     def identity_settings(self) -> dict[str, Any]:
-        """The value of each parameter; of `of` only if it is set, as in identities before it."""
+        """The value of each parameter; `of` only if set, because older identities lack it."""
         return {n: self[n] for n in self.SUPPORTED_PARAMS if n != "of" or n in self.params}
 
     @property
@@ -115,18 +112,18 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it takes frames X: unless it compares the samples one by one."""
+        """Whether it accepts frames X; not if it compares single samples."""
         return bool(self["amortize"])
 
     @property
     def labels_for(self) -> str:
-        """What it needs relevance labels for: a cascade alone stops at useful documents."""
+        """The reason why it requires relevance labels: a cascade stops at useful documents."""
         cascade = self["browsing"].stop > 0
         return f"browsing={str(self['browsing'])!r} stops at useful documents" if cascade else ""
 
     @property
     def depends_on_length(self) -> bool:  # type: ignore[override]
-        """Whether values of truncated rankings look different: of exposure, not of credit."""
+        """Whether truncated rankings have different values; true for exposure, not for credit."""
         return bool(self["of"] == "exposure")
 
     def target_for(self, groups: Groups) -> Target:
@@ -140,12 +137,12 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
         """Return the value of each query."""
-        from fairtk.groups.groups import unreachable  # which reads files: not at the start
+        from fairtk.groups.groups import unreachable  # slow import
 
         groups, target, unlabeled = self.groups, self.target_for(self.groups), self["unlabeled"]
         judged, no_credit = self.shared_out(judged)
         run, qids = judged.run, judged.qids
-        # a row for each query; with amortize=False for each ranking
+        # one row per query, or per ranking with amortize=False
         row_query = judged.query_of_run if self["amortize"] else judged.ranking_query
         documents = document_attention(run, self.attention_of(judged), amortize=self["amortize"])
         policy = "bounds" if unlabeled in ("best", "worst") else unlabeled
@@ -161,7 +158,7 @@ class AttentionWeightedRankFairness(FairMeasure):
             fairness = 1.0 - js_divergence(exposure, masses, self["base"])
         value = np.where(judged.present, average(row_query, fairness, len(qids)), self.MISSING)
         no_value = np.isnan(value)
-        untargeted = no_value | ~judged.present  # others have a target
+        untargeted = no_value | ~judged.present  # all others have a target
         untargeted[untargeted] = target.for_qids(qids[untargeted]).total() == 0
         reasons = [
             ("no ranking of it has defined credit", no_credit),
@@ -172,16 +169,16 @@ class AttentionWeightedRankFairness(FairMeasure):
         lost, levels = unreachable(groups, target.distributions)
         if levels:
             warn(
-                f"{self!r}: up to {lost:.2g} of the target lies on groups that no document has, "
-                f"so that no ranking reaches 1 ({len(levels)} such: {format_list(levels, 3)})"
+                f"{self!r}: up to {lost:.2g} of the target is on groups without documents, "
+                f"so no ranking reaches 1 ({len(levels)} such: {format_list(levels, 3)})"
             )
         warn_unlabeled_ranks(self, judged, groups, memberships if unlabeled == "drop" else None)
         return value
 
     def shared_out(self, judged: LabeledRun) -> tuple[LabeledRun, BoolArray]:
-        """Return the run whose scores or ranks are shared out, and the queries without any.
+        """Return the run whose scores or ranks determine shares, and the queries without any.
 
-        With ``of="credit"`` its scores are the expected credit of documents.
+        With ``of="credit"``, its scores are the expected credit of documents.
         """
         if self["of"] == "exposure":
             return judged, np.zeros(len(judged.qids), dtype=bool)
@@ -192,7 +189,7 @@ class AttentionWeightedRankFairness(FairMeasure):
         return shared
 
     def attention_of(self, judged: LabeledRun) -> FloatArray:
-        """Return the attention of each sorted row of the run; shape (n_rows,)."""
+        """Return the attention on each sorted row of the run; shape (n_rows,)."""
         if self["of"] == "credit":
             credit: FloatArray = judged.run.scores[judged.run.order]
             return credit
@@ -204,14 +201,13 @@ class AttentionWeightedRankFairness(FairMeasure):
 def warn_unlabeled_ranks(
     measure: FairMeasure, judged: LabeledRun, groups: Groups, memberships: Any = None
 ) -> None:
-    """Warn, with counts, of queries where under half of the ranks have a known group.
+    """Warn of queries with known groups for less than half of the ranks.
 
     Args:
-        measure: the measure; its cutoff says which ranks are looked at.
+        measure: the measure, whose cutoff limits the ranks.
         judged: the run.
         groups: the groups.
-        memberships: those of ``judged.run.docnos`` with ``unlabeled="drop"``, if they are at
-            hand; they are looked up otherwise.
+        memberships: those of ``judged.run.docnos`` with ``unlabeled="drop"``, if known.
     """
     from fairtk.groups.groups import coverage_of
 
@@ -220,7 +216,7 @@ def warn_unlabeled_ranks(
     if len(thin):
         worst = thin.loc[thin["label_share"].idxmin()]
         warn(
-            f"{measure!r}: groups are known for under half of the documents of {len(thin)} of "
+            f"{measure!r}: less than half of the documents have a known group in {len(thin)} of "
             f"{len(coverage)} queries ({format_list(thin['qid'].tolist(), 3)}; "
             f"{worst['with_label']} of {worst['retrieved']} for qid {worst['qid']!r}); see "
             "groups.coverage(run)"

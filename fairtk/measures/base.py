@@ -1,7 +1,7 @@
-"""`FairMeasure`: what a measure declares, how its values are computed, and how they are checked.
+"""`FairMeasure`: declarations of a measure, and computing and checking its values.
 
 A measure is a class with declarations and one method. A third party writes `score_query`, which
-sees one query; the built-in measures write `score_all`, which scores all queries at once with
+scores one query; the built-in measures write `score_all`, which scores all queries at once with
 array operations on a `LabeledRun`.
 """
 
@@ -48,7 +48,7 @@ from fairtk.plugins import registry
 
 @contextmanager
 def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
-    """Name the measure, its plugin and the query in errors."""
+    """Add the measure, its plugin and the query to errors."""
     try:
         yield
     except Exception as error:
@@ -58,7 +58,7 @@ def named_failures(measure: FairMeasure, qid: str = "") -> Iterator[None]:
 
 
 def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
-    """Return the values of all queries by a measure's `score_all`, checked."""
+    """Return the checked values of all queries from a measure's `score_all`."""
     if judged.exact is not None and not measure.takes_exposure:
         judged.exact.refuse(measure)
     measure.validate_params()
@@ -66,7 +66,7 @@ def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
         values = np.asarray(measure.score_all(judged))
     if values.shape != judged.qids.shape:
         raise MeasureError(
-            f"{_where(measure)} gives values of the shape {values.shape} for "
+            f"{_where(measure)} returned values of shape {values.shape} for "
             f"{len(judged.qids)} queries"
         )
     if values.dtype.kind in "fiub" and not np.isinf(values).any():
@@ -79,8 +79,8 @@ def number(measure: FairMeasure, value: Any, qid: str) -> float:
     """Return the value of one query; raise a `MeasureError` unless it is a finite number or NaN."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
         raise MeasureError(
-            f"{_where(measure, qid)} gives {value!r}; a measure must give finite numbers, and NaN "
-            "where its definition leaves a value open"
+            f"{_where(measure, qid)} must return a finite number, or NaN if it is undefined, got "
+            f"{value!r}"
         )
     return float(value)
 
@@ -95,29 +95,29 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     """Base of all measures of fairtk and of its plugins.
 
     An instance is a measure with some of its parameters set: ``EE_D``, ``EE_D@5``,
-    ``EE_D(browsing="RBP(p=0.8)")@5``. It works wherever ir_measures takes a measure, and its
-    `repr` is a string that ``ir_measures.parse_measure`` turns back into an equal measure. It holds
-    its groups and its target as objects, and prints their names; such a string is read back where
-    the objects are registered, or held by a measure.
+    ``EE_D(browsing="RBP(p=0.8)")@5``. It works with ir_measures like any other measure, and
+    ``ir_measures.parse_measure`` turns its `repr` back into an equal measure. It holds its groups
+    and its target as objects and prints their names; a name is read back if the object is
+    registered, or held by a measure.
 
     Attributes:
-        NAME: the identifier, as it is written in code and in strings.
-        PRETTY_NAME: the name spelled out.
+        NAME: the identifier in code and in strings.
+        PRETTY_NAME: the full name.
         CITATION: keys of the package's ``references.bib``, separated by spaces, or ``""``.
-        BETTER: ``"higher"`` or ``"lower"``: the direction that is better.
-        MISSING: the value of a query that the run has nothing for: the worst one, so that a
-            system never gains by returning nothing. NaN if there is no worst value.
-        RUN_COLUMNS: the columns of the run that the measure reads, in PyTerrier's names.
-        BOUNDS: the smallest and the largest value; infinite where there is none.
-        QREL_COLUMNS: the columns of the qrels that it reads.
+        BETTER: ``"higher"`` or ``"lower"``: the better direction.
+        MISSING: the value of a query missing from the run: the worst one, so that a system never
+            gains by returning nothing. NaN if there is no worst value.
+        RUN_COLUMNS: the required columns of the run, in PyTerrier's names.
+        BOUNDS: the smallest and the largest value; infinite if unbounded.
+        QREL_COLUMNS: the required columns of the qrels.
         SUPPORTED_PARAMS: its parameters by name, each a `Param` or an ``ir_measures.ParamInfo``.
-        POSITIONAL: those that may be given without a name, in this order.
+        POSITIONAL: the names of positional parameters, in order.
         GROUPS_ARE_OPTIONAL: whether it has a form without its parameter `groups`, so that
-            `fairtk.evaluate` completes only measures that have groups already.
-        is_by_query: whether the value of a query depends on that query alone, so that a long run
-            may be measured in blocks; a measure that defines `score_query` is.
-        depends_on_length: whether its values of truncated rankings look better, or worse, than
-            those of full ones, so that they are warned of.
+            `fairtk.evaluate` adds groups only to measures that already have some.
+        is_by_query: whether the value of a query depends only on that query, so that a long run
+            can be measured in blocks; true if the measure defines `score_query`.
+        depends_on_length: whether truncated rankings have better or worse values than full ones,
+            so that they cause a warning.
     """
 
     NAME: str
@@ -143,7 +143,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         if "score_query" in vars(cls) and "is_by_query" not in vars(cls):
             cls.is_by_query = True
         if "NAME" not in vars(cls):
-            return  # a shared base
+            return  # a shared base class
         if not cls.NAME.isidentifier():
             raise ParameterError(f"measure {cls.NAME!r}: NAME must be a Python identifier")
         for name in ("PRETTY_NAME", "BETTER", "MISSING"):
@@ -158,11 +158,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def __init__(self, **params: Any) -> None:
         for name in params:
             if name not in self.SUPPORTED_PARAMS:
-                raise ParameterError(f"{self.NAME} has no parameter {name!r}{self._known(name)}")
+                raise ParameterError(f"{self.NAME}: unknown parameter {name!r}{self._known(name)}")
         self.params: dict[str, Any] = {}
-        self._resolved: dict[str, Any] = {}  # what the measure works with, by parameter
+        self._resolved: dict[str, Any] = {}  # objects or values of the parameters
         special = self.special_defaults(params)
-        for name, param in self.SUPPORTED_PARAMS.items():  # declared order, so repr is canonical
+        for name, param in self.SUPPORTED_PARAMS.items():  # in declared order, so repr is canonical
             default = special.get(name, param.default)
             if name in params:
                 value, given = params[name], self._resolved
@@ -172,7 +172,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             elif name in special:
                 self._resolved[name] = param.resolve(default)
         self.validated = True
-        # `params` has no defaults in it, so all of them are printed (ir_measures drops more)
+        # `params` has no defaults, so print all of it (ir_measures would drop more)
         named = dict(self.params)
         cutoff = named.pop(self.AT_PARAM, None)
         options = f"({','.join(map('{}={!r}'.format, named, named.values()))})" if named else ""
@@ -180,24 +180,24 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         self.check_params()
 
     def __call__(self, *values: Any, **params: Any) -> Any:
-        """Return the measure with further parameters: ``E(nDCG@5)``, ``EU(utility="f1")``.
+        """Return the measure with additional parameters: ``E(nDCG@5)``, ``EU(utility="f1")``.
 
         Args:
-            *values: of `POSITIONAL`.
-            **params: by name.
+            *values: values of the parameters in `POSITIONAL`.
+            **params: values by name.
         """
         if len(values) > len(self.POSITIONAL):
-            raise TypeError(f"{self.NAME} takes {len(self.POSITIONAL)} parameters without a name")
+            raise TypeError(f"{self.NAME} takes {len(self.POSITIONAL)} positional parameters")
         named = dict(zip(self.POSITIONAL, values, strict=False))
         return type(self)(**{**self.params, **self.objects(), **named, **params})
 
     def objects(self) -> dict[str, Any]:
-        """Return the parameters that are groups, targets or measures, as objects."""
+        """Return the parameters that are groups, targets or measures."""
         kinds = (EqualByContent, ir_measures.Measure)
         return {name: self[name] for name in self.params if isinstance(self[name], kinds)}
 
     def __eq__(self, other: object) -> bool:
-        """Measures are equal if they print alike and hold equal objects."""
+        """Return whether two measures have the same `repr` and hold equal objects."""
         return super().__eq__(other) and all(
             other[name] == value  # type: ignore[index]
             for name, value in self.objects().items()
@@ -206,9 +206,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     __hash__ = ir_measures.Measure.__hash__
 
     def needed(self, name: str, remedy: str) -> Any:
-        """Return a parameter's value; a `ParameterError` with the remedy if it is not given."""
+        """Return a parameter's value; without a value, raise a `ParameterError`."""
         if name not in self.params:
-            raise ParameterError(f"{self.NAME} needs {remedy}")
+            raise ParameterError(f"{self.NAME} requires {remedy}")
         return self[name]
 
     @property
@@ -217,9 +217,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @classmethod
     def _known(cls, name: str) -> str:
-        """Return what to do about a parameter that the measure does not have."""
+        """Return the end of the message about an unknown parameter."""
         if name == cls.AT_PARAM:
-            return ", so it takes no @k (its author may declare one: CUTOFF in SUPPORTED_PARAMS)"
+            return "; it has no cutoff @k (a measure declares one with CUTOFF in SUPPORTED_PARAMS)"
         return did_you_mean(name, cls.SUPPORTED_PARAMS) if cls.SUPPORTED_PARAMS else "; it has none"
 
     def __repr__(self) -> str:
@@ -237,54 +237,54 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @property
     def parts(self) -> list[Any]:
-        """The measures that this one is made of, whose columns it needs too."""
+        """The measures that this one is made of."""
         return [m for name in self.params if isinstance(m := self[name], ir_measures.Measure)]
 
     @property
     def run_columns(self) -> tuple[str, ...]:
-        """The columns of the run that it reads; parameters may change them."""
+        """The required columns of the run; parameters may change them."""
         return self.RUN_COLUMNS
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it takes frames X, which have exposure and no rankings: if all parts do."""
+        """Whether it accepts frames X, which have exposure but no rankings."""
         parts = self.parts
         return bool(parts) and all(getattr(part, "takes_exposure", False) for part in parts)
 
     @property
     def labels_for(self) -> str:
-        """What it needs relevance labels for, in words; empty: nothing, nor do its parts."""
+        """The reason why it requires relevance labels; empty if it does not."""
         if self.parts:
             return next((why for part in self.parts if (why := labels_for(part))), "")
         return "it reads which documents are useful" if LABEL in self.QREL_COLUMNS else ""
 
     @property
     def better(self) -> str:
-        """``"higher"`` or ``"lower"``; parameters may turn the direction."""
+        """``"higher"`` or ``"lower"``; parameters may change the direction."""
         return self.BETTER
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value: unnormalized ones have no largest."""
+        """The smallest and the largest value; infinite if unbounded."""
         low, high = self.BOUNDS
         normalized = "normalize" not in self.SUPPORTED_PARAMS or self["normalize"]
         return (low, high) if normalized else (low, math.inf)
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the defaults that depend on which parameters are given, by name."""
+        """Return defaults that depend on the given parameters, by name."""
         return {}
 
     def check_params(self) -> None:
-        """Raise a `ParameterError` if the parameters do not go together."""
+        """Raise a `ParameterError` for an invalid combination of parameters."""
 
     def validate_params(self) -> None:
-        """Raise a `ParameterError` if a required parameter is not set; set ones were checked."""
+        """Raise a `ParameterError` if a required parameter is not set."""
         for name, param in self.SUPPORTED_PARAMS.items():
             if param.required and name not in self.params:
-                raise ParameterError(f"{self.NAME} needs its parameter {name}: {name}=...")
+                raise ParameterError(f"{self.NAME} requires its parameter {name}: {name}=...")
 
     def __getitem__(self, key: str) -> Any:
-        """Return the value of a parameter, objects resolved; `None` without value and default."""
+        """Return the value of a parameter, or its object; `None` without value and default."""
         if key not in self._resolved:
             param = self.SUPPORTED_PARAMS[key]
             self._resolved[key] = param.resolve(param.default)
@@ -292,7 +292,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @property
     def identity_settings(self) -> dict[str, Any]:
-        """The value of each parameter, defaults included: part of the identity of results."""
+        """The value of each parameter, including defaults, for the identity of results."""
         return {name: self[name] for name in self.SUPPORTED_PARAMS}
 
     def __mul__(self, other: Any) -> Any:
@@ -314,11 +314,11 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 value = self.MISSING if run is None else self.score_query(qrels, run)
             values[index] = number(self, value, qid)
         undefined = np.isnan(values) & judged.present
-        self.warn_undefined(judged.qids[undefined], len(values), "score_query gave NaN")
+        self.warn_undefined(judged.qids[undefined], len(values), "score_query returned NaN")
         return values
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
-        """Return what the values of queries come to: their mean, for nearly all measures.
+        """Return the aggregate of the values of queries; by default their mean.
 
         Args:
             values: value of each query; shape (n_queries,).
@@ -330,35 +330,35 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return float(aggregator.result())
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values as evaluators of ir_measures give them, query by query.
+        """Return the values that evaluators of ir_measures report for single queries.
 
-        ``pt.Experiment`` takes plain means of them; a measure whose `aggregate` is none says so.
+        ``pt.Experiment`` takes their means; a measure with another `aggregate` overrides this.
         """
         return values
 
     def score_query(self, qrels: pd.DataFrame, run: pd.DataFrame) -> float:
-        """Return the value of one query that the run has documents for.
+        """Return the value of one query with retrieved documents.
 
         Args:
-            qrels: the query's labels, with the columns of `QREL_COLUMNS` and others.
-            run: the query's rankings, with the columns of `RUN_COLUMNS` and others, plus
-                ``sample`` (0 where the run is not sampled) and ``rank`` (0-based, without gaps);
-                sorted by both, and cut at ``@k`` within each sample.
+            qrels: the query's labels, with `QREL_COLUMNS` and other columns.
+            run: the query's rankings, with `RUN_COLUMNS` and other columns, plus ``sample`` (0 if
+                the run is not sampled) and ``rank`` (0-based, without gaps); sorted by both, and
+                cut at ``@k`` within each sample.
 
         Returns:
-            The value; NaN where the definition leaves it open.
+            The value; NaN if it is undefined.
         """
         raise NotImplementedError(f"measure {self.NAME} must define score_query or score_all")
 
     def without_undefined(
         self, judged: LabeledRun, values: FloatArray, reasons: Iterable[tuple[str, BoolArray]]
     ) -> FloatArray:
-        """Return values with NaN for the queries of any reason, each warned of once.
+        """Return the values with NaN for the queries of each reason, and warn once per query.
 
         Args:
             judged: the queries.
-            values: of each query; shape (n_queries,).
-            reasons: why queries have no value, and which; the first that holds is given.
+            values: value of each query; shape (n_queries,).
+            reasons: reasons why queries have no value, and these queries; the first one counts.
         """
         undefined = np.zeros(len(values), dtype=bool)
         for reason, mask in reasons:
@@ -367,7 +367,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return np.where(undefined, np.nan, values)
 
     def warn_undefined(self, qids: Iterable[str], total: int, reason: str) -> None:
-        """Warn that queries have no value, naming them; nothing happens if there are none."""
+        """Warn that a measure is undefined for queries, if there are any."""
         names = [str(q) for q in qids]
         if names:
             if (told := _reasons.get()) is not None:
@@ -378,13 +378,13 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
 
 Reasons = dict[tuple[str, str], str]
-"""Why values are undefined, by the measure's label and the query."""
+"""Reasons why values are undefined, by the measure's label and the query."""
 _reasons: ContextVar[Reasons | None] = ContextVar("reasons", default=None)
 
 
 @contextmanager
 def undefined_reasons() -> Iterator[Reasons]:
-    """Give the reasons of all that measures call undefined in the block."""
+    """Collect the reasons of all undefined values in the block."""
     told: Reasons = {}
     token = _reasons.set(told)
     try:
@@ -394,36 +394,36 @@ def undefined_reasons() -> Iterator[Reasons]:
 
 
 def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
-    """Return why a measure, or one that it is made of, is undefined for a query, if it was said."""
+    """Return the reason why a measure, or a part of it, is undefined for a query, if known."""
     keys = [(format_measure(part), qid) for part in parts_of(measure)]
     return next((reasons[key] for key in keys if key in reasons), None)
 
 
 def parts_of(measure: Any) -> Iterator[Any]:
-    """Yield a measure and the measures that it is made of."""
+    """Yield a measure and its parts."""
     yield measure
     for part in measure.parts if isinstance(measure, FairMeasure) else ():
         yield from parts_of(part)
 
 
 def labels_for(measure: Any) -> str:
-    """Return what any measure needs relevance labels for, in words; empty: nothing."""
+    """Return the reason why a measure requires relevance labels; empty if it does not."""
     return getattr(measure, "labels_for", "it reads which documents are useful")
 
 
 def undefined_warning(
     measure: str, qids: Sequence[str], total: int, reason: str, left_out: bool
 ) -> UndefinedWarning:
-    """Return what says that a measure is undefined for some of all queries.
+    """Return the warning that a measure is undefined for some queries.
 
-    Who asks for the reasons, as all that takes means here does, has these queries `left_out` of
-    means; ``pt.Experiment`` and who takes means of the values themselves have not.
+    If the reasons are collected, the caller leaves these queries out of means (`left_out`);
+    ``pt.Experiment`` does not.
     """
     remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
-    others = "Means are over the others."
+    others = "Means are over the other queries."
     plain = (
-        "Plain means and significance tests over these values are wrong "
-        f"(with correction=, pt.Experiment says reject True){remedy}"
+        "Means and significance tests that include them are wrong "
+        f"(with correction=, pt.Experiment reports reject True){remedy}"
     )
     warning = UndefinedWarning(
         f"{measure} is undefined (NaN) for {len(qids)} of {total} queries: "
@@ -437,14 +437,14 @@ def undefined_warning(
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
     """Return the qrels of the queries that have at least one useful document.
 
-    EE_R and EE_L are NaN for the others, and plain means (``pt.Experiment``) turn NaN with them.
+    EE_R and EE_L are NaN for all others, and so are plain means over them (``pt.Experiment``).
 
     Args:
         qrels: ``qid``, ``docno``, ``label`` (or ir_measures' names) and any other columns; not
             changed.
 
     Returns:
-        The rows of queries with a label above 0, in their order.
+        The rows of queries with a label above 0, in the same order.
     """
     labels = Qrels(qrels, "drop_undefined", (DOCNO, LABEL), either=True)
     return qrels[labels.useful[labels.query]].reset_index(drop=True)
@@ -460,14 +460,14 @@ _WITHOUT_BOUNDS = {
     *("BPM", "INSQ", "INST", "NRBP", "NumQ", "NumRel", "NumRelRet", "NumRet", "SDCG", "SetRelP"),
     *("alpha_DCG", "nNRBP"),
 }
-"""Measures of ir_measures whose values may leave [0, 1]; its classes do not declare `BOUNDS`."""
+"""Measures of ir_measures with values outside [0, 1]; its classes do not declare `BOUNDS`."""
 
 
 def value_bounds(measure: Any) -> tuple[float, float]:
-    """Return the smallest and the largest value of a measure; infinite where none is known.
+    """Return the smallest and the largest value of a measure; infinite if unknown.
 
     Args:
-        measure: of fairtk, a plugin or ir_measures.
+        measure: a measure of fairtk, a plugin or ir_measures.
     """
     if isinstance(measure, FairMeasure):
         return measure.bounds

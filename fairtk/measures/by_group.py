@@ -1,4 +1,4 @@
-"""ByGroup: how a measure's values differ between groups of documents, or of queries."""
+"""ByGroup: differences of a measure's values between groups of documents or queries."""
 
 from __future__ import annotations
 
@@ -21,25 +21,24 @@ _NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 
 
 class MeasureByGroup(FairMeasure):
-    """How differently a measure turns out for groups of documents, or of queries.
+    """How a measure's values differ between groups of documents or queries.
 
-    The groups' values are compared, as fairlearn's MetricFrame does for classifiers:
-    ``difference`` (largest minus smallest; 0: alike), ``ratio`` (smallest by largest; 1: alike;
-    NaN unless the largest is above 0), or the ``min`` or ``max`` itself. The values are in
-    `per_group`; report them too: a small difference says that groups fare alike, not that they
-    fare well.
+    It compares the groups' values, as fairlearn's MetricFrame does for classifiers: ``difference``
+    (largest minus smallest; 0 if equal), ``ratio`` (smallest by largest; 1 if equal; NaN unless the
+    largest is above 0), or the ``min`` or ``max`` itself. `per_group` returns the values; report
+    them too: a small difference means that groups have similar values, not that these are good.
 
     ``by="document"``: for each query, labels and rankings are restricted to a group's documents,
-    with the ranks that they had among all. Measures of ir_measures read ranks from scores, so for
-    them the labels alone are restricted, and other groups' documents are not relevant. A document
-    of several groups counts in each. Groups for which the measure is undefined, such as those
-    without a useful document, take no part; with fewer than two left, difference and ratio are
-    undefined (NaN). The unknown level is no group unless ``unknown="group"``.
+    which keep their ranks. Measures of ir_measures read ranks from scores, so for them only the
+    labels are restricted, and other groups' documents count as not relevant. A document of several
+    groups counts in each. Groups for which the measure is undefined, such as those without a useful
+    document, are left out; with fewer than two groups, difference and ratio are undefined (NaN).
+    The unknown level is left out unless ``unknown="group"``.
 
-    ``by="query"``: the measure's mean over each group of queries; the comparison is one number for
-    all queries, made when values are aggregated (``ir_measures.calc_aggregate``, ``fairtk
-    evaluate``). ``pt.Experiment`` takes plain means of per-query values instead: there it is NaN,
-    with a warning.
+    ``by="query"``: the measure's mean over each group of queries. The comparison is one number for
+    all queries, computed when values are aggregated (``ir_measures.calc_aggregate``, ``fairtk
+    evaluate``). ``pt.Experiment`` averages per-query values instead; there it is NaN, with a
+    warning.
     """
 
     identity_name = "fairtk.ByGroup"
@@ -68,7 +67,7 @@ class MeasureByGroup(FairMeasure):
             str,
             default="leave-out",
             choices=("leave-out", "group"),
-            desc="the unknown level: leave-out: it is no group; group: one like any other",
+            desc="the unknown level: leave-out, or group: it is a group like any other",
         ),
     }
     POSITIONAL = ("measure", "groups", "compare")
@@ -78,56 +77,55 @@ class MeasureByGroup(FairMeasure):
         return cut
 
     def check_params(self) -> None:
-        """Raise if the measure does not look at documents but groups of them are asked for."""
+        """Raise for groups of documents if the measure does not read documents."""
         if "measure" not in self.params or self["by"] != "document":
             return
         columns = [getattr(part, "RUN_COLUMNS", (DOCNO,)) for part in parts_of(self.inner)]
         if not all(DOCNO in names for names in columns):
             raise ParameterError(
-                f"ByGroup: {self.inner!r} is about answers, which have no documents; use "
-                "by='query' with groups of queries"
+                f"ByGroup: {self.inner!r} reads answers, not documents; use by='query' with groups "
+                "of queries"
             )
         if CREDIT in run_columns([self.inner]):
             raise ParameterError(
-                f"ByGroup: {self.inner!r} is about credit, whose shares are of all documents; use "
+                f"ByGroup: {self.inner!r} reads credit, whose shares are of all documents; use "
                 "AWRF(groups=..., of='credit') or CreditGap(groups), or by='query'"
             )
         if isinstance(self.inner, Expectation) and isinstance(self.inner.inner, FairMeasure):
             raise ParameterError(
-                f"ByGroup: in {self.inner!r} the ranks of a group's documents would be lost; "
-                f"{self.inner.inner!r} knows samples by itself: drop the E"
+                f"ByGroup: {self.inner!r} would lose the ranks of a group's documents; drop the E, "
+                f"since {self.inner.inner!r} supports samples"
             )
 
     @property
     def inner(self) -> Any:
-        """The measure that is taken for each group."""
+        """The measure of each group."""
         return self.needed("measure", _NEEDS)
 
     @property
     def better(self) -> str:
-        """Lower for differences, higher for ratios, the measure's own for min and max."""
+        """Lower for differences, higher for ratios, the measure's direction for min and max."""
         if self["compare"] in ("difference", "ratio"):
             return "lower" if self["compare"] == "difference" else "higher"
         return str(getattr(self.inner, "better", "higher"))
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Those of the measure; of a difference from 0 to their distance, of a ratio [0, 1]."""
+        """The measure's bounds; [0, their distance] for a difference, [0, 1] for a ratio."""
         low, high = value_bounds(self.inner)
         compared = {"difference": (0.0, high - low), "ratio": (0.0, 1.0)}
         return compared.get(self["compare"], (low, high))
 
     def per_group(self, qrels: pd.DataFrame, run: pd.DataFrame) -> pd.DataFrame:
-        """Return the values that are compared.
+        """Return the values of groups.
 
         Args:
             qrels: the labels, in PyTerrier's or ir_measures' column names.
-            run: the run, in either's.
+            run: the run, in either's names.
 
         Returns:
-            A frame with ``qid``, ``group`` and ``value`` (NaN: undefined for that group), or with
-            ``by="query"`` with ``group``, ``value`` and ``queries``, the number of queries that
-            the mean is over.
+            A frame with ``qid``, ``group`` and ``value`` (NaN if undefined); with ``by="query"``,
+            with ``group``, ``value`` and ``queries``, the number of queries in the mean.
         """
         judged = LabeledRun.of(qrels, run, repr(self))
         if self["by"] == "query":
@@ -150,34 +148,34 @@ class MeasureByGroup(FairMeasure):
         why = f"fewer than {needed} groups have a value, or none is above 0"
         reasons = [
             (why, np.isnan(result) & judged.present),
-            ("the run lacks the query, so nothing compares", ~judged.present),
+            ("it is missing from the run, so there is nothing to compare", ~judged.present),
         ]
         return self.without_undefined(judged, result, reasons)
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
-        """Return the mean over queries; by query, how the means of groups compare."""
+        """Return the mean over queries; by query, the comparison of the groups' means."""
         if self["by"] == "document":
             return super().aggregate(values, qids)
         means = self._means_of_groups(values, qids)["value"].to_numpy(dtype=np.float64)
         return float(_compared(means[None, :], self["compare"])[0][0])
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values; by query NaN, with a warning: only the aggregate has a value."""
+        """Return the values; by query, NaN with a warning."""
         if self["by"] == "document":
             return values
         warn(
-            f"{self!r} compares groups of queries, so single queries have no value here, and "
-            "means over queries (as pt.Experiment takes them) are NaN; use "
-            "ir_measures.calc_aggregate, fairtk evaluate or per_group"
+            f"{self!r} compares groups of queries, so values of single queries, and means of them "
+            "(pt.Experiment), are NaN; use ir_measures.calc_aggregate, fairtk evaluate or "
+            "per_group"
         )
         return np.full(len(values), np.nan)
 
     def _means_of_groups(self, values: FloatArray, qids: ObjectArray) -> pd.DataFrame:
-        """Return ``group``, ``value`` (the mean of its queries) and ``queries`` (how many)."""
+        """Return ``group``, ``value`` (the mean of its queries) and ``queries`` (their number)."""
         memberships, levels = self._groups.memberships(qids), self._groups.levels
         counts = np.isin(memberships.level, self._levels)
         row, level = memberships.row[counts], memberships.level[counts]
-        names = np.array([str(levels[place]) for place in level.tolist()], dtype=object)
+        names = np.array([str(levels[index]) for index in level.tolist()], dtype=object)
         names, code = np.unique(names, return_inverse=True)
         count = np.bincount(code, minlength=len(names))
         mean = np.bincount(code, values[row], len(names)) / count
@@ -189,7 +187,7 @@ class MeasureByGroup(FairMeasure):
 
     @property
     def _levels(self) -> IntArray:
-        """The numbers of the levels that are compared."""
+        """The numbers of the levels to compare."""
         levels = np.arange(self._groups.space.size)
         return levels if self["unknown"] == "group" else levels[self._groups.space.known(levels)]
 
@@ -199,7 +197,7 @@ class MeasureByGroup(FairMeasure):
         memberships = groups.memberships(judged.docnos)
         n_labels = len(judged.qrels.query)
         levels = self._levels
-        # others read ranks from the order of what is left
+        # other providers read ranks from the order of the remaining rows
         keeps_ranks = all(isinstance(part, FairMeasure) for part in parts_of(self.inner))
         table = np.full((len(judged.qids), len(levels)), np.nan)
         for column, level in enumerate(levels.tolist()):
@@ -214,22 +212,22 @@ class MeasureByGroup(FairMeasure):
 
 
 def _values(measure: Any, judged: LabeledRun) -> FloatArray:
-    # groups without useful documents take no part; all groups have one warning
+    # groups without useful documents are left out, so their warnings are hidden
     with warnings.catch_warnings(action="ignore", category=UndefinedWarning):
         return values_of([measure], judged)[measure]
 
 
 def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
-    """Return how the values in each row compare, and how many of them that needs.
+    """Return the comparison of the values in each row, and how many values it requires.
 
-    Values are NaN for groups that take no part; results, of shape (n_rows,), where too few have
-    one.
+    Values are NaN for groups that are left out. Results have shape (n_rows,) and are NaN if a row
+    has too few values.
     """
     known = ~np.isnan(values)
     low = values.min(axis=1, where=known, initial=np.inf)
     high = values.max(axis=1, where=known, initial=-np.inf)
     with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.where(high > 0, low / high, np.nan)  # -2 / -1 is no share
+        ratio = np.where(high > 0, low / high, np.nan)  # -2 / -1 is not a share
         results = {"difference": high - low, "ratio": ratio, "min": low, "max": high}
     needed = 2 if compare in ("difference", "ratio") else 1
     return np.where(known.sum(axis=1) >= needed, results[compare], np.nan), needed

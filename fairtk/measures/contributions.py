@@ -1,14 +1,14 @@
-"""What each query's groups and bands of ranks add to its cost.
+"""The parts of each query's cost, by group and band of ranks.
 
-The cost of a group c that gets exposure s_c and should get t_c is split over rank bands b as
+The cost of a group c with exposure s_c and target t_c is split over rank bands b as
 
     cost(b, c) = s_bc g_c + a_b T_c
 
-where s_bc is the exposure that c gets in b (s_c in all), a_b the share of the query's attention
-that b has, g_c what one unit of exposure of c costs, and T_c what its target costs whatever is
-shown. For the Jensen-Shannon divergence g_c and T_c / t_c are its derivatives: it is homogeneous of
-degree 1 in both arguments, so that Euler's theorem makes the parts add up to the whole. For squared
-distances g_c = s_c - t_c and T_c = -(s_c - t_c) t_c.
+where s_bc is the exposure of c in b, a_b the share of the query's attention on b, g_c the cost of
+one unit of exposure of c, and T_c the cost of its target, whatever the exposure. For the
+Jensen-Shannon divergence, g_c and T_c / t_c are its derivatives; it is homogeneous of degree 1 in
+both arguments, so by Euler's theorem the parts sum to the total. For squared distances, g_c =
+s_c - t_c and T_c = -(s_c - t_c) t_c.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from fairtk.measures.ee_variants import target_scale
 from fairtk.measures.labeled_run import LabeledRun
 
 REST = -1
-"""Level of all groups (or documents) together that have a target and are not listed one by one."""
+"""The level of all groups (or documents) with a target that are not listed one by one."""
 ABSENT = -2
-"""Level of the cost of queries that the run lacks."""
+"""The level of the cost of queries missing from the run."""
 
 
 Parts = tuple[pd.DataFrame, FloatArray]
@@ -46,7 +46,7 @@ Parts = tuple[pd.DataFrame, FloatArray]
 band, of shape (n_queries, n_bands).
 
 Rows are the groups of a query in a band: ``query``, ``level``, ``band``, ``exposure``, ``target``
-(shared out over the bands in proportion to their attention) and ``cost``.
+(divided among the bands in proportion to their attention) and ``cost``.
 """
 
 
@@ -58,13 +58,13 @@ def parts_of(
     cost: FloatArray,
     attention: FloatArray,
 ) -> Parts:
-    """Return the parts of units, of which several may have the same query and level.
+    """Return the parts of units; several units may have the same query and level.
 
     Arrays have the shape (n_units,); `exposure` and `cost` (n_units, n_bands).
     """
     in_bands = target[:, None] * attention[query]
     has_parts = (exposure != 0) | (cost != 0) | (in_bands != 0)
-    has_parts[:, 0] = True  # a group of which nothing is shown or wanted has a row
+    has_parts[:, 0] = True  # a group without exposure and target has a row
     unit, band = np.nonzero(has_parts)
     columns = {
         "query": query[unit],
@@ -80,8 +80,8 @@ def parts_of(
 def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
     """Return the last ranks of bands, the deepest at `depth`.
 
-    By default each rank is a band down to 10 ranks; otherwise bands end at 5, 10, 20, 50, 100, 200,
-    500 and 1000.
+    By default, each of up to 10 ranks is a band; deeper rankings have bands that end at 5, 10, 20,
+    50, 100, 200, 500 and 1000.
 
     Raises:
         ParameterError: the last ranks do not increase from 1 or above.
@@ -95,13 +95,13 @@ def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
         for before, end in zip([0, *ends], ends, strict=False)
     ):
         raise ParameterError(
-            f"explain: bands must be increasing last ranks, e.g. [5, 10, 20]; found {last!r}"
+            f"explain: bands must be increasing last ranks, e.g. [5, 10, 20], got {last!r}"
         )
     return (*(int(end) for end in ends if end < depth), depth)
 
 
 def band_of(position: IntArray, ends: tuple[int, ...]) -> IntArray:
-    """Return the band of 0-based ranks; one more band, the last, belongs to no rank."""
+    """Return the band of 0-based ranks; the last band belongs to no rank."""
     return np.minimum(np.searchsorted(ends, position + 1), len(ends) - 1)
 
 
@@ -111,9 +111,9 @@ def by_band(row: IntArray, band: IntArray, weight: FloatArray, n_rows: int, n: i
 
 
 def exposure_of_rows(measure: Any, judged: LabeledRun) -> FloatArray:
-    """Return the exposure (or the credit) that each sorted row adds to its query's mean.
+    """Return what each sorted row adds to the mean exposure (or credit) of its query; (n_rows,).
 
-    Rankings of a query have equal parts of it; shape (n_rows,).
+    Rankings of a query have equal shares of the mean.
     """
     is_awrf = isinstance(measure, AttentionWeightedRankFairness)
     weight: FloatArray = (measure.attention_of if is_awrf else measure.attention)(judged)
@@ -121,7 +121,7 @@ def exposure_of_rows(measure: Any, judged: LabeledRun) -> FloatArray:
 
 
 MOST_LISTED = 5000
-"""Spaces of more groups have those that are not shown in one row."""
+"""With more groups than this, groups without exposure share one row."""
 
 
 def sides(
@@ -135,19 +135,19 @@ def sides(
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Return the groups of rows (queries or rankings) with their exposure and target.
 
-    Items are what is shown to the user: each has a row, a rank band, a document (an index into the
-    memberships) and its attention, above 0. The target has one distribution for each row.
+    Each item has a row, a rank band, a document (an index into the memberships) and its attention,
+    above 0. The target has one distribution per row.
 
     Returns:
-        For each unit its row, its group (or `REST`), its exposure by band, and its weight in the
-        target, as it is stored; shape (n_units,), exposure (n_units, n_bands).
+        For each unit its row, its group (or `REST`), its exposure by band, and its stored weight in
+        the target; shape (n_units,), exposure (n_units, n_bands).
     """
     in_bands = attention_matrix(
         row * n_bands + band, doc, weight, (target.n_rows * n_bands, memberships.n_rows)
     )
-    shown = group_exposure(in_bands, memberships)
-    row, band = np.divmod(shown.row, n_bands)
-    entries = pd.Series(shown.weight, [row, shown.level, band], dtype=np.float64)
+    exposures = group_exposure(in_bands, memberships)
+    row, band = np.divmod(exposures.row, n_bands)
+    entries = pd.Series(exposures.weight, [row, exposures.level, band], dtype=np.float64)
     by_band = entries.unstack(fill_value=0.0)
     units, listed = by_band.index, memberships.n_levels <= MOST_LISTED
     if listed:
@@ -171,12 +171,12 @@ def sides(
 def awrf_parts(
     measure: AttentionWeightedRankFairness, judged: LabeledRun, ends: tuple[int, ...]
 ) -> Parts:
-    """Return what each group adds to 1 - AWRF, the Jensen-Shannon divergence.
+    """Return the parts of 1 - AWRF, the Jensen-Shannon divergence.
 
-    With m the mean of exposure share p and target share q, group c costs
-    p_c log(p_c / m_c) / 2 + q_c log(q_c / m_c) / 2, which is 0 where p_c = q_c and positive
-    elsewhere. The first term goes to the ranks that show the group, the second to all ranks in
-    proportion to their attention.
+    With m the mean of exposure share p and target share q, the cost of group c is
+    p_c log(p_c / m_c) / 2 + q_c log(q_c / m_c) / 2, which is 0 if p_c = q_c and positive otherwise.
+    The first term belongs to the ranks that show the group, the second to all ranks in proportion
+    to their attention.
     """
     groups, ranked, n_bands = measure.groups, judged.run, len(ends) + 1
     row, row_query = ranked.ranking, judged.ranking_query
@@ -210,7 +210,7 @@ def awrf_parts(
     owed = unit * mass * np.log1p(-off, out=np.zeros_like(off), where=off < 1)
     cost = exposure * rate[:, None] + attention[row] * owed[:, None]
 
-    part = 1.0 / np.bincount(row_query, minlength=len(judged.qids))[row_query]  # of a query's mean
+    part = 1.0 / np.bincount(row_query, minlength=len(judged.qids))[row_query]  # weight in the mean
     by_query = np.zeros((len(judged.qids), n_bands))
     np.add.at(by_query, row_query, attention * part[:, None])
     part = part[row]
@@ -224,11 +224,11 @@ def loss_parts(
     ends: tuple[int, ...],
     groups: Groups | None,
 ) -> Parts:
-    """Return what each group adds to EE-L, the squared distance of exposure and target.
+    """Return the parts of EE-L, the squared distance of exposure and target.
 
-    Group (or document) c costs (s_c - t_c)^2 = (s_c - t_c) (sum over ranks of s_kc - a_k t_c): each
-    rank has to answer for what it shows, and for its share of attention's worth of the target. In
-    the form by documents their costs are summed for `groups`, or by label: useful, not useful, not
+    The cost of group (or document) c is (s_c - t_c)^2 = (s_c - t_c) (sum over ranks of
+    s_kc - a_k t_c): each rank accounts for its own exposure, and for its share of the target. In
+    the form by documents, costs are summed for `groups`, or by label: useful, not useful, not
     judged.
     """
     ranked, n_bands = judged.run, len(ends) + 1
@@ -252,7 +252,7 @@ def loss_parts(
     query, level, exposure, mass = sides(
         query, band, judged.pair_doc[pair], weight, memberships, target, n_bands
     )
-    # groups that are not listed are not shown: each of them costs its squared target
+    # groups that are not listed have no exposure, so their cost is the squared target
     listed = level != REST
     square = target.square() - sum_by_index(query[listed], mass[listed] ** 2, len(judged.qids))
     scale = target_scale(measure)
@@ -276,7 +276,7 @@ def _by_document(
     over = exposure.sum(axis=1) - mass
     cost = exposure * over[:, None] + per_band[query] * (-over * mass)[:, None]
     level = np.where(np.isnan(grade), 2, np.where(grade > 0, 0, 1))
-    if groups is not None:  # a document is shared out among its groups
+    if groups is not None:  # a document is divided among its groups
         own = groups.memberships(judged.docnos, "drop").take(judged.pair_doc).normalized()
         without = np.flatnonzero(own.size == 0)
         level = np.append(own.level, np.full(len(without), groups.space.size))
@@ -284,7 +284,7 @@ def _by_document(
         part = np.append(own.weight, np.ones(len(without)))
         query, mass = query[pair], mass[pair] * part
         exposure, cost = exposure[pair] * part[:, None], cost[pair] * part[:, None]
-    # documents that are neither judged nor retrieved: only their number is known
+    # only the number of documents that are neither judged nor retrieved is known
     raw: FloatArray = measure(normalize=False).score_all(judged)
     explained = sum_by_index(query, cost.sum(axis=1), len(judged.qids))
     rest = np.where(judged.present & (raw > explained * (1 + 1e-9) + 1e-12), raw - explained, 0.0)
@@ -293,7 +293,7 @@ def _by_document(
     exposure = np.vstack([exposure, np.zeros((len(more), exposure.shape[1]))])
     cost = np.vstack([cost, rest[more, None] * per_band[more]])
     mass = np.append(mass, np.zeros(len(more)))
-    if measure["normalize"]:  # the parts of each query add up to its normalized value
+    if measure["normalize"]:  # the parts of each query sum to its normalized value
         value = measure.score_all(judged)
         factor = np.divide(value, raw, out=np.zeros_like(raw), where=raw > 0)
         cost = cost * factor[query, None]

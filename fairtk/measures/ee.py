@@ -33,8 +33,8 @@ PARAMETERS: dict[str, Param] = {
         str,
         default="paper",
         choices=("paper", "exact"),
-        desc="paper: the floor of EE-D and EE-R is 0; exact: what a policy over n documents can "
-        "reach",
+        desc="paper: EE-D and EE-R start at 0; exact: the bounds that a policy over n documents "
+        "can reach",
     ),
     "variant": Param(
         str,
@@ -46,8 +46,8 @@ PARAMETERS: dict[str, Param] = {
         str,
         default="plain",
         choices=("plain", "unbiased"),
-        desc="plain: of the mean exposure over the samples; unbiased: without what sampling adds "
-        "to it, (1 - EE_D) / N in expectation",
+        desc="plain: from the mean exposure over the samples; unbiased: without the excess from "
+        "sampling, (1 - EE_D) / N in expectation",
     ),
     "n": Param(
         (str, int),
@@ -57,7 +57,7 @@ PARAMETERS: dict[str, Param] = {
         check=count,
     ),
     "complete": Param(bool, default=False, desc="expeval: the labels cover all documents"),
-    "graded": Param(bool, default=True, desc="False: every label that is useful counts alike"),
+    "graded": Param(bool, default=True, desc="False: all useful labels count equally"),
     "rel": Param(
         (int, float),
         desc="smallest label of a useful document (default: any above 0)",
@@ -68,12 +68,12 @@ PARAMETERS: dict[str, Param] = {
     "useful_only": Param(
         bool,
         default=True,
-        desc="groups: count the exposure of useful documents alone (TREC 2022), or of all "
+        desc="groups: count only the exposure of useful documents (TREC 2022), or of all "
         "(TREC 2021)",
     ),
 }
 
-NO_WORST = "the run lacks it, and without a cutoff no value is the worst"
+NO_WORST = "it is missing from the run, and without a cutoff there is no worst value"
 
 
 class ExpectedExposure(FairMeasure):
@@ -89,25 +89,25 @@ class ExpectedExposure(FairMeasure):
     depends_on_length = True
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return, with groups, the defaults of TREC Fair Ranking 2022's Task 2."""
+        """Return the defaults of TREC Fair Ranking 2022's Task 2 if groups are given."""
         if "groups" in params and params.get("variant", "paper") == "paper":
             return {"browsing": "TREC", "normalize": False}
         return {}
 
     def check_params(self) -> None:
-        """Raise if the parameters do not go together."""
+        """Raise for an invalid combination of parameters."""
         given, variant, model = self.params, self["variant"], self["browsing"]
         has_groups, paper, expeval = "groups" in given, variant == "paper", variant == "expeval"
         refusals = [
-            ("target" in given and not has_groups, "target needs groups=..."),
-            ("useful_only" in given and not has_groups, "useful_only needs groups=..."),
-            ("complete" in given and not expeval, "complete needs variant='expeval'"),
-            ("bounds" in given and not paper, "bounds='exact' needs variant='paper'"),
-            ("estimator" in given and not paper, "estimator='unbiased' needs variant='paper'"),
+            ("target" in given and not has_groups, "target requires groups=..."),
+            ("useful_only" in given and not has_groups, "useful_only requires groups=..."),
+            ("complete" in given and not expeval, "complete is only valid with variant='expeval'"),
+            ("bounds" in given and not paper, "bounds='exact' is only valid with variant='paper'"),
+            ("estimator" in given and not paper, "estimator='unbiased' requires variant='paper'"),
             (
                 expeval and not (isinstance(model, RBP) and model.p < 1),
-                "variant='expeval' needs browsing='RBP(p=...)' or 'GERR(p=..., u=...)' with p "
-                f"below 1; found {model!r}",
+                "variant='expeval' requires browsing='RBP(p=...)' or 'GERR(p=..., u=...)' with p "
+                f"below 1, got {model!r}",
             ),
             (
                 expeval and self["cutoff"] is not None,
@@ -115,16 +115,16 @@ class ExpectedExposure(FairMeasure):
             ),
             (
                 expeval and "target" in given,
-                "variant='expeval' makes its own target of groups; drop target",
+                "variant='expeval' computes its own target of groups; drop target",
             ),
             (
                 variant == "fair-rag" and not has_groups and not isinstance(model, MU),
-                "variant='fair-rag' needs browsing='MU'",
+                "variant='fair-rag' requires browsing='MU'",
             ),
             (
                 has_groups and not expeval and (not paper or "bounds" in given or "n" in given),
-                "groups need variant='paper' (TREC's form) or 'expeval', and have neither bounds "
-                "nor n",
+                "groups require variant='paper' (TREC's form) or 'expeval', and are not supported "
+                "with bounds or n",
             ),
             (
                 has_groups and not expeval and self["normalize"],
@@ -134,16 +134,16 @@ class ExpectedExposure(FairMeasure):
         for is_refused, message in refusals:
             if is_refused:
                 raise ParameterError(f"{self.NAME}: {message}")
-        _ = self.target  # which must fit the groups
+        _ = self.target  # raises unless it fits the groups
 
     @property
     def target(self) -> Any:
-        """The target over the levels of the groups; `None` if it is not given."""
+        """The target over the levels of the groups; `None` without a target."""
         return None if self["target"] is None else self["target"].for_groups(self["groups"])
 
     @property
     def labels_for(self) -> str:
-        """What it needs relevance labels for: the paper's EE-D counts all documents alike."""
+        """The reason why it requires relevance labels; the paper's EE-D does not."""
         of_useful = "groups" in self.params and self["useful_only"]
         paper = self.PART == "disparity" and self["variant"] == "paper"
         if not paper or of_useful or self["browsing"].stop > 0:
@@ -152,7 +152,7 @@ class ExpectedExposure(FairMeasure):
         return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
 
     def ranks(self, deepest: int) -> RankWeights:
-        """Return the attention of the first ranks, of `deepest` at most without a cutoff."""
+        """Return the attention on the first ranks, on `deepest` at most without a cutoff."""
         cutoff = self["cutoff"]
         is_few = cutoff is not None and cutoff <= DEEPEST
         return RankWeights.of(self["browsing"], cutoff, cutoff if is_few else deepest)
@@ -164,7 +164,7 @@ class ExpectedExposure(FairMeasure):
         return grade if self["graded"] else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
 
     def attention(self, judged: LabeledRun) -> FloatArray:
-        """Return the attention that each sorted row of the run gets; shape (n_rows,)."""
+        """Return the attention on each sorted row of the run; shape (n_rows,)."""
         useful = self.grades(judged.pair_label) > 0
         return judged.attention(self.text, self["browsing"], self["cutoff"], useful)
 
@@ -176,7 +176,7 @@ class ExpectedExposure(FairMeasure):
         )
 
     def exposure_by_ranking(self, judged: LabeledRun) -> SparseRows:
-        """Return the exposure in each ranking: a row per ranking, a column per pair or group."""
+        """Return the exposure in rankings: one row per ranking, one column per pair or group."""
         ranked = judged.run
         shape = (ranked.n_rankings, judged.n_pairs)
         weight = self.attention(judged)
@@ -191,7 +191,9 @@ class ExpectedExposure(FairMeasure):
     def targets(self, judged: LabeledRun) -> FloatArray:
         """Return the target exposure of each pair; shape (n_pairs,)."""
         if "groups" in self.params or self["variant"] != "paper":
-            raise ParameterError(f"{self.text}: no target by document; use variant='paper'")
+            raise ParameterError(
+                f"{self.text}: targets of documents are only available with variant='paper'"
+            )
         n = n_documents(self, judged)
         grade = np.nan_to_num(self.grades(judged.pair_label))
         grades = make_grades(judged.pair_query, grade, len(judged.qids), n)
@@ -199,7 +201,7 @@ class ExpectedExposure(FairMeasure):
         return np.append(target, 0.0)[grades.of_pair]
 
     def _by_variant(self, judged: LabeledRun) -> VariantValues:
-        """Return what the variant makes of all queries, computed once for the three measures."""
+        """Return the variant's values of all queries, computed once for the three measures."""
         key = ("exposure", *{**self.params, "normalize": None}.items())
         if key not in judged.cache:
             values = VARIANTS[self["variant"], "groups" in self.params](self, judged)
@@ -210,70 +212,70 @@ class ExpectedExposure(FairMeasure):
         return judged.cache[key]  # type: ignore[no-any-return]
 
     def _excess(self, judged: LabeledRun, plain: VariantValues) -> FloatArray:
-        """Return what sampling adds to EE-D and EE-L; 0 for one ranking; shape (n_queries,).
+        """Return the excess of EE-D and EE-L from sampling; 0 for one ranking; (n_queries,).
 
         The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
-        with D that of the policy and W the mean squared norm of its rankings: one number for all
-        rankings under models that look at ranks alone, the mean over the samples under a cascade. A
-        query whose run has no samples is left as it is: its ranking is the policy.
+        with D that of the policy and W the mean squared norm of its rankings. W is the same for all
+        rankings under position-based models, and the mean over the samples under a cascade. For a
+        query without samples, its single ranking is the policy.
         """
         square = self.exposure_by_ranking(judged).square()
         return sampling_excess(plain.values.disparity.value, square, judged.ranking_query)
 
     def scales(self, judged: LabeledRun) -> FloatArray:
-        """Return what raw values are multiplied by in each query; NaN where that is undefined."""
+        """Return the factor of raw values in each query; NaN if it is undefined."""
         if not self["normalize"]:
             return np.ones(len(judged.qids))
         return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
 
     def sampling_bias(self, judged: LabeledRun) -> FloatArray:
-        """Return the plain estimate minus the unbiased one, of EE_D and EE_L of sampled rankings.
+        """Return the plain minus the unbiased estimate of EE_D and EE_L of sampled rankings.
 
         Returns:
-            shape (n_queries,); NaN for one sample, 0 for a query that the run does not have.
+            Shape (n_queries,); NaN for one sample, 0 for a query missing from the run.
         """
         n = np.bincount(judged.ranking_query, minlength=len(judged.qids))
         bias = self._excess(judged, self._by_variant(judged)) * self.scales(judged)
         return np.where(n == 1, np.nan, np.where(n == 0, 0.0, bias))
 
     def widths(self, judged: LabeledRun) -> FloatArray:
-        """Return how far apart the bounds of raw values are; NaN where that is undefined."""
+        """Return the distance of the bounds of raw values; NaN if it is undefined."""
         part: Bounded = getattr(self._by_variant(judged).values, self.PART)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the value of each query; see the class for what is undefined."""
+        """Return the value of each query; the class describes undefined values."""
         if self["browsing"].needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
-                f"{self.text}: browsing={str(self['browsing'])!r} needs a cutoff, the number of "
+                f"{self.text}: browsing={str(self['browsing'])!r} requires a cutoff, the number of "
                 f"documents that the user reads: write {self.text}@5"
             )
         is_disparity = self.PART == "disparity"
         by_target = "groups" in self.params and self["variant"] == "paper" and not is_disparity
         if by_target and self["target"] is None:
             raise ParameterError(
-                f"{self.NAME} with groups needs a target: {self.NAME}(groups=..., target=...), "
+                f"{self.NAME} with groups requires a target: {self.NAME}(groups=..., target=...), "
                 "e.g. Target.from_work_needed(...) or Target.from_qrels(qrels, groups)"
             )
-        found = self._by_variant(judged)
-        part: Bounded = getattr(found.values, self.PART)
-        if found.n is not None:
-            self._compare_sizes(judged, found.n)
-        reasons = [*([] if is_disparity else found.without_target), *found.undefined]
+        variant = self._by_variant(judged)
+        part: Bounded = getattr(variant.values, self.PART)
+        if variant.n is not None:
+            self._compare_sizes(judged, variant.n)
+        reasons = [*([] if is_disparity else variant.without_target), *variant.undefined]
         if self["normalize"]:
             result = np.where(judged.present, part.normalized(), part.worst_normalized)
-            reasons += [*found.unbounded, (part.why, judged.present & np.isnan(result))]
+            reasons += [*variant.unbounded, (part.why, judged.present & np.isnan(result))]
         else:
             result = np.where(judged.present, part.value, part.worst)
             reasons.append((NO_WORST, ~judged.present & np.isnan(part.worst)))
         return self.without_undefined(judged, result, reasons)
 
     def _compare_sizes(self, judged: LabeledRun, n: IntArray) -> None:
-        """Warn if another system was measured on the same labels with other n, in the same call.
+        """Warn if another system in the same call has other n for the same queries.
 
-        That is right for re-rankings of the same candidates, and misleading otherwise. One call is
-        one evaluator, or one ``pt.Experiment``. Queries that a run lacks do not count. With the
-        paper's bounds EE-D depends on n only where the cutoff exceeds it.
+        This is right for re-rankings of the same candidates, and misleading otherwise. One call is
+        one evaluator, or one ``pt.Experiment``. Missing queries do not count. With the paper's
+        bounds, EE-D depends on n only if the cutoff exceeds it.
         """
         cutoff = self["cutoff"]
         full = cutoff is not None and not ((n >= 0) & (n < cutoff)).any()
@@ -289,34 +291,34 @@ class ExpectedExposure(FairMeasure):
         if len(differs):
             at = differs[0]
             warn(
-                f"{self!r}: systems differ in the number n of judged or retrieved documents for "
-                f"{len(differs)} queries (qid {judged.qids[at]!r}: {before[at]} and {now[at]}), "
-                "so their targets differ too; give all one n, the number of documents that could "
-                "be retrieved (n=1000, or the name of a column of the qrels), or n='judged'"
+                f"{self!r}: the number n of judged or retrieved documents differs between systems "
+                f"for {len(differs)} queries (qid {judged.qids[at]!r}: {before[at]}, {now[at]}), "
+                "and so do their targets; set n to the number of documents that could be "
+                "retrieved (n=1000, or the name of a column of the qrels), or to 'judged'"
             )
 
 
 class ExpectedExposureDisparity(ExpectedExposure):
     """How unevenly a ranking policy spreads exposure over documents.
 
-    The squared norm of expected exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
-    Eqs. 3 and 5), normalized by its largest value, that of one fixed ranking (Appendix C). In
-    [0, 1] when normalized; lower is more even. It does not say whether the documents that get the
-    exposure are useful (that is EE_R), nor whether groups of documents are treated alike.
+    EE-D is the squared norm of expected exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
+    Eqs. 3 and 5), normalized by its largest value, that of one fixed ranking (Appendix C). Values
+    are in [0, 1] when normalized; lower is more even. EE-D does not tell whether the exposed
+    documents are useful (EE_R does), nor whether groups of documents are treated equally.
 
-    With ``bounds="paper"`` the floor is taken as 0, but no policy reaches it: a uniform one has
-    k / n. ``bounds="exact"`` uses (sum of weights)^2 / n; undefined (NaN) where every ranking
-    shows all documents alike, and where a ranking has fewer than min(k, n) documents. Under a
-    cascade (GERR) the largest value is that with the useful documents last. A query that the run
-    lacks gets 1 (the largest value).
+    With ``bounds="paper"`` the lower bound is 0, but no policy reaches it: a uniform one has k / n.
+    ``bounds="exact"`` uses (sum of weights)^2 / n; it is undefined (NaN) if every ranking shows all
+    documents equally, or if a ranking has fewer than min(k, n) documents. Under a cascade (GERR)
+    the largest value is that with the useful documents last. A query missing from the run gets 1
+    (the largest value).
 
-    Estimated from N samples, EE-D is too large by (1 - EE-D) / N in expectation.
-    ``estimator="unbiased"`` takes that away, and may leave [0, 1] by what is chance; N = 1 is an
-    error. A run without samples is a policy of its own: one ranking, always.
+    An estimate from N samples is too large by (1 - EE-D) / N in expectation.
+    ``estimator="unbiased"`` subtracts this and may leave [0, 1] by chance; N = 1 is an error. A run
+    without samples is a deterministic policy.
 
     With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`). With
-    ``variant="expeval"`` and a cascade (GERR) that can leave [0, 1], because that code's bounds are
-    those of documents.
+    ``variant="expeval"`` and a cascade (GERR), values can leave [0, 1], because that code uses the
+    bounds of documents.
     """
 
     identity_name = "fairtk.EE_D"
@@ -331,16 +333,16 @@ class ExpectedExposureDisparity(ExpectedExposure):
 class ExpectedExposureRelevance(ExpectedExposure):
     """How much of the exposure goes where an ideal policy would put it.
 
-    The inner product of expected exposure and target exposure (Diaz et al. 2020; Kim and Diaz,
-    Towards Fair RAG, Eqs. 3 and 6), normalized by the ideal policy's value (Appendix C). In
-    [0, 1] when normalized; higher is better. It is a measure of quality, not of fairness: one
+    EE-R is the inner product of expected exposure and target exposure (Diaz et al. 2020; Kim and
+    Diaz, Towards Fair RAG, Eqs. 3 and 6), normalized by the ideal policy's value (Appendix C).
+    Values are in [0, 1] when normalized; higher is better. It measures quality, not fairness: one
     fixed ranking with useful documents on top has the same value as an even policy over them.
 
-    With ``bounds="exact"`` the floor is the value of the worst fixed order, above 0 when useful
-    documents cannot all be left out; undefined (NaN) where a ranking has fewer than min(k, n)
-    documents. Under a cascade (GERR) other orders can have more than the ideal one, so there it is
+    With ``bounds="exact"`` the lower bound is the value of the worst fixed order, above 0 if useful
+    documents cannot all be left out; it is undefined (NaN) if a ranking has fewer than min(k, n)
+    documents. Under a cascade (GERR) other orders can have more than the ideal one, so values are
     normalized by the largest value of any order. A query without a useful document is undefined;
-    one that the run lacks gets 0. Samples estimate it without bias.
+    one missing from the run gets 0. Samples estimate EE-R without bias.
 
     With ``groups=...`` it is the inner product of the groups' exposure and the target (see `EE_L`).
     """
@@ -358,20 +360,20 @@ class ExpectedExposureRelevance(ExpectedExposure):
 
 
 class ExpectedExposureLoss(ExpectedExposure):
-    """How far the exposure that documents get is from the exposure they should get.
+    """How far the exposure of documents is from their target exposure.
 
-    The squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz, Towards
-    Fair RAG, Eq. 3): EE_D - 2 EE_R + squared norm of the target, all unnormalized. Lower is
-    better; 0 is reached by the ideal policy alone. The papers give no normalizer for it; here,
-    with ``normalize=True``, it is divided by the sum of the upper bounds of EE_D and EE_R (as the
-    code published with Fair RAG does), with ``bounds="exact"`` by the loss of the worst fixed
-    order (NaN where a ranking has fewer than min(k, n) documents; under GERR a bound that cannot
-    always be reached). A query without a useful document is undefined (NaN); one that the run
-    lacks gets the upper bound. ``estimator="unbiased"`` takes away what sampling adds to EE_D.
+    EE-L is the squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz,
+    Towards Fair RAG, Eq. 3): EE_D - 2 EE_R + squared norm of the target, all unnormalized. Lower is
+    better; only the ideal policy reaches 0. The papers do not normalize it. Here, with
+    ``normalize=True``, it is divided by the sum of the upper bounds of EE_D and EE_R (as in the
+    code published with Fair RAG), or with ``bounds="exact"`` by the loss of the worst fixed order
+    (NaN if a ranking has fewer than min(k, n) documents; under GERR a bound that cannot always be
+    reached). A query without a useful document is undefined (NaN); one missing from the run gets
+    the upper bound. ``estimator="unbiased"`` subtracts the excess of EE_D from sampling.
 
     ``EE_L(groups=..., target=...)@20`` is the group form of TREC Fair Ranking 2022, Task 2: the
-    exposure of groups, from useful documents alone, against the target distribution times the
-    attention of the first 20 ranks (of ``@k``), whatever the length of the rankings; discount
+    exposure of groups, from useful documents only, against the target distribution times the
+    attention on the first 20 ranks (of ``@k``), whatever the length of the rankings; discount
     `TREC`, not normalized. ``variant="expeval"`` has the group form of that code, with its own
     target.
     """

@@ -1,6 +1,6 @@
-"""The definitions of expected exposure: one function for each form of EE-D, EE-R and EE-L.
+"""The definitions of EE-D, EE-R and EE-L, one function per variant.
 
-Those of expeval (Diaz et al. 2020), by documents and by groups, of Towards Fair RAG, and of TREC
+The variants are Towards Fair RAG, expeval (Diaz et al. 2020) by documents and by groups, and TREC
 Fair Ranking 2022's Task 2.
 """
 
@@ -31,40 +31,40 @@ from fairtk.groups.distances import (
 from fairtk.measures.labeled_run import LabeledRun
 
 Reasons = list[tuple[str, BoolArray]]
-"""Why queries have no value, each with the queries, of shape (n_queries,)."""
+"""Reasons why queries have no value, each with a mask of the queries, of shape (n_queries,)."""
 
 NO_USEFUL = "no useful document in the labels"
 
 
 @dataclass(frozen=True)
 class VariantValues:
-    """What a definition makes of all queries; arrays have shape (n_queries,)."""
+    """The values of a variant for all queries; arrays have shape (n_queries,)."""
 
     values: ExposureValues  # EE-D, EE-R and EE-L
-    without_target: Reasons  # why queries have neither EE-R nor EE-L
-    undefined: Reasons  # why queries have no value at all
-    unbounded: Reasons  # why queries have no normalized value
-    n: IntArray | None = None  # documents judged or retrieved where values depend on them, or -1
+    without_target: Reasons  # reasons for no EE-R and EE-L
+    undefined: Reasons  # reasons for no value at all
+    unbounded: Reasons  # reasons for no normalized value
+    n: IntArray | None = None  # number of judged or retrieved documents, if values depend on it
 
 
 def refuse_one_sample(where: str, qids: Any, ranking_query: IntArray) -> None:
-    """Raise an `InputError` if a query of sampled rankings has a single one."""
+    """Raise an `InputError` if a query has a single sample."""
     alone = np.flatnonzero(np.bincount(ranking_query, minlength=len(qids)) == 1)
     if len(alone):
         raise InputError(
-            f"{where}: qid {str(qids[alone[0]])!r} has one sample ({len(alone)} such queries), and "
-            "the unbiased estimate needs two; draw more, drop the column 'sample' of a ranking "
-            "that is always the same, or use estimator='plain'"
+            f"{where}: the unbiased estimate requires two samples, got one for qid "
+            f"{str(qids[alone[0]])!r} ({len(alone)} such queries); draw more, drop the column "
+            "'sample' of a deterministic ranking, or use estimator='plain'"
         )
 
 
 def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
-    """Return how many items of each query a mask holds."""
+    """Return the number of items of each query in a mask."""
     return np.bincount(index[mask], minlength=n_queries)
 
 
 def paper(measure: Any, judged: LabeledRun) -> VariantValues:
-    """Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
+    """Return the values of Towards Fair RAG, Eqs. 3 to 6 and Appendix C; Diaz et al. 2020."""
     rule, cutoff, exact = measure["n"], measure["cutoff"], measure["bounds"] == "exact"
     n, n_queries, query = n_documents(measure, judged), len(judged.qids), judged.pair_query
     grade, exposure = measure.grades(judged.pair_label), measure.exposure(judged)
@@ -81,9 +81,9 @@ def paper(measure: Any, judged: LabeledRun) -> VariantValues:
     )
     undefined: Reasons = []
     if rule == "judged":
-        # documents without a label stand for labeled ones that are not useful, if there are any
+        # documents without a label replace labeled ones that are not useful, if there are any
         read = counts(query, (exposure > 0) & ~useful, n_queries)
-        reason = "its rankings have more documents that are not useful than n='judged' counts"
+        reason = "the rankings contain more non-relevant documents than n='judged' counts"
         undefined.append((reason, read > n - n_useful))
     unbounded: Reasons = []
     if exact:
@@ -91,12 +91,12 @@ def paper(measure: Any, judged: LabeledRun) -> VariantValues:
         short = np.diff(judged.run.ranking_start) < depth[judged.ranking_query]
         full = "n" if cutoff is None else f"min({cutoff}, n)"
         reason = (
-            f"a ranking has fewer than {full} documents, so that the exact bounds, those of full "
+            f"a ranking has fewer than {full} documents, so the exact bounds, those of full "
             "rankings, do not hold"
         )
         unbounded.append((reason, counts(judged.ranking_query, short, n_queries) > 0))
-    # useful documents that fill what is read leave nothing of the target to others, whatever
-    # their number; exact bounds and those of a cascade count all
+    # If useful documents fill the ranks, other documents have no target, whatever their number;
+    # exact bounds and those of a cascade count all.
     all_count = exact or cutoff is None or measure["browsing"].stop > 0
     depends_on_n = all_count | (n_useful < (cutoff or 0))
     return VariantValues(
@@ -122,15 +122,15 @@ def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
         at = int(short[0])
         useful = counts(judged.pair_query, measure.grades(judged.pair_label) > 0, n_queries)
         raise InputError(
-            f"{measure.text}: n is {n[at]} for qid {judged.qids[at]!r}, but {pairs[at]} of its "
-            f"documents are judged or retrieved, {useful[at]} of them useful; "
-            "n is the number of all documents of a query"
+            f"{measure.text}: n must be the number of all documents of a query, got {n[at]} for "
+            f"qid {judged.qids[at]!r} with {pairs[at]} judged or retrieved documents, "
+            f"{useful[at]} of them useful"
         )
     return n
 
 
 def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
-    """Return the n that is given as a number or a column of the qrels; shape (n_queries,)."""
+    """Return n if it is a number or a column of the qrels; shape (n_queries,)."""
     rule, frame = measure["n"], qrels.frame
     if rule in ("judged+retrieved", "judged"):
         return None
@@ -139,7 +139,7 @@ def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
     if rule not in frame.columns:
         raise ColumnError(
             f"{measure.text}: n must be 'judged+retrieved', 'judged', a number or a column of "
-            f"the qrels; there is no column {rule!r} among {list(frame.columns)}"
+            f"the qrels ({list(frame.columns)}), got {rule!r}"
         )
     values = frame[rule].to_numpy(dtype=np.float64, na_value=np.nan)
     n = np.full(len(qrels.qids), np.nan)
@@ -148,14 +148,14 @@ def given_n(measure: Any, qrels: Qrels) -> IntArray | None:
     if wrong.any():
         bad = format_list(dict.fromkeys(str(q) for q in frame[QID].to_numpy()[wrong]))
         raise InputError(
-            f"{measure.text}: column {rule!r} of the qrels must hold one whole number per "
-            f"query; it does not for qid {bad}"
+            f"{measure.text}: column {rule!r} of the qrels must have one integer per query; it "
+            f"does not for qid {bad}"
         )
     return n.astype(np.int64)
 
 
 def fair_rag(measure: Any, judged: LabeledRun) -> VariantValues:
-    """``variant="fair-rag"``: useful documents alone have a target."""
+    """Return the values of ``variant="fair-rag"``: only useful documents have a target."""
     n_queries, query = len(judged.qids), judged.pair_query
     grade = measure.grades(judged.pair_label)
     grades = make_grades(query, np.where(grade > 0, 1.0, np.nan), n_queries)
@@ -166,7 +166,7 @@ def fair_rag(measure: Any, judged: LabeledRun) -> VariantValues:
 
 
 def expeval(measure: Any, judged: LabeledRun) -> VariantValues:
-    """``variant="expeval"``, by documents."""
+    """Return the values of ``variant="expeval"``, by documents."""
     n_queries, query, complete = len(judged.qids), judged.pair_query, measure["complete"]
     grade = measure.grades(judged.pair_label)
     grades = make_grades(
@@ -174,13 +174,13 @@ def expeval(measure: Any, judged: LabeledRun) -> VariantValues:
     )
     exposure = measure.exposure(judged)
     values = expeval_values(exposure, query, grades, measure["browsing"], complete=complete)
-    # with complete labels every grade has a target
+    # with complete labels, each grade has a target
     reasons = [] if complete else [(NO_USEFUL, grades.n_useful == 0)]
     return VariantValues(values, reasons, [], [])
 
 
 def expeval_by_group(measure: Any, judged: LabeledRun) -> VariantValues:
-    """``variant="expeval"`` with groups: exposure and target of their documents, summed."""
+    """Return the values of ``variant="expeval"`` with groups: sums over their documents."""
     n_queries, query, complete = len(judged.qids), judged.pair_query, measure["complete"]
     grade, exposure = measure.grades(judged.pair_label), measure.exposure(judged)
     n_useful = counts(query, grade > 0, n_queries)
@@ -203,10 +203,10 @@ def expeval_by_group(measure: Any, judged: LabeledRun) -> VariantValues:
 
 
 def trec_task2(measure: Any, judged: LabeledRun) -> VariantValues:
-    """Exposure of groups against a target distribution times the attention of the ranks.
+    """Return the values of groups' exposure against a target times the attention on the ranks.
 
-    One departure: with ``useful_only=False`` the track's code counts nothing where no useful
-    document is retrieved, which makes EE-D 0, its best; here documents count as always.
+    There is one departure: with ``useful_only=False``, the track's code counts nothing if no useful
+    document is retrieved, so EE-D is 0, its best value; here, documents always count.
     """
     n_queries = len(judged.qids)
     useful, exposure = measure.grades(judged.pair_label) > 0, measure.exposure(judged)
@@ -236,20 +236,20 @@ def trec_task2(measure: Any, judged: LabeledRun) -> VariantValues:
 
 
 TASK2_RANKS = 20
-"""Ranks whose attention scales the target without a cutoff: TREC's Task 2 asked for 20."""
+"""The number of ranks that scale the target without a cutoff: TREC's Task 2 requested 20."""
 
 
 def target_scale(measure: Any) -> float:
-    """Return the attention of the ranks, which the target is a distribution of."""
+    """Return the total attention on the ranks, the scale of the target."""
     ranks = np.arange(measure["cutoff"] or TASK2_RANKS, dtype=np.int64)
     return float(measure["browsing"].weights(ranks).sum())
 
 
 def _highest(measure: Any, n_useful: IntArray, memberships: SparseRows) -> FloatArray:
-    """Return what no disparity is above; NaN where it has no end; shape (n_queries,).
+    """Return an upper bound of disparity; NaN if unbounded; shape (n_queries,).
 
-    That is all attention on documents of one group, or of as many as a document may have at
-    once: the norm of a sum is at most the sum of the norms.
+    All attention is on documents of one group, or of as many groups as a document may have: the
+    norm of a sum is at most the sum of the norms.
     """
     depth = np.full(len(n_useful), measure["cutoff"] or TASK2_RANKS)
     if measure["cutoff"] is None:

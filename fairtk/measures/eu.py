@@ -29,7 +29,7 @@ from fairtk.utilities import Utility, get
 
 
 def read_utility(text: str) -> Any:
-    """Return the utility that a string like ``"rougeL"`` names."""
+    """Return the utility of a string such as ``"rougeL"``."""
     name, options = parse_call(text, "utility")
     return get(name, **options)
 
@@ -38,22 +38,22 @@ UTILITY = ObjectParam(
     read_utility, Utility, desc="string utility: accuracy, mae, rouge1, rougeL, em, f1, ..."
 )
 UPPER_BOUND = Param(
-    (int, float), desc="turns a lower-is-better utility u into upper_bound - u (LaMP-3's mae: 4)"
+    (int, float), desc="converts a lower-is-better utility u to upper_bound - u (LaMP-3's mae: 4)"
 )
 
 
 class ExpectedUtility(FairMeasure):
-    """How good the generated answers are, in the mean over sampled rankings.
+    """How good the generated answers are, averaged over sampled rankings.
 
-    The mean of a string utility over the answers generated from each sampled ranking (Kim and
-    Diaz, Towards Fair RAG, Eq. 7). Needs ``qanswer`` in the run (one answer per qid and sample)
-    and ``gold_answer`` in the qrels (`fairtk.join_answers`); of several gold answers the best match
-    counts. Range and direction are the utility's; with ``upper_bound`` an error becomes
-    higher-is-better, as published for LaMP-3 with 4 (values below 0 are possible where the error
-    exceeds the bound). It says nothing about who got exposure.
+    EU is the mean of a string utility over the answers from each sampled ranking (Kim and Diaz,
+    Towards Fair RAG, Eq. 7). It requires ``qanswer`` in the run (one answer per qid and sample) and
+    ``gold_answer`` in the qrels (`fairtk.join_answers`); with several gold answers, the best match
+    counts. Range and direction are the utility's. With ``upper_bound`` an error becomes
+    higher-is-better, as published for LaMP-3 with 4 (values are below 0 if the error exceeds the
+    bound). EU does not show who got exposure.
 
-    A query without an answer gets the worst value: 0, or NaN for an error without
-    ``upper_bound``, because no error is the largest.
+    A query without an answer gets the worst value: 0, or NaN for an error without ``upper_bound``,
+    because errors are unbounded.
     """
 
     identity_name = "fairtk.EU"
@@ -73,11 +73,11 @@ class ExpectedUtility(FairMeasure):
     POSITIONAL = ("utility",)
 
     def check_params(self) -> None:
-        """Raise if the upper bound is given for a utility that is higher-is-better already."""
+        """Raise if the upper bound is given for a higher-is-better utility."""
         if "upper_bound" in self.params and self.utility.higher_is_better:
             raise ParameterError(
-                f"EU: upper_bound turns an error around, but {self.utility.name!r} is "
-                "higher-is-better already; drop upper_bound"
+                f"EU: upper_bound is only valid with an error, but {self.utility.name!r} is "
+                "higher-is-better; drop upper_bound"
             )
 
     @property
@@ -88,7 +88,7 @@ class ExpectedUtility(FairMeasure):
 
     @property
     def better(self) -> str:
-        """The utility's direction, turned by `upper_bound`."""
+        """The utility's direction; with `upper_bound`, higher."""
         turned = self["upper_bound"] is not None
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
@@ -102,7 +102,7 @@ class ExpectedUtility(FairMeasure):
         missing = [qid for qid in judged.qids[np.unique(query)] if qid not in gold]
         if missing:
             raise InputError(
-                f"{where}: the gold_answer of qid {missing[0]!r} is missing "
+                f"{where}: missing gold_answer of qid {missing[0]!r} "
                 f"({len(missing)} such queries); add it with fairtk.join_answers(qrels, answers)"
             )
         values = self.utility(answers, [gold[qid] for qid in judged.qids[query]])
@@ -112,14 +112,14 @@ class ExpectedUtility(FairMeasure):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The smallest and the largest value; infinite where there is no bound."""
+        """The smallest and the largest value; infinite if unbounded."""
         low, high = getattr(self.utility, "bounds", (-math.inf, math.inf))
         turned = self["upper_bound"]
         return (low, high) if turned is None else (turned - high, turned - low)
 
     @property
     def worst(self) -> float:
-        """The value of a query without an answer; NaN if no error is the largest."""
+        """The value of a query without an answer; NaN if errors are unbounded."""
         return self.MISSING if self.better == "higher" else math.nan
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
@@ -132,7 +132,7 @@ class ExpectedUtility(FairMeasure):
         self.warn_undefined(
             judged.qids[absent],
             n_queries,
-            "it has no answer, and an error has no worst value unless upper_bound is given",
+            "it has no answer, and an error has no worst value without upper_bound",
         )
         return result
 
@@ -141,23 +141,23 @@ def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dic
     """Return the gold answer of each query that has one: a text, or a list of alternatives.
 
     Args:
-        qids: of each row.
-        answers: of each row; what is neither a text nor a list is missing there.
-        where: for the message.
+        qids: the query of each row.
+        answers: the gold answer of each row; values other than text or a list are missing.
+        where: the caller, for messages.
 
     Raises:
-        InputError: a query has two.
+        InputError: a query has two different gold answers.
     """
     gold: dict[str, Any] = {}
     for qid, answer in zip(qids, answers, strict=True):
         if isinstance(answer, np.ndarray | tuple):
             answer = list(answer)
         if not isinstance(answer, str | list):
-            continue  # missing here; an error only if no row of the query has one
+            continue  # an error only if all rows of the query miss it
         if gold.setdefault(qid, answer) != answer:
             raise InputError(
-                f"{where}: qid {qid!r} has two gold answers, {gold[qid]!r} and {answer!r}; the "
-                "gold answer repeats on each row, alternatives go into one list"
+                f"{where}: qid {qid!r} has two gold answers, {gold[qid]!r} and {answer!r}; put "
+                "alternatives into one list, repeated on each row"
             )
     return gold
 
@@ -176,8 +176,8 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
     if table["text"].isna().any():
         row = frame.iloc[int(np.flatnonzero(table["text"].isna())[0])]
         raise InputError(
-            f"{where}: the answer of qid {str(row[QID])!r} is missing ({QANSWER} is {row[QANSWER]}"
-            "); every ranking needs one, an empty answer is the empty string"
+            f"{where}: missing answer of qid {str(row[QID])!r} ({QANSWER} is {row[QANSWER]}"
+            "); each ranking must have an answer, which may be an empty string"
         )
     table = table.drop_duplicates()
     twice = table[table.duplicated(["query", "sample"])]
@@ -185,8 +185,8 @@ def _answers(judged: LabeledRun, where: str) -> tuple[IntArray, list[str]]:
         row = frame.iloc[int(twice.index[0])]
         at = f", sample {row[SAMPLE]}" if SAMPLE in frame.columns else ""
         raise InputError(
-            f"{where}: two different answers for qid {str(row[QID])!r}{at}; one ranking gives one "
-            "answer, repeated on each of its rows"
+            f"{where}: got two different answers for qid {str(row[QID])!r}{at}; a ranking must "
+            "have one answer, repeated on each of its rows"
         )
     table = table.sort_values(["query", "sample"])
     query = judged.query_of_run[table["query"].to_numpy()]

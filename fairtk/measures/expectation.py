@@ -16,7 +16,7 @@ from fairtk.measures.kernels import exact_ndcg, kernel_of
 from fairtk.measures.labeled_run import LabeledRun
 from fairtk.measures.params import Param
 from fairtk.measures.parsing import MeasureParam, check_params, with_cutoff
-from fairtk.measures.provider import values_by_ranking, values_of, whole_labels
+from fairtk.measures.provider import integer_labels, values_by_ranking, values_of
 
 
 class Expectation(FairMeasure):
@@ -24,10 +24,10 @@ class Expectation(FairMeasure):
 
     ``E(nDCG@5)`` is the expected nDCG@5 of a stochastic ranking policy, estimated from its samples
     (the sum over rankings in Eq. 7 of Towards Fair RAG, with any measure as the utility). Plain
-    measures read the samples of a query as one ranking, so on a sampled run they are an error. On
-    a run without samples it is the measure itself, ties included; the ranks of a sampled run
-    decide its order. Range, direction, and how queries are aggregated are those of the measure.
-    The cutoff is the measure's own: ``E(nDCG@5)``, and ``E(nDCG)@5`` means the same.
+    measures raise an error on a sampled run, because they expect one ranking per query. On a run
+    without samples, E(...) is the measure itself, including its ties; on a sampled run, ranks
+    decide the order. Range, direction and aggregation are those of the measure. ``E(nDCG@5)`` and
+    ``E(nDCG)@5`` are the same.
     """
 
     identity_name = "fairtk.E"
@@ -46,61 +46,60 @@ class Expectation(FairMeasure):
     def __matmul__(self, at_param: Any) -> Expectation:
         inner = self.inner
         if inner.params.get(inner.AT_PARAM) is not None:
-            raise ParameterError(f"{self!r} has its cutoff inside already; drop @{at_param}")
+            raise ParameterError(f"{self!r} has a cutoff inside already; drop @{at_param}")
         cut: Expectation = self(with_cutoff(inner, at_param))
         return cut
 
     @property
     def inner(self) -> Any:
-        """The measure whose expectation is taken."""
+        """The measure inside."""
         return self.needed("measure", "a measure: write E(nDCG@5)")
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it takes frames X: nDCG alone is linear in the exposure of a browsing model."""
+        """Whether it accepts frames X: only for nDCG, which is linear in exposure."""
         return self.inner.NAME == "nDCG" and kernel_of(self.inner) is not None
 
     @property
     def better(self) -> str:
-        """The measure's direction; ir_measures' own are taken to be higher-is-better."""
+        """The measure's direction; higher for measures of ir_measures."""
         return getattr(self.inner, "better", self.BETTER)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Those of the measure."""
+        """The measure's bounds."""
         return value_bounds(self.inner)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the expectation for each query; what the run lacks gets the measure's default."""
+        """Return the expectation for each query; missing ones get the measure's default."""
         values = judged.cache.setdefault("expectations", {})
-        if self.inner not in values:  # all E(...) of a call are computed together
-            wanted = [*judged.cache.get("inside E", ()), self.inner]
-            values |= _expectations([m for m in wanted if m not in values], judged)
+        if self.inner not in values:  # compute all E(...) of a call together
+            measures = [*judged.cache.get("inside E", ()), self.inner]
+            values |= _expectations([m for m in measures if m not in values], judged)
         result: FloatArray = values[self.inner]
         if not isinstance(self.inner, FairMeasure):
-            why = f"{self.inner!r} gives it no value"
+            why = f"{self.inner!r} returned no value for it"
             self.warn_undefined(judged.qids[np.isnan(result)], len(result), why)
         return result
 
     def aggregator(self) -> Any:
-        """Return what turns per-query values into one, as the measure does: NumRet's is a sum."""
+        """Return the measure's aggregator over queries, e.g. a sum for NumRet."""
         return self.inner.aggregator()
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
-        """Return what the values of queries come to, as the measure does."""
+        """Return the measure's aggregate of the values of queries."""
         if isinstance(self.inner, FairMeasure):
             return self.inner.aggregate(values, qids)
         return super().aggregate(values, qids)
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values; with a warning if the measure is no mean over queries."""
+        """Return the values; warn if the measure's aggregate is not a mean over queries."""
         if isinstance(self.inner, FairMeasure):
             return self.inner.per_query(values)
         if type(self.aggregator()) is not MeanAgg:
             warn(
-                f"{self!r} is no mean over queries, but values of single queries are asked for "
-                "(pt.Experiment divides by the number of queries); use ir_measures.calc_aggregate "
-                "or fairtk evaluate"
+                f"{self!r} is not a mean over queries, so means of its per-query values "
+                "(pt.Experiment) are wrong; use ir_measures.calc_aggregate or fairtk evaluate"
             )
         return values
 
@@ -119,23 +118,23 @@ def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArr
 
 
 def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Return values of each ranking, and of queries without, by kernels and by providers."""
+    """Return values of each ranking, and of missing queries, from kernels and providers."""
     kernels = {m: kernel for m in measures if (kernel := kernel_of(m)) is not None}
     others = [m for m in measures if m not in kernels]
     values, absent = values_by_ranking(others, judged) if others else ({}, {})
     if kernels:
-        # as strict as the providers
-        whole_labels(list(kernels), judged.qrels.labels, judged.where)
+        # the same checks as in the providers
+        integer_labels(list(kernels), judged.qrels.labels, judged.where)
     for measure, kernel in kernels.items():
         values[measure], absent[measure] = kernel(judged), measure.DEFAULT
     return values, absent
 
 
 def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
-    """Return the expectation of nDCG from a frame X; 0 for queries that it lacks."""
+    """Return the expectation of nDCG from a frame X; 0 for missing queries."""
     cutoff = measure.params.get(measure.AT_PARAM)
     exposure = judged.attention(f"E({measure!r})", DCG(), cutoff)
-    whole_labels([measure], judged.qrels.labels, judged.where)
+    integer_labels([measure], judged.qrels.labels, judged.where)
     result = np.full(len(judged.qids), float(measure.DEFAULT))
     result[judged.ranking_query] = exact_ndcg(judged, cutoff, exposure)
     return result
@@ -143,7 +142,7 @@ def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
 
 def values_of_samples(measure: Any, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
     """Return the query and the value of each ranking of a sampled run."""
-    check_params(measure)  # ir_measures looks only when asked
+    check_params(measure)  # ir_measures checks only on request
     return judged.ranking_query, _by_ranking([measure], judged)[0][measure]
 
 

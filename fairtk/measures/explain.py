@@ -45,7 +45,7 @@ from fairtk.measures.parsing import format_measure, parse
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return the frame with the baseline's columns and the change of cost; absent parts are 0."""
+    """Return the frame with the baseline's columns and the change of cost; missing parts are 0."""
     before = before.drop(columns=["target", "difference"], errors="ignore").set_index(keys)
     both = pd.concat([frame.set_index(keys), before.add_prefix("baseline_")], axis=1).fillna(0)
     counts = both.filter(like="queries").columns
@@ -61,22 +61,21 @@ def sorted_by_cost(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Where the cost of a measure comes from; made by `fairtk.explain`.
+    """The parts of a measure's cost; made by `fairtk.explain`.
 
-    It is printed as its costliest rows, and has a plot. All frames of parts have the column
-    ``cost``; its sum is `total` (in `by_query`, its mean). With a baseline they also have
-    ``baseline_cost`` and ``change`` (``cost`` minus it: negative is an improvement), and the same
-    for what else differs.
+    It prints its costliest rows, and has a plot. All frames of parts have the column ``cost``; its
+    sum is `total` (in `by_query`, its mean). With a baseline they also have ``baseline_cost`` and
+    ``change`` (``cost`` minus it: negative is an improvement), and the same for other values.
 
     Attributes:
         measure: the measure.
         space: the groups.
-        queries: ``qid``, ``value`` and ``cost``, which is NaN where a system is undefined.
+        queries: ``qid``, ``value`` and ``cost``, which is NaN if a system is undefined.
         parts: ``qid``, the group's columns, ``ranks``, ``exposure``, ``target`` and ``cost``.
         attention: share of each query's attention by band; shape (n_queries, n_bands).
-        present: which queries the run has; shape (n_queries,).
-        documents: those of the query, if one alone is explained.
-        before: the baseline's.
+        present: whether each query is in the run; shape (n_queries,).
+        documents: the documents of the query, if only one is explained.
+        before: the explanation of the baseline.
     """
 
     measure: Any
@@ -90,7 +89,7 @@ class Explanation:
 
     @property
     def total(self) -> float:
-        """The mean cost over the queries where it is defined: 1 - AWRF, or EE_L; NaN if none."""
+        """The mean cost over the queries with a cost: 1 - AWRF, or EE_L; NaN without any."""
         return float(self.queries["cost"].mean())
 
     @property
@@ -100,32 +99,32 @@ class Explanation:
 
     @property
     def explained(self) -> BoolArray:
-        """Which queries the run has and are defined; shape (n_queries,)."""
+        """Whether each query is in the run and defined; shape (n_queries,)."""
         explained: BoolArray = self.present & self.queries["cost"].notna().to_numpy()
         return explained
 
     @property
     def columns(self) -> list[str]:
-        """The columns that name a group: ``group``, or one for each crossed attribute."""
+        """The columns of a group's name: ``group``, or one per crossed attribute."""
         return list(self.space.names) if self.space.crossed else [GROUP]
 
     @cached_property
     def by_group(self) -> pd.DataFrame:
         """The cost of each group, highest first.
 
-        ``group`` (a column per attribute if they are crossed), ``exposure`` and ``target``: mean
-        shares of attention for AWRF, mean attention for EE_L, over queries that the run has;
-        ``difference``: the first minus the second, above 0 for a group that is shown too much;
-        ``queries``: in how many queries the group is shown; ``cost``; ``share`` of the total.
+        ``group`` (one column per crossed attribute), ``exposure`` and ``target``: mean shares of
+        attention for AWRF, mean attention for EE_L, over the queries in the run; ``difference``:
+        exposure minus target, above 0 for an overexposed group; ``queries``: the number of queries
+        with documents of the group; ``cost``; ``share`` of the total.
         """
         return self._compared(Explanation._groups, self.columns)
 
     @cached_property
     def by_attribute(self) -> pd.DataFrame:
-        """The cost of each level of each crossed attribute, whatever the others are.
+        """The cost of each level of each crossed attribute, summed over the other attributes.
 
-        The columns of `by_group`, with ``attribute`` in front. The costs of each attribute's levels
-        add up to the total; groups that are not listed one by one are a level.
+        The columns are ``attribute`` and those of `by_group`. The costs of an attribute's levels
+        sum to the total; the remaining groups are one level.
         """
         frames = []
         for name, column in zip(self.space.names, self.columns, strict=True):
@@ -138,17 +137,17 @@ class Explanation:
     def by_rank(self) -> pd.DataFrame:
         """The cost of each band of ranks, from the top.
 
-        ``ranks`` (counted from 1), ``attention``: the band's mean share of attention, ``cost``
-        (below 0 for ranks that show what is missing), ``share`` of the total.
+        ``ranks`` (from 1), ``attention``: the band's mean share of attention, ``cost`` (below 0 for
+        ranks with underexposed groups), ``share`` of the total.
         """
         return self._compared(Explanation._ranks, ["ranks"], sort=False)
 
     @cached_property
     def by_query(self) -> pd.DataFrame:
-        """The cost of each query, highest first; those undefined for a system (NaN) last.
+        """The cost of each query, highest first; undefined ones (NaN) last.
 
-        ``qid``, ``value`` of the measure, ``cost``, and ``costliest``: the group that costs most,
-        with how much of the query's cost in ``costliest_share``.
+        ``qid``, ``value`` of the measure, ``cost``, and ``costliest``: the group with the highest
+        cost, with its share of the query's cost in ``costliest_share``.
         """
         frame = self.queries.copy()
         if self.before is not None:
@@ -165,18 +164,18 @@ class Explanation:
 
     @property
     def by_document(self) -> pd.DataFrame:
-        """The documents of the query that is explained, the most exposed first.
+        """The documents of the explained query, the most exposed first.
 
-        ``docno``, ``rank`` (counted from 1; of sampled rankings the best one), ``groups`` (if the
-        measure has any), ``exposure`` (or credit; the mean over the samples) and ``label`` (NaN if
-        not judged); with a baseline also ``baseline_rank`` and ``baseline_exposure``. Ranks below
-        the cutoff are left out.
+        ``docno``, ``rank`` (from 1; the best one over samples), ``groups`` (if the measure has
+        any), ``exposure`` (or credit; the mean over samples) and ``label`` (NaN if not judged);
+        with a baseline also ``baseline_rank`` and ``baseline_exposure``. Ranks below the cutoff are
+        left out.
 
         Raises:
             ParameterError: all queries are explained.
         """
         if self.documents is None:
-            raise ParameterError("the table of documents is about one query: give its `qid`")
+            raise ParameterError("by_document is for one query; pass `qid` to explain")
         frame = self.documents
         if self.before is not None and self.before.documents is not None:
             names = {name: f"baseline_{name}" for name in (RANK, "exposure")}
@@ -185,10 +184,10 @@ class Explanation:
         return frame.sort_values(["exposure", RANK], ascending=[False, True], ignore_index=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return all parts: one row per query, group and band of ranks that has any.
+        """Return all parts: one row per query, group and band of ranks.
 
         ``qid``, the group's columns, ``ranks``, ``exposure`` and ``cost`` (and the baseline's).
-        Not divided by the number of queries: the sum over a query is that query's cost.
+        Costs are not divided by the number of queries: their sum over a query is its cost.
         """
         keys = [QID, *self.columns, "ranks"]
         return self._compared(Explanation._long, keys, sort=False, shares=False)
@@ -200,7 +199,7 @@ class Explanation:
         sort: bool = True,
         shares: bool = True,
     ) -> pd.DataFrame:
-        """Return a frame of the run, with that of the baseline and shares of the total."""
+        """Return a frame of the run, with the baseline's values and shares of the total."""
         frame = make(self, keys).astype(dict.fromkeys(keys, "str"))
         if self.before is not None:
             before = make(self.before, keys).astype(dict.fromkeys(keys, "str"))
@@ -225,8 +224,8 @@ class Explanation:
         return frame.reset_index()
 
     def _ranks(self, keys: list[str]) -> pd.DataFrame:
-        """Return attention and cost of each band of ranks, in the mean."""
-        # a mean over no query is unknown, not 0
+        """Return mean attention and cost of each band of ranks."""
+        # a mean over no queries is NaN, not 0
         cost = self.parts.groupby(keys, observed=False)["cost"].sum() / (self.n_defined or np.nan)
         attention = self.attention[self.explained].sum(axis=0) / (self.explained.sum() or np.nan)
         frame = pd.DataFrame({"attention": attention, "cost": cost}).reset_index()
@@ -237,17 +236,17 @@ class Explanation:
         return sums[(sums != 0).any(axis=1)].reset_index()
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Draw exposure beside target, and cost by group, rank band and query.
+        """Draw exposure and target, and cost by group, rank band and query.
 
         Args:
-            path: an .svg, .pdf or .png file to write; None: none.
+            path: an .svg, .pdf or .png file to write, or `None`.
 
         Returns:
             A ``matplotlib.figure.Figure``.
 
         Raises:
             MissingExtraError: matplotlib is not installed.
-            ParameterError: the name of the file ends otherwise.
+            ParameterError: the suffix of the file is not supported.
             InputError: its folder does not exist.
         """
         return draw(self, path)
@@ -273,7 +272,7 @@ class Explanation:
 
     @property
     def summary(self) -> list[str]:
-        """What is explained, its cost, and what it is a mean of, in lines."""
+        """Measure, cost and number of queries, as lines of text."""
         n, missing = len(self.queries), int((~self.present).sum())
         cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
         text = f"cost ({cost}): {self.total:.4f}"
@@ -285,7 +284,7 @@ class Explanation:
             before = self.before.total
             lines.append(f"baseline: {before:.4f}, change {self.total - before:+.4f}")
         if missing:
-            one = "; give `qid` to explain one query" if self.documents is None else ""
+            one = "; pass `qid` to explain one query" if self.documents is None else ""
             lines.append(f"missing from the run: {missing} of {n} queries{one}")
         return lines
 
@@ -294,8 +293,8 @@ _SHOWN = 12
 
 
 def _written(part: str, frame: pd.DataFrame) -> str:
-    """Return a table of an explanation, cut to its first rows."""
-    # the frames have all columns; a terminal has not
+    """Return the first rows of a table as text."""
+    # the frames have all columns; a terminal shows fewer
     hidden = ["baseline_exposure", "baseline_queries", "baseline_attention"]
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
@@ -316,35 +315,35 @@ def explain(
     target: Any = None,
     bands: Sequence[int] | None = None,
 ) -> Explanation:
-    """Break AWRF or EE-L down: which groups, rank bands and queries cost how much.
+    """Split AWRF or EE-L into the costs of groups, rank bands and queries.
 
-    The cost is 1 - AWRF, or EE_L itself, and its parts add up to it by group, by rank band and by
-    query. Groups cost their summand of the divergence, whether they are shown too much or too
-    little; ranks what they show, at the group's rate, and their share of what the target asks for.
-    Other rules add up as well and give other numbers; none is a statement about causes. The site's
-    page on `explain` has the formulas, and how to read the tables.
+    The cost is 1 - AWRF, or EE_L itself, and its parts sum to it by group, by rank band and by
+    query. The cost of a group is its term of the divergence, whether it is over- or underexposed.
+    The cost of a rank is that of the groups that it shows, plus its share of the target's cost.
+    Other rules also sum to the total and give other numbers; none is a statement about causes. The
+    site's page on `explain` has the formulas, and shows how to read the tables.
 
     Args:
         qrels: the labels, in PyTerrier's or ir_measures' column names, a file, or the id of a
-            dataset; their queries are the ones that count.
+            dataset; only their queries count.
         run: R or S, in either's column names, or a file.
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
-            (by documents); or the string of one.
-        qid: the one query that is explained, with its documents; others are not read. None: all
-            queries of the qrels, those missing from the run with the worst value.
-        baseline: another run, to which the change of each part is shown; means are then over the
-            queries that are defined for both.
-        groups: an object, a frame or a file. For AWRF, those that it lacks; for EE_L by documents,
-            groups that the documents' costs are summed for, each shared out among its groups.
-            None: useful, not useful, not judged.
-        target: that of a measure with `groups`: an object, a frame, a file, "uniform",
+            (by documents); or its string.
+        qid: the one query to explain, with its documents. `None` for all queries of the qrels;
+            those missing from the run have the worst value.
+        baseline: another run, for the change of each part; means are then over the queries that are
+            defined for both.
+        groups: an object, a frame or a file. For AWRF, the groups if the measure has none; for EE_L
+            by documents, groups to sum the documents' costs for, divided among a document's groups.
+            By default the labels: useful, not useful, not judged.
+        target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
             "population" or "relevance".
         bands: the last rank of each band, e.g. 5, 10 and 20.
 
     Raises:
-        ParameterError: the measure is none of these, or has no parts (``unlabeled="best"``,
-            variants of published code).
-        InputError: the run or the labels cannot be used.
+        ParameterError: the measure is another one, or has no parts (``unlabeled="best"``, variants
+            of published code).
+        InputError: the run or the labels are invalid.
     """
     measure = parse(measure)
     where = f"explain({measure!r})"
@@ -359,9 +358,9 @@ def explain(
     space = LevelSpace(("label",), (LABELS,), (-1,)) if named is None else named.space
     is_awrf = isinstance(measure, type(AWRF))
     judged_runs = [LabeledRun.of(labels, one, where, documents=not is_awrf) for one in runs]
-    with undefined_reasons():  # the means here are over the defined queries
+    with undefined_reasons():  # means are over the defined queries
         values = [measure.score_all(judged) for judged in judged_runs]
-    if is_awrf:  # of credit, ranks are those of credit
+    if is_awrf:  # for credit, ranks are those of credit
         judged_runs = [measure.shared_out(judged)[0] for judged in judged_runs]
     ends = rank_bands(bands, max(_depth(measure, judged) for judged in judged_runs))
     defined = ~np.isnan(np.stack(values)).any(axis=0)
@@ -371,14 +370,14 @@ def explain(
         judged: LabeledRun, value: FloatArray, before: Explanation | None = None
     ) -> Explanation:
         cost = np.where(defined, 1.0 - value if is_awrf else value, np.nan)
-        # score_all has warned already
+        # score_all has emitted the warnings
         with warnings.catch_warnings(action="ignore", category=FairtkWarning):
             if is_awrf:
                 frame, attention = awrf_parts(measure, judged, ends)
             else:
                 frame, attention = loss_parts(measure, judged, ends, groups)
-        lost = np.flatnonzero(defined & ~judged.present)
-        absent = {"query": lost, "level": ABSENT, "band": len(ends), "cost": cost[lost]}
+        missing = np.flatnonzero(defined & ~judged.present)
+        absent = {"query": missing, "level": ABSENT, "band": len(ends), "cost": cost[missing]}
         frame = frame[(defined & judged.present)[frame["query"]]]
         frame = pd.concat([frame, pd.DataFrame(absent)], ignore_index=True).fillna(0.0)
         parts = group_columns(space, rest, frame["level"].to_numpy())
@@ -404,7 +403,7 @@ def explain(
 def _of_query(
     qid: str, qrels: pd.DataFrame, runs: list[pd.DataFrame], where: str
 ) -> list[pd.DataFrame]:
-    """Return the rows of one query of the labels and of the runs; an error if it has no labels."""
+    """Return the rows of one query of the labels and the runs; an error without labels."""
     frames = [from_ir_measures(frame, where) for frame in (qrels, *runs)]
     parts = []
     for frame in frames:
@@ -419,7 +418,7 @@ def _of_query(
 
 
 def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.DataFrame:
-    """Return docno, rank, groups, exposure and label of the documents that a measure looks at."""
+    """Return docno, rank, groups, exposure and label of a measure's documents."""
     ranked = judged.run
     frame = pd.DataFrame({DOCNO: ranked.docnos[ranked.doc], RANK: ranked.position + 1})
     if groups is not None:
@@ -437,7 +436,7 @@ def _documents(measure: Any, judged: LabeledRun, groups: Groups | None) -> pd.Da
 def _completed(
     measure: Any, groups: Any, target: Any, labels: Qrels, where: str
 ) -> tuple[Any, Groups | None]:
-    """Return the measure with the groups and the target that it lacks, and groups apart from it."""
+    """Return the measure with groups and target, and the groups of EE_L by documents."""
     if groups is None and target is None:
         return measure, None
     own = "groups" in measure.params
@@ -446,28 +445,28 @@ def _completed(
         measure, aside, own = measure(groups=aside), None, True
     if target is not None:
         if not own:
-            raise ParameterError(f"{where}: a target needs groups; give groups as well")
+            raise ParameterError(f"{where}: target requires groups")
         measure = measure(target=Target.of(target, measure["groups"], labels, where))
     return measure, aside
 
 
 def _check(measure: Any, groups: Groups | None) -> None:
-    """Raise a `ParameterError` for a measure that has no parts, or has groups already."""
+    """Raise a `ParameterError` for a measure without parts, or with its own groups."""
     is_awrf = isinstance(measure, type(AWRF))
     if not (is_awrf or isinstance(measure, type(EE_L))):
         factors = getattr(measure, "factors", [])
         hint = f"; explain its factor {factors[-1]!r}" if factors else ""
         raise ParameterError(
-            f"explain takes AWRF and EE_L, which are sums over groups; found {measure!r}{hint}"
+            f"explain: expected AWRF or EE_L, which are sums over groups, got {measure!r}{hint}"
         )
     problem = ""
     if groups is not None and (is_awrf or measure["groups"] is not None):
-        problem = "has groups of its own; drop groups="
+        problem = "has groups already; drop groups="
     elif is_awrf:
         measure.target_for(measure.groups)
         if measure["unlabeled"] in ("best", "worst"):
             problem = (
-                "is a bound over all completions of what is unknown, which has no parts; use "
+                "is a bound over all ways to label unknown documents, which has no parts; use "
                 "unlabeled='drop', 'unknown' or 'uniform'"
             )
     elif measure["variant"] != "paper":
@@ -476,11 +475,9 @@ def _check(measure: Any, groups: Groups | None) -> None:
             "variant='paper'"
         )
     elif measure["estimator"] != "plain":
-        problem = (
-            "is no sum over groups; use estimator='plain', the value of the samples as they are"
-        )
+        problem = "is not a sum over groups; use estimator='plain'"
     elif measure["groups"] is not None and measure["target"] is None:
-        problem = "needs a target: EE_L(..., target=...)"
+        problem = "requires a target: EE_L(..., target=...)"
     if problem:
         raise ParameterError(f"explain: {measure!r} {problem}")
 

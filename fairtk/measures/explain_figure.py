@@ -79,7 +79,7 @@ def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> Non
 
 
 def _beside(bars: Any, frame: pd.DataFrame, compared: bool, shift: float) -> Any:
-    """Draw the costs of the run, and beside them the baseline's; return where the run's are."""
+    """Draw the costs of the run next to the baseline's; return the positions of the run's bars."""
     place = np.arange(len(frame))
     if not compared:
         bars(place, frame["cost"], 0.65, color=BLUE, label="run")
@@ -91,7 +91,7 @@ def _beside(bars: Any, frame: pd.DataFrame, compared: bool, shift: float) -> Any
 
 def _costs(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> None:
     y = _beside(axes.barh, groups, explanation.before is not None, 0.19)
-    # the sign of the difference, in words rather than in color
+    # the direction of the difference in words, not only in color
     sign = np.sign(groups["difference"]).mask(groups["text"].str.startswith("("), 0)
     words = sign.map({1.0: " too much", -1.0: " too little"}).fillna("")
     for place, cost, word in zip(y, groups["cost"], words, strict=True):
@@ -106,7 +106,7 @@ def _ranks(axes: Any, explanation: Explanation) -> None:
     x = _beside(axes.bar, frame, explanation.before is not None, -0.19)
     ranked = frame["ranks"] != OUTSIDE
     even = frame["attention"][ranked] * frame["cost"][ranked].sum()
-    axes.plot(x[ranked], even, "_", color=BLACK, ms=18, mew=2, label="if cost were as attention")
+    axes.plot(x[ranked], even, "_", color=BLACK, ms=18, mew=2, label="proportional to attention")
     axes.axhline(0, color="0.3", linewidth=0.8)
     axes.set_xticks(range(len(frame)), frame["ranks"].str.replace(" in the ", "\nin the "))
     axes.set_xlabel("ranks", fontsize=9)

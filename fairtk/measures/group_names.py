@@ -10,24 +10,24 @@ from fairtk.groups.distances import LevelSpace
 from fairtk.measures.contributions import ABSENT, REST
 
 LABELS = ("useful", "not useful", "not judged")
-"""The groups of documents by label, where no others are given."""
+"""The groups of documents by label, if no groups are given."""
 NOT_SHOWN = "(groups not shown)"
 UNSEEN = "(neither judged nor retrieved)"
 NOT_IN_RUN = "(query not in the run)"
 NO_GROUP = "(no group)"
 OUTSIDE = "(not in the run)"
-"""The band of what no rank can be held responsible for."""
+"""The band of costs that belong to no rank."""
 
 
 def band_names(ends: tuple[int, ...]) -> list[str]:
-    """Return ``"1-5"``, ``"6-10"``, ... for bands by their last ranks, and the one of no rank."""
+    """Return ``"1-5"``, ``"6-10"``, ... for bands by their last ranks, and `OUTSIDE`."""
     first = [1, *(end + 1 for end in ends)]
     spans = zip(first, ends, strict=False)
     return [*(f"{a}-{b}" if a < b else str(a) for a, b in spans), OUTSIDE]
 
 
 def group_columns(space: LevelSpace, rest: str, level: IntArray) -> pd.DataFrame:
-    """Return the names of levels in ``group``, or in one column for each crossed attribute.
+    """Return the names of levels in ``group``, or in one column per crossed attribute.
 
     They are categories in the order of the levels; `rest` is the name of the level `REST`.
     """
@@ -36,9 +36,9 @@ def group_columns(space: LevelSpace, rest: str, level: IntArray) -> pd.DataFrame
     for attribute, name in enumerate(space.names):
         names = [NOT_IN_RUN, rest, *space.levels[attribute], NO_GROUP]
         plain = space.codes(np.where(np.any(special, axis=0), 0, level), attribute) + 2
-        place = np.select(special, [0, 1, len(names) - 1], plain)
+        index = np.select(special, [0, 1, len(names) - 1], plain)
         codes, categories = pd.factorize(np.array(names, dtype=object))
-        column = pd.Categorical.from_codes(codes[place], categories, ordered=True)
+        column = pd.Categorical.from_codes(codes[index], categories, ordered=True)
         columns[name if space.crossed else GROUP] = column
     return pd.DataFrame(columns)
 
@@ -46,5 +46,5 @@ def group_columns(space: LevelSpace, rest: str, level: IntArray) -> pd.DataFrame
 def joined(names: pd.DataFrame) -> list[str]:
     """Return the names of each row as one text: ``female x Eastern Asia``."""
     rows = names.to_numpy(dtype=object).tolist()
-    # what is no group has the same text in each column
+    # names in brackets are the same in each column
     return [" x ".join(dict.fromkeys(row) if row[0].startswith("(") else row) for row in rows]

@@ -1,10 +1,9 @@
-"""Measures of ir_measures on arrays, for all rankings at once; `E` takes their means.
+"""Measures of ir_measures as array operations on all rankings at once, for `E`.
 
 They agree with trec_eval's values of each ranking (pytrec_eval, MS MARCO's script for ``RR@k``,
-cwl_eval for RBP), for rankings in the order of their ranks: a document without a label, or with a
-negative one, has no gain, and a query without relevant documents has the value 0. A measure that
-is not here, or has a parameter that is not, goes to its provider. A new kernel is one function and
-one line in `KERNELS`.
+cwl_eval for RBP), for rankings in the order of their ranks: documents with a negative label, or
+no label, have no gain, and a query without relevant documents has the value 0. Other measures
+and parameters are computed by their provider. A kernel is one function and one line in `KERNELS`.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from fairtk.measures.labeled_run import LabeledRun
 
 def _total(judged: LabeledRun, value: npt.NDArray[Any]) -> FloatArray:
     """Return the sum of the rows of each ranking; shape (n_rankings,)."""
-    # no ranking is empty, so each segment starts where the one before it ends
+    # no ranking is empty, so each segment starts where the previous one ends
     start = judged.run.ranking_start[:-1]
     return np.asarray(np.add.reduceat(value.astype(np.float64), start))
 
 
 def _hits(judged: LabeledRun, rel: int, cutoff: int | None) -> BoolArray:
-    """Return which rows are relevant and not cut off; shape (n_rows,)."""
+    """Return which rows are relevant and above the cutoff; shape (n_rows,)."""
     hit: BoolArray = judged.row_label >= rel
     return hit if cutoff is None else np.logical_and(hit, judged.run.position < cutoff)
 
@@ -51,7 +50,7 @@ def _dcg(gain: FloatArray, position: IntArray) -> FloatArray:
 
 
 def ndcg(judged: LabeledRun, cutoff: int | None) -> FloatArray:
-    """Return nDCG with gains as labeled and log2 discounts, of each ranking."""
+    """Return the nDCG of each ranking, with labels as gains and log2 discounts."""
     gain = np.maximum(judged.row_label, 0.0)
     if cutoff is not None:
         gain = gain * (judged.run.position < cutoff)
@@ -59,25 +58,25 @@ def ndcg(judged: LabeledRun, cutoff: int | None) -> FloatArray:
 
 
 def exact_ndcg(judged: LabeledRun, cutoff: int | None, exposure: FloatArray) -> FloatArray:
-    """Return the expectation of nDCG, which is linear in exposure under `DCG`; (n_rankings,).
+    """Return the expectation of nDCG for frames X, which have one ranking per query; (n_rankings,).
 
-    Rankings are those of a frame X, one per query.
+    It is linear in exposure under `DCG`.
     """
     gain = np.maximum(judged.row_label, 0.0)
     return _by_ideal(_total(judged, gain * exposure), judged, cutoff)
 
 
 def _by_ideal(gain: FloatArray, judged: LabeledRun, cutoff: int | None) -> FloatArray:
-    query, label, place = judged.qrels.ideal
-    best = _dcg(label, place)
+    query, label, index = judged.qrels.ideal
+    best = _dcg(label, index)
     if cutoff is not None:
-        best = best * (place < cutoff)
+        best = best * (index < cutoff)
     ideal = np.bincount(query, weights=best, minlength=len(judged.qids))
     return _share(gain, ideal[judged.ranking_query])
 
 
 def precision(judged: LabeledRun, rel: int, cutoff: int) -> FloatArray:
-    """Return the relevant share of the first ``cutoff`` ranks, also of shorter rankings."""
+    """Return the share of relevant documents in the first ``cutoff`` ranks, also if fewer exist."""
     return _total(judged, _hits(judged, rel, cutoff)) / cutoff
 
 
@@ -115,7 +114,7 @@ def rank_biased_precision(judged: LabeledRun, rel: int, p: float) -> FloatArray:
 
 Kernel = Callable[..., FloatArray]
 
-# name -> the kernel, and the parameters of the measure that it takes, in the measure's own words
+# name -> the kernel, and the parameters of the measure that it takes
 KERNELS: dict[str, tuple[Kernel, tuple[str, ...]]] = {
     "AP": (average_precision, ("rel", "cutoff")),
     "P": (precision, ("rel", "cutoff")),
@@ -128,7 +127,7 @@ KERNELS: dict[str, tuple[Kernel, tuple[str, ...]]] = {
 
 
 def kernel_of(measure: Any) -> Callable[[LabeledRun], FloatArray] | None:
-    """Return what computes a measure for each ranking, or None if its provider must."""
+    """Return the kernel of a measure; `None` if its provider must compute it."""
     theirs = type(measure).__module__.startswith("ir_measures.measures")
     if not theirs or measure.NAME not in KERNELS:
         return None

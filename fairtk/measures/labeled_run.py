@@ -1,4 +1,4 @@
-"""`LabeledRun`: a run and the labels as integer codes, which all measures of a call share."""
+"""`LabeledRun`: a run and its labels as integer codes, shared by all measures of a call."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from fairtk.groups.distances import SparseRows, attention_matrix, group_exposure
 
 @dataclass(frozen=True)
 class ExactExposure:
-    """The browsing model and the cutoff that a frame X holds for."""
+    """The browsing model and the cutoff of a frame X."""
 
     browsing: str  # the string form of the browsing model; "" for an empty frame
     cutoff: int | None  # `None` for all ranks
@@ -42,75 +42,75 @@ class ExactExposure:
 
     @classmethod
     def of(cls, run: Run) -> ExactExposure:
-        """Return the browsing model and the cutoff of a frame X, checked."""
+        """Return the checked browsing model and cutoff of a frame X."""
         frame, where = run.frame, run.where
         if BROWSING not in frame.columns or CUTOFF not in frame.columns:
             raise ColumnError(
-                f"{where} has the column {EXPOSURE!r}, as exact exposure has, but not both of "
-                f"{BROWSING!r} and {CUTOFF!r}, which say what it holds for: keep all three, or "
-                f"rename {EXPOSURE!r} if it means something else"
+                f"{where} has the column {EXPOSURE!r} of exact exposure, but {BROWSING!r} or "
+                f"{CUTOFF!r} is missing: keep all three, or rename {EXPOSURE!r} if it has another "
+                "meaning"
             )
         if SAMPLE in frame.columns:
             raise InputError(
-                f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other: exact "
-                "exposure has no samples; drop one of them"
+                f"{where}: the columns {EXPOSURE!r} and {SAMPLE!r} exclude each other, because "
+                "exact exposure has no samples; drop one of them"
             )
         for name in (BROWSING, CUTOFF, ALPHA):
             if name in frame.columns and frame[name].nunique(dropna=False) > 1:
                 values = frame[name].unique().tolist()
                 raise InputError(
-                    f"{where}: the exposure of one system has several values of {name!r} "
+                    f"{where}: got multiple values for {name!r} in the exposure of one system "
                     f"({values}); measure them one by one, e.g. those of run.groupby({name!r})"
                 )
         column = pd.to_numeric(frame[EXPOSURE], errors="coerce")
         if (column < 0).any():
-            raise InputError(f"{where}: exposure must be at least 0; found {column.min()}")
+            raise InputError(f"{where}: exposure must be at least 0, got {column.min()}")
         if frame.empty:
             return cls("", None)
         cutoff = frame[CUTOFF].iloc[0]
         return cls(str(frame[BROWSING].iloc[0]), None if pd.isna(cutoff) else int(cutoff))
 
     def check(self, where: str, model: BrowsingModel, cutoff: int | None) -> None:
-        """Raise an `InputError` unless the exposure holds for a browsing model and a cutoff."""
+        """Raise an `InputError` unless the exposure is for this browsing model and cutoff."""
         if model.stop > 0:
             raise InputError(
                 f"{where}: under browsing={str(model)!r} exposure depends on which documents are "
-                f"useful, so no exact exposure (column {EXPOSURE!r}) holds for it; measure "
+                f"useful, so exact exposure (column {EXPOSURE!r}) is not supported; measure "
                 "sampled rankings instead (FairSampler)"
             )
         if self.browsing and (str(model), cutoff) != (self.browsing, self.cutoff):
             raise InputError(
-                f"{where} needs exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
-                f"that of the run (its column {EXPOSURE!r}) was made with {self}; make it again, "
+                f"{where} requires exposure with browsing={str(model)!r} and cutoff={cutoff}, but "
+                f"the run's (column {EXPOSURE!r}) has {self}; recompute it, "
                 f"e.g. PlackettLuceExposure(browsing={str(model)!r}, cutoff={cutoff}), or change "
                 "the measure"
             )
 
     def refuse(self, measure: Any) -> NoReturn:
-        """Raise an `InputError`: the measure needs rankings."""
+        """Raise an `InputError`: the measure requires rankings."""
         raise InputError(
-            f"{measure} reads rankings, but the run is exact exposure (it has the column "
-            f"{EXPOSURE!r}, made with {self}), which has none: measure sampled rankings instead "
-            "(FairSampler), or EE_D, EE_R, EE_L, AWRF, or E(nDCG@k) of exposure with "
+            f"{measure} requires rankings, but the run is exact exposure (column "
+            f"{EXPOSURE!r}, with {self}); measure sampled rankings instead (FairSampler), or use "
+            "EE_D, EE_R, EE_L, AWRF, or E(nDCG@k) of exposure with "
             "browsing='DCG' and cutoff=k"
         )
 
 
 class LabeledRun:
-    """A run and the labels.
+    """A run and its labels.
 
     A pair is a (query, document) that is labeled or retrieved; labeled pairs come first.
 
     Attributes:
         qrels: the labels.
         qids: the queries of the labels; shape (n_queries,).
-        run: the rows of the run whose queries have labels; others are ignored, as ir_measures does.
-        present: which of the queries the run has; shape (n_queries,).
-        exact: the browsing model and cutoff of a frame X, whose documents are in the order of
-            exposure; `None` for rankings.
-        query_of_run: for each query of the run, its index among `qids`.
+        run: the rows of queries with labels; others are ignored, as in ir_measures.
+        present: whether each query is in the run; shape (n_queries,).
+        exact: the browsing model and cutoff of a frame X, whose documents are ordered by exposure;
+            `None` for rankings.
+        query_of_run: the index in `qids` of each query of the run.
         where: the measures, for messages.
-        cache: what measures have computed from this run.
+        cache: values that measures have computed for this run.
     """
 
     def __init__(self, qrels: Qrels, run: Run, where: str) -> None:
@@ -130,9 +130,9 @@ class LabeledRun:
     def of(
         cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str, documents: bool = True
     ) -> LabeledRun:
-        """Return a run and labels as users have them, in either names.
+        """Return a user's run and labels, in PyTerrier's or ir_measures' names.
 
-        Queries that match nothing are warned of, and documents unless `documents` is false.
+        Warn if their queries do not match, or their documents, unless `documents` is false.
         """
         labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
         checked = Run(run, f"{where} (run)", either=True)
@@ -143,16 +143,16 @@ class LabeledRun:
     def attention(
         self, where: str, model: BrowsingModel, cutoff: int | None, useful: BoolArray | None = None
     ) -> FloatArray:
-        """Return the attention that each sorted row gets; of a frame X, its exposure.
+        """Return the attention on each sorted row; for a frame X, its exposure.
 
         Args:
             where: the measure, for messages.
             model: the browsing model.
-            cutoff: ranks from here on get none; `None` for all ranks.
-            useful: whether each pair is useful, which matters under a cascade; shape (n_pairs,).
+            cutoff: the number of ranks with attention; `None` for all ranks.
+            useful: whether each pair is useful, for a cascade; shape (n_pairs,).
 
         Raises:
-            InputError: the frame X was made for another browsing model or cutoff.
+            InputError: the frame X has another browsing model or cutoff.
         """
         if self.exact is not None:
             self.exact.check(where, model, cutoff)
@@ -162,11 +162,11 @@ class LabeledRun:
         return attention(self.run, model, cutoff, of_row)
 
     def restricted(self, labels: BoolArray, rows: BoolArray | None = None) -> LabeledRun:
-        """Return some of the documents, with the ranks that they have among all.
+        """Return a subset of the documents, which keep their ranks.
 
         Args:
-            labels: which rows of the qrels stay.
-            rows: which sorted rows of the run stay; `None` for all.
+            labels: a mask of the rows of the qrels.
+            rows: a mask of the sorted rows of the run; `None` for all.
         """
         run = self.run if rows is None else self.run.restricted(rows)
         part = LabeledRun(self.qrels.take(labels), run, self.where)
@@ -177,8 +177,8 @@ class LabeledRun:
 
     @cached_property
     def _documents(self) -> tuple[IntArray, IntArray]:
-        """For each document of the run its index among `docnos`; those without a label."""
-        index = self.run.places(self.qrels.documents)
+        """The index in `docnos` of each document of the run; the documents without a label."""
+        index = self.run.indices_in(self.qrels.documents)
         unlabeled = np.flatnonzero(index < 0)
         index[unlabeled] = self.qrels.documents.size + np.arange(len(unlabeled))
         return index, unlabeled
@@ -189,7 +189,7 @@ class LabeledRun:
         qrels, (index, unlabeled) = self.qrels, self._documents
         n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(unlabeled))
         query, doc = self.query_of_run[self.run.query], self.run.doc
-        of_row = qrels.place(query, np.where(index < n_labeled, index, -1)[doc])
+        of_row = qrels.label_rows(query, np.where(index < n_labeled, index, -1)[doc])
         new = of_row < 0
         codes, distinct = pd.factorize(query[new] * width + index[doc[new]])
         of_row[new] = len(qrels.query) + codes
@@ -217,7 +217,7 @@ class LabeledRun:
 
     @property
     def pair_label(self) -> FloatArray:
-        """The label of each pair, NaN without label; shape (n_pairs,)."""
+        """The label of each pair, NaN without a label; shape (n_pairs,)."""
         return self._pairs[2]
 
     @property
@@ -227,12 +227,12 @@ class LabeledRun:
 
     @cached_property
     def docnos(self) -> ObjectArray:
-        """The documents that are labeled or retrieved."""
+        """The labeled or retrieved documents."""
         return np.concatenate([self.qrels.docnos, self.run.docnos[self._documents[1]]])
 
     @cached_property
     def row_label(self) -> FloatArray:
-        """The label of each sorted row of the run, 0 without label; shape (n_rows,)."""
+        """The label of each sorted row of the run, 0 without a label; shape (n_rows,)."""
         return np.nan_to_num(self.pair_label)[self.pair_of_row]
 
     @property
@@ -249,7 +249,7 @@ class LabeledRun:
     def by_query(
         self, cutoff: int | None
     ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
-        """Yield each query with its labels and its rankings, `None` if it has none.
+        """Yield each query with its labels and its rankings, `None` for a missing query.
 
         Ranks from the cutoff on are left out, within each sample.
         """

@@ -19,10 +19,10 @@ class NDCGxAWRF(FairMeasure):
     """Relevance times closeness to the groups' target: the score of TREC Fair Ranking 2022.
 
     nDCG x AWRF for each query, then the mean. With ``ndcg="TREC"`` (the track's, see nDCG_TREC) it
-    is the official score of Task 1; ``ndcg="trec_eval"`` uses the usual nDCG and gives other
-    numbers. Report the two factors too: many pairs of them have the same product, and the mean
-    of products is not the product of means. In [0, 1], higher is better. Undefined (NaN) where a
-    factor is; a query that the run lacks gets 0.
+    is the official score of Task 1; ``ndcg="trec_eval"`` uses the usual nDCG and has other values.
+    Report both factors too: different pairs have the same product, and the mean of products is not
+    the product of means. In [0, 1], higher is better. Undefined (NaN) if a factor is; a query
+    missing from the run gets 0.
     """
 
     identity_name = "fairtk.nDCG_AWRF"
@@ -48,20 +48,20 @@ class NDCGxAWRF(FairMeasure):
 
     @property
     def factors(self) -> list[FairMeasure]:
-        """The two measures whose product this is."""
+        """The two factors."""
         cutoff = {} if self["cutoff"] is None else {"cutoff": self["cutoff"]}
         shared = {n: self[n] for n in AWRF.SUPPORTED_PARAMS if n in self.params}
         relevance: Any = E(nDCG(**cutoff)) if self["ndcg"] == "trec_eval" else nDCG_TREC(**cutoff)
         return [relevance, AWRF(**shared)]
 
     def check_params(self) -> None:
-        """Raise if groups and target do not fit."""
+        """Raise if groups and target do not match."""
         if "groups" in self.params:
             _ = self.factors
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it takes frames X: if both factors do."""
+        """Whether it accepts frames X: if both factors do."""
         return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:

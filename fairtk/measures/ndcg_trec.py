@@ -18,12 +18,13 @@ from fairtk.measures.params import CUTOFF, Param, count
 class TRECnDCG(FairMeasure):
     """How relevant a ranking is, by the discounted cumulative gain of TREC Fair Ranking 2022.
 
-    Binary gains, discount 1 / log2(max(rank, 2)) with ranks from 1, so that the first two ranks
-    weigh the same; the ideal ranking has the length that was asked for (``@k``, or `ideal` without
-    a cutoff) even where the run is shorter (Task 1 guidelines and metric code). trec_eval's nDCG
-    uses 1 / log2(rank + 1) and gives other numbers. In [0, 1], higher is better. On a sampled run,
-    the mean over samples. A query without a useful document is undefined (NaN); one that the run
-    lacks gets 0. Without a cutoff, a ranking longer than `ideal` is an error, as in the track.
+    Gains are binary. The discount is 1 / log2(max(rank, 2)) with ranks from 1, so the first two
+    ranks have the same weight. The ideal ranking has the requested length (``@k``, or `ideal`
+    without a cutoff), even if the run is shorter (Task 1 guidelines and metric code). trec_eval's
+    nDCG uses 1 / log2(rank + 1) and has other values. In [0, 1], higher is better. On a sampled
+    run, it is the mean over samples. A query without a useful document is undefined (NaN); one
+    missing from the run gets 0. Without a cutoff, a ranking longer than `ideal` is an error, as in
+    the track.
     """
 
     identity_name = "fairtk.nDCG_TREC"
@@ -40,7 +41,7 @@ class TRECnDCG(FairMeasure):
         "ideal": Param(
             int,
             default=500,
-            desc="without @k: number of documents that were asked for, which the ideal ranking has",
+            desc="without @k: the requested number of documents, the length of the ideal ranking",
             check=count,
         ),
         "rel": Param((int, float), default=1, desc="smallest label of a useful document"),
@@ -51,12 +52,12 @@ class TRECnDCG(FairMeasure):
         """Return the value of each query."""
         ranked, cutoff = judged.run, self["cutoff"]
         n_queries = len(judged.qids)
-        useful = judged.pair_label >= self["rel"]  # unjudged: NaN, not useful
+        useful = judged.pair_label >= self["rel"]  # false for NaN, unjudged
         length = cutoff if cutoff is not None else self["ideal"]
         beyond = np.flatnonzero(ranked.position >= length)
         if cutoff is None and len(beyond):
             raise InputError(
-                f"{self!r}: a ranking is longer than the {length} documents asked for "
+                f"{self!r}: a ranking must have at most {length} documents, got more "
                 f"({ranked.describe(int(beyond[0]))}); set the cutoff, e.g. {self.NAME}@{length}"
             )
         n_useful = np.bincount(judged.pair_query[useful], minlength=n_queries)

@@ -1,7 +1,7 @@
-"""What is said about each measure: one text for the site and for ``fairtk measures NAME``.
+"""The pages of measures, for the site and for ``fairtk measures NAME``.
 
-Prose and an example stand in ``pages/NAME.md`` beside the measure's module, or in a folder above
-it in its package; direction, parameters and the value of a missing query come from its class.
+Prose and an example are in ``pages/NAME.md`` next to the measure's module, or in a folder above it;
+direction, parameters and the value of a missing query come from its class.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SECTIONS = (
     "Related",
     "Published code",
 )
-"""The sections of a page, in this order; a plugin may leave out what its docstring says."""
+"""The sections of a page, in order; a plugin may omit some."""
 
 _SYMBOLS = {
     r"\varepsilon": "e",
@@ -38,34 +38,34 @@ _SYMBOLS = {
     r"\,": " ",
     r"\_": "_",
 }
-"""How a symbol is written in letters; others by their name, such as ``sum`` and ``ln``."""
+"""Symbols as letters; others are their names, such as ``sum`` and ``ln``."""
 
 
 @dataclass(frozen=True)
 class MeasurePage:
-    """What is said about one measure."""
+    """The page of one measure."""
 
     name: str  # the measure
-    title: str  # its name in words
+    title: str  # its full name
     description: str  # its docstring
-    facts: dict[str, str]  # the direction, and what a query that the run lacks gets
+    facts: dict[str, str]  # its direction, the value of a missing query, and required columns
     sections: dict[str, str]  # Markdown by heading, of `SECTIONS`
     parameters: list[list[str]]  # name, default and meaning of each
 
 
 def page_of(measure: FairMeasure) -> MeasurePage:
-    """Return the page of a measure; parameters that it has been given make no difference."""
+    """Return the page of a measure; its parameters do not matter."""
     kind = type(measure)
     text = (inspect.getdoc(kind) or "no description").strip()
     direction = {"higher": "higher is better", "lower": "lower is better"}[kind.BETTER]
     worst = (
-        "undefined (NaN), if the text names no other"
+        "undefined (NaN), unless the text says otherwise"
         if kind.MISSING != kind.MISSING
         else f"{kind.MISSING:g}"
     )
     facts = {
         "direction": direction + (" (or as the measure inside)" if kind.POSITIONAL else ""),
-        "a query that the run lacks": worst,
+        "a query missing from the run": worst,
         "reads from the run": ", ".join(kind.RUN_COLUMNS),
         "reads from the qrels": ", ".join(kind.QREL_COLUMNS),
     }
@@ -75,7 +75,7 @@ def page_of(measure: FairMeasure) -> MeasurePage:
 
 
 def default_text(param: Any) -> str:
-    """Return a parameter's default as it is written; ``""`` if it has none."""
+    """Return a parameter's default as text; ``""`` without a default."""
     nothing = param.default is NOT_GIVEN or param.default is None
     return "" if nothing else repr(param.default)
 
@@ -105,7 +105,7 @@ def _quotient(match: re.Match[str]) -> str:
 
 
 def _file_of(kind: type) -> str:
-    """Return the text of the measure's page; ``""`` if it has none."""
+    """Return the text of the measure's page; ``""`` without a page."""
     package = sys.modules[kind.__module__].__package__ or ""
     while package:
         file = importlib.resources.files(package) / "pages" / f"{kind.NAME}.md"  # type: ignore[attr-defined]

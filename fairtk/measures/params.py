@@ -1,9 +1,9 @@
-"""Parameters of measures: declared once, checked when a measure is made, kept as strings.
+"""Parameters of measures: declared once, checked when a measure is made, and stored as strings.
 
-ir_measures reads named scalar arguments only. A parameter that is an object is therefore kept as a
-string, too. That of a browsing model or a utility leads back to it, e.g. ``"RBP(p=0.8)"``; an
-object whose string cannot be read back is remembered under it. That of groups and targets is their
-name, a label: the measure keeps the object beside it.
+ir_measures reads only named scalar arguments, so a parameter that is an object is stored as a
+string, too. The string of a browsing model or a utility can be read back, e.g. ``"RBP(p=0.8)"``; an
+object with any other string is remembered. The string of groups and targets is their name; the
+measure also holds the object.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Param(ParamInfo):  # type: ignore[misc]
     """A scalar parameter.
 
     Args:
-        dtype: the type or types that a value may have.
-        default: the value when it is not given.
-        choices: the values that are allowed, if they are few.
+        dtype: the type or types of values.
+        default: the default value.
+        choices: the allowed values, if there are only a few.
         desc: one line for ``fairtk measures``.
-        check: what `fairtk.checks` has: it gets the parameter's name, a value and the measure's
-            name, and raises `ParameterError` if the value is wrong.
+        check: a function as in `fairtk.checks`: it takes the parameter's name, a value and the
+            measure's name, and raises `ParameterError` if the value is invalid.
     """
 
     def __init__(
@@ -52,26 +52,26 @@ class Param(ParamInfo):  # type: ignore[misc]
     def accept(
         self, value: Any, name: str, measure: str, given: Mapping[str, Any]
     ) -> tuple[Any, Any]:
-        """Return the value as the measure keeps and prints it, and what it works with.
+        """Return the stored form of a value, which is printed, and the value or object itself.
 
         Args:
-            value: what was given.
+            value: the user's value.
             name: the parameter's name.
             measure: the measure's name.
-            given: what the measure works with for the parameters that are declared before.
+            given: the values of the parameters that are declared before.
 
         Raises:
-            ParameterError: the value has the wrong type, or is none of the choices.
+            ParameterError: the value has the wrong type, or is not one of the choices.
         """
         if value is None:
             return None, None
         kinds = self.dtype if isinstance(self.dtype, tuple) else (self.dtype,)
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             types = " or ".join(k.__name__ for k in kinds)
-            is_measure = isinstance(value, ir_measures.Measure)  # RBP is a measure's name, too
-            quoted = f"; in quotes: {name}={str(value)!r}" if is_measure and str in kinds else ""
+            is_measure = isinstance(value, ir_measures.Measure)  # RBP is also a measure
+            quoted = f"; quote it: {name}={str(value)!r}" if is_measure and str in kinds else ""
             raise ParameterError(
-                f"{measure}: {name} must be of type {types}; found {_one_line(value)}{quoted}"
+                f"{measure}: {name} must be of type {types}, got {_one_line(value)}{quoted}"
             )
         if self.choices is not NOT_GIVEN:
             checks.choice(name, value, self.choices, measure)
@@ -80,29 +80,27 @@ class Param(ParamInfo):  # type: ignore[misc]
         return value, value
 
     def resolve(self, value: Any) -> Any:
-        """Return what a measure works with: the value itself, or the object it names."""
+        """Return the value, or the object that it names."""
         return None if value is NOT_GIVEN else value
 
 
 def as_param(info: Any, name: str, measure: str) -> Param:
-    """Return a declaration of ir_measures (``ParamInfo``) as a `Param`; its `validate` decides.
+    """Return a ``ParamInfo`` of ir_measures as a `Param`; its `validate` checks values.
 
     Raises:
-        ParameterError: it is neither.
+        ParameterError: the declaration has another type.
     """
     if isinstance(info, Param):
         return info
     if not isinstance(info, ParamInfo):
         raise ParameterError(
             f"{measure}: the parameter {name!r} must be declared by a Param or an "
-            f"ir_measures.ParamInfo; found {info!r}"
+            f"ir_measures.ParamInfo, got {info!r}"
         )
 
     def check(name: str, value: Any, where: str) -> None:
         if not info.validate(value):
-            raise ParameterError(
-                f"{where}: {name} is not what its ParamInfo takes; found {value!r}"
-            )
+            raise ParameterError(f"{where}: invalid value for {name}, got {value!r}")
         if name == "cutoff":
             count(name, value, where)
 
@@ -113,7 +111,7 @@ def as_param(info: Any, name: str, measure: str) -> Param:
 
 
 def _one_line(value: Any) -> str:
-    """Return a value as a message shows it; a frame or array by its type alone."""
+    """Return a value for a message; only the type of a frame or array."""
     text = repr(value)
     return f"a {type(value).__name__}" if "\n" in text or len(text) > 100 else text
 
@@ -121,17 +119,15 @@ def _one_line(value: Any) -> str:
 class ObjectParam(Param):
     """A parameter that is an object with a string form.
 
-    An object whose string form cannot be read back (a browsing model of no plugin) is remembered
-    under it as long as a measure uses it.
+    An object whose string form cannot be read back (e.g. a browsing model that no plugin provides)
+    is remembered as long as a measure uses it.
 
     Args:
-        read: turns the string form into the object; raises for an unknown name.
-        accepts: the type of object that may be given directly, or ``"package.module:Class"``,
-            imported when the first object is given.
-        default: the default, an object or its string form. A string is read when a measure first
-            asks for it, an object needs no plugin.
+        read: converts the string form to the object; raises for an unknown name.
+        accepts: the type of the object, or ``"package.module:Class"``, imported on first use.
+        default: the default, an object or its string form, which is read on first use.
         desc: one line for ``fairtk measures``.
-        write: the string form of an object; equal for equal objects alone.
+        write: returns the string form of an object; equal only for equal objects.
     """
 
     def __init__(
@@ -183,15 +179,15 @@ class ObjectParam(Param):
             self._given.add(text, value)
         if other is not value and other != value:
             raise ParameterError(
-                f"{measure}: {name}: {type(value).__module__}.{type(value).__name__} prints as "
-                f"{text!r}, like another object; give it another name"
+                f"{measure}: {name}: {type(value).__module__}.{type(value).__name__} has the same "
+                f"string form as another object, {text!r}; rename it"
             )
         if self._given.all(text):
             self._given.add(text, value)
         return text
 
     def resolve(self, value: Any) -> Any:
-        """Return the object that the string form leads to."""
+        """Return the object of a string form."""
         if value is NOT_GIVEN:
             return None
         remembered = self._given.all(value)
@@ -199,10 +195,10 @@ class ObjectParam(Param):
 
 
 class NamedParam(ObjectParam):
-    """Groups or a target: the measure holds the object, and prints its name.
+    """A parameter for groups or a target: the measure holds the object and prints its name.
 
     Args:
-        directory: what names stand for.
+        directory: the named objects.
         accepts: as in `ObjectParam`.
         desc: one line for ``fairtk measures``.
     """
@@ -216,7 +212,7 @@ class NamedParam(ObjectParam):
 
 
 class TargetParam(NamedParam):
-    """A target, which may be given by a word: the one that the word stands for with the groups."""
+    """A target; the words for targets of any groups mean one of the measure's groups."""
 
     def accept(
         self, value: Any, name: str, measure: str, given: Mapping[str, Any]
@@ -228,7 +224,7 @@ class TargetParam(NamedParam):
             try:
                 if value in TARGET_WORDS and not (value == RELEVANCE and held):
                     made = load_target("fairtk.groups:Target").of(value, groups)
-                    TARGETS.of_measures.add(value, made)  # so that one that differs is found
+                    TARGETS.of_measures.add(value, made)  # so that a different one is detected
                 value = TARGETS.find(value, getattr(groups, "space", None))
             except InputError as error:
                 raise ParameterError(f"{measure}: {name}: {error}") from None
@@ -236,13 +232,13 @@ class TargetParam(NamedParam):
 
 
 def count(name: str, value: Any, where: str) -> None:
-    """Check a count of documents or ranks, as a `Param` does; words that stand for one pass."""
+    """Check a count of documents or ranks; a string is valid."""
     if not isinstance(value, str):
         checks.integer(name, value, where, rule="be at least 1", most=_MOST)
 
 
-_MOST = 2**31 - 1  # what evaluators that are written in C can hold
-CUTOFF = Param(int, desc="ranks read in each ranking (each sample on its own)", check=count)
+_MOST = 2**31 - 1  # the limit of evaluators written in C
+CUTOFF = Param(int, desc="number of ranks to read in each ranking or sample", check=count)
 """The parameter ``@k``."""
 BROWSING = ObjectParam(
     parse_browsing_model,
@@ -250,17 +246,17 @@ BROWSING = ObjectParam(
     default=MU(),
     desc="browsing model, such as RBP(p=0.5) or DCG; `fairtk measures` lists all",
 )
-"""The parameter ``browsing`` of measures of exposure."""
+"""The parameter ``browsing`` of exposure measures."""
 GROUPS = NamedParam(
     registry.GROUPS,
     "fairtk.groups:Groups",
     "the groups of the documents: an object, a registered name, or a file",
 )
-"""The parameter ``groups`` of measures of groups."""
+"""The parameter ``groups`` of group measures."""
 TARGET = TargetParam(
     TARGETS,
     "fairtk.groups:Target",
-    "the distribution to compare with: an object, uniform, population (shares of all documents), "
+    "the target distribution: an object, uniform, population (shares of all documents), "
     "a registered name, or a file",
 )
-"""The parameter ``target`` of measures that compare with one."""
+"""The parameter ``target`` of measures that compare with a target."""

@@ -1,7 +1,7 @@
-"""Measures as strings: ``E(nDCG@5)`` for ``E(measure='nDCG@5')``, and ``A * B`` for
-``Product(left='A', right='B')``, next to all that ``ir_measures.parse_measure`` reads.
+"""Measures as strings: all strings of ``ir_measures.parse_measure``, ``E(nDCG@5)`` for
+``E(measure='nDCG@5')``, and ``A * B`` for ``Product(left='A', right='B')``.
 
-Unknown names and parameters are errors that name the nearest known one.
+Unknown names and parameters are errors that suggest the nearest known one.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from fairtk.plugins import registry
 
 
 def parse(text: Any, groups: Callable[[str], Any] | None = None) -> Any:
-    """Return the measure that a string names; a measure is returned as it is. No code is run.
+    """Return the measure that a string names; a measure is returned unchanged. No code is run.
 
     Args:
         text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
-        groups: returns the groups that a name in the string stands for; None: those that are
-            registered, or held by a measure.
+        groups: returns the groups of a name in the string; by default those that are registered, or
+            held by a measure.
 
     Raises:
-        ParameterError: the string is no measure, or a parameter is unknown or wrong.
-        NotFoundError: no measure has that name; the nearest is suggested.
+        ParameterError: the string is not a measure, or a parameter is unknown or invalid.
+        NotFoundError: the measure is unknown; the nearest is suggested.
 
-        Both end with the place in the string, in characters from 1.
+        Both messages end with the position in the string, counted from 1.
     """
     if isinstance(text, ir_measures.Measure):
         check_params(text)
@@ -44,16 +44,16 @@ def parse(text: Any, groups: Callable[[str], Any] | None = None) -> Any:
 
 
 def format_measure(measure: Any) -> str:
-    """Return a measure's label, as people write it and `parse` reads it: ``"E(nDCG@5)"``.
+    """Return the short form of a measure, which `parse` reads back: ``"E(nDCG@5)"``.
 
-    Its `repr` (``"E(measure='nDCG@5')"``) has quotes within quotes and is what ir_measures reads.
+    The `repr` is ir_measures' form, with nested quotes: ``"E(measure='nDCG@5')"``.
     """
     if measure.NAME == "E" and "measure" in measure.params:
         return f"E({format_measure(measure['measure'])})"
     if measure.NAME != "Product" or not {"left", "right"} <= measure.params.keys():
         return repr(measure)
     left, right = map(format_measure, measure.factors)
-    # `*` and `@` bind alike: "A * B@5" is "(A * B)@5", which cuts A, too
+    # `*` and `@` have equal precedence: "A * B@5" is "(A * B)@5", which also cuts A
     cuts_both = right.rpartition("@")[2].isdecimal() and not has_cutoff(measure["left"])
     if cuts_both or measure["right"].NAME == "Product":
         right = f"({right})"
@@ -61,7 +61,7 @@ def format_measure(measure: Any) -> str:
 
 
 def named_objects(measures: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the groups and targets of measures and of their parts: measure, parameter, object."""
+    """Yield the groups and targets of measures and their parts: measure, parameter, object."""
     for measure in measures:
         for name, param in measure.SUPPORTED_PARAMS.items():
             if isinstance(param, NamedParam) and name in measure.params:
@@ -70,22 +70,22 @@ def named_objects(measures: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
 
 
 def check_names(measures: Iterable[Any]) -> None:
-    """Raise an `InputError` if measures hold different groups or targets of one name.
+    """Raise an `InputError` if measures hold different groups or targets with the same name.
 
-    Values are told apart by the measures' labels, in which there are names only.
+    Their labels, which have only the names, would not distinguish them.
     """
     held: dict[Any, Any] = {}
     for measure, name, value in named_objects(measures):
         text = measure.params[name]
-        # "uniform" is another target for other groups
+        # "uniform" is a different target for different groups
         other = held.setdefault((name, text, measure.params.get("groups")), value)
         if other is not value and other != value:
             are, remedy = "another target is", "register_target"
             if name == "groups":
                 are, remedy = "other groups are", "-g NAME=FILE, or Groups.read(path, name)"
             raise InputError(
-                f"{format_measure(measure)}: {are} called {text!r} in another measure; give one of "
-                f"them another name: {remedy}"
+                f"{format_measure(measure)}: {are} named {text!r} in another measure; rename "
+                f"one of them: {remedy}"
             )
 
 
@@ -98,7 +98,7 @@ def digests_of(measures: Iterable[Any]) -> dict[str, dict[str, str]]:
 
 
 def has_cutoff(measure: Any) -> bool:
-    """Return whether a measure has its ``@k``; a product: whether all of its factors have."""
+    """Return whether a measure has a cutoff ``@k``; for a product, whether all factors have."""
     if measure.NAME == "Product":
         return all(map(has_cutoff, measure.factors))
     inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
@@ -106,7 +106,7 @@ def has_cutoff(measure: Any) -> bool:
 
 
 def check_params(measure: Any) -> None:
-    """Raise a `ParameterError` if a parameter is wrong; ir_measures looks only when asked."""
+    """Raise a `ParameterError` for an invalid parameter; ir_measures checks only on request."""
     needed = getattr(measure.SUPPORTED_PARAMS.get(measure.AT_PARAM), "required", False)
     if needed and not has_cutoff(measure):
         return  # "P(rel=2)" in "P(rel=2)@3"
@@ -114,7 +114,7 @@ def check_params(measure: Any) -> None:
         measure.validate_params()
     except AssertionError as error:
         raise ParameterError(f"{measure.NAME}: {error}") from None
-    # what is written in C ends the whole process at a cutoff of 0
+    # with a cutoff of 0, evaluators written in C end the process
     for name in ("cutoff", "rel"):
         value = measure.params.get(name)
         if isinstance(value, int):
@@ -122,7 +122,7 @@ def check_params(measure: Any) -> None:
 
 
 class MeasureParam(ObjectParam):
-    """A parameter that is itself a measure, kept as its string form."""
+    """A parameter that is a measure, stored as its string form."""
 
     def __init__(self, desc: str) -> None:
         super().__init__(parse, ir_measures.Measure, desc=desc, write=format_measure)
@@ -131,7 +131,7 @@ class MeasureParam(ObjectParam):
         check_params(value)
         known = type(ir_measures.measures.registry.get(value.NAME)) is type(value)
         if known and hasattr(value, "parts"):
-            return self.write(value)  # its parameters were read back when it was made
+            return self.write(value)  # checked when the measure was made
         return super()._text(value, name, measure)
 
 
@@ -144,16 +144,16 @@ def with_cutoff(measure: Any, cutoff: Any) -> Any:
 
 def known_names() -> list[str]:
     """Return the names of all measures, those of ir_measures and those of plugins."""
-    registry.measures.names()  # makes sure that plugins are loaded
+    registry.measures.names()  # loads the plugins
     return sorted(ir_measures.measures.registry)
 
 
 class _Reader:
-    """Reads a string by Python's grammar, and keeps the place that it is at: `node`, or `start`."""
+    """Reads a string with Python's grammar; `node`, or `start`, is the current position."""
 
     def __init__(self, text: str, groups: Callable[[str], Any] | None) -> None:
         self.groups = groups
-        self.text = re.sub(r"\s", " ", text)  # in one line, places are simple
+        self.text = re.sub(r"\s", " ", text)  # on one line, positions are simple
         self.start = 0
         self.node: ast.expr | None = None
 
@@ -161,16 +161,16 @@ class _Reader:
         """Return the measure."""
         try:
             return self._measure(ast.parse(self.text, mode="eval").body)
-        except (RecursionError, MemoryError):  # MemoryError is that of `ast.parse`
+        except (RecursionError, MemoryError):  # `ast.parse` raises MemoryError
             raise ParameterError("the measures are nested too deep") from None
         except SyntaxError as error:
-            self.start = (error.offset or len(self.text) or 1) - 1  # it has 0 for the end
+            self.start = (error.offset or len(self.text) or 1) - 1  # offset 0 is the end
         except UnicodeEncodeError as error:
             self.start = error.start
         raise self._unreadable()
 
     def place(self) -> str:
-        """Return the position in the string, and the characters from there."""
+        """Return the current position and the characters from there."""
         if self.node is not None:
             self.start = len(self.text.encode()[: self.node.col_offset].decode())
         return f"character {self.start + 1}: {_clipped(self.text[self.start :], 20)!r}"
@@ -199,7 +199,7 @@ class _Reader:
             case ast.Tuple([_, second, *_]):
                 self.node = second
                 raise ParameterError(
-                    f"{_clipped(self.text, 100)!r} is several measures; give them one by one"
+                    f"expected one measure, got several: {_clipped(self.text, 100)!r}"
                 )
         self.node = node
         raise self._unreadable()
@@ -214,9 +214,14 @@ class _Reader:
             self.node, name = keyword.value, str(keyword.arg)
             if name not in measure.SUPPORTED_PARAMS:
                 near = did_you_mean(name, measure.SUPPORTED_PARAMS)
-                raise ParameterError(f"{measure.NAME} has no parameter {name!r}{near}")
+                raise ParameterError(f"{measure.NAME}: unknown parameter {name!r}{near}")
             if name in named or name in measure.params:
-                raise ParameterError(f"{measure.NAME} has two values of {name}")
+                raise ParameterError(f"{measure.NAME}: got multiple values for {name}")
+            if isinstance(keyword.value, ast.Name) and not isinstance(
+                measure.SUPPORTED_PARAMS[name], MeasureParam
+            ):
+                text = keyword.value.id
+                raise ParameterError(f"{measure.NAME}: write {name} in quotes: {name}={text!r}")
             is_measure = isinstance(keyword.value, ast.BinOp | ast.Call | ast.Name)
             read = self._measure if is_measure else self._literal
             value = read(keyword.value)
@@ -240,7 +245,7 @@ class _Reader:
 
     def _unreadable(self) -> ParameterError:
         return ParameterError(
-            f"cannot read the measure {_clipped(self.text, 100)!r}; write Name, Name@5 or "
+            f"invalid measure {_clipped(self.text, 100)!r}; write Name, Name@5 or "
             "Name(parameter=value)@5"
         )
 

@@ -15,14 +15,14 @@ from fairtk.measures.provider import values_of
 
 
 class MeasureProduct(FairMeasure):
-    """The product of two measures, taken for each query before any mean.
+    """The product of two measures, computed for each query before the mean.
 
-    ``nDCG @ 20 * AWRF(...) @ 20`` rewards a system that is both relevant and even: it is the form
-    of TREC Fair Ranking 2022's score. The mean of products is not the product of means, so report
-    the factors too. `*` and `@` bind alike in Python, so that expression arrives as
-    ``(nDCG @ 20 * AWRF(...)) @ 20``: the cutoff goes to the factors that have none, and is an
-    error if all have one. On a sampled run a factor of ir_measures must stand inside ``E(...)``. A
-    query that the run lacks gets the product of the factors' values for it.
+    ``nDCG @ 20 * AWRF(...) @ 20`` rewards a system that is both relevant and even, as the score of
+    TREC Fair Ranking 2022. The mean of products is not the product of means, so report the factors
+    too. In Python, `*` and `@` have equal precedence, so this expression is ``(nDCG @ 20 *
+    AWRF(...)) @ 20``: the cutoff applies to factors without a cutoff, and is an error if both have
+    one. On a sampled run, a factor of ir_measures must be inside ``E(...)``. A query missing from
+    the run gets the product of the factors' values for it.
     """
 
     identity_name = "fairtk.Product"
@@ -46,19 +46,19 @@ class MeasureProduct(FairMeasure):
 
     @property
     def better(self) -> str:
-        """The direction that the factors share."""
+        """The common direction of the factors."""
         return _direction(self.factors)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The products of the factors' bounds; none where a factor may be below 0."""
+        """The products of the factors' bounds; infinite if a factor may be negative."""
         (low, high), (other_low, other_high) = (value_bounds(factor) for factor in self.factors)
         if min(low, other_low) < 0:
             return -math.inf, math.inf
         return low * other_low, high * other_high
 
     def check_params(self) -> None:
-        """Raise if the factors' directions differ: their product would have none."""
+        """Raise if the factors' directions differ."""
         if "left" in self.params and "right" in self.params:
             _direction(self.factors)
 
@@ -71,7 +71,7 @@ class MeasureProduct(FairMeasure):
         return type(self)(left=left, right=right)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the product for each query; NaN where a factor is."""
+        """Return the product for each query; NaN if a factor is NaN."""
         left, right = self.factors
         values = values_of([left, right], judged)
         return values[left] * values[right]
@@ -81,8 +81,8 @@ def _direction(factors: list[Any]) -> str:
     directions = [getattr(f, "better", "higher") for f in factors]
     if directions[0] != directions[1]:
         raise ParameterError(
-            f"a product of {factors[0]!r} ({directions[0]} is better) and {factors[1]!r} "
-            f"({directions[1]} is better) has no direction; multiply measures of one direction"
+            f"a product needs one direction, got {factors[0]!r} ({directions[0]} is better) and "
+            f"{factors[1]!r} ({directions[1]} is better)"
         )
     return str(directions[0])
 

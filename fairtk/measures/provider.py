@@ -1,22 +1,20 @@
-"""The border to ir_measures: a provider for all measures, and what evaluators of others are given.
+"""The border to ir_measures: a provider for all measures, and the inputs of other providers.
 
-ir_measures asks the providers of its default pipeline in order; `FairProvider` stands first and
-takes everything. It checks labels and runs once, by the rules of `fairtk.frames`, whatever form
-they have; computes fairtk's own measures for all queries at once; and hands the rest on to the
-other providers, ids as text, samples refused. So it sees what ``ir_measures.calc``, its evaluators,
-``pt.Evaluate`` and ``pt.Experiment`` ask for.
+ir_measures asks the providers of its default pipeline in order. `FairProvider` comes first and
+accepts every measure. It checks labels and runs once, by the rules of `fairtk.frames`, in any form.
+It computes fairtk's own measures for all queries at once, and passes all others to the other
+providers, with ids as text and without samples. So it serves ``ir_measures.calc``, its evaluators,
+``pt.Evaluate`` and ``pt.Experiment``.
 
-Those others know nothing of samples, ids that are numbers, or columns of any type but their own.
-They get what `given_to_others` returns. A run without samples keeps its scores and the order of
-its rows, so that each evaluator breaks ties in its own way and the values are those of a direct
-call. Of a sampled run, which ``E(...)`` and products ask for, they get one ranking per query at a
-time, with positive falling scores that repeat its ranks: some of them take a score of 0 for "not
-retrieved".
+Other providers do not support samples, numeric ids, or columns of other types. They get the values
+of `given_to_others`. An unsampled run keeps its scores and row order, so that each evaluator breaks
+ties in its own way, as in a direct call. For a sampled run, which ``E(...)`` and products use, they
+get one ranking per query at a time, with positive decreasing scores that follow its ranks: some of
+them interpret a score of 0 as "not retrieved".
 
-pytrec_eval keeps an array as long as a query's largest label. It stops the process where that is
-negative (a query whose labels all are), or beyond 2^62; it gives zeros at 2^53, takes seconds for a
-query at 100,000, and raises a TypeError for a label that is not an integer. `SafeTrecEval` is used
-instead.
+pytrec_eval allocates an array as long as a query's largest label. It crashes if that is negative
+(all labels of a query) or above 2^62; it returns zeros at 2^53, takes seconds per query at 100,000,
+and raises a TypeError for a label that is not an integer. `SafeTrecEval` replaces it.
 """
 
 from __future__ import annotations
@@ -62,26 +60,26 @@ from fairtk.measures.labeled_run import ExactExposure, LabeledRun
 from fairtk.measures.parsing import check_names
 
 LARGEST_LABEL = 100_000
-"""The largest label that pytrec_eval is given."""
+"""The largest label that is passed to pytrec_eval."""
 
 Labels = Mapping[str, Mapping[str, int]]
 
 
 class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
-    """pytrec_eval, with labels that it can hold."""
+    """pytrec_eval, with labels that it supports."""
 
     NAME = "fairtk_trec_eval"
 
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
-        # ir_measures counts NumRet among the documents of the first measure that it is given, and
-        # hands over a set: of only the judged ones, in some processes, if a measure is judged_only
-        asked = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
-        labels = safe_labels(asked, QrelsConverter(qrels).as_dict_of_dict())
-        return super()._evaluator(asked, labels)
+        # ir_measures passes a set and counts NumRet among the documents of its first measure: if
+        # that is judged_only, in some processes among the judged ones
+        in_order = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
+        labels = safe_labels(in_order, QrelsConverter(qrels).as_dict_of_dict())
+        return super()._evaluator(in_order, labels)
 
 
 def safe_labels(measures: Sequence[Any], labels: Labels) -> Labels:
-    """Return labels that pytrec_eval can hold: zeros for a query whose labels are all negative.
+    """Return labels that pytrec_eval supports: zeros for a query whose labels are all negative.
 
     A negative label next to others stays: trec_eval counts it as unjudged.
 
@@ -94,32 +92,33 @@ def safe_labels(measures: Sequence[Any], labels: Labels) -> Labels:
         if top > LARGEST_LABEL:
             docno = next(docno for docno, label in docs.items() if label == top)
             raise InputError(
-                f"{measures[0]!r} takes labels up to {LARGEST_LABEL:,}, got {top} for qid {qid!r}, "
-                f"docno {docno!r}; number the grades 0, 1, 2, ..."
+                f"{measures[0]!r}: labels must be at most {LARGEST_LABEL:,}, got {top} for qid "
+                f"{qid!r}, docno {docno!r}; number the grades 0, 1, 2, ..."
             )
         if top < 0:
             result[qid] = dict.fromkeys(docs, 0)
     return result
 
 
-def whole_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
-    """Return labels as integers; one with a fraction is an `InputError`."""
+def integer_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
+    """Return labels as integers; a fraction is an `InputError`."""
     fractions = labels != np.floor(labels)
     if fractions.any():
         raise InputError(
-            f"{where}: the labels have fractions ({labels[fractions][0]:g}), but "
-            f"{measures[0]!r} needs whole numbers; only fairtk's own measures take any label"
+            f"{where}: {measures[0]!r} requires integer labels, got "
+            f"{labels[fractions][0]:g}; fairtk's own measures accept fractions"
         )
     return labels.astype(np.int64)
 
 
 def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
-    """Raise if a run has several rankings of a query and a measure does not know samples.
+    """Raise if a run is sampled and a measure does not support samples.
 
-    Several means: two values of ``sample`` or, without that column, a document or a rank twice.
+    A run is sampled if a query has two values of ``sample`` or, without that column, if a document
+    or a rank occurs twice.
     """
     others = _divided(measures)[1]
-    # one that was made by ``ir_measures.define`` knows samples if it asks for the column
+    # measures of ``ir_measures.define`` support samples if they require the column
     plain = sorted(repr(m) for m in others if SAMPLE not in getattr(m, "RUN_INPUTS", ()))
     if not plain:
         return
@@ -127,19 +126,19 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
         ExactExposure.of(run).refuse(plain[0])
     if not run.is_sampled:
         return
-    finding = f"has several rankings of a query (the column {SAMPLE!r})"
+    finding = f"has several rankings of a query (column {SAMPLE!r})"
     remedy = f"write E({plain[0]}) for the mean over samples"
     if SAMPLE not in run.frame.columns:
         finding = f"has a document or a rank of a query twice, and no column {SAMPLE!r}"
         remedy = f"if it is sampled, {remedy} and {LOST_SAMPLES}"
     raise InputError(
-        f"{where}{': ' if where else ''}{plain[0]} reads one ranking per query, but the run "
+        f"{where}{': ' if where else ''}{plain[0]} requires one ranking per query, but the run "
         f"{finding}; {remedy}"
     )
 
 
 class FairProvider(FallbackProvider):  # type: ignore[misc]
-    """Computes every `FairMeasure`, and all others by ir_measures' other providers."""
+    """Computes each `FairMeasure`, and all other measures with ir_measures' other providers."""
 
     NAME = "fairtk"
 
@@ -149,25 +148,25 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
 
     @property
     def providers(self) -> list[Any]:
-        """The other providers, as they are now."""
+        """The current other providers."""
         return list(_other_providers().providers)
 
     def supports(self, measure: Any) -> bool:
-        """Return whether the measure is fairtk's, a plugin's, or one that another provider has."""
+        """Return whether fairtk, a plugin or another provider has the measure."""
         return isinstance(measure, FairMeasure) or super().supports(measure)
 
     def run_inputs(self, measures: Iterable[Any]) -> list[str]:
-        """Return the columns of the run that the measures read, in ir_measures' names.
+        """Return the required columns of the run, in ir_measures' names.
 
-        Whoever asks is about to compare systems, as ``pt.Experiment`` does: it asks once, and then
-        for an evaluator per system, with the very same measures.
+        ``pt.Experiment`` calls this once, before it makes an evaluator per system for the same
+        measures.
         """
         listed = list(measures)
         self._compared = [weakref.ref(measure) for measure in listed], {}
         return [TO_IR_MEASURES.get(name, name) for name in run_columns(listed)]
 
     def qrel_inputs(self, measures: Iterable[Any]) -> list[str]:
-        """Return the columns of the qrels that the measures read, in ir_measures' names."""
+        """Return the required columns of the qrels, in ir_measures' names."""
         return [TO_IR_MEASURES.get(name, name) for name in qrel_columns(measures)]
 
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> FairEvaluator:
@@ -179,34 +178,34 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
 
 
 def run_columns(measures: Iterable[Any]) -> list[str]:
-    """Return the columns of the run that measures and their parts read."""
+    """Return the columns of the run that measures and their parts require."""
     own, others = _divided(part for measure in measures for part in parts_of(measure))
     names = [*ours(_other_providers().run_inputs(others)), *chain(*(m.run_columns for m in own))]
     return list(dict.fromkeys(names))
 
 
 def qrel_columns(measures: Iterable[Any]) -> list[str]:
-    """Return the columns of the qrels that measures and their parts read."""
+    """Return the columns of the qrels that measures and their parts require."""
     own, others = _divided(part for measure in measures for part in parts_of(measure))
     names = [*ours(_other_providers().qrel_inputs(others)), *chain(*(m.QREL_COLUMNS for m in own))]
     return list(dict.fromkeys(names))
 
 
 def _divided(measures: Iterable[Any]) -> tuple[list[FairMeasure], list[Any]]:
-    """Return fairtk's measures and those of others."""
+    """Return fairtk's measures and all others."""
     listed = list(measures)
     own = [m for m in listed if isinstance(m, FairMeasure)]
     return own, [m for m in listed if not isinstance(m, FairMeasure)]
 
 
 class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
-    """Measures any number of runs against labels that are checked and encoded once.
+    """Evaluates any number of runs with qrels that are checked and encoded once.
 
     Args:
         measures: any measures of fairtk, its plugins and ir_measures.
-        qrels: the labels: `Qrels`, which are not checked again, or any form that ir_measures takes.
-        warns_of_truncation: whether rankings that are cut off are warned of run by run; otherwise
-            the caller reads `truncation` after all runs.
+        qrels: `Qrels`, which are not checked again, or any form that ir_measures accepts.
+        warns_of_truncation: whether to warn of truncated rankings for each run; otherwise the
+            caller reads `truncation` after all runs.
     """
 
     def __init__(
@@ -216,10 +215,10 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         measures = list(measures)
         check_names(measures)
         self.own, self._others = _divided(measures)
-        # ir_measures hands over a set, whose order would differ from process to process
+        # ir_measures passes a set, whose order differs between processes
         self.own.sort(key=attrgetter("text"))
         self.where = ", ".join([*(m.text for m in self.own), *sorted(map(repr, self._others))])
-        # those that are defined at run time may be given less than they declare
+        # measures that are defined at run time may be given fewer columns than they declare
         strict = [m for m in self._others if not hasattr(m, "runtime_impl")]
         self._needs = run_columns(strict)
         names = [*chain(*(m.QREL_COLUMNS for m in self.own)), *qrel_columns(strict)]
@@ -234,7 +233,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     @cached_property
     def qrels(self) -> Qrels:
-        """The labels, checked."""
+        """The checked labels."""
         where = f"{self.where} (qrels)"
         if isinstance(self._given, Qrels):
             require_columns(self._given.frame, self._label_columns, where)
@@ -243,14 +242,13 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
     @cached_property
     def truncation(self) -> Truncation:
-        """Finds rankings that are cut off, over all runs."""
+        """Truncated rankings over all runs."""
         return Truncation(self.own, self.qrels)
 
     def values(self, run: Run, system: str = "") -> Iterator[tuple[Any, FloatArray]]:
         """Yield each measure with its value for each query, in the order of ``qrels.qids``.
 
-        The run is not checked again, and its ids are not matched. NaN also where an evaluator
-        gives no value.
+        The run must be checked already. Values are NaN if an evaluator returns none.
         """
         refuse_samples(self._others, run, run.where)
         yield from self._own_values(run, system)
@@ -259,14 +257,14 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             yield from _tabled(metrics, self._others, self.qrels).items()
 
     def iter_calc(self, run: Any) -> Iterator[Metric]:
-        """Yield the value of each measure and query; every query of the labels has one."""
+        """Yield the value of each measure and query of the labels."""
         checked, given = self._read(run)
         own = (self._metrics(m, m.per_query(values)) for m, values in self._own_values(checked))
         others = self._by_others.iter_calc(given) if self._others else ()
         return chain(chain.from_iterable(own), others)
 
     def calc(self, run: Any) -> CalcResults:
-        """Return the aggregate of each measure, and the value of each measure and query."""
+        """Return the aggregate of each measure, and its value for each query."""
         checked, given = self._read(run)
         aggregates, metrics = {}, []
         for measure, values in self._own_values(checked):
@@ -293,7 +291,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             return []
         columns = {*run.frame.columns}
         if self._reads_documents and {DOCNO, SCORE} <= columns and EXPOSURE not in columns:
-            run.order  # noqa: B018 - sorted, so that duplicates are refused before a measure is asked
+            run.order  # noqa: B018 - sorts, so that duplicates raise before a measure is computed
         judged = LabeledRun(self.qrels, run, self.where)
         judged.cache["inside E"] = [m["measure"] for m in self.own if m.NAME == "E"]
         values = [(measure, scored(measure, judged)) for measure in self.own]
@@ -305,11 +303,11 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         return values
 
     def _read(self, run: Any) -> tuple[Run | None, Any]:
-        """Return the run, checked, and what other evaluators are given of it.
+        """Return the checked run, and the run in the form for other evaluators.
 
-        There is no checked run if only others need it and its mappings need no closer look.
+        The first is `None` if only other evaluators need it and its dicts are valid already.
         """
-        if isinstance(run, Iterator):  # of rows, which are looked at twice
+        if isinstance(run, Iterator):  # rows, which are read twice
             run = list(run)
         mapping = None if self.own else _plain_mapping(run)
         if mapping is None:
@@ -322,16 +320,16 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         return None, mapping
 
     def checked(self, run: Any) -> Run:
-        """Return a run in any form, checked; ids that match nothing are warned of."""
+        """Return a run in any form, checked; warn if its ids do not match the labels."""
         where = f"{self.where} (run)"
         checked = Run(run, where, either=True)
         if self._needs:
             require_columns(checked.frame, self._needs, where)
         if SCORE in self._needs:
-            checked.scores  # noqa: B018 - checked when it is read
+            checked.scores  # noqa: B018 - checks them
         documents = self._reads_documents and DOCNO in checked.frame.columns
         if documents and DOCNO in self.qrels.frame.columns:
-            checked.places(self.qrels.documents)  # most are labeled: those are found, not coded
+            checked.indices_in(self.qrels.documents)  # fast, as most documents are labeled
         of_query = checked.documents_of if documents else None
         warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
         refuse_samples(self._others, checked)
@@ -339,22 +337,22 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
 
 def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
-    """Return a run as mappings; `None` unless it is mappings or rows with ids and scores in order.
+    """Return a run as dicts; `None` unless it is valid dicts or rows.
 
-    A look at all of it at once costs a fiftieth of what evaluators do with it.
+    This check takes a fiftieth of the time of evaluators.
     """
     mapping = run
     if isinstance(run, list) and {*map(type, run)} == {ir_measures.ScoredDoc}:
         mapping = {}
         for qid, docno, score in run:
             mapping.setdefault(qid, {})[docno] = score
-        if sum(map(len, mapping.values())) < len(run):  # a document is repeated
+        if sum(map(len, mapping.values())) < len(run):  # a document occurs twice
             return None
     return mapping if _are_plain(mapping) else None
 
 
 def _are_plain(data: Any, are_labels: bool = False) -> bool:
-    """Return whether data are mappings that any evaluator takes, with ids and values in order."""
+    """Return whether data are valid dicts for any evaluator."""
     if not isinstance(data, Mapping):
         return False
     try:
@@ -369,10 +367,10 @@ def _are_plain(data: Any, are_labels: bool = False) -> bool:
 
 
 def given_to_others(measures: Sequence[Any], run: Run) -> Any:
-    """Return a checked run as other evaluators take it, its ids as text.
+    """Return a checked run in the form for other evaluators, with ids as text.
 
-    These are mappings of queries to mappings of documents to scores, which ir_measures would make
-    of a frame row by row. A frame if a measure reads other columns or is defined at run time.
+    This is ``{qid: {docno: score}}``, which ir_measures would build from a frame row by row; or a
+    frame, if a measure reads other columns or is defined at run time.
     """
     plain = {*run_columns(measures)} <= {QID, DOCNO, SCORE}
     if not plain or any(hasattr(measure, "runtime_impl") for measure in measures):
@@ -386,15 +384,15 @@ def given_to_others(measures: Sequence[Any], run: Run) -> Any:
 
 
 def labels_for_others(measures: Sequence[Any], qrels: Qrels) -> Any:
-    """Return checked labels as other evaluators take them, as `given_to_others` returns runs."""
+    """Return checked labels in the form for other evaluators; see `given_to_others`."""
     of_trec_eval = [m for m in measures if ir_measures.pytrec_eval.supports(m)]
     if len(of_trec_eval) == len(measures):
-        return qrels.by_query(whole_labels(measures, qrels.labels, qrels.where))
+        return qrels.by_query(integer_labels(measures, qrels.labels, qrels.where))
     frame = qrels.with_text_ids().rename(columns=TO_IR_MEASURES)
     is_whole = bool((qrels.labels == np.floor(qrels.labels)).all())
     if RELEVANCE in frame.columns and (of_trec_eval or is_whole):
-        whole = whole_labels(of_trec_eval, qrels.labels, qrels.where)
-        frame = frame.assign(**{RELEVANCE: whole})
+        integers = integer_labels(of_trec_eval, qrels.labels, qrels.where)
+        frame = frame.assign(**{RELEVANCE: integers})
     return frame
 
 
@@ -406,13 +404,13 @@ def _other_providers() -> FallbackProvider:
 _TREC_EVAL = SafeTrecEval()
 
 
-# Measures that others are made of -----------------------------------------------------------------
+# Measures inside other measures ------------------------------------------------------------------
 
 
 def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArray]:
-    """Return values for a run; measures of others get it as it is, so it has no samples then.
+    """Return the value of each query for each measure; shape (n_queries,), NaN without a value.
 
-    For each measure the value of each query; shape (n_queries,), NaN where it gives none.
+    Measures of others get the run as it is, so it must not be sampled.
     """
     own, others = _divided(measures)
     result = {measure: scored(measure, judged) for measure in own}
@@ -420,7 +418,7 @@ def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArr
         _require_columns(others, judged)
         refuse_samples(others, judged.run)
         if DOCNO in judged.run.frame.columns:
-            judged.run.checked()  # as strict as for a sampled run
+            judged.run.checked()  # the same checks as for a sampled run
         result |= _values_of_others(others, judged, judged.run)
     return result
 
@@ -428,16 +426,16 @@ def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArr
 def values_by_ranking(
     measures: Sequence[Any], judged: LabeledRun
 ) -> tuple[dict[Any, FloatArray], dict[Any, FloatArray]]:
-    """Return values of each ranking, shape (n_rankings,), and of queries without, (n_queries,).
+    """Return values of each ranking, shape (n_rankings,), and of missing queries, (n_queries,).
 
-    NaN where an evaluator gives no value.
+    Values are NaN if an evaluator returns none.
     """
     _require_columns(measures, judged)
     own, others = _divided(measures)
     run = judged.run
     values = {measure: np.full(run.n_rankings, np.nan) for measure in measures}
     absent = {measure: np.full(len(judged.qids), np.nan) for measure in measures}
-    # scores that repeat the ranks
+    # scores that follow the ranks
     score = np.float64(run.position.max(initial=0) + 1) - run.position
     ids = {QID: run.qids[run.query], DOCNO: run.docnos[run.doc]}
     frame = run.frame.drop(columns=SAMPLE, errors="ignore").iloc[run.order]
@@ -445,7 +443,7 @@ def values_by_ranking(
     for sample, rows in frame.groupby(run.ranking_sample[run.ranking]):
         rankings = run.ranking_sample == sample
         alone = LabeledRun(judged.qrels, Run(rows, run.where), judged.where)
-        alone.cache["sizes compared"] = True  # samples are no systems
+        alone.cache["sizes compared"] = True  # samples are not systems
         table = {measure: scored(measure, alone) for measure in own}
         if others:
             table |= _values_of_others(others, judged, alone.run)
@@ -458,7 +456,7 @@ def values_by_ranking(
 def _tabled(
     metrics: Iterable[Metric], measures: Sequence[Any], qrels: Qrels
 ) -> dict[Any, FloatArray]:
-    """Return values by measure, in the order of the labels' queries; NaN where there is none."""
+    """Return values by measure, in the order of the labels' queries; NaN without a value."""
     place = {qid: i for i, qid in enumerate(qrels.qids)}
     table = {m: np.full(len(place), np.nan) for m in measures}
     for metric in metrics:
@@ -469,11 +467,11 @@ def _tabled(
 def _values_of_others(
     measures: Sequence[Any], judged: LabeledRun, run: Run
 ) -> dict[Any, FloatArray]:
-    """Return values by other evaluators, which are made once for all runs: they copy labels."""
+    """Return values from other evaluators, which are cached for all runs: they copy the labels."""
     cache, key = judged.qrels.cache, ("evaluator", *measures)
     if key not in cache:
         if LABEL in judged.qrels.frame.columns:
-            whole_labels(measures, judged.qrels.labels, judged.where)
+            integer_labels(measures, judged.qrels.labels, judged.where)
         labels = labels_for_others(measures, judged.qrels)
         cache[key] = _other_providers().evaluator(measures, labels)
     metrics = cache[key].iter_calc(given_to_others(measures, run))
@@ -481,27 +479,27 @@ def _values_of_others(
 
 
 def _require_columns(measures: Sequence[Any], judged: LabeledRun) -> None:
-    """Raise unless run and labels have what the measures read; ir_measures names no measure."""
+    """Raise if run or labels do not have the required columns, and name the measure."""
     require_columns(judged.run.frame, run_columns(measures), f"{judged.where} (run)")
     require_columns(judged.qrels.frame, qrel_columns(measures), f"{judged.where} (qrels)")
 
 
-# Rankings that are cut off ------------------------------------------------------------------------
+# Truncated rankings ------------------------------------------------------------------------------
 
 
 Truncated = dict[str, dict[str, dict[str, int]]]
-"""By measure, system and qid: the length of the query's shortest ranking."""
+"""The length of a query's shortest ranking, by measure, system and qid."""
 
 
 class Truncation:
-    """Finds rankings with fewer than min(k, n) documents, over all runs of one call.
+    """Rankings with fewer than min(k, n) documents, over all runs of one call.
 
-    n is the number of documents that the user gives to the measure, else the number of distinct
-    documents of the query in the labels and in all runs.
+    n is the number of documents that the user passes to the measure; by default, the number of
+    distinct documents of the query in the labels and in all runs.
 
     Args:
-        measures: any measures. Those without a cutoff, and those whose values do not
-            `depends_on_length`, report nothing.
+        measures: any measures. Those without a cutoff, and those that do not `depends_on_length`,
+            are ignored.
         qrels: the labels.
     """
 
@@ -510,12 +508,12 @@ class Truncation:
         cut = [m for m in parts if getattr(m, "depends_on_length", False) and m["cutoff"]]
         self.measures = list(dict.fromkeys(cut))
         self.qrels = qrels
-        self._shortest: dict[str, IntArray] = {}  # by system: of each query, -1 without a ranking
+        self._shortest: dict[str, IntArray] = {}  # per system and query, -1 without a ranking
         self._most = np.zeros(len(qrels.qids), dtype=np.int64)  # documents of a query in a run
         self._documents: dict[int, set[Any]] = {}  # of queries without a ranking of k documents
 
     def add(self, judged: LabeledRun, system: str) -> None:
-        """Take a run into account."""
+        """Add the rankings of a run."""
         if not self.measures or judged.exact is not None:
             return
         run, deepest = judged.run, max(measure["cutoff"] for measure in self.measures)
@@ -544,7 +542,7 @@ class Truncation:
         return result
 
     def _n(self, measure: FairMeasure) -> IntArray:
-        """Return the number n of documents of each query, exact where it is below the cutoff."""
+        """Return the number n of documents of each query, exact if it is below the cutoff."""
         if "n" in measure.SUPPORTED_PARAMS and (n := given_n(measure, self.qrels)) is not None:
             return n
         labeled = np.bincount(self.qrels.query, minlength=len(self._most))
@@ -556,15 +554,15 @@ class Truncation:
         return documents_of
 
 
-def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
+def truncation_texts(truncated: Truncated, n_systems: int) -> list[str]:
     """Return one message per measure, with the number of queries of each system.
 
     Args:
-        found: of `Truncation.found`.
+        truncated: the result of `Truncation.found`.
         n_systems: the number of systems of the call.
     """
     texts = []
-    for measure, systems in found.items():
+    for measure, systems in truncated.items():
         cutoff = measure.rpartition("@")[2]
         counts = ", ".join(
             f"{len(qids)} quer{'y' if len(qids) == 1 else 'ies'}{f' of {name}' if name else ''}"
@@ -572,12 +570,12 @@ def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
         )
         text = (
             f"{measure}: rankings have fewer than min({cutoff}, n) documents for {counts}. "
-            "Exposure over fewer documents looks different, as a rule more even: retrieve deeper, "
-            "or use a smaller cutoff"
+            "Exposure over fewer documents mostly looks more even: retrieve more documents, or use "
+            "a smaller cutoff"
         )
         lengths = list(systems.values())
         if len(lengths) < n_systems or any(length != lengths[0] for length in lengths):
-            text += ". The systems differ in this, so their values do not compare"
+            text += ". This differs between systems, so their values are not comparable"
         texts.append(text)
     return texts
 
@@ -586,19 +584,19 @@ def truncation_texts(found: Truncated, n_systems: int) -> list[str]:
 
 
 def publish(name: str, measure: Any) -> None:
-    """Make a measure known to ir_measures under its name; None takes it back."""
+    """Register a measure with ir_measures under its name; `None` unregisters it."""
     names = ir_measures.measures.registry
     if measure is None:
         if isinstance(names.get(name), FairMeasure):
             del names[name]
         return
     if name in names and not isinstance(names[name], FairMeasure):
-        raise PluginError(f"the measure {name!r} exists in ir_measures already; rename it")
+        raise PluginError(f"duplicate measure {name!r}: ir_measures has it already; rename it")
     names[name] = measure
 
 
 def connect() -> None:
-    """Put the provider in front of those of ir_measures; a second call does nothing."""
+    """Put the provider before those of ir_measures; a second call does nothing."""
     pipeline = ir_measures.DefaultPipeline.providers
     if not any(isinstance(p, FairProvider) for p in pipeline):
         pipeline.insert(0, FairProvider())

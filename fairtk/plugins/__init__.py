@@ -1,6 +1,4 @@
-"""Plugins: hook specifications, the host that loads them, the registries they fill, objects as
-strings.
-"""
+"""Plugins: hooks, the host that loads them, and the registries of what they provide."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The entry points of installed plugins: of hooks (group ``fairtk``), of commands.
+"""The entry points of installed plugins: hooks (group ``fairtk``) and commands.
 
-``FAIRTK_PLUGINS`` names the distributions to load (empty: built-ins only). What does not work is
-left out with a `PluginWarning`; ``FAIRTK_STRICT_PLUGINS=1`` makes that a `PluginError`.
+``FAIRTK_PLUGINS`` names the distributions to load (empty: built-ins only). A broken plugin is left
+out with a `PluginWarning`; ``FAIRTK_STRICT_PLUGINS=1`` makes that a `PluginError`.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"
 BUILTIN = "fairtk"
 HOOK_GROUP, COMMAND_GROUP = "fairtk", "fairtk.commands"
-"""Of entry points."""
+"""The group of entry points with hooks."""
 
 
 @dataclass(eq=False)
 class Plugin:
-    """What is known of one plugin: its distribution, what it implements, and what is wrong."""
+    """A plugin: its distribution, its hooks, and its error if it is broken."""
 
     name: str
     version: str
     module: str
     hooks: list[str] = field(default_factory=list)
-    gave: dict[str, list[str]] = field(default_factory=dict)  # names of what each hook gave
+    gave: dict[str, list[str]] = field(default_factory=dict)  # the names registered by each hook
     problem: str = ""
     implementation: Any = field(default=None, repr=False)
-    point: Any = field(default=None, repr=False)  # its entry point; None: a program registered it
-    command: str = ""  # its name, if the entry point is that of a command
+    point: Any = field(default=None, repr=False)  # its entry point; `None` for objects
+    command: str = ""  # the name of its command, if it is one
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}".strip()
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The name in messages."""
         return f"the command {self.command!r} of {self}" if self.command else f"plugin {self}"
 
     def check_version(self) -> None:
@@ -54,7 +54,7 @@ class Plugin:
         from packaging.requirements import Requirement
         from packaging.version import Version
 
-        version = Version(__version__).base_version  # a pre-release of 0.4 has what 0.4 has
+        version = Version(__version__).base_version  # a pre-release of 0.4 counts as 0.4
         for line in _metadata(self.point.dist).get_all("Requires-Dist") or ():
             required = Requirement(line)
             needed = required.marker is None or required.marker.evaluate({"extra": ""})
@@ -64,16 +64,16 @@ class Plugin:
                 )
 
     def reject(self, error: BaseException) -> None:
-        """Note that it does not work, and warn; everything else works."""
+        """Record that the plugin is broken, and warn."""
         self.problem = reason(error)
         advice = f"update or uninstall it, or name the others in {RESTRICT}"
         _warn(f"{self.label} is left out: {self.problem}; {advice}", error)
 
 
 def installed_plugins(group: str) -> list[Plugin]:
-    """Return the entry points of a group, of the distributions that the user chose.
+    """Return the entry points of a group, of the distributions chosen by the user.
 
-    The built-in ones come first, the others by name.
+    The built-in ones come first, the others are sorted by name.
     """
     points = entry_points()
     plugins = []
@@ -95,13 +95,13 @@ def installed_plugins(group: str) -> list[Plugin]:
     for name in chosen:
         if _normal(name) not in names:
             tail = did_you_mean(name, names.values())
-            _warn(f"{RESTRICT} names {name!r}, but no such plugin is installed{tail}")
+            _warn(f"{RESTRICT} names the plugin {name!r}, which is not installed{tail}")
     return [p for p in plugins if p.point.group == group and _normal(p.name) in allowed]
 
 
-@cache  # it parses a file, and all commands of a distribution need it
+@cache  # parses a file, once for all commands of a distribution
 def _metadata(distribution: Any) -> Any:
-    return distribution.metadata or Message()  # a folder that pip left behind may have none
+    return distribution.metadata or Message()  # remains of an uninstalled package have no metadata
 
 
 def _normal(name: str) -> str:

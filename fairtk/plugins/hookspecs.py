@@ -1,7 +1,7 @@
-"""The hooks that a plugin of fairtk can implement.
+"""The hooks of fairtk.
 
 A plugin is a module named by an entry point of the group ``fairtk``. It marks functions with
-`fairtk.hookimpl`; each returns values, takes no callback, and imports nothing heavy.
+`fairtk.hookimpl`. They return values, take no callbacks, and import nothing expensive.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def fairtk_utilities() -> Iterable[Any]:  # type: ignore[empty-body]
 
 @hookspec
 def fairtk_browsing_models() -> Iterable[type]:  # type: ignore[empty-body]
-    """Return subclasses of `BrowsingModel`; ``[Skimming]`` is named as in ``"Skimming(p=0.3)"``."""
+    """Return subclasses of `BrowsingModel`: ``[Skimming]`` defines ``"Skimming(p=0.3)"``."""
 
 
 @hookspec
 def fairtk_divergences() -> Iterable[type]:  # type: ignore[empty-body]
-    """Return subclasses of `Divergence`; ``[Hellinger]`` is named as its NAME, ``"hellinger"``."""
+    """Return subclasses of `Divergence`: ``[Hellinger]`` defines its NAME, ``"hellinger"``."""
 
 
 @hookspec
@@ -55,8 +55,8 @@ def fairtk_prompts() -> Iterable[Any]:  # type: ignore[empty-body]
 def fairtk_backends() -> Iterable[Any]:  # type: ignore[empty-body]
     """Return kinds of backends: ``[BackendSpec("lab", "pkg.lab:Lab", "our models")]``.
 
-    ``fairtk rag -g lab:MODEL`` then calls ``Lab(model="MODEL")``, with the settings of a
-    configuration as further keywords (``device``, ``dtype``, ``revision``, whatever it takes).
+    ``fairtk rag -g lab:MODEL`` then calls ``Lab(model="MODEL")``, with the other settings of a
+    configuration (``device``, ``dtype``, ``revision``, ...) as keywords.
     """
 
 

@@ -1,6 +1,6 @@
-"""Loads plugins one by one and fills the registries with what they give.
+"""Loads plugins one by one and registers what they provide.
 
-A plugin that does not work, misspells a hook or gives a name that is taken is left out whole.
+A plugin that is broken, misspells a hook or provides a name that is taken is left out as a whole.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fairtk.plugins.streams import to_stderr
 HOOKS = sorted(name for name in vars(hookspecs) if name.startswith("fairtk_"))
 ALL: dict[str, Registry[Any]] = {
     hook: getattr(registry, hook.removeprefix("fairtk_")) for hook in HOOKS
-}  # the registry that each hook fills
+}  # hooks and their registries
 
 
 class PluginHost:
-    """The plugins of one process (`plugins`, with what is wrong) and the registries they fill."""
+    """The plugins of a process, working and rejected, and the registries that they fill."""
 
     def __init__(self, registries: dict[str, Registry[Any]]) -> None:
         self.registries = registries
@@ -35,16 +35,16 @@ class PluginHost:
         self.plugins: list[Plugin] = []
 
     def load(self) -> None:
-        """Load the plugins of all installed distributions; later calls try what had to wait."""
+        """Load the plugins of all installed distributions; later calls retry postponed ones."""
         waiting, self._waiting = self._waiting, []
         try:
             while waiting:
                 self._load_one(waiting.pop(0))
-        finally:  # where a warning is an error, the next call goes on
+        finally:  # if warnings are errors, the next call continues
             self._waiting += waiting
 
     def register(self, plugin: Any, name: str, version: str = "") -> Plugin:
-        """Register a module or object with hooks; a `PluginError` leaves nothing behind."""
+        """Register a module or object with hooks; after a `PluginError`, nothing is registered."""
         entry = Plugin(name, version, getattr(plugin, "__name__", type(plugin).__name__))
         try:
             self._collect(plugin, entry)
@@ -54,44 +54,44 @@ class PluginHost:
         return entry
 
     def unregister(self, plugin: Any) -> None:
-        """Take back what `register` did; an unknown object is a `PluginError`."""
+        """Undo `register`; an unknown object is a `PluginError`."""
         if not self.manager.is_registered(plugin):
-            raise PluginError(f"{plugin!r} is not a registered plugin, so it cannot be taken back")
+            raise PluginError(f"cannot unregister {plugin!r}: it is not a registered plugin")
         entry = next(p for p in self.plugins if p.implementation is plugin)
         self._take_back(entry)
         self.plugins.remove(entry)
 
     def all_plugins(self) -> list[Plugin]:
-        """Return all plugins so far, the rejected ones with their `Plugin.problem`."""
+        """Return all plugins so far; rejected ones have a `Plugin.problem`."""
         self.load()
         return list(self.plugins)
 
     @cached_property
     def _waiting(self) -> list[Plugin]:
-        """The plugins that wait for loading: at first the installed ones."""
+        """The plugins to load: at first all installed ones."""
         return installed_plugins(HOOK_GROUP)
 
     def _load_one(self, plugin: Plugin) -> None:
         self.plugins.append(plugin)
         try:
             if _half_imported(module := plugin.module.partition(":")[0]):
-                raise ImportError("its hooks would be missed silently", name=module)
+                raise ImportError("some of its hooks are not defined yet", name=module)
             plugin.check_version()
             with to_stderr():
                 self._collect(plugin.point.load(), plugin)
         except (Exception, SystemExit) as error:
             if isinstance(error, ImportError) and _half_imported(error.name or ""):
-                self.plugins.remove(plugin)  # what is missing will be there later
+                self.plugins.remove(plugin)  # postponed until the import is complete
                 self._waiting.append(plugin)
             else:
                 plugin.reject(error)
 
     def _collect(self, implementation: Any, plugin: Plugin) -> None:
-        """Take in all that a plugin gives, or raise and take in nothing."""
+        """Register everything that a plugin provides, or raise and register nothing."""
         if self.manager.is_registered(implementation):
             raise PluginError(
-                f"{plugin.module} is registered already; name a module in one entry point only, "
-                "and unregister an object first"
+                f"{plugin.module} is registered already; name a module in only one entry point, "
+                "and unregister an object before you register it again"
             )
         plugin.implementation = implementation
         try:
@@ -102,12 +102,12 @@ class PluginHost:
             for hook in plugin.hooks:
                 values = getattr(implementation, hook)()
                 if not hasattr(values, "__iter__") or isinstance(values, str | dict):
-                    raise PluginError(f"{hook} must return a list; found {values!r}")
+                    raise PluginError(f"{hook} must return a list, got {values!r}")
                 plugin.gave[hook] = [self.registries[hook].add(v, plugin) for v in values]
         except pluggy.PluginValidationError as error:
             self._take_back(plugin)
             text = " ".join(str(error).split())
-            raise PluginError(f"it implements a hook in a wrong form: {text}") from error
+            raise PluginError(f"invalid hook implementation: {text}") from error
         except BaseException:
             self._take_back(plugin)
             raise
@@ -122,23 +122,22 @@ class PluginHost:
 
 def _check_hooks(plugin: Plugin) -> None:
     if not plugin.hooks:
-        raise PluginError(f"it implements no hook; the hooks are {', '.join(HOOKS)}")
+        raise PluginError(f"it implements no hook; known hooks: {', '.join(HOOKS)}")
     for name in [*plugin.hooks, *HOOKS]:
         if name not in HOOKS:
-            what = f"it implements the hook {name!r}, which fairtk does not have"
-            raise PluginError(what + did_you_mean(name, HOOKS))
+            raise PluginError(f"unknown hook {name!r}{did_you_mean(name, HOOKS)}")
         function = getattr(plugin.implementation, name, None)
         imported = function is vars(hookspecs)[name]
         if callable(function) and name not in plugin.hooks and not imported:
             raise PluginError(
-                f"it defines {name} without marking it, so fairtk would not call it: "
-                "put @fairtk.hookimpl above it"
+                f"it defines {name} without the marker @fairtk.hookimpl, so fairtk would not call "
+                "it; add the marker"
             )
 
 
 def _half_imported(module: str) -> bool:
-    # ``import fairtk_hello`` imports fairtk, which loads its plugins, ``fairtk_hello`` among them,
-    # of which only the first lines have run by then (as of fairtk, always); a private flag tells
+    # ``import fairtk_hello`` imports fairtk, which loads its plugins, among them ``fairtk_hello``.
+    # At that time, only its first lines have run. A private flag of the module spec shows this.
     parts = module.strip().split(".")
     around = [".".join(parts[: end + 1]) for end in range(len(parts))]
     specs = [getattr(sys.modules.get(name), "__spec__", None) for name in around]

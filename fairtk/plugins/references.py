@@ -1,4 +1,4 @@
-"""What to cite, and where each thing is explained."""
+"""BibTeX references, and links to the API reference."""
 
 from __future__ import annotations
 
@@ -14,28 +14,35 @@ from fairtk.plugins import registry
 from fairtk.plugins.host import loaded_plugins
 
 TOOLS = ("fairtk", "macdonald2021pyterrier", "macavaney2022irmeasures", "macavaney2021irdatasets")
-"""What every use of fairtk rests on."""
+"""References for every use of fairtk."""
 
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+),.*?^\}", re.MULTILINE | re.DOTALL)
 
 
-def cite(*names: str) -> str:
-    """Return BibTeX of the sources of measures, data sets and systems.
+def cite(*names: Any) -> str:
+    """Return BibTeX for measures, data sets and systems.
 
     Args:
-        *names: measures (``"AWRF"``, also as in tables: ``"E(nDCG@5)"``), ids of data sets, and
-            transformers, studies or their systems (``"FairSampler"``, ``"rag"``, ``"mmr"``); none:
-            the tools themselves.
+        *names: measures (``"AWRF"``, or as in tables: ``"E(nDCG@5)"``), ids of data sets, and
+            transformers, studies or their systems (``"FairSampler"``, ``"rag"``, ``"mmr"``);
+            measures and transformers as objects. Without names, return the references of fairtk
+            and its tools.
 
     Raises:
-        NotFoundError: a name is none of these; the nearest is suggested.
+        NotFoundError: a name is unknown; the nearest is suggested.
     """
-    keys = [key for name in names for key in citation_keys(name)] if names else TOOLS
+    keys = [key for name in names for key in citation_keys(_name_of(name))] if names else TOOLS
     return _bibtex(keys) if keys else ""
 
 
+def _name_of(named: Any) -> str:
+    if isinstance(named, str) or hasattr(named, "NAME"):  # a measure
+        return str(named)
+    return str((named if isinstance(named, type) else type(named)).__name__)
+
+
 def citation_keys(name: str) -> list[str]:
-    """Return the BibTeX keys of one measure, data set or system; none: it has no source."""
+    """Return the BibTeX keys of one measure, data set or system; empty if it has no reference."""
     for filled in _SPECS:
         if name in filled:
             return (filled.get(name).citation or "").split()
@@ -48,11 +55,11 @@ def citation_keys(name: str) -> list[str]:
 
 
 def cite_results(systems: Iterable[str], measures: Iterable[str]) -> str:
-    """Return BibTeX of all that an experiment used and fairtk knows a source of.
+    """Return BibTeX for the systems and measures of an experiment, as far as fairtk knows them.
 
     Args:
         systems: pipelines as text, e.g. ``"Candidates >> BM25Scorer >> FairSampler"``.
-        measures: as in tables; those of ir_measures have no entry here.
+        measures: as in tables; measures of ir_measures have no entry.
     """
     words = re.findall(r"[A-Za-z]\w*", " ".join([*systems, *measures]))
     named = [w for w in words if w in registry.transformers or w in registry.measures]
@@ -65,7 +72,7 @@ def _bibtex(keys: Iterable[str]) -> str:
 
 
 def bibliography() -> str:
-    """Return the BibTeX of fairtk and of all plugins that are loaded, each key once."""
+    """Return the BibTeX of fairtk and of all loaded plugins, each key once."""
     return "\n\n".join(entries().values()) + "\n"
 
 
@@ -80,7 +87,7 @@ _SPECS: tuple[Any, ...] = (
 
 
 def entries() -> dict[str, str]:
-    """Return the BibTeX entries of fairtk and of all plugins that are loaded, by key."""
+    """Return the BibTeX entries of fairtk and of all loaded plugins, by key."""
     bibtex: dict[str, str] = {}
     for plugin in loaded_plugins():
         spec = importlib.util.find_spec(plugin.module.partition(".")[0])
@@ -94,11 +101,11 @@ def entries() -> dict[str, str]:
 
 _ADDRESSES = dict(line.split(", ", 1) for line in metadata("fairtk").get_all("Project-URL") or ())
 SITE = _ADDRESSES.get("Documentation", "")
-"""The site, as the installed distribution says it (``release.toml`` of the source)."""
+"""The address of the documentation, from the metadata of the distribution."""
 
 
 def help_address(kind: type) -> str | None:
-    """Return the address of a class's entry in the API reference; None for classes of others."""
+    """Return the address of a class in the API reference; `None` for classes of third parties."""
     package, *rest = kind.__module__.split(".")
     page = ".".join([package, *rest[:1]]) if package == "fairtk" else package
     is_own = package.startswith("fairtk")

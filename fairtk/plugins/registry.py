@@ -1,8 +1,8 @@
-"""The names of what plugins give, and the strings that lead to it, such as ``"RBP(p=0.8)"``.
+"""Registries of what plugins provide, and parsing of strings such as ``"RBP(p=0.8)"``.
 
-`fairtk.plugins` alone fills the registries, never the import of a module. A measure holds its
-groups and its target as objects and prints their names. A name that was registered, the name of
-what a measure holds, and the path of a file lead back to an object.
+`fairtk.plugins` fills the registries; importing a module never does. A measure holds its groups and
+its target as objects and prints their names. A registered name, a name that a measure printed, and
+a path are read back as an object.
 """
 
 from __future__ import annotations
@@ -37,16 +37,20 @@ Grid = Mapping[str, Sequence[Any]]
 
 
 def load_target(target: str) -> Any:
-    """Import ``"package.module:attribute"``, return the attribute; what is printed is no output."""
+    """Import ``"package.module:attribute"`` and return the attribute; prints go to stderr."""
     with to_stderr():
         return pkgutil.resolve_name(target)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """Something that is imported on first use, from ``"package.module:attribute"``.
+    """An object that is imported on first use.
 
-    `citation`: keys of the plugin's ``references.bib``, separated by spaces.
+    Attributes:
+        name: the registered name.
+        target: ``"package.module:attribute"``.
+        summary: one line for lists.
+        citation: keys of the plugin's ``references.bib``, separated by spaces.
     """
 
     name: str
@@ -57,7 +61,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class UtilitySpec(Spec):
-    """A string utility, its direction, and the extra of fairtk that it needs, if any."""
+    """A string utility, its direction, and the extra of fairtk that it requires, if any."""
 
     higher_is_better: bool = True
     extra: str | None = None
@@ -70,13 +74,15 @@ class PromptSpec(Spec):
 
 @dataclass(frozen=True)
 class ModelSpec(Spec):
-    """A kind of language model, written ``KIND:MODEL``: the base of the two that follow.
+    """A kind of language model, written ``KIND:MODEL``; base of `BackendSpec` and `ChatModelSpec`.
 
-    The target is called with keywords alone: its first parameter is the model (a name, a folder;
-    one without a default must be given), the others are its settings.
+    The target is called with keywords: its first parameter is the model (a name or a folder;
+    required if it has no default), the others are its settings.
 
-    `example`: of a model. `uses`: what it is good for: ``"answers"`` to any prompt,
-    ``"refinement"`` of queries. `server`: answers come from one, and are paid for; else local.
+    Attributes:
+        example: an example of a model.
+        uses: ``"answers"`` to any prompt, ``"refinement"`` of queries.
+        server: whether a server answers, so that answers cost money.
     """
 
     extra: str | None = None
@@ -87,10 +93,11 @@ class ModelSpec(Spec):
 
 @dataclass(frozen=True)
 class BackendSpec(ModelSpec):
-    """A kind of `fairtk.llm.Backend`: prompts in, answers out, the same each time.
+    """A kind of `fairtk.llm.Backend`, which answers prompts deterministically.
 
-    `stage`: its own transformer of (model, prompt, cutoff, settings), if `Generator` is not it.
-    `exact`: settings in which small differences between answers count, as they do for labels.
+    Attributes:
+        stage: a transformer of (model, prompt, cutoff, settings) to use instead of `Generator`.
+        exact: settings for tasks in which small differences between answers count, e.g. labels.
     """
 
     stage: str | None = None
@@ -99,12 +106,12 @@ class BackendSpec(ModelSpec):
 
 @dataclass(frozen=True)
 class ChatModelSpec(ModelSpec):
-    """A kind of `fairtk.llm.ChatModel`: chats in, completions out, behind a ledger."""
+    """A kind of `fairtk.llm.ChatModel`, which completes chats and has a ledger."""
 
 
 @dataclass(frozen=True)
 class TransformerSpec(Spec):
-    """A PyTerrier transformer: its class, the frames it takes (``"R|S|Q"``) and gives (``"S"``)."""
+    """A PyTerrier transformer: its class, its input frames (``"R|S|Q"``) and output (``"S"``)."""
 
     inputs: str
     outputs: str
@@ -120,9 +127,11 @@ class DatasetSpec(Spec):
 
 @dataclass(frozen=True)
 class StudySystemSpec(Spec):
-    """A system of ``fairtk qr``, made of a `Setting`; `trained`: it has ``fit(topics, qrels)``.
+    """A system of ``fairtk qr``, made from a `Setting`.
 
-    `grid`: for each option that is tuned, the values to try by default; or several such grids.
+    Attributes:
+        trained: whether it has ``fit(topics, qrels)``.
+        grid: the default values of each tuned option; or several such grids.
     """
 
     trained: bool = False
@@ -131,16 +140,16 @@ class StudySystemSpec(Spec):
 
 @dataclass(frozen=True)
 class StudySpec(Spec):
-    """A study: the command that runs it, and a class whose ``read(path)`` reads its TOML file.
+    """A study: its command, and a class whose ``read(path)`` reads its TOML file.
 
-    `fairtk prompts` finds a study's command by it: ``read`` raises a `FormatError` for the file of
-    another study.
+    `fairtk prompts` tries each study's ``read`` to find the command of a file; it raises a
+    `FormatError` for the file of another study.
     """
 
 
 @dataclass(frozen=True)
 class Registration(Generic[T]):
-    """One registered value, the plugin that gave it, and its name and version."""
+    """A registered value, its name, its plugin, and the plugin's name and version."""
 
     name: str
     value: T
@@ -149,7 +158,10 @@ class Registration(Generic[T]):
 
 
 class Registry(Generic[T]):
-    """All values of one kind, by name; `listener` hears of each, and of None when it is gone."""
+    """All values of one kind, by name.
+
+    `listener` is called with each name and value, and with `None` when the value is removed.
+    """
 
     def __init__(self, kind: str, base: type | str = object, classes: bool = False) -> None:
         self.kind, self.base, self.classes = kind, base, classes
@@ -157,55 +169,55 @@ class Registry(Generic[T]):
         self.listener: Callable[[str, Any], None] = lambda name, value: None
         self._entries: dict[str, Registration[T]] = {}
 
-    def tell(self, listener: Callable[[str, Any], None]) -> None:
-        """Let `listener` hear of what there is, and of what comes."""
+    def set_listener(self, listener: Callable[[str, Any], None]) -> None:
+        """Call `listener` for all values, now and when they are registered."""
         self.listener = listener
         for entry in self._entries.values():
             listener(entry.name, entry.value)
 
     @property
     def base_class(self) -> type:
-        """The class of the values, or above them; imported on first use."""
+        """The class of the values, or their base class; imported on first use."""
         base: type = load_target(self.base) if isinstance(self.base, str) else self.base
         return base
 
     def add(self, value: T, plugin: object) -> str:
-        """Register a value; return its name. One that another plugin gave is a `PluginError`."""
+        """Register a value and return its name; a name of another plugin is a `PluginError`."""
         kind = value if self.classes else type(value)
         if not (isinstance(kind, type) and issubclass(kind, self.base_class)):
             rule = "a subclass" if self.classes else "an instance"
             raise PluginError(
-                f"each {self.kind} must be {rule} of {self.base_class.__name__}; found {value!r}"
+                f"each {self.kind} must be {rule} of {self.base_class.__name__}, got {value!r}"
             )
         own = "__name__" if self.classes else "name"
         name = getattr(value, "NAME", "") or getattr(value, own, "")
         if not isinstance(name, str) or not name:
-            raise PluginError(f"the {self.kind} {value!r} has no name")
+            raise PluginError(f"the {self.kind} {value!r} must have a name")
         taken = self._entries.setdefault(name, Registration(name, value, plugin, str(plugin)))
         if taken.plugin is not plugin:
             raise PluginError(
-                f"the {self.kind} {name!r} is given by two plugins, {taken.owner} and {plugin}: "
+                f"duplicate {self.kind} {name!r} of two plugins, {taken.owner} and {plugin}; "
                 "rename one"
             )
         if taken.value is not value:
-            raise PluginError(f"it gives the {self.kind} {name!r} twice")
+            raise PluginError(f"it provides the {self.kind} {name!r} twice")
         self.listener(name, value)
         return name
 
     def discard(self, plugin: object) -> None:
-        """Forget what a plugin gave."""
+        """Remove the values of a plugin."""
         for name in [n for n, entry in self._entries.items() if entry.plugin is plugin]:
             del self._entries[name]
             self.listener(name, None)
 
     def get(self, name: str) -> T:
-        """Return the value; an unknown name is a `NotFoundError` with the nearest one."""
+        """Return the value; an unknown name is a `NotFoundError`."""
         if name not in self:
             raise NotFoundError(self.kind, name, self._entries)
         return self._entries[name].value
 
     def load(self, name: str) -> Any:
-        """Return what the spec registered under the name points to (its imported target)."""
+        """Return the imported target of the spec with this name."""
         return load_target(self.get(name).target)  # type: ignore[attr-defined]
 
     def names(self) -> list[str]:
@@ -213,7 +225,7 @@ class Registry(Generic[T]):
         return [entry.name for entry in self.entries()]
 
     def entries(self) -> list[Registration[T]]:
-        """Return all entries with their owners, sorted by name."""
+        """Return all entries, sorted by name."""
         self.before_use()
         return [self._entries[name] for name in sorted(self._entries)]
 
@@ -231,7 +243,7 @@ divergences: Registry[Any] = Registry("divergence", "fairtk.groups:Divergence", 
 transformers: Registry[TransformerSpec] = Registry("transformer", TransformerSpec)
 datasets: Registry[DatasetSpec] = Registry("dataset", DatasetSpec)
 prompts: Registry[PromptSpec] = Registry("prompt", PromptSpec)
-# one registry for both hooks: a string such as "t5:MODEL" means one thing
+# One registry for both hooks, so that a string such as "t5:MODEL" has one meaning.
 backends = chat_models = models = Registry[ModelSpec]("model", ModelSpec)
 study_systems: Registry[StudySystemSpec] = Registry("system of the study", StudySystemSpec)
 studies: Registry[StudySpec] = Registry("study", StudySpec)
@@ -241,22 +253,22 @@ Named = TypeVar("Named", "Groups", "Target")
 
 
 class Living:
-    """Objects by their string form as long as they live; equal ones stand in for each other."""
+    """Objects by their string form, as long as they live; equal objects are interchangeable."""
 
     def __init__(self) -> None:
         self._of: dict[str, WeakValueDictionary[int, Any]] = {}
 
     def add(self, text: str, value: Any) -> None:
-        """Remember an object, also beside an equal one, which may not live as long."""
+        """Add an object, even next to an equal one, which may be deleted earlier."""
         self._of.setdefault(text, WeakValueDictionary())[id(value)] = value
 
     def all(self, text: str) -> list[Any]:
-        """Return the objects of that form."""
+        """Return the objects with this string form."""
         return list(self._of.get(text, {}).values())
 
 
 class Directory(Generic[Named]):
-    """What names stand for; the class of the objects is imported when a file is read."""
+    """Named objects, either groups or targets; their class is imported when a file is read."""
 
     def __init__(self, kind: str, cls: str, remedy: str) -> None:
         self._kind, self._cls, self._remedy = kind, cls, remedy
@@ -264,19 +276,18 @@ class Directory(Generic[Named]):
         self.of_measures = Living()
 
     def register(self, value: Named, name: str) -> str:
-        """Make an object known under a name; another that has it is a `DuplicateError`."""
+        """Register an object under a name; a duplicate name is a `DuplicateError`."""
         if (other := self.registered.setdefault(name, value)) != value:
             raise DuplicateError(
-                f"other {self._kind} are registered as {name!r} already ({other!r}); choose "
-                "another name"
+                f"duplicate name {name!r} for {self._kind}, already registered for {other!r}; "
+                "choose another name"
             )
         return name
 
     def name(self, value: Named) -> str:
         """Return the name of an object that a measure holds, and remember the object.
 
-        This is the name under which it was registered, or its own; a target without a name has
-        its digest.
+        This is its registered name, its own name, or the digest of a target without a name.
         """
         names = (name for name, own in self.registered.items() if own is value)
         text: str = next(names, value.name or value.key)
@@ -284,7 +295,7 @@ class Directory(Generic[Named]):
         return text
 
     def find(self, text: str, space: Any = None) -> Named:
-        """Return what a string names: registered, held by a measure, or in a file of that path.
+        """Return the object with this name or path: registered, held by a measure, or in a file.
 
         Args:
             text: the name or path.
@@ -299,7 +310,7 @@ class Directory(Generic[Named]):
             return held[0]
         if held:
             raise ParameterError(
-                f"measures have different {self._kind} called {text!r}; {self._remedy}"
+                f"several measures have different {self._kind} named {text!r}; {self._remedy}"
             )
         path = Path(text)
         if path.suffix and path.exists():
@@ -307,9 +318,7 @@ class Directory(Generic[Named]):
             read: Named = cls.read(path)
             return read
         if path.suffix and len(path.suffix) < 9 and "#" not in text:
-            raise InputError(
-                f"{self._kind} {text!r}: no such file, and nothing is registered as that"
-            )
+            raise InputError(f"{self._kind} {text!r}: no such file or registered name")
         error = NotFoundError(self._kind, text, self.registered)
         error.args = (f"{error}; {self._remedy}",)
         raise error
@@ -326,28 +335,29 @@ TARGETS: Directory[Target] = Directory(
 
 
 def register_groups(groups: Groups, name: str | None = None) -> str:
-    """Make groups known under a name, for measures as strings: ``AWRF(groups='gender', ...)``.
+    """Register groups under a name, for measures as strings: ``AWRF(groups='gender', ...)``.
 
-    Returns the name, by default that of the groups.
+    Returns:
+        The name, by default that of the groups.
 
     Raises:
-        DuplicateError: other groups have the name already.
+        DuplicateError: other groups have the name.
     """
     return GROUPS.register(groups, name or groups.name)
 
 
 def register_target(target: Target, name: str) -> str:
-    """Make a target known under a name, for measures as strings; return the name.
+    """Register a target under a name, for measures as strings, and return the name.
 
     Raises:
-        DuplicateError: another target has the name already.
-        ParameterError: the name is ``"uniform"``, ``"population"`` or ``"relevance"``, which stand
-            for targets of any groups.
+        DuplicateError: another target has the name.
+        ParameterError: the name is ``"uniform"``, ``"population"`` or ``"relevance"``, which are
+            targets of any groups.
     """
     from fairtk.groups.distances import TARGET_WORDS
 
     if name in TARGET_WORDS:
-        raise ParameterError(f"{name!r} stands for a target of any groups; choose another name")
+        raise ParameterError(f"{name!r} is a target of any groups; choose another name")
     return TARGETS.register(target, name)
 
 
@@ -355,9 +365,9 @@ _CALL = re.compile(r"([^\W\d][\w-]*)\s*(\(.*\))?", re.DOTALL)
 
 
 def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
-    """Split ``"Name(a=1, b='x')"`` into the name and its named, literal arguments."""
+    """Split ``"Name(a=1, b='x')"`` into the name and its literal keyword arguments."""
     parts = _CALL.fullmatch(text.strip())
-    # SyntaxError and ValueError: no literals; TypeError: a set of lists; the others: too deep
+    # SyntaxError, ValueError: not literals; TypeError: a set of lists; the others: nested too deep
     with suppress(SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         node = ast.parse(f"name{parts.group(2) or '()'}", mode="eval").body if parts else None
         if parts and isinstance(node, ast.Call) and not node.args:
@@ -365,14 +375,14 @@ def parse_call(text: str, kind: str) -> tuple[str, dict[str, Any]]:
             if len(options) == len(node.keywords) and "None" not in options:
                 return parts.group(1), options
     raise ParameterError(
-        f"cannot read the {kind} {text!r}; write Name or Name(option=value), each option once"
+        f"invalid {kind} {text!r}; write Name or Name(option=value), each option once"
     )
 
 
 def refuse_unknown_options(
     what: str, factory: Callable[..., Any], options: Mapping[str, Any]
 ) -> Mapping[str, inspect.Parameter]:
-    """Raise for an option that a factory does not take, or not so; return its parameters."""
+    """Raise for an unknown or positional option of a factory; return its parameters."""
     parameters = inspect.signature(factory).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for option in options:
@@ -386,42 +396,42 @@ def refuse_unknown_options(
 def refuse_other_than_text(
     what: str, parameters: Mapping[str, inspect.Parameter], options: Mapping[str, Any]
 ) -> None:
-    """Raise for an option that is declared to be a text, and is none."""
+    """Raise for an option that is declared as text and has another type."""
     for option, value in options.items():
         declared = str(getattr(parameters.get(option), "annotation", ""))
         text = declared in ("str", "str | None", str(str))
         if text and value is not None and not isinstance(value, str):
-            raise ParameterError(f"{what}: {option} must be a text; found {value!r}")
+            raise ParameterError(f"{what}: {option} must be text, got {value!r}")
 
 
 def parse_browsing_model(text: str) -> BrowsingModel:
-    """Return the browsing model that a string like ``"RBP(p=0.8)"`` names."""
+    """Return the browsing model of a string such as ``"RBP(p=0.8)"``."""
     model: BrowsingModel = _read(text, browsing_models)
     return model
 
 
 def read_divergence(text: str, **settings: Any) -> Divergence:
-    """Return the divergence that a string like ``"kl(smoothing=0.01)"`` names.
+    """Return the divergence of a string such as ``"kl(smoothing=0.01)"``.
 
-    Settings are those that the string leaves open; what the divergence does not have is left out.
+    `settings` are defaults of options that the string does not set; unknown ones are ignored.
     """
     divergence: Divergence = _read(text, divergences, settings)
     return divergence
 
 
 def as_position_model(browsing: str | BrowsingModel, where: str) -> BrowsingModel:
-    """Return a browsing model whose reader looks at positions alone; others are refused."""
+    """Return a browsing model without a cascade, whose attention depends on ranks alone."""
     model: BrowsingModel = _as_object(browsing, browsing_models, f"{where}: browsing")
     if model.stop > 0:
         raise ParameterError(
-            f"{where}: browsing must be a browsing model without a cascade, whose reader does not "
-            f"stop at useful documents, such as TREC, DCG or RBP(p=0.8); found {browsing!r}"
+            f"{where}: browsing must be a browsing model without a cascade, such as TREC, DCG or "
+            f"RBP(p=0.8), got {browsing!r}"
         )
     return model
 
 
 def as_divergence(divergence: str | Divergence, where: str, **settings: Any) -> Divergence:
-    """Return a divergence, given as such or as a string; settings as in `read_divergence`."""
+    """Return a divergence, given as an object or a string; settings as in `read_divergence`."""
     value: Divergence = _as_object(divergence, divergences, f"{where}: divergence", settings)
     return value
 
@@ -436,7 +446,7 @@ def _as_object(
     if not isinstance(made, registry.base_class):
         raise ParameterError(
             f"{where}: expected a {registry.kind} or its string form, such as "
-            f"{registry.names()[0]!r}; found {value!r}"
+            f"{registry.names()[0]!r}, got {value!r}"
         )
     return made
 

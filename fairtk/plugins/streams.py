@@ -1,4 +1,4 @@
-"""Standard output: what a plugin prints must not go there; who reads it."""
+"""Standard output during the loading of plugins, and terminals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _before: list[TextIO] = []
 
 @contextmanager
 def to_stderr() -> Iterator[None]:
-    """Send what Python prints within to stderr; threads may enter and leave in any order."""
+    """Redirect prints to stderr; threads may enter and leave in any order."""
     with _lock:
         _before.append(sys.stdout)
         sys.stdout = sys.stderr
@@ -26,5 +26,5 @@ def to_stderr() -> Iterator[None]:
 
 
 def on_terminal(stream: TextIO | None) -> bool:
-    """Return whether a person reads `stream`, e.g. ``sys.stderr``; it may be closed, hence None."""
+    """Return whether a stream is a terminal; `None` is a closed stream."""
     return stream is not None and stream.isatty()

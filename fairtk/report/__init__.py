@@ -1,8 +1,8 @@
-"""Reports: statistics over queries, tables, and results as one page of HTML that asks for nothing.
+"""Reports: statistics over queries, tables, and results as one HTML page that works offline.
 
     results.report("report.html")
 
-`Section` adds what a study has beyond tables of means: prose, a table, a figure.
+`Section` adds prose, a table or a figure to a page.
 """
 
 from __future__ import annotations

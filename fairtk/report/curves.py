@@ -1,4 +1,4 @@
-"""How one measure goes with another over queries and settings, and two levels of chance."""
+"""Trade-off curves of two measures, errors over queries and samples, and power."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from fairtk.report.statistics import batches, check_drawing, numbers
 from fairtk.report.tables import mean_intervals_of
 
 _ZERO = 1e-12
-"""A spread below this part of the values is rounding."""
+"""Relative spreads below this are rounding errors."""
 _SAME = 1e-9
-"""Places that are nearer to each other than this are one place: they differ by rounding."""
+"""Positions that differ by less are equal up to rounding."""
 
 CURVES = ("slope of points", "slope of means", "area of means", "area of points")
-"""The names of what `curve_values` gives."""
+"""The names of the values of `curve_values`."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class CurveValue:
 
     Attributes:
         value: the number.
-        low: lower end of its bootstrap interval over queries.
-        high: its upper end.
+        low: the lower end of its bootstrap interval over queries.
+        high: the upper end.
     """
 
     value: float
@@ -47,8 +47,12 @@ def plot_trade_off(
 ) -> Any:
     """Draw the means of two measures, one point per system, with intervals over the queries.
 
-    Takes means by system (index) and measure (columns), the queries' values (``system``, ``qid``,
-    ``measure``, ``value``), and what says which direction of a measure is better.
+    Args:
+        means: means by system (index) and measure (columns).
+        per_query: ``system``, ``qid``, ``measure``, ``value``.
+        better: the function from a measure to ``"higher"`` or ``"lower"``.
+        x: the measure of the horizontal axis.
+        y: the measure of the vertical axis.
     """
     for name in (x, y):
         if name not in means.columns:
@@ -77,37 +81,37 @@ def curve_values(
     resamples: int = 1000,
     seed: int = 42,
 ) -> dict[str, CurveValue]:
-    """Return slopes and areas of y against x, with bootstrap intervals over the queries.
+    """Compute slopes and areas of y against x, with bootstrap intervals over the queries.
 
-    - ``"slope of points"``: of the least-squares line through all points;
-    - ``"slope of means"``: of the one through the settings' means;
-    - ``"area of means"``: under the settings' means joined by straight lines (trapezoids);
-    - ``"area of points"``: under the isotonic regression of all points; those whose x differ by
-      less than 1e-9, which is rounding, count as one x.
+    - ``"slope of points"``: the slope of the least-squares line through all points;
+    - ``"slope of means"``: the slope of the line through the means of the settings;
+    - ``"area of means"``: the area under the means of the settings (trapezoids);
+    - ``"area of points"``: the area under the isotonic regression of all points; x that differ by
+      less than 1e-9 are equal.
 
-    Areas are over `span`, beyond the points at the height of the last one, divided by its width:
-    a mean height. Queries are drawn with all their points (percentile intervals).
+    Areas are divided by the width of `span`, so they are mean heights. Curves are constant beyond
+    their last points. The bootstrap draws queries with all their points (percentile intervals).
 
     Args:
-        x: shape (queries, settings): a point per query and setting; NaN: there is none.
-        y: likewise.
-        span: the ends of x.
-        increasing: direction of the isotonic regression.
-        confidence: of the intervals, in (0, 1).
-        resamples: of the bootstrap.
-        seed: of the bootstrap; the order of the queries counts, too.
+        x: shape (queries, settings); NaN for a missing point.
+        y: shape (queries, settings); NaN for a missing point.
+        span: the range of x.
+        increasing: the direction of the isotonic regression.
+        confidence: the level of the intervals, in (0, 1).
+        resamples: the number of bootstrap samples.
+        seed: the seed of the bootstrap; results also depend on the order of the queries.
 
     Returns:
-        The values by name, as in `CURVES`. NaN where nothing is defined: a slope of points that
-        share one x, an interval of fewer than two queries.
+        The values by name, as in `CURVES`. A slope is NaN if all x are equal, an interval if there
+        are fewer than two queries.
 
     Raises:
-        InputError: the shapes differ, or a value is infinite or no number.
-        ParameterError: `span`, `confidence` or `resamples` is out of its range.
+        InputError: the shapes differ, or a value is infinite or not a number.
+        ParameterError: `span`, `confidence` or `resamples` is out of range.
     """
     check_drawing(confidence, resamples)
     if not span[0] < span[1]:
-        raise ParameterError(f"span must rise; found {span!r}")
+        raise ParameterError(f"`span` must be increasing, got {span!r}")
     points = _Points(x, y, span, increasing)
     n = points.n_queries
     estimates = points.values(np.ones((1, n)))[0] if n else np.full(len(CURVES), np.nan)
@@ -117,24 +121,23 @@ def curve_values(
         drawn = np.concatenate(
             [points.values(_draws(generator, size, n)) for size in batches(resamples, n)]
         )
-        for place, values in enumerate(drawn.T):
+        for i, values in enumerate(drawn.T):
             defined = values[~np.isnan(values)]
             if len(defined):
-                ends = [(1 - confidence) / 2, (1 + confidence) / 2]
-                low[place], high[place] = np.quantile(defined, ends)
+                low[i], high[i] = np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2])
     every = zip(CURVES, estimates, low, high, strict=True)
     return {name: CurveValue(float(v), float(a), float(b)) for name, v, a, b in every}
 
 
 def _draws(generator: np.random.Generator, size: int, n: int) -> FloatArray:
-    """Return how often each of n queries is in each resample; shape (size, n)."""
+    """Return the count of each of n queries in each bootstrap sample, shape (size, n)."""
     drawn = generator.integers(0, n, (size, n)) + n * np.arange(size)[:, None]
     counts = np.bincount(drawn.ravel(), minlength=size * n)
     return counts.reshape(size, n).astype(np.float64)
 
 
 class _Points:
-    """The points of some queries, sorted once; those of a query are weighted alike."""
+    """The points of queries, sorted once; all points of a query have the same weight."""
 
     def __init__(
         self, x: npt.ArrayLike, y: npt.ArrayLike, span: tuple[float, float], increasing: bool
@@ -142,29 +145,22 @@ class _Points:
         first, second = numbers(x, "x", ndim=2), numbers(y, "y", ndim=2)
         if first.shape != second.shape:
             raise InputError(
-                f"x and y must have one shape (queries, settings); found {first.shape} and "
+                f"x and y must have the same shape (queries, settings), got {first.shape} and "
                 f"{second.shape}"
             )
-        there = ~(np.isnan(first) | np.isnan(second))
-        rows = there.any(axis=1)
-        self.there = there[rows]
-        self.x, self.y = (np.where(there, values, 0.0)[rows] for values in (first, second))
+        defined = ~(np.isnan(first) | np.isnan(second))
+        rows = defined.any(axis=1)
+        self.defined = defined[rows]
+        self.x, self.y = (np.where(defined, values, 0.0)[rows] for values in (first, second))
         self.n_queries = len(self.x)
         self.span, self.increasing = span, increasing
-        self.query, _ = np.nonzero(self.there)
-        self.height = self.y[self.there]
-        self.place, self.code = _places(self.x[self.there])
+        self.query, _ = np.nonzero(self.defined)
+        self.height = self.y[self.defined]
+        self.position, self.code = _distinct_positions(self.x[self.defined])
 
     def values(self, weights: FloatArray) -> FloatArray:
-        """Return the values of `CURVES` for weights of the queries.
-
-        Args:
-            weights: shape (n, queries).
-
-        Returns:
-            shape (n, 4).
-        """
-        count = weights @ self.there
+        """Return the values of `CURVES`, shape (n, 4), for query weights of shape (n, queries)."""
+        count = weights @ self.defined
         with np.errstate(invalid="ignore"):  # 0 / 0: a setting without points
             means = (weights @ self.x) / count, (weights @ self.y) / count
         areas = [area_under(*pair, self.span) for pair in zip(*means, strict=True)]
@@ -173,10 +169,10 @@ class _Points:
 
     def _slopes(self, weights: FloatArray) -> FloatArray:
         x, y = (
-            np.where(self.there, values - values[self.there].mean(), 0.0)
+            np.where(self.defined, values - values[self.defined].mean(), 0.0)
             for values in (self.x, self.y)
         )
-        columns = [self.there, x, y, x**2, x * y]
+        columns = [self.defined, x, y, x**2, x * y]
         n, sum_x, sum_y, square, product = (weights @ c.sum(axis=1) for c in columns)
         spread = square - sum_x**2 / n
         flat = spread <= _ZERO * square
@@ -185,37 +181,38 @@ class _Points:
     def _isotonic(self, weight: FloatArray) -> float:
         from scipy.optimize import isotonic_regression
 
-        own = weight[self.query]
-        mass = np.bincount(self.code, weights=own)
-        total = np.bincount(self.code, weights=own * self.height)
+        point_weight = weight[self.query]
+        mass = np.bincount(self.code, weights=point_weight)
+        total = np.bincount(self.code, weights=point_weight * self.height)
         drawn = mass > 0
         mass = mass[drawn]
         fit = isotonic_regression(total[drawn] / mass, weights=mass, increasing=self.increasing)
-        return _area(self.place[drawn], fit.x, self.span)
+        return _area(self.position[drawn], fit.x, self.span)
 
 
 def area_under(x: FloatArray, y: FloatArray, span: tuple[float, float] = (0.0, 1.0)) -> float:
-    """Return the mean height over a span of straight lines through points, flat beyond them.
+    """Return the mean of a piecewise linear curve over a span, constant beyond its points.
 
     Args:
-        x: places of the points, in any order; those at one place count as their mean; NaN: none.
+        x: positions of the points in any order, NaN for missing points; points with equal x are
+            averaged.
         y: their heights.
-        span: the ends of x.
+        span: the range of x.
     """
     points = ~np.isnan(x)
-    place, code = _places(x[points])
-    return _area(place, np.bincount(code, weights=y[points]) / np.bincount(code), span)
+    position, code = _distinct_positions(x[points])
+    return _area(position, np.bincount(code, weights=y[points]) / np.bincount(code), span)
 
 
-def _places(x: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the places that are no further apart than rounding, rising, and that of each value."""
+def _distinct_positions(x: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the sorted positions that differ by more than rounding, and the index of each x."""
     value, code = np.unique(x, return_inverse=True)
     new = np.diff(value, prepend=-np.inf) > _SAME
     return value[new], (np.cumsum(new) - 1)[code]
 
 
 def _slopes_of(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the slope of each row's points; NaN are none."""
+    """Return the slope of the points in each row; NaN are missing points."""
     away = x - np.nanmean(x, axis=1, keepdims=True)
     spread = np.nansum(away**2, axis=1)
     flat = spread <= _ZERO**2 * np.maximum(1.0, np.nanmax(np.abs(x), axis=1)) ** 2
@@ -223,18 +220,12 @@ def _slopes_of(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _area(x: FloatArray, y: FloatArray, span: tuple[float, float]) -> float:
-    """Return the mean height of straight lines through points over the span, flat beyond them.
-
-    Args:
-        x: places of the points, rising.
-        y: their heights.
-        span: from where to where.
-    """
+    """Return the mean of a piecewise linear curve over a span; x is sorted."""
     first, last = np.searchsorted(x, span, side="right")
     ends = np.interp(span, x, y)
-    at = np.concatenate([span[:1], x[first:last], span[1:]])
+    position = np.concatenate([span[:1], x[first:last], span[1:]])
     height = np.concatenate([ends[:1], y[first:last], ends[1:]])
-    return float(np.diff(at) @ (height[1:] + height[:-1]) / 2 / (span[1] - span[0]))
+    return float(np.diff(position) @ (height[1:] + height[:-1]) / 2 / (span[1] - span[0]))
 
 
 @dataclass(frozen=True)
@@ -242,16 +233,16 @@ class TwoLevelMean:
     """A mean over queries of values that are estimated from samples.
 
     Attributes:
-        n: queries with a value.
-        mean: of their values.
-        error: standard error of the mean, for queries like these: both levels together.
-        error_queries: what stays of it with infinitely many samples of each query.
-        error_samples: standard error for these very queries: other samples alone. NaN where a
-            query's is not known.
-        low: lower end of the interval for queries like these (Student).
-        high: its upper end.
-        low_samples: lower end of the interval for these queries (normal).
-        high_samples: its upper end.
+        n: the number of queries with a value.
+        mean: the mean of their values.
+        error: the standard error of the mean over queries and samples.
+        error_queries: the standard error over queries, as with infinitely many samples.
+        error_samples: the standard error over samples, for these queries; NaN if the variance of a
+            query is unknown.
+        low: the lower end of the interval over queries and samples (Student).
+        high: the upper end.
+        low_samples: the lower end of the interval over samples (normal).
+        high_samples: the upper end.
     """
 
     n: int
@@ -268,23 +259,23 @@ class TwoLevelMean:
 def two_level_mean(
     values: npt.ArrayLike, variances: npt.ArrayLike, *, confidence: float = 0.95
 ) -> TwoLevelMean:
-    """Return the mean of values with what queries and samples each contribute to its error.
+    """Compute a mean and the contributions of queries and samples to its error.
 
-    The variance of values over queries is that of their true values plus the mean of the sampling
-    variances; so the first is what is left of it (at least 0).
+    The variance of the values over queries is the variance of the true values plus the mean
+    sampling variance, so the former is the difference (at least 0).
 
     Args:
-        values: one per query (of a system, or differences of two), shape (n,); NaN is left out.
-        variances: the sampling variance of each, same shape: 0 for what is known exactly, NaN
-            where it is not known. Unbiased estimates may be below 0.
-        confidence: of the intervals, in (0, 1).
+        values: values or differences, one per query, shape (n,); NaN is skipped.
+        variances: the sampling variances, same shape: 0 for exact values, NaN if unknown. Unbiased
+            estimates may be negative.
+        confidence: the level of the intervals, in (0, 1).
 
     Returns:
-        NaN for what is not defined: errors of queries and intervals over them for fewer than two.
+        The mean with its errors; errors and intervals over queries are NaN for fewer than two.
 
     Raises:
-        InputError: the shapes differ, or a value is infinite or no number.
-        ParameterError: `confidence` is out of its range.
+        InputError: the shapes differ, or a value is infinite or not a number.
+        ParameterError: `confidence` is out of range.
     """
     from scipy.stats import norm, t
 
@@ -292,20 +283,19 @@ def two_level_mean(
     value, variance = numbers(values, "values", ndim=1), numbers(variances, "variances", ndim=1)
     if value.shape != variance.shape:
         raise InputError(
-            f"values and variances must be of the same queries; found {len(value)} and "
-            f"{len(variance)}"
+            f"values and variances must have the same length, got {len(value)} and {len(variance)}"
         )
-    there = ~np.isnan(value)
-    value, variance = value[there], variance[there]
+    defined = ~np.isnan(value)
+    value, variance = value[defined], variance[defined]
     n = len(value)
     if n == 0:
         return TwoLevelMean(0, *[math.nan] * 8)
     mean, of_samples = float(value.mean()), float(variance.mean())
     error_samples = math.sqrt(max(of_samples, 0.0) / n) if not math.isnan(of_samples) else math.nan
-    whole = float(value.var(ddof=1)) if n > 1 else math.nan
-    error = math.sqrt(whole / n)
-    left = whole - max(of_samples, 0.0) if not math.isnan(of_samples) else math.nan
-    error_queries = math.sqrt(max(left, 0.0) / n) if not math.isnan(left) else math.nan
+    total = float(value.var(ddof=1)) if n > 1 else math.nan
+    error = math.sqrt(total / n)
+    of_queries = total - max(of_samples, 0.0) if not math.isnan(of_samples) else math.nan
+    error_queries = math.sqrt(max(of_queries, 0.0) / n) if not math.isnan(of_queries) else math.nan
     half = float(t.ppf((1 + confidence) / 2, n - 1)) * error if n > 1 else math.nan
     near = float(norm.ppf((1 + confidence) / 2)) * error_samples
     return TwoLevelMean(n, mean, error, error_queries, error_samples,
@@ -315,19 +305,19 @@ def two_level_mean(
 def power_of_test(
     n: npt.ArrayLike, difference: float, deviation: float, *, significance: float = 0.05
 ) -> FloatArray:
-    """Return the chance that a two-sided paired t-test finds a difference.
+    """Compute the power of a two-sided paired t-test.
 
     Args:
         n: numbers of queries, each at least 2.
         difference: the true mean difference.
-        deviation: standard deviation of the differences over queries, above 0.
+        deviation: the standard deviation of the differences over queries, above 0.
         significance: the level of the test, in (0, 1).
 
     Returns:
-        shape of `n`, in [significance, 1].
+        The power in [significance, 1], in the shape of `n`.
 
     Raises:
-        ParameterError: a number is out of its range.
+        ParameterError: a number is out of range.
     """
     from scipy.stats import nct, norm, t
 
@@ -337,11 +327,11 @@ def power_of_test(
     checks.number("n", float(size.min()) if size.size else 2, least=2)
     edge = t.ppf(1 - significance / 2, size - 1)
     away = abs(difference) / deviation * np.sqrt(size)
-    # the noncentral t has digits near its middle and for few degrees of freedom alone; elsewhere
-    # the normal distribution has the same first three
+    # scipy's noncentral t is accurate only near its center and for few degrees of freedom;
+    # elsewhere the normal distribution agrees to three digits
     near = (size < 1000) & (away < 30)
     few, mean = np.where(near, size - 1, 1.0), np.where(near, away, 0.0)
-    # the other tail as its mirror image: of small values, scipy's cdf is NaN
+    # the lower tail is computed as the mirrored upper one: scipy's cdf of small values is NaN
     exact = nct.sf(edge, few, mean) + nct.sf(edge, few, -mean)
     return np.asarray(np.where(near, exact, norm.sf(edge - away) + norm.cdf(-edge - away)))
 
@@ -349,23 +339,22 @@ def power_of_test(
 def queries_needed(
     difference: float, deviation: float, *, power: float = 0.8, significance: float = 0.05
 ) -> int:
-    """Return the smallest number of queries with which a paired t-test has a power.
+    """Return the smallest number of queries for a paired t-test to reach a power.
 
     Args:
-        difference: the mean difference that should be found, other than 0.
-        deviation: standard deviation of the differences over queries, sampling noise included:
-            the root of query variance + sampling variance with as many samples as there will be.
-        power: the wished chance of finding it, in (0, 1).
+        difference: the mean difference to detect, other than 0.
+        deviation: the standard deviation of the differences over queries, sampling noise included.
+        power: the required power, in (0, 1).
         significance: the level of the test, in (0, 1).
 
     Raises:
-        ParameterError: a number is out of its range.
+        ParameterError: a number is out of range.
     """
     for name, value in (("power", power), ("significance", significance)):
         checks.open_interval(name, value)
     if not (math.isfinite(difference) and difference != 0):
         raise ParameterError(
-            f"difference must be a finite number other than 0; found {difference!r}"
+            f"`difference` must be a finite number other than 0, got {difference!r}"
         )
     checks.number("deviation", deviation)
     if deviation == 0:

@@ -1,6 +1,6 @@
-"""The page: one file of HTML that requests nothing.
+"""The page: one HTML file that works offline.
 
-The trade-off figure and the means come first; tests, definitions, queries, settings and warnings
+The trade-off figure and the means come first. Tests, definitions, queries, settings and warnings
 are folded below.
 """
 
@@ -47,29 +47,29 @@ if TYPE_CHECKING:
 
 
 def picture(figure: Any) -> str:
-    """Return a figure as the address of an image: browsers run and load nothing in those.
+    """Return a figure as a data URL; browsers run and load nothing in images.
 
     Args:
-        figure: as for `fairtk.display.svg_text`.
+        figure: see `fairtk.display.svg_text`.
     """
     data = base64.b64encode(svg_text(figure).encode(errors="replace")).decode("ascii")
     return f"data:image/svg+xml;base64,{data}"
 
 
 FILE = "sections.json"
-"""The sections of a folder of results; `fairtk report` shows them."""
+"""The file of sections in a folder of results, for `fairtk report`."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report. All texts are shown as they are: nothing in them is markup.
+    """A section of a report. Texts are plain: all markup is escaped.
 
     Attributes:
-        title: its heading.
-        prose: paragraphs.
-        table: a table of texts, sortable on the page.
+        title: the heading.
+        prose: the paragraphs.
+        table: a table, sortable on the page.
         figure: a ``matplotlib.figure.Figure``, or the text of an SVG file.
-        alternative: what the figure shows, in words; must be given with a figure.
+        alternative: the text alternative of the figure, required with a figure.
 
     Raises:
         ParameterError: a figure has no text alternative.
@@ -84,19 +84,20 @@ class Section:
     def __post_init__(self) -> None:
         if self.figure is not None and not self.alternative.strip():
             raise ParameterError(
-                f"Section {self.title!r}: a figure needs a text alternative, alternative='...'"
+                f"Section {self.title!r}: a text alternative is required for the figure; pass "
+                "alternative='...'"
             )
 
 
 def save_sections(folder: str | PathLike[str], sections: Iterable[Section]) -> Path:
-    """Write sections beside saved results, figures as SVG, where ``fairtk report`` finds them.
+    """Write sections to a folder of results, where ``fairtk report`` reads them.
 
     Args:
-        folder: where the results are.
-        sections: in their order.
+        folder: the folder of results.
+        sections: the sections in order; figures are stored as SVG.
 
     Returns:
-        The file.
+        The path of the file.
     """
     path = Path(folder) / FILE
     records = [
@@ -116,10 +117,10 @@ def save_sections(folder: str | PathLike[str], sections: Iterable[Section]) -> P
 
 
 def load_sections(folder: str | PathLike[str]) -> list[Section]:
-    """Return the sections that `save_sections` wrote; none if there is no such file.
+    """Read the sections that `save_sections` wrote; an empty list if there is no file.
 
     Args:
-        folder: where the results are.
+        folder: the folder of results.
 
     Raises:
         FormatError: the file is not JSON.
@@ -134,17 +135,17 @@ def load_sections(folder: str | PathLike[str]) -> list[Section]:
 
 _NUMBER = re.compile(r"(?:[<+-]?\d[\d.,]*\*?(?: \[.*\])?|\[.*\]|undefined|none|unknown)?")
 _BREAKS = re.compile(r"(?<=[,=])|(?<=\w\()(?=.{12})|(?=@)|(?<=_)(?=[A-Za-z]{4})")
-"""Where a long name may go on in the next line."""
-_TITLE_LETTERS, _NAME_LETTERS, _CELL_LETTERS = 120, 40, 600
+"""Positions where a long name may be wrapped."""
+_TITLE_LETTERS, _NAME_LETTERS, _CELL_LETTERS = 120, 48, 600
 
 
 def write_report(results: Results, path: str | PathLike[str], **options: Any) -> None:
-    """Write the report of results as one file of HTML, in one step.
+    """Write the report of results as one HTML file, atomically.
 
     Args:
         results: `fairtk.Results`.
         path: the file; its folder must exist.
-        options: those of `page_text`.
+        options: options of `page_text`.
     """
     text = page_text(results, **options)
     with atomic_text(path) as stream:
@@ -169,23 +170,22 @@ def page_text(
 
     Args:
         results: `fairtk.Results`.
-        title: the title of the page. None: that of the results' configuration, or Report.
-        baseline: the system that others are compared with. None: the results' baseline, or the
-            first system.
+        title: the title of the page; `None` for that of the results, or "Report".
+        baseline: the system that others are compared with; `None` for the baseline of the results,
+            or the first system.
         test: the paired test (`fairtk.Results.compare`).
         correction: the correction of the p-values of a measure for the number of systems; results
-            of a study keep the study's.
-        cutoff: the ranks that are shown of each ranking.
-        sections: further parts, folded below the tests.
-        description: a sentence on the systems, shown below the title. None: that of the results'
-            configuration.
-        license: the license of the data. None: that of the results' configuration.
-        command: that makes this page again, if one does.
-        pages: names of the pages of a study and their addresses; this page's is empty.
+            of a study keep that of the study.
+        cutoff: the number of ranks to show of each ranking.
+        sections: more sections, folded below the tests.
+        description: a sentence on the systems, below the title; `None` for that of the results.
+        license: the license of the data; `None` for that of the results.
+        command: the command that writes this page again; `None` if unknown.
+        pages: addresses of the pages of a study by name, empty for this page.
 
     Raises:
         ParameterError: `cutoff` is less than 1.
-        NotFoundError: there is no such baseline, test or correction.
+        NotFoundError: the baseline, test or correction is unknown.
         MissingExtraError: Jinja2 is not installed.
     """
     checks.integer("cutoff", cutoff)
@@ -250,7 +250,14 @@ def page_text(
         pages=dict(pages),
         is_named=bool(baseline or results.baseline),
         first=first,
-        sections=[_shown(section, i) for i, section in enumerate(sections)],
+        sections=[
+            {
+                "section": section,
+                "name": f"section-{number}",
+                "figure": None if section.figure is None else picture(section.figure),
+            }
+            for number, section in enumerate(sections, 1)
+        ],
         details=details,
         coverage=coverage_table(results, details.systems),
         failures=results.failures.to_dict("records"),
@@ -266,7 +273,7 @@ def page_text(
 
 
 def _policy(css: str, js: str) -> str:
-    """Return what the page may do: run and look as its own two texts say, and show pictures."""
+    """Return the content security policy: only the page's own script and style, and data URLs."""
     digests = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, js)
     ]
@@ -277,7 +284,7 @@ def _policy(css: str, js: str) -> str:
 
 
 def _measures(results: Results) -> list[dict[str, str]]:
-    """Return each measure's label, its name in words, and how to read it."""
+    """Return the label, name, direction and reading of each measure."""
     return [
         {
             "label": measure,
@@ -293,7 +300,7 @@ _MOST_FIGURES = 6
 
 
 def _figures(results: Results, baseline: str) -> list[dict[str, Any]]:
-    """Return the trade-off figures: that of the main measures, and the others with its x."""
+    """Return the trade-off figures: the two main measures first, then the others with its x."""
     main = main_measures(results)
     if main is None:
         return []
@@ -303,19 +310,14 @@ def _figures(results: Results, baseline: str) -> list[dict[str, Any]]:
     return list(filter(None, figures))[:_MOST_FIGURES]
 
 
-def _shown(section: Section, number: int) -> dict[str, Any]:
-    figure = None if section.figure is None else picture(section.figure)
-    return {"section": section, "name": f"section-{number + 1}", "figure": figure}
-
-
 def _settings(results: Results) -> dict[str, str]:
-    """Return the settings of the experiment that are not those of its stages."""
+    """Return the settings of the experiment, without those of its stages."""
     settings = {"baseline": results.baseline} if results.baseline else {}
-    left_out = (
+    excluded = (
         *("title", "description", "note", "stages", "systems"),
         *("warnings", "license", "command"),
     )
-    settings |= {k: v for k, v in results.config.items() if k not in left_out}
+    settings |= {k: v for k, v in results.config.items() if k not in excluded}
     return {
         k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False)
         for k, v in settings.items()
@@ -323,19 +325,19 @@ def _settings(results: Results) -> dict[str, str]:
 
 
 def _stages(results: Results) -> list[tuple[str, str, str]]:
-    """Return name, pipeline and settings of each system; settings are known of durable runs."""
+    """Return the name, pipeline and settings of each system; only saved results have settings."""
     stages, labels = results.config.get("stages", {}), results.config.get("systems", {})
     rows = []
     for name in results.systems:
-        own_stages = [stage for stage in stages.get(name, []) if stage is not None]
-        settings = json.dumps(own_stages, indent=2, ensure_ascii=False) if own_stages else ""
+        known = [stage for stage in stages.get(name, []) if stage is not None]
+        settings = json.dumps(known, indent=2, ensure_ascii=False) if known else ""
         if settings or name in labels:
             rows.append((name, str(labels.get(name, "")), settings))
     return rows
 
 
 def _right(table: Table) -> list[bool]:
-    """Return for each column whether it has numbers, which are aligned to the right."""
+    """Return whether each column is numeric, and so aligned to the right."""
     if not table.rows:
         return [False] * len(table.columns)
     return [

@@ -1,7 +1,7 @@
-"""The queries of a page: rankings and answers of all systems, packed.
+"""The queries of a page: compressed rankings and answers of all systems.
 
-Equal rankings with one answer are stored once, with their number. Each query is compressed JSON,
-which the page reads when the query is opened.
+Equal rankings with equal answers are stored once, with a count. The page decompresses the JSON of
+a query when the query is opened.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
     from fairtk.experiment import Results
 
 BYTES = 1_200_000
-"""Of packed queries in one page, which with its tables and figures stays below 2 MB."""
+"""The limit for the compressed queries of a page, so that a page is below 2 MB."""
 _SHOWN_TEXT, _SHOWN_QUERY, _SHOWN_IN_LIST = 100, 600, 120
 
 
 @dataclass
 class SystemRankings:
-    """What a system gave, in numbers.
+    """Counts of a system's rankings and answers.
 
     Attributes:
         qids: the queries with a ranking or an answer.
         samples: rankings per query, e.g. ``"25"`` or ``"3 to 25"``.
-        rankings: their number.
-        distinct: the number of distinct rankings, query by query.
-        answers: the number of distinct answers, query by query.
-        answered: whether it gives answers.
+        rankings: the number of rankings.
+        distinct: the number of distinct rankings, summed over queries.
+        answers: the number of distinct answers, summed over queries.
+        answered: whether the system generates answers.
     """
 
     qids: set[str] = field(default_factory=set)
@@ -65,11 +65,11 @@ class DrillDown:
     """The queries of a page.
 
     Attributes:
-        index: what the list of queries needs, packed.
-        packed: the queries, each packed; those beyond `BYTES` are left out.
+        index: the compressed list of queries.
+        packed: the compressed queries, up to `BYTES`.
         n_queries: the number of all queries.
-        systems: what each system gave.
-        depth: the ranks that are shown of the longest ranking.
+        systems: the counts of each system.
+        depth: the number of ranks shown of the longest ranking.
     """
 
     index: str
@@ -80,28 +80,28 @@ class DrillDown:
 
 
 def drill_down(results: Results, cutoff: int) -> DrillDown:
-    """Collect and pack the rankings and answers of all systems.
+    """Collect and compress the rankings and answers of all systems.
 
     Args:
         results: the results.
-        cutoff: the ranks that are shown.
+        cutoff: the number of ranks to show.
     """
     queries: dict[str, dict[str, Any]] = {}
     for qid in dict.fromkeys(results.per_query[QID]):
         queries[qid] = _query()
     systems = {}
-    for place, name in enumerate(results.systems):
-        systems[name] = _collect(results.rankings(name), name, place, cutoff, queries)
-    for place, name in enumerate(results.systems):
-        lost = results.failures[results.failures["system"] == name]
-        for qid, error in zip(lost[QID], lost["error"], strict=True):
-            queries.setdefault(qid, _query())["e"][place] = str(error)
+    for index, name in enumerate(results.systems):
+        systems[name] = _collect(results.rankings(name), name, index, cutoff, queries)
+    for index, name in enumerate(results.systems):
+        failed = results.failures[results.failures["system"] == name]
+        for qid, error in zip(failed[QID], failed["error"], strict=True):
+            queries.setdefault(qid, _query())["e"][index] = str(error)
     _add_labels(queries, results.qrels)
     packed = [pack(_public(query, len(results.systems))) for query in queries.values()]
     n_packed = int(np.searchsorted(np.cumsum([len(text) for text in packed]), BYTES, side="right"))
     lengths = [len(docs) for q in queries.values() for s in q["s"].values() for _, docs, _ in s]
     depth = max(lengths, default=0)
-    index = {
+    overview = {
         "systems": results.systems,
         "measures": results.measures,
         "cutoff": depth,
@@ -109,13 +109,13 @@ def drill_down(results: Results, cutoff: int) -> DrillDown:
         "texts": [shorten(query["q"], _SHOWN_IN_LIST) for query in queries.values()],
         "values": _values(results, list(queries)),
     }
-    return DrillDown(pack(index), packed[:n_packed], len(queries), systems, depth)
+    return DrillDown(pack(overview), packed[:n_packed], len(queries), systems, depth)
 
 
 def pack(value: Any) -> str:
-    """Return a value as compressed JSON in letters that need no escape."""
+    """Return a value as compressed JSON in base64."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # halves of characters have no UTF-8, and are data of others
+    # data may have unpaired surrogates, which cannot be encoded
     data = text.encode("utf-8", errors="replace")
     return base64.b64encode(zlib.compress(data, 6)).decode("ascii")
 
@@ -125,17 +125,17 @@ def _query() -> dict[str, Any]:
 
 
 def _collect(
-    frame: pd.DataFrame, name: str, place: int, cutoff: int, queries: dict[str, dict[str, Any]]
+    frame: pd.DataFrame, name: str, index: int, cutoff: int, queries: dict[str, dict[str, Any]]
 ) -> SystemRankings:
     """Add a system's rankings to the queries."""
     if frame.empty:
         return SystemRankings()
-    if DOCNO not in frame.columns:  # answers without retrieval: no documents to show
+    if DOCNO not in frame.columns:  # answers without retrieval
         frame, cutoff = frame.assign(**{DOCNO: "none"}), 0
     ordered = frame if SCORE in frame.columns else frame.assign(**{SCORE: 0.0})  # or by rank
     rankings = Run(ordered, f"report (system {name!r})")
     texts = frame[next((c for c in ("title", TEXT) if c in frame.columns), DOCNO)].to_numpy()
-    asked = frame[QUERY].to_numpy() if QUERY in frame.columns else None
+    query_texts = frame[QUERY].to_numpy() if QUERY in frame.columns else None
     codes, answers = _answers(frame, rankings)
     matrix = _matrix(rankings, cutoff)
     top = rankings.position < cutoff
@@ -148,9 +148,9 @@ def _collect(
     total = SystemRankings({str(q) for q in rankings.qids}, answered=answers is not None)
     for i, qid in enumerate(rankings.qids):
         query = queries.setdefault(str(qid), _query())
-        if asked is not None and not query["q"]:
+        if query_texts is not None and not query["q"]:
             row = rankings.order[rankings.ranking_start[ends[i]]]
-            query["q"] = shorten(_plain(asked[row]), _SHOWN_QUERY)
+            query["q"] = shorten(_plain(query_texts[row]), _SHOWN_QUERY)
         local = {-1: -1}
         for row, code in zip(rows[doc_ends[i] : doc_ends[i + 1]],
                              doc[doc_ends[i] : doc_ends[i + 1]].tolist(), strict=True):  # fmt: skip
@@ -161,8 +161,8 @@ def _collect(
                     "" if texts[row] == docno else shorten(_plain(texts[row]), _SHOWN_TEXT)
                 )
             local[code] = query["docs"][docno]
-        mine = slice(ends[i], ends[i + 1])
-        samples = np.column_stack([matrix[mine], codes[mine]])
+        part = slice(ends[i], ends[i + 1])
+        samples = np.column_stack([matrix[part], codes[part]])
         distinct, first, counts = np.unique(samples, axis=0, return_index=True, return_counts=True)
         order = np.lexsort((first, -counts))
         entries = []
@@ -172,7 +172,7 @@ def _collect(
             if answers is not None:
                 answer = query["answers"].setdefault(answers[row[-1]], len(query["answers"]))
             entries.append((count, docs, answer))
-        query["s"][place] = entries
+        query["s"][index] = entries
         total.rankings += len(samples)
         total.distinct += len({tuple(docs) for _, docs, _ in entries})
         total.answers += len({answer for _, _, answer in entries}) if total.answered else 0
@@ -182,7 +182,7 @@ def _collect(
 
 
 def _matrix(rankings: Run, cutoff: int) -> IntArray:
-    """Return the first documents of each ranking; -1 where there are no more."""
+    """Return the first documents of each ranking, padded with -1."""
     top = rankings.position < cutoff
     width = int(rankings.position[top].max(initial=0)) + 1
     matrix = np.full((rankings.n_rankings, width), -1, dtype=np.int64)
@@ -191,7 +191,7 @@ def _matrix(rankings: Run, cutoff: int) -> IntArray:
 
 
 def _answers(frame: pd.DataFrame, rankings: Run) -> tuple[IntArray, list[str] | None]:
-    """Return the place of each ranking's answer among the distinct ones, and these."""
+    """Return the index of each ranking's answer, and the distinct answers."""
     if QANSWER not in frame.columns:
         return np.zeros(rankings.n_rankings, dtype=np.int64), None
     texts = frame[QANSWER].to_numpy()[rankings.order[rankings.ranking_start[:-1]]]
@@ -210,13 +210,13 @@ def _add_labels(queries: Mapping[str, dict[str, Any]], qrels: pd.DataFrame | Non
     if GOLD_ANSWER in qrels.columns:
         first = qrels.drop_duplicates(QID)
         for qid, gold in zip(first[QID], first[GOLD_ANSWER], strict=True):
-            several = isinstance(gold, list | tuple | np.ndarray)
+            is_list = isinstance(gold, list | tuple | np.ndarray)
             if qid in queries:
-                queries[qid]["g"] = [_plain(text) for text in (gold if several else [gold])]
+                queries[qid]["g"] = [_plain(text) for text in (gold if is_list else [gold])]
 
 
 def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:
-    """Return a query as the page reads it."""
+    """Return a query in the format of the page's script."""
     labels = query["l"]
     return {
         "q": query["q"],
@@ -225,13 +225,13 @@ def _public(query: dict[str, Any], systems: int) -> dict[str, Any]:
         "t": query["t"],
         "l": [labels.get(docno, 0) for docno in query["docs"]],
         "a": list(query["answers"]),
-        "s": [query["s"].get(place) for place in range(systems)],
+        "s": [query["s"].get(index) for index in range(systems)],
         "e": query["e"],
     }
 
 
 def _values(results: Results, qids: list[str]) -> list[list[list[float | None]]]:
-    """Return the values by measure, system and query, with five digits; None: undefined."""
+    """Return the values by measure, system and query with five digits; `None` if undefined."""
     tables = []
     for measure in results.measures:
         values = results.per_query[results.per_query["measure"] == measure]

@@ -15,41 +15,41 @@ from fairtk.errors import InputError
 from fairtk.frames import FloatArray
 
 _MOST_NUMBERS = 1 << 22
-"""How many drawn numbers are in memory at a time."""
+"""The maximum number of random numbers in memory."""
 
 
 def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
-    """Return values as an array of floats; NaN is allowed and means undefined.
+    """Return values as an array of floats; NaN means undefined.
 
     Raises:
-        InputError: they are no numbers, infinite, or not of so many dimensions.
+        InputError: a value is infinite or not a number, or the number of dimensions is wrong.
     """
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers: {error}") from None
     if array.ndim != ndim:
-        raise InputError(f"{name} must have {ndim} dimension(s); found the shape {array.shape}")
+        raise InputError(f"{name} must have {ndim} dimension(s), got shape {array.shape}")
     infinite = np.isinf(array)
     if infinite.any():
-        place = tuple(int(i) for i in np.argwhere(infinite)[0])
-        where = place[0] if ndim == 1 else place
-        raise InputError(f"{name} must be finite or NaN; found {array[place]} at index {where}")
+        index = tuple(int(i) for i in np.argwhere(infinite)[0])
+        where = index[0] if ndim == 1 else index
+        raise InputError(f"{name} must be finite or NaN, got {array[index]} at index {where}")
     return array
 
 
 def check_drawing(confidence: float, resamples: int) -> None:
-    """Raise unless a confidence is in (0, 1) and there is at least one resample.
+    """Check that `confidence` is in (0, 1) and `resamples` at least 1.
 
     Raises:
-        ParameterError: one of them is out of range.
+        ParameterError: a value is out of range.
     """
     checks.open_interval("confidence", confidence)
     checks.integer("resamples", resamples)
 
 
 def batches(resamples: int, n: int) -> Iterator[int]:
-    """Yield how many resamples of n values to draw at a time."""
+    """Yield the sizes of batches of resamples of n values."""
     size = max(1, _MOST_NUMBERS // max(n, 1))
     for start in range(0, resamples, size):
         yield min(size, resamples - start)
@@ -61,17 +61,17 @@ def mean_intervals(
     confidence: float = 0.95,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> tuple[FloatArray, FloatArray]:
-    """Return Student's t intervals of means over queries.
+    """Compute Student's t intervals of means over queries.
 
     Args:
-        values: shape (means, queries): one row per mean, one column per query. NaN is undefined:
-            the mean and its interval are over the defined values.
-        confidence: of each interval, in (0, 1).
-        bounds: the smallest and the largest possible value. Intervals end there.
+        values: shape (means, queries). The mean and its interval are over the values that are not
+            NaN.
+        confidence: the level of each interval, in (0, 1).
+        bounds: the smallest and the largest possible value, which clip the intervals.
 
     Returns:
-        The lower and the upper ends, each of shape (means,). Both are the mean where all values are
-        equal, and NaN for a row with fewer than two defined values.
+        The lower and the upper ends, each of shape (means,). Both are the mean if all values are
+        equal, and NaN if fewer than two values are defined.
 
     Raises:
         InputError: a value is infinite or not a number.
@@ -89,35 +89,35 @@ def mean_intervals(
     degrees = np.maximum(n - 1, 1)
     half = t.ppf((1 + confidence) / 2, degrees) * np.sqrt(square / degrees / np.maximum(n, 1))
     largest = np.where(defined, np.abs(table), 0.0).max(axis=1, initial=0.0)
-    half[np.sqrt(square) <= _ZERO * largest] = 0.0  # equal values, but for rounding of their mean
-    # a mean outside the bounds (another scale, an unbiased estimate) keeps its interval there
+    half[np.sqrt(square) <= _ZERO * largest] = 0.0  # equal values, up to rounding of their mean
+    # a mean outside the bounds (another scale, an unbiased estimate) keeps its interval
     low = np.maximum(mean - half, np.minimum(bounds[0], mean))
     high = np.minimum(mean + half, np.maximum(bounds[1], mean))
     return np.where(enough, low, np.nan), np.where(enough, high, np.nan)
 
 
 _EXACT = 20
-"""Up to this many differences all sign vectors are counted: half a million without the mirrored."""
+"""The maximum number of differences for which all sign vectors are used."""
 _ZERO = 1e-12
-"""Numbers below this part of the largest one are rounding, and count as 0."""
+"""Numbers below this share of the largest one are rounding errors and count as 0."""
 
 
 def sign_flip_means(
     differences: FloatArray, resamples: int, seed: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the smaller and the larger of the two means that each sign vector leaves.
+    """Return the smaller and the larger mean of the two sets that each sign vector creates.
 
     A sign vector splits the differences d into a set P that keeps its signs and a set M that
     changes them. With A and B the sums of d - t over P and M, its statistic at shift t is at least
-    as far from 0 as the one observed when |A - B| >= |A + B|, that is, when A B <= 0: when t lies
-    between the means of P and M. The mean of all differences always does. A vector that leaves one
-    set empty, such as the identity, counts at every shift: its means are infinite.
+    as extreme as the observed one if |A - B| >= |A + B|, so if A B <= 0: if t is between the means
+    of P and M. A vector with an empty set, such as the identity, counts at every shift, so its
+    means are infinite.
 
     Args:
         differences: shape (n,), zeros included.
-        resamples: the number of vectors that are drawn; with up to 20 differences all of them are
-            used, one of each mirrored pair, since both leave the same two sets.
-        seed: of the draws.
+        resamples: the number of random vectors; with up to 20 differences, all vectors are used,
+            one of each mirrored pair.
+        seed: the seed of the random vectors.
 
     Returns:
         Two arrays of shape (vectors,); the first vector is the identity.
@@ -133,8 +133,8 @@ def sign_flip_means(
         parts: list[tuple[FloatArray, FloatArray]] = [(np.array([total]), np.array([float(n)]))]
         for size in batches(resamples, n):
             drawn = generator.integers(0, 256, (size, -(-n // 8)), dtype=np.uint8)
-            kept = np.unpackbits(drawn, axis=1, count=n)
-            parts.append((kept @ differences, kept.sum(axis=1, dtype=np.float64)))
+            signs = np.unpackbits(drawn, axis=1, count=n)
+            parts.append((signs @ differences, signs.sum(axis=1, dtype=np.float64)))
         sums, sizes = (np.concatenate(part) for part in zip(*parts, strict=True))
     split = (sizes > 0) & (sizes < n)
     kept_mean = sums / np.where(split, sizes, 1.0)
@@ -151,7 +151,7 @@ Test = Literal["t", "wilcoxon", "randomization"]
 TESTS: tuple[Test, ...] = get_args(Test)
 """The names of the paired tests."""
 MEAN, PSEUDOMEDIAN = "mean", "pseudomedian"
-"""What the interval of a test is for."""
+"""The estimands of tests."""
 
 
 @dataclass(frozen=True)
@@ -160,17 +160,17 @@ class PairedTest:
 
     Attributes:
         test: the name of the test.
-        n: the number of pairs that are defined on both sides.
-        difference: the mean of x - y over these pairs; NaN without any.
-        estimate: the estimate that `low` and `high` belong to: the mean, or for the Wilcoxon test
-            the Hodges-Lehmann pseudomedian of the differences other than 0.
+        n: the number of defined pairs.
+        difference: the mean of x - y over these pairs, NaN if there are no pairs.
+        estimate: the mean, or for the Wilcoxon test the Hodges-Lehmann pseudomedian of the
+            differences other than 0.
         estimand: ``"mean"`` or ``"pseudomedian"``.
-        low: lower end of the confidence interval of `estimate`.
-        high: its upper end.
+        low: the lower end of the confidence interval of `estimate`.
+        high: the upper end.
         p: the two-sided p-value, in [0, 1].
         effect: Cohen's dz: the mean of the differences divided by their standard deviation.
-        n_zeros: the number of differences of 0, which the Wilcoxon test leaves out.
-        note: why `p`, `low`, `high` and `effect` (or some of them) are NaN, or ``""``.
+        n_zeros: the number of differences of 0, which the Wilcoxon test ignores.
+        note: the reason if `p`, `low`, `high` or `effect` is NaN, otherwise ``""``.
     """
 
     test: str
@@ -195,28 +195,28 @@ def paired_test(
     resamples: int = 10_000,
     seed: int = 42,
 ) -> PairedTest:
-    """Test whether x and y differ. Two-sided; pairs with a NaN are left out.
+    """Test whether x and y differ, two-sided. Pairs with NaN are ignored.
 
-    P-value and interval come from one null law, so that the interval contains 0 exactly when
-    p > 1 - `confidence` (for the Wilcoxon test: if no two differences have the same size).
+    P-value and interval use the same null distribution, so the interval contains 0 exactly if
+    p > 1 - `confidence` (for the Wilcoxon test, if no two differences have the same size).
 
     Args:
         x: values of one system, one per query, shape (n,).
-        y: values of the other system, of the same queries in the same order.
+        y: values of the other system, for the same queries in the same order.
         test: ``"t"`` (Student; the mean), ``"randomization"`` (sign flips of all differences, exact
             for up to 20; the mean) or ``"wilcoxon"`` (signed ranks of the differences other than 0,
-            as R's ``wilcox.test``: exact without ties up to 50, else normal without continuity
-            correction). The Wilcoxon test and its interval are about the pseudomedian, which is the
-            mean only if the differences are symmetric; on skewed differences it rejects too often
-            as a test of the mean.
-        confidence: of the interval, in (0, 1).
-        resamples: the number of sign vectors that the randomization test draws.
-        seed: of these draws. Results do not depend on the order of the pairs.
+            as in R's ``wilcox.test``: exact without ties up to 50, otherwise normal without
+            continuity correction). The Wilcoxon test is a test of the pseudomedian, which equals
+            the mean only for symmetric differences; as a test of the mean it rejects skewed
+            differences too often.
+        confidence: the level of the interval, in (0, 1).
+        resamples: the number of sign vectors of the randomization test.
+        seed: the seed of these vectors. Results do not depend on the order of the pairs.
 
     Returns:
-        The result. Without spread (fewer than two pairs, no pair differs, or all differ by the same
-        amount) there is no test: NaN, and `PairedTest.note` says why. Too few differences for a
-        bounded interval (at 95 %, fewer than 6) have a p-value and no interval.
+        The result. If there are fewer than two pairs, or all differences are equal, values are NaN
+        and `PairedTest.note` has the reason. With too few differences for a bounded interval
+        (fewer than 6 at 95 %), only the interval is NaN.
 
     Raises:
         InputError: the shapes differ, or a value is infinite or not a number.
@@ -264,11 +264,9 @@ def paired_test(
 
 
 def _inverted(low: FloatArray, high: FloatArray, alpha: float) -> tuple[float, float]:
-    """Return the shifts that the randomization test does not reject; NaN if they are unbounded.
+    """Return the range of shifts that the randomization test does not reject, NaN if unbounded.
 
-    A shift t below the mean of the differences counts for the vectors whose smaller mean is at
-    most t, so the lower end is an order statistic of the smaller means, and the upper end one of
-    the larger means.
+    The lower end is an order statistic of the smaller means, the upper end one of the larger means.
     """
     n = len(low)
     count = _more_than(alpha, n)
@@ -279,7 +277,7 @@ def _inverted(low: FloatArray, high: FloatArray, alpha: float) -> tuple[float, f
 
 
 def _more_than(alpha: float, n: int) -> int:
-    """Return the smallest count of n whose share exceeds alpha, as floating point divides."""
+    """Return the smallest count with count / n > alpha in floating-point arithmetic."""
     count = math.floor(alpha * n)
     while count / n <= alpha:
         count += 1
@@ -292,10 +290,10 @@ def cohens_dz(differences: npt.ArrayLike) -> float:
     """Return Cohen's dz: mean over standard deviation of differences (Lakens 2013, equation 7).
 
     Args:
-        differences: shape (n,); NaN is left out.
+        differences: shape (n,); NaN is ignored.
 
     Returns:
-        Without unit, of the sign of the mean; NaN for fewer than two, or without spread.
+        The effect size; NaN for fewer than two differences, or if all are equal.
     """
     values = numbers(differences, "differences", ndim=1)
     values = values[~np.isnan(values)]
@@ -305,18 +303,18 @@ def cohens_dz(differences: npt.ArrayLike) -> float:
 
 
 def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
-    """Return x - y of the pairs without NaN, sorted: resampling must not depend on their order.
+    """Return x - y of the defined pairs, sorted so that resampling does not depend on the order.
 
     Raises:
-        InputError: the shapes differ, or a value is infinite or no number.
+        InputError: the shapes differ, or a value is infinite or not a number.
     """
     first, second = numbers(x, "x", ndim=1), numbers(y, "y", ndim=1)
     if first.shape != second.shape:
         raise InputError(
-            f"x and y must be values of the same queries; found {len(first)} and {len(second)}"
+            f"x and y must have one value per query, got {len(first)} and {len(second)} values"
         )
-    there = ~(np.isnan(first) | np.isnan(second))
-    first, second = first[there], second[there]
+    defined = ~(np.isnan(first) | np.isnan(second))
+    first, second = first[defined], second[defined]
     differences = first - second
     largest = np.maximum(np.abs(first), np.abs(second))
     differences[np.abs(differences) <= _ZERO * largest.max(initial=0.0)] = 0.0
@@ -324,11 +322,11 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
 
 
 def no_test(differences: FloatArray) -> str:
-    """Return why nothing can be tested, or ``""``."""
+    """Return the reason if the differences cannot be tested, otherwise ``""``."""
     if len(differences) == 0:
         return "no pair is defined"
     if len(differences) == 1:
-        return "there is a single pair"
+        return "only one pair is defined"
     if not differences.any():
         return "no pair differs"
     if np.ptp(differences) <= _ZERO * np.abs(differences).max():
@@ -343,23 +341,23 @@ def _student(differences: FloatArray) -> float:
 
 
 _EXACT_RANKS = 50
-"""Up to this many differences without ties the law of the signed ranks is exact."""
+"""The maximum number of differences without ties for the exact distribution of signed ranks."""
 
 
 def _wilcoxon(differences: FloatArray, alpha: float) -> tuple[float, float, float, float]:
     """Return the pseudomedian, the ends of its interval, and the p-value of the signed-rank test.
 
     The signed-rank sum at shift t is the number of Walsh averages (d_i + d_j) / 2, i <= j, above
-    t. So the ends are Walsh averages, at the place where the law of the sum rejects.
+    t, so the ends are the Walsh averages at the critical values of the sum.
 
     Args:
-        differences: shape (n,), none of them 0.
+        differences: shape (n,), without zeros.
         alpha: 1 - confidence.
     """
     from scipy.stats import norm, rankdata
 
     n = len(differences)
-    # differences that are equal but for rounding share their rank
+    # differences that are equal up to rounding are ties
     rounded = np.round(differences / float(np.abs(differences).max()), 12)
     ranks = rankdata(np.abs(rounded))
     n_walsh = n * (n + 1) // 2
@@ -382,13 +380,13 @@ def _wilcoxon(differences: FloatArray, alpha: float) -> tuple[float, float, floa
     walsh = np.sort((differences[index] + differences[below]) / 2)
     estimate = float(np.median(walsh))
     n_rejected = int((p_values(np.arange((n_walsh + 1) // 2, dtype=np.float64)) <= alpha).sum())
-    if n_rejected == 0 or 2 * 0.5**n > alpha:  # 2 / 2^n: the smallest p-value of the exact law
+    if n_rejected == 0 or 2 * 0.5**n > alpha:  # 2 / 2^n: the smallest exact p-value
         return estimate, math.nan, math.nan, p
     return estimate, float(walsh[n_rejected - 1]), float(walsh[n_walsh - n_rejected]), p
 
 
 def _signed_rank_law(n: int) -> FloatArray:
-    """Return the null law of the signed-rank sum of n differences; shape (n (n + 1) / 2 + 1,)."""
+    """Return the null distribution of the signed-rank sum, shape (n (n + 1) / 2 + 1,)."""
     law = np.ones(1)
     for rank in range(1, n + 1):
         law = (np.append(law, np.zeros(rank)) + np.append(np.zeros(rank), law)) / 2
@@ -400,16 +398,16 @@ BETTER = ("higher", "lower")
 
 @dataclass(frozen=True)
 class MarginTest:
-    """What a test against a margin found.
+    """The result of a non-inferiority or equivalence test.
 
     Attributes:
         margin: the margin.
-        n: pairs that are defined on both sides.
-        difference: the mean of x - y over these pairs; NaN without any.
-        low: the difference is above it with the wished confidence.
-        high: it is below it with that confidence; both at once hold with less: 90 % for 95 %.
-        p: the p-value, in [0, 1]; below 1 - confidence the claim holds.
-        note: why `p`, `low` and `high` are NaN, or ``""``.
+        n: the number of defined pairs.
+        difference: the mean of x - y over these pairs, NaN if there are no pairs.
+        low: the lower one-sided confidence bound of the difference.
+        high: the upper one-sided bound; [low, high] is an interval at 90 % for 95 %.
+        p: the p-value, in [0, 1].
+        note: the reason if `p`, `low` and `high` are NaN, otherwise ``""``.
     """
 
     margin: float
@@ -429,23 +427,22 @@ def non_inferiority_test(
     better: str = "higher",
     confidence: float = 0.95,
 ) -> MarginTest:
-    """Test whether x is at most `margin` worse than y: a one-sided paired t-test.
+    """Test whether x is less than `margin` worse than y, with a one-sided paired t-test.
 
-    That a difference is not significant does not say that there is none; this test does say that
-    it is small. The null hypothesis is that x is worse by `margin` or more.
+    The null hypothesis is that x is worse by `margin` or more.
 
     Args:
         x: values of one system, one per query, shape (n,).
-        y: values of the other, of the same queries in the same order; pairs with a NaN are left
-            out.
-        margin: the largest loss that is accepted, above 0; choose it before you look.
-        better: ``"higher"`` or ``"lower"`` values.
-        confidence: of `MarginTest.low` and `MarginTest.high`, each, in (0, 1).
+        y: values of the other system, for the same queries in the same order; pairs with NaN are
+            ignored.
+        margin: the largest acceptable loss, above 0, chosen before looking at the data.
+        better: the better direction, ``"higher"`` or ``"lower"``.
+        confidence: the level of `MarginTest.low` and of `MarginTest.high`, in (0, 1).
 
     Raises:
-        ParameterError: `margin` or `confidence` is out of its range.
-        NotFoundError: there is no such direction.
-        InputError: the shapes differ, or a value is infinite or no number.
+        ParameterError: `margin` or `confidence` is out of range.
+        NotFoundError: the direction is unknown.
+        InputError: the shapes differ, or a value is infinite or not a number.
     """
     checks.known("direction", better, BETTER)
     margin_test, (not_below, not_above) = _one_sided(x, y, margin, confidence)
@@ -455,30 +452,33 @@ def non_inferiority_test(
 def equivalence_test(
     x: npt.ArrayLike, y: npt.ArrayLike, margin: float, *, confidence: float = 0.95
 ) -> MarginTest:
-    """Test whether x and y differ by less than `margin`: two one-sided paired t-tests.
+    """Test whether x and y differ by less than `margin`, with two one-sided paired t-tests.
 
-    Schuirmann 1987. The null hypothesis is that the mean difference is `margin` or more, one way
-    or the other; it is refused where the interval from `low` to `high` lies within the margin.
+    The null hypothesis is that the absolute mean difference is `margin` or more. It is rejected if
+    the interval from `low` to `high` is within the margin.
 
     Args:
-        x: as in `non_inferiority_test`.
-        y: likewise.
-        margin: the smallest difference that matters, above 0; choose it before you look.
-        confidence: of `MarginTest.low` and `MarginTest.high`, each, in (0, 1).
+        x: see `non_inferiority_test`.
+        y: see `non_inferiority_test`.
+        margin: the smallest difference that matters, above 0, chosen before looking at the data.
+        confidence: the level of `MarginTest.low` and of `MarginTest.high`, in (0, 1).
 
     Raises:
-        ParameterError: `margin` or `confidence` is out of its range.
-        InputError: the shapes differ, or a value is infinite or no number.
+        ParameterError: `margin` or `confidence` is out of range.
+        InputError: the shapes differ, or a value is infinite or not a number.
+
+    References:
+        Schuirmann 1987.
     """
     margin_test, sides = _one_sided(x, y, margin, confidence)
     return _with_p(margin_test, max(sides))
 
 
 def check_margin(margin: object, where: str = "margin") -> float:
-    """Return a margin, which must be a finite number above 0.
+    """Return a margin.
 
     Raises:
-        ParameterError: it is not.
+        ParameterError: the margin is not a finite number above 0.
     """
     return checks.number(where, margin, ends="(]")
 
@@ -486,7 +486,7 @@ def check_margin(margin: object, where: str = "margin") -> float:
 def _one_sided(
     x: npt.ArrayLike, y: npt.ArrayLike, margin: float, confidence: float
 ) -> tuple[MarginTest, tuple[float, float]]:
-    """Return what both tests share, and the p-values of "not below" and "not above" the margin."""
+    """Return the result without p-value, and the p-values of the lower and the upper margin."""
     from scipy.stats import t
 
     margin = check_margin(margin)
@@ -515,28 +515,28 @@ CORRECTIONS: tuple[Correction, ...] = get_args(Correction)
 
 
 def correct_p_values(p: npt.ArrayLike, method: str | None = "holm") -> FloatArray:
-    """Return the p-values of one family of tests, corrected for their number.
+    """Correct the p-values of a family of tests for multiple testing.
 
     Args:
-        p: the p-values, shape (n,). NaN (nothing was tested) stays NaN and does not count.
-        method: ``"holm"`` (Holm 1979) and ``"bonferroni"`` bound the chance of any false finding;
-            ``"fdr_bh"`` (Benjamini and Hochberg 1995) bounds the share of false ones among the
-            findings, for tests that are independent or positively dependent; ``"none"`` or None.
+        p: the p-values, shape (n,). NaN (no test) stays NaN and does not count.
+        method: ``"holm"`` (Holm 1979) and ``"bonferroni"`` control the family-wise error rate;
+            ``"fdr_bh"`` (Benjamini and Hochberg 1995) controls the false discovery rate of tests
+            that are independent or positively dependent; ``"none"`` or `None` for no correction.
 
     Returns:
-        shape (n,), in [0, 1]; never below `p`.
+        The corrected p-values in [0, 1], shape (n,).
 
     Raises:
-        NotFoundError: there is no such method.
+        NotFoundError: the method is unknown.
         InputError: a p-value is not in [0, 1].
     """
     name = checks.known("correction", "none" if method is None else method, CORRECTIONS)
     family = numbers(p, "p-values", ndim=1)
-    there = ~np.isnan(family)
-    p_values = family[there]
+    defined = ~np.isnan(family)
+    p_values = family[defined]
     outside = (p_values < 0) | (p_values > 1)
     if outside.any():
-        raise InputError(f"p-values must lie in [0, 1]; found {p_values[outside][0]}")
+        raise InputError(f"p-values must be in [0, 1], got {p_values[outside][0]}")
     n = len(p_values)
     order = np.argsort(p_values, kind="stable")
     if name == "holm":
@@ -547,5 +547,5 @@ def correct_p_values(p: npt.ArrayLike, method: str | None = "holm") -> FloatArra
         scaled = p_values[order] * (n / np.arange(1, n + 1))
         p_values[order] = np.minimum.accumulate(scaled[::-1])[::-1]
     out = np.full(len(family), np.nan)
-    out[there] = np.minimum(p_values, 1.0)
+    out[defined] = np.minimum(p_values, 1.0)
     return out

@@ -1,4 +1,4 @@
-"""The tables of a report, and what its numbers say and do not say."""
+"""The tables of a report, and sentences on how to read its numbers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 DIGITS = 3
-"""Behind the point, in the first tables of a page."""
+"""The number of decimals in the first tables of a page."""
 LEVEL = 0.05
-"""Of the tests that mark a difference as significant."""
+"""The significance level of the marks."""
 TEST_NAMES = {
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon signed-rank test of the pseudomedian",
@@ -35,25 +35,25 @@ TEST_NAMES = {
 _CORRECTED = {
     "holm": "Holm's correction",
     "bonferroni": "Bonferroni's correction",
-    "fdr_bh": "correction of Benjamini and Hochberg",
+    "fdr_bh": "Benjamini and Hochberg's correction",
 }
 
 
 def compares_queries(label: str) -> bool:
-    """Return whether a measure has no value of a single query: ByGroup of groups of queries."""
+    """Return whether a measure has no per-query values: ByGroup of groups of queries."""
     return label.startswith("ByGroup(") and "by='query'" in label
 
 
 def bias_text(bias: pd.DataFrame) -> str:
-    """Return the sampling bias of plain EE_D and EE_L, for captions next to intervals.
+    """Return the sampling bias of plug-in EE_D and EE_L in words, for captions.
 
     Args:
-        bias: of `fairtk.Results.sampling_bias`, or the rows of some measures.
+        bias: rows of `fairtk.Results.sampling_bias`.
     """
     texts = []
     for measure, rows in bias.groupby("measure", sort=False):
         if rows["bias"].isna().all():
-            texts.append(f"{measure}: it cannot be estimated from one sample per query")
+            texts.append(f"{measure}: unknown with one sample per query")
             continue
         parts = ", ".join(
             f"{system} {bias:+.4f}"
@@ -63,7 +63,7 @@ def bias_text(bias: pd.DataFrame) -> str:
     if not texts:
         return ""
     return (
-        "Sampling bias, which intervals do not hold (plain minus unbiased estimate): "
+        "Sampling bias, which intervals do not cover (plug-in minus unbiased estimate): "
         f"{'; '.join(texts)}."
     )
 
@@ -71,16 +71,16 @@ def bias_text(bias: pd.DataFrame) -> str:
 def mean_intervals_of(
     means: pd.DataFrame, per_query: pd.DataFrame, measure: str
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the systems' means of a measure, with the ends of their intervals over queries.
+    """Return the means of a measure with the ends of their intervals over queries.
 
     Args:
-        means: by system (index) and measure (columns).
+        means: means by system (index) and measure (columns).
         per_query: ``system``, ``qid``, ``measure``, ``value``.
         measure: the label of the measure.
 
     Returns:
-        Three arrays of shape (systems,): means, lower and upper ends. An end is NaN if the measure
-        has no value of a single query, or fewer than two queries have one.
+        Three arrays of shape (systems,): means, lower and upper ends. The ends are NaN if fewer
+        than two queries have a value.
     """
     values = per_query[per_query["measure"] == measure]
     table = values.pivot(index="system", columns=QID, values="value").loc[means.index]
@@ -93,10 +93,10 @@ class MeanCell(NamedTuple):
     """A mean in the first table of a page.
 
     Attributes:
-        text: the mean with three digits.
-        interval: its interval over queries; ``""`` if it has none.
-        is_best: whether no other system has a better mean, at these digits.
-        mark: `SIGNIFICANT` if the system differs significantly from the baseline, else ``""``.
+        text: the mean with three decimals.
+        interval: the interval over queries, or ``""``.
+        is_best: whether no other system has a better rounded mean.
+        mark: `SIGNIFICANT` if the system differs significantly from the baseline, otherwise ``""``.
     """
 
     text: str
@@ -113,7 +113,7 @@ def mean_cells(results: Results, compared: pd.DataFrame | None) -> list[list[Mea
 
     Args:
         results: the results.
-        compared: all systems with the baseline; `None` if there is one system.
+        compared: the comparisons with the baseline; `None` if there is only one system.
     """
     marks = {} if compared is None else marks_of(compared)
     columns = []
@@ -138,22 +138,22 @@ def interval_table(results: Results, cells: list[list[MeanCell]], remarks: str) 
 
     Args:
         results: the results.
-        cells: of `mean_cells`.
-        remarks: for the caption: the note of the results, sampling bias.
+        cells: the cells of `mean_cells`.
+        remarks: remarks for the caption.
     """
     rows = [
         [name, *(f"{cell.text} {cell.interval}".strip() for cell in row)]
         for name, row in zip(results.systems, cells, strict=True)
     ]
     caption = (
-        f"Means over the queries where a measure is defined, with {CONFIDENCE:.0%} intervals over "
-        "queries (Student's t). Queries that failed or are missing count with the worst value."
+        f"Means over the queries for which a measure is defined, with {CONFIDENCE:.0%} intervals "
+        "over queries (Student's t). Failed and missing queries get the worst value."
     )
     return Table(["system", *results.measures], rows, f"{caption} {remarks}".strip())
 
 
 def best_systems(results: Results, measure: str, digits: int) -> list[str]:
-    """Return the systems with the best mean of a measure; none if all means read alike."""
+    """Return the systems with the best rounded mean; an empty list if all are equal."""
     means = results.means[measure].dropna().round(digits)
     if means.nunique() < 2:
         return []
@@ -165,7 +165,7 @@ def marks_of(compared: pd.DataFrame) -> dict[tuple[str, str], str]:
     """Return the marks of significance, by measure and system.
 
     Args:
-        compared: what `fairtk.Results.compare` returns.
+        compared: the result of `fairtk.Results.compare`.
     """
     significant = compared[compared["p_corrected"] < LEVEL]
     return dict.fromkeys(
@@ -176,14 +176,14 @@ def marks_of(compared: pd.DataFrame) -> dict[tuple[str, str], str]:
 def difference_table(
     results: Results, compared: pd.DataFrame, baseline: str, test: str, correction: str
 ) -> Table:
-    """Return the differences from the baseline: systems by measures, significant ones marked.
+    """Return the differences from the baseline, systems by measures, with marks of significance.
 
     Args:
         results: the results.
-        compared: all systems with the baseline.
-        baseline: what the others are compared with.
+        compared: the comparisons with the baseline.
+        baseline: the name of the baseline.
         test: the name of the paired test.
-        correction: of the p-values, or ``"none"``.
+        correction: the correction of the p-values.
     """
     marks = marks_of(compared)
     differences = compared.set_index(["system", "measure"])["difference"]
@@ -200,9 +200,9 @@ def difference_table(
     ]
     how = "" if correction == "none" else f", {_CORRECTED[correction]} over the systems"
     caption = (
-        f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} by query, two-sided{how}). A "
-        f"difference without {SIGNIFICANT} may be real, and one with it may be too small to "
-        f"matter. {results.note}"
+        f"{SIGNIFICANT} significant: p < {LEVEL} ({TEST_NAMES[test]} over queries, two-sided"
+        f"{how}). A difference without {SIGNIFICANT} may be real, and a difference with "
+        f"{SIGNIFICANT} may be too small to matter. {results.note}"
     )
     return Table(["system", *results.measures], rows, caption.strip())
 
@@ -215,23 +215,23 @@ def baseline_table(
     confidence: float = CONFIDENCE,
     digits: int = 4,
 ) -> Table:
-    """Return systems beside a baseline, a row per measure and system; its caption says the test.
+    """Return the comparisons with a baseline, a row per measure and system.
 
-    With the Wilcoxon test, interval and p-values are those of the pseudomedian, and labeled so.
+    With the Wilcoxon test, interval and p-values are labeled as those of the pseudomedian.
 
     Args:
-        compared: what `fairtk.Results.compare` and `fairtk.compare` return, or some of its columns:
-            the first has the systems, in the words of the table.
-        baseline: what others are compared with; its own row says so.
+        compared: the result of `fairtk.Results.compare` or `fairtk.compare`, or some of its
+            columns; the first column has the systems.
+        baseline: the name of the baseline.
         test: the name of the paired test.
-        correction: of the p-values, or ``"none"``.
-        confidence: of the intervals.
-        digits: behind the point, of means and differences.
+        correction: the correction of the p-values.
+        confidence: the level of the intervals.
+        digits: the number of decimals of means and differences.
     """
     systems = str(compared.columns[0])
     label = f" ({PSEUDOMEDIAN})" if test == "wilcoxon" else ""
-    left_out = ["low", "high", "estimand", "undefined", "failed", *([] if label else ["estimate"])]
-    names = [n for n in compared.columns if n not in left_out]
+    excluded = ["low", "high", "estimand", "undefined", "failed", *([] if label else ["estimate"])]
+    names = [n for n in compared.columns if n not in excluded]
     before_interval = "estimate" if label else "difference"
     heads: list[str] = []
     for name in names:
@@ -249,41 +249,41 @@ def baseline_table(
         rows.append(cells)
     how = "not corrected"
     if correction != "none":
-        how = f"{correction} over the {systems}s of a measure"
+        how = f"{correction}, over the {systems}s of a measure"
     effect = "; effect: Cohen's dz" if "effect" in names else ""
     caption = (
         f"Differences from {shorten(printable(baseline), 40)}; {TEST_NAMES[test]}, two-sided; "
         f"p corrected: {how}{effect}.{not_corrected(compared)} "
-        f"Means and tests are over the queries where the measure is defined for all {systems}s."
+        f"Means and tests are over the queries for which a measure is defined for all {systems}s."
     )
     return Table(heads, rows, caption)
 
 
 def not_corrected(compared: pd.DataFrame) -> str:
-    """Return the sentence on intervals that are printed next to corrected p-values."""
+    """Return the sentence on intervals next to corrected p-values."""
     counts = compared.groupby("measure", sort=False)["p_corrected"].count()
     most = int(counts.max()) if len(compared) else 0
     return f" Intervals are not corrected for {most} comparisons." if most > 1 else ""
 
 
 def corrected_for(correction: str, counts: Mapping[str, int], n: int, letters: bool) -> str:
-    """Return over how many tests p was corrected, by measure if it is not the same for all."""
+    """Return the correction and its number of tests, by measure if they differ."""
     if correction == "none":
         return "not corrected"
     most = max(counts.values())
     if not most:
-        return "nothing can be tested"
+        return "no tests"
     over = f"the {most} pairs of systems" if letters else f"the {most} systems"
     if most < 2:
         over = f"the one {'pair of systems' if letters else 'system'}"
-    some = min(counts.values()) < (n * (n - 1) // 2 if letters else n - 1)
+    is_partial = min(counts.values()) < (n * (n - 1) // 2 if letters else n - 1)
     fewer = ", ".join(f"{k or 'none'} for {m}" for m, k in counts.items() if k < most)
-    which = f" that can be tested{fewer and f' ({fewer})'}" if some else ""
+    which = f" that can be tested{fewer and f' ({fewer})'}" if is_partial else ""
     return f"{_CORRECTED[correction]} over {over} of a measure{which}"
 
 
 def queries_tested(tables: Mapping[str, pd.DataFrame]) -> str:
-    """Return the number of queries that are tested, by measure if it is not the same for all."""
+    """Return the number of tested queries, by measure if the numbers differ."""
     tested = [m for m in tables if not compares_queries(m)] or list(tables)
     numbers = {m: int((~np.isnan(tables[m].to_numpy()).any(axis=0)).sum()) for m in tested}
     most = max(numbers.values())
@@ -292,7 +292,7 @@ def queries_tested(tables: Mapping[str, pd.DataFrame]) -> str:
 
 
 _TESTED_FROM = 4
-"""How many cells of a row say nothing of the baseline: system, measure, mean and queries."""
+"""The index of the first cell that depends on the baseline."""
 
 
 def _cell(name: str, value: Any, digits: int) -> str:
@@ -306,7 +306,7 @@ def _cell(name: str, value: Any, digits: int) -> str:
 
 
 def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> Table:
-    """Return what each system covers: rankings, answers, queries missing, failed or undefined."""
+    """Return the counts of rankings, answers, and missing, failed and undefined queries."""
     labeled = set(results.per_query[QID])
     failed = results.failures.groupby("system")[QID].agg(set).to_dict()
     counts = results.counts[results.counts["undefined"] > 0]
@@ -319,13 +319,13 @@ def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> T
     rows = []
     for name in results.systems:
         system = covered[name]
-        lost = failed.get(name, set())
+        errors = failed.get(name, set())
         rows.append(
             [
                 name,
                 str(len(system.qids)),
-                str(len(labeled - system.qids - lost)),
-                str(len(lost)),
+                str(len(labeled - system.qids - errors)),
+                str(len(errors)),
                 undefined.get(name, "0"),
                 system.samples,
                 str(system.rankings),
@@ -336,15 +336,15 @@ def coverage_table(results: Results, covered: Mapping[str, SystemRankings]) -> T
     heads = ["system", "queries", "missing", "failed", "undefined"]
     heads += ["rankings per query", "rankings", "distinct rankings", "distinct answers"]
     caption = (
-        "Queries: with a ranking or an answer; missing: with labels, and no row; failed: their "
-        "pipeline ended with an error; undefined: left out of mean and test. Distinct rankings and "
-        "answers are counted query by query, rankings to the depth that is shown."
+        "Queries: with a ranking or an answer; missing: with labels but without rows; failed: the "
+        "pipeline raised an error; undefined: excluded from means and tests. Distinct rankings (to "
+        "the depth of this page) and answers are counted within each query."
     )
     return Table(heads, rows, caption)
 
 
 def interval(low: float, high: float, digits: int = 4) -> str:
-    """Return an interval of a difference."""
+    """Return the interval of a difference."""
     ends = f"[{signed(low, digits)}, {signed(high, digits)}]"
     return "undefined" if math.isnan(low) else ends
 
@@ -362,13 +362,13 @@ def p_text(value: float) -> str:
 
 
 def label_bounds(measure: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of a measure; infinite where none is known."""
+    """Return the smallest and the largest value of a measure; infinite if unknown."""
     parsed = _parsed(measure)
     return (-math.inf, math.inf) if parsed is None else value_bounds(parsed)
 
 
 def _parsed(measure: str) -> Any:
-    """Return a measure, without its settings where its groups are not at hand; None: unknown."""
+    """Return a measure, without settings if its groups are unknown; `None` if it is unknown."""
     try:
         return parse(measure)
     except InputError:
@@ -378,47 +378,47 @@ def _parsed(measure: str) -> Any:
 
 
 _RELEVANCE = (
-    "how early useful documents come",
-    "it concerns the readers of rankings, and does not say which documents get seen",
+    "how early useful documents appear",
+    "it is about the readers of rankings, not about the documents",
 )
 _READING = {
     "EE_D": (
         "how unevenly exposure is spread over the documents of a query, useful or not",
-        "it does not say who deserves to be seen",
+        "it does not show which documents deserve exposure",
     ),
     "EE_R": (
         "how much of the exposure goes to useful documents",
-        "it does not say whether equally useful documents are seen equally",
+        "it does not show whether equally useful documents get equal exposure",
     ),
     "EE_L": (
         "how far exposure is from equal exposure for equally useful documents",
-        "it does not say which documents lose",
+        "it does not show which documents get too little",
     ),
     "AWRF": (
         "how close the exposure of each group of documents is to its target",
-        "it does not say that the target or the group labels are right",
+        "it does not show that the target or the group labels are right",
     ),
     "nDCG_AWRF": (
         "relevance for readers times closeness of group exposure to its target",
-        "it does not say which of the two changed",
+        "it does not show which of the two changed",
     ),
-    "Product": ("the product of two measures", "it does not say which of them changed"),
+    "Product": ("the product of two measures", "it does not show which of the two changed"),
     "ByGroup": (
         "how a measure differs between groups",
-        "equal values do not mean that the groups fare well",
+        "equal values may be equally bad",
     ),
     "EU": (
-        "how well generated answers match the gold answers, for the people who read them",
-        "it does not say whether an answer is true or follows from the documents",
+        "how well generated answers match the gold answers",
+        "it does not show whether an answer is true or supported by the documents",
     ),
     "nDCG": _RELEVANCE,
     "nDCG_TREC": _RELEVANCE,
 }
-"""What a measure says and for whom, and what it does not say, by its name."""
+"""What a measure shows and what it does not show, by name."""
 
 
 def measure_name(measure: str) -> str:
-    """Return the name of a measure spelled out; ``""`` if it has none."""
+    """Return the full name of a measure, or ``""``."""
     parsed = _parsed(measure)
     inner = getattr(parsed, "inner", parsed)
     return str(getattr(inner, "PRETTY_NAME", None) or "")
@@ -428,7 +428,7 @@ def reading(measure: str, better: str) -> str:
     """Return one sentence on how to read the values of a measure.
 
     Args:
-        measure: its label.
+        measure: the label of the measure.
         better: ``"higher"`` or ``"lower"``.
     """
     parsed = _parsed(measure)
@@ -440,7 +440,7 @@ def reading(measure: str, better: str) -> str:
 
 
 def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> str:
-    """Return what was compared, in one sentence."""
+    """Return one sentence on the compared systems."""
     queries = set(results.per_query[QID])
     if not results.measures:
         queries = queries.union(*(system.qids for system in rankings.values()))
@@ -452,55 +452,54 @@ def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> str:
     samples = [system.samples for system in rankings.values() if system.samples not in ("0", "1")]
     if samples:
         verb = "samples" if len(samples) == 1 else "sample"
-        several = " or ".join(sorted(set(samples)))
-        parts.append(f"{len(samples)} of them {verb} {several} rankings per query")
+        counts = " or ".join(sorted(set(samples)))
+        parts.append(f"{len(samples)} of them {verb} {counts} rankings per query")
     answered = sum(system.answered for system in rankings.values())
     if answered:
         verb = "generates" if answered == 1 else "generate"
         parts.append(f"{answered} {verb} an answer from each ranking")
     if not results.measures:
-        parts.append("nothing was measured")
+        parts.append("no measures")
     return "; ".join(parts) + "."
 
 
 def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
-    """Return what the numbers do not say."""
+    """Return sentences on the limits of the numbers."""
     sampled = [s.samples for s in rankings.values() if s.samples not in ("0", "1")]
     sentences = [
-        "No number says that a system is fair. Whether documents should get equal exposure, and "
-        "whether the labels are right, are other questions.",
+        "No number shows that a system is fair. The numbers do not answer whether documents should "
+        "get equal exposure, or whether the labels are right.",
         "Intervals and tests are over these queries. They do not cover other collections, errors "
         "in labels, other seeds or other models.",
-        "The best of several systems, chosen on the queries it is measured on, looks better than "
-        "it is.",
+        "If you choose the best of several systems on these queries, its values here are too good.",
     ]
     if sampled and any(m.startswith(("EE_D", "EE_L")) for m in results.measures):
         sentences.append(
-            "The plain estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N in "
-            f"expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is the "
-            "share of the documents that a ranking shows, not 0."
+            "The plug-in estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N "
+            f"in expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is "
+            "not 0 but the share of the documents that a ranking shows."
         )
     if any("roup" in m or "AWRF" in m for m in results.measures):
         sentences.append(
-            "Groups are labels of documents, made by people or rules, and missing for many. The "
-            "target that exposure is compared with is a choice."
+            "Groups are labels of documents, made by people or rules, and often missing. The "
+            "target of exposure is a choice."
         )
     return sentences
 
 
 def warned(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
-    """Return what a reader should know before believing a table."""
+    """Return the warnings of a page."""
     texts = [str(text) for text in results.config.get("warnings", [])]
     counts = results.counts
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         most = int(part["undefined"].max())
         texts.append(
-            f"{measure} is undefined for up to {_number(most, 'query', 'queries')}, which are left "
-            "out of its means and tests."
+            f"{measure} is undefined for up to {_number(most, 'query', 'queries')}, which are "
+            "excluded from its means and tests."
         )
     if len(results.failures):
         texts.append(
-            f"{_number(len(results.failures), 'result')} failed and count with the worst value of "
+            f"{_number(len(results.failures), 'result')} failed and got the worst value of "
             f"each measure, e.g. {results.failures['system'].iloc[0]}, query "
             f"{results.failures[QID].iloc[0]}: {results.failures['error'].iloc[0]}"
         )
@@ -510,8 +509,8 @@ def warned(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
         missing = len(labeled - system.qids - failed.get(name, set()))
         if missing:
             texts.append(
-                f"{name} has no rows for {_number(missing, 'query', 'queries')} with labels; they "
-                "count with the worst value of each measure."
+                f"{name} has no rows for {_number(missing, 'query', 'queries')} with labels, which "
+                "get the worst value of each measure."
             )
     return texts
 

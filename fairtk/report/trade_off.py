@@ -1,6 +1,6 @@
-"""The trade-off figure of a page: where its parts go. `page/trade_off.html` draws it as inline SVG.
+"""The layout of a page's trade-off figure, which `page/trade_off.html` draws as inline SVG.
 
-Unlike a picture, it takes its colors from the page, and the page's script can highlight a system.
+Unlike an image, inline SVG uses the colors of the page, and the script can highlight a system.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _CORNERS = {
 def main_measures(results: Results) -> tuple[str, str] | None:
     """Return the measures of the first figure, or `None` if there are fewer than two.
 
-    Across is the first measure that is better when lower, else the first; upward is the last of
-    the others that is not a product.
+    x is the first measure for which lower is better, or the first one. y is the last of the others
+    that is not a product.
     """
     measures = results.measures
     if len(measures) < 2:
@@ -47,16 +47,16 @@ def main_measures(results: Results) -> tuple[str, str] | None:
 
 
 def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any] | None:
-    """Return the places of the systems' means of two measures, with intervals over queries.
+    """Return the layout of the means of two measures, with intervals over queries.
 
     Args:
         results: the results.
-        x: the label of the measure that goes across.
-        y: the label of the measure that goes upward.
+        x: the label of the horizontal measure.
+        y: the label of the vertical measure.
         baseline: the system that others are compared with.
 
     Returns:
-        What the template draws, in its units; `None` if no system has both means.
+        The variables of the template; `None` if no system has both means.
     """
     values = np.array([mean_intervals_of(results.means, results.per_query, m) for m in (x, y)])
     drawn = np.flatnonzero(~np.isnan(values[:, 0]).any(axis=0))
@@ -98,7 +98,7 @@ def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any]
 def _scaled(
     values: FloatArray, start: float, end: float
 ) -> tuple[FloatArray, list[tuple[float, str]]]:
-    """Return the places of values between two ends, and those of round numbers with their texts."""
+    """Return the positions of values between two ends, and the positions and texts of ticks."""
     low, high = float(values.min()), float(values.max())
     margin = 0.1 * (high - low) or 0.1 * abs(high) or 0.1
     low, high = low - margin, high + margin
@@ -106,11 +106,11 @@ def _scaled(
     step = power * next(n for n in (1, 2, 5, 10) if (high - low) / (power * n) <= 6)
     ticks = np.arange(math.ceil(low / step), math.floor(high / step) + 1, dtype=np.float64) * step
 
-    def places(numbers: FloatArray) -> FloatArray:
+    def scale(numbers: FloatArray) -> FloatArray:
         return np.round(start + (numbers - low) / (high - low) * (end - start), 1)
 
-    return places(values), [
-        (at, f"{tick:.4g}") for at, tick in zip(places(ticks), ticks, strict=True)
+    return scale(values), [
+        (position, f"{tick:.4g}") for position, tick in zip(scale(ticks), ticks, strict=True)
     ]
 
 
@@ -120,10 +120,10 @@ def _label_boxes(
     """Return a box for each label that covers few points, intervals and other labels.
 
     Args:
-        x: places of the means and the ends of their intervals across, shape (3, systems).
-        y: likewise upward.
+        x: horizontal positions of means, lower and upper ends, shape (3, systems).
+        y: vertical positions, shape (3, systems).
         labels: one per system.
-        better: where the mark of the better corner is written.
+        better: the position of the mark of the better corner.
     """
     points = np.column_stack([x[0], y[0]])
     marks = [
@@ -150,10 +150,12 @@ def _near(point: tuple[float, float], box: list[float]) -> list[float] | None:
 
 
 def _axis_title(results: Results, measure: str) -> list[str]:
-    """Return the lines of an axis's title: its measure in words, and the better direction."""
+    """Return the lines of an axis title: the name of the measure and the better direction."""
     name = measure_name(measure)
     text = f"{name} ({measure})" if name not in ("", measure) else measure
     direction = f"{results.better(measure)} is better"
     if len(text) + len(direction) < _TITLE_LETTERS:
         return [f"{text}, {direction}"]
-    return [shorten(text, _TITLE_LETTERS), direction]
+    if name in ("", measure):
+        return [shorten(measure, _TITLE_LETTERS), direction]
+    return [f"{name}, {direction}", shorten(measure, _TITLE_LETTERS)]

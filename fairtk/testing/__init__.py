@@ -1,7 +1,7 @@
-"""Contracts that plugins are tested against, and small frames to test with.
+"""Contracts for testing plugins, and small frames to test with.
 
-A contract is a class of tests for pytest. Subclass it, name the subclass ``Test...``, and say what
-is under test:
+A contract is a class of tests for pytest. Subclass it, name the subclass ``Test...``, and set the
+object under test:
 
     from fairtk.testing import MeasureContract
 

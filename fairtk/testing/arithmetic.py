@@ -1,4 +1,4 @@
-"""What every browsing model and divergence must keep to."""
+"""Contracts of browsing models and divergences."""
 
 from __future__ import annotations
 
@@ -34,20 +34,17 @@ class BrowsingModelContract:
         assert back == model and hash(back) == hash(model), f"{model!r} is read back as {back!r}"
 
     def test_weights_are_finite(self) -> None:
-        """Each rank has one finite weight of at least 0; `total_square` is no smaller than theirs.
-
-        `stop` is a probability.
-        """
+        """Each rank has one finite weight of at least 0; `total_square` and `stop` are valid."""
         weights = self.model.weights(_RANKS)
-        assert weights.shape == _RANKS.shape, f"{self.model!r} gives the shape {weights.shape}"
+        assert weights.shape == _RANKS.shape, f"{self.model!r} returned shape {weights.shape}"
         valid = np.isfinite(weights) & (weights >= 0)
-        assert valid.all(), f"{self.model!r} gives the weights {weights[~valid][:3]}"
+        assert valid.all(), f"{self.model!r} has invalid weights {weights[~valid][:3]}"
         square, total = float((weights**2).sum()), self.model.total_square
         assert square <= total * (1 + 1e-9), f"{self.model!r}: total_square={total}, not {square}"
         assert 0 <= self.model.stop <= 1, f"{self.model!r} has stop={self.model.stop}"
 
     def test_weights_depend_on_the_rank_alone(self) -> None:
-        """A rank has one weight, wherever it is in the array."""
+        """The weight of a rank does not depend on its position in the array."""
         weights = self.model.weights(_RANKS)
         for ranks in (_RANKS[::-1], _RANKS[3:4], _RANKS[:0]):
             same = np.array_equal(self.model.weights(ranks), weights[ranks])
@@ -55,10 +52,10 @@ class BrowsingModelContract:
 
     def test_works_in_a_measure(self) -> None:
         """``EE_D(browsing=...)`` is read back, and has finite values."""
-        measure = EE_D(browsing=self.model) @ 1  # deeper, rankings of the toys would be short
+        measure = EE_D(browsing=self.model) @ 1  # the toy rankings are short
         assert parse(repr(measure)) == measure, f"{measure!r} is not read back"
         value = measure.calc_aggregate(toy_qrels(), toy_samples())
-        assert np.isfinite(value), f"{measure!r} has the value {value!r}"
+        assert np.isfinite(value), f"{measure!r} must be finite, got {value!r}"
 
 
 class DivergenceContract:
@@ -69,7 +66,7 @@ class DivergenceContract:
     """
 
     divergence: Any
-    shown = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.2, 0.5, 0.3]])
+    exposure = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [0.2, 0.5, 0.3]])
     target = np.array([[0.1, 0.2, 0.7], [0.4, 0.3, 0.3], [0.2, 0.5, 0.3]])
 
     def values(self, shown: FloatArray, target: FloatArray) -> FloatArray:
@@ -81,7 +78,7 @@ class DivergenceContract:
     def compare(self, values: FloatArray, expected: FloatArray, message: str) -> None:
         """Raise an `AssertionError` with the message unless values agree to 1e-9."""
         same = np.allclose(values, expected, rtol=1e-9, atol=1e-9, equal_nan=True)
-        assert same, f"{self.divergence!r} {message}: {values}, not {expected}"
+        assert same, f"{self.divergence!r} {message}: expected {expected}, got {values}"
 
     def test_read_back(self) -> None:
         """It is registered under `NAME`, and its string is read back."""
@@ -90,28 +87,30 @@ class DivergenceContract:
         assert read_divergence(repr(one)) == one, f"{one!r} is not read back"
 
     def test_values(self) -> None:
-        """It is above 0 for unequal rows, 0 for equal rows, and NaN where either row is empty."""
-        values, empty = self.values(self.shown, self.target), np.zeros_like(self.shown)
+        """It is above 0 for unequal rows, 0 for equal rows, and NaN if either row is empty."""
+        values, empty = self.values(self.exposure, self.target), np.zeros_like(self.exposure)
         valid = np.isfinite(values[:2]).all() and (values[:2] > 0).all()
-        assert valid, f"{self.divergence!r} gives {values[:2]} for rows that differ"
-        zeros = self.values(self.shown, self.shown)
+        assert valid, f"{self.divergence!r} is {values[:2]} for rows that differ"
+        zeros = self.values(self.exposure, self.exposure)
         self.compare(zeros, np.zeros(3), "of equal rows")
-        for pair in ((empty, self.target), (self.shown, empty)):
+        for pair in ((empty, self.target), (self.exposure, empty)):
             self.compare(self.values(*pair), np.full(3, np.nan), "of an empty row")
 
     def test_what_must_not_matter(self) -> None:
-        """Other rows, the order of groups and the sum of a row shown do not change values."""
-        values = self.values(self.shown, self.target)
+        """Other rows, the order of groups and the sum of an exposure row do not change values."""
+        values = self.values(self.exposure, self.target)
         for rows in ([2, 1, 0], [1]):
-            other = self.values(self.shown[rows], self.target[rows])
+            other = self.values(self.exposure[rows], self.target[rows])
             self.compare(other, values[rows], "depends on other rows")
-        other = self.values(self.shown[:, ::-1], self.target[:, ::-1])
+        other = self.values(self.exposure[:, ::-1], self.target[:, ::-1])
         self.compare(other, values, "depends on the order of groups")
-        self.compare(self.values(7 * self.shown, self.target), values, "depends on the sum")
+        self.compare(self.values(7 * self.exposure, self.target), values, "depends on the sum")
 
     def test_takes_computed_targets(self) -> None:
-        """A target that is not stored, as of crossed attributes, has the values of a stored one."""
+        """A computed target, as of crossed attributes, has the values of a stored one."""
         space = LevelSpace(("group",), (("a", "b", "c"),), (-1,))
         target = FactoredRows.product(space, [self.target[0]])
-        computed = self.divergence.between(SparseRows.of_dense(self.shown[:1]), target)
-        self.compare(computed, self.values(self.shown[:1], self.target[:1]), "of a computed target")
+        computed = self.divergence.between(SparseRows.of_dense(self.exposure[:1]), target)
+        self.compare(
+            computed, self.values(self.exposure[:1], self.target[:1]), "of a computed target"
+        )

@@ -1,4 +1,4 @@
-"""What every data set, prompt builder, utility and study system must keep to."""
+"""Contracts of data sets, prompt builders and utilities."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class UtilityContract:
     """Tests of a string utility; subclass it and set `name`.
 
     Attributes:
-        name: the name it is registered under.
+        name: its registered name.
         options: its options.
-        pairs: answers with their gold answers, so unlike each other that values differ.
+        pairs: answers with their gold answers, with different values.
     """
 
     name: str
@@ -49,19 +49,19 @@ class UtilityContract:
         return values
 
     def test_declarations(self) -> None:
-        """Name and direction are those of the registered spec."""
+        """Name and direction agree with the registered spec."""
         utility, spec = self.make(), registry.utilities.get(self.name)
         assert utility.name == self.name, f"{utility!r} is registered as {self.name!r}"
         assert utility.higher_is_better is spec.higher_is_better, (
-            f"{self.name}: its spec says higher_is_better={spec.higher_is_better}, the utility "
-            f"{utility.higher_is_better}"
+            f"{self.name}: higher_is_better is {spec.higher_is_better} in its spec, but "
+            f"{utility.higher_is_better} in the utility"
         )
         assert spec.summary, f"{self.name}: its spec has no summary"
 
     def test_one_finite_float_for_each_answer(self) -> None:
-        """As many values as answers, all finite floats; none for none."""
+        """There is one finite float per answer, and none without answers."""
         values = self.values(self.pairs)
-        assert isinstance(values, list), f"{self.name} must return a list; found {type(values)}"
+        assert isinstance(values, list), f"{self.name} must return a list, got {type(values)}"
         assert len(values) == len(self.pairs), f"{self.name}: {len(values)} values"
         for (answer, gold), value in zip(self.pairs, values, strict=True):
             assert isinstance(value, float) and math.isfinite(value), (
@@ -70,7 +70,7 @@ class UtilityContract:
         assert self.make()([], []) == [], f"{self.name} must return an empty list for no answers"
 
     def test_other_answers_do_not_matter(self) -> None:
-        """One by one, and in reverse, the values are the same."""
+        """The values are the same one by one and in reverse order."""
         expected = self.values(self.pairs)
         alone = [self.values([pair])[0] for pair in self.pairs]
         back = self.values(self.pairs[::-1])[::-1]
@@ -92,7 +92,7 @@ class UtilityContract:
                 )
 
     def test_best_of_several_gold_answers_counts(self) -> None:
-        """A list of gold answers gives the value of the best match, in any order."""
+        """A list of gold answers has the value of the best match, in any order."""
         better = max if self.make().higher_is_better else min
         every = [[gold] if isinstance(gold, str) else gold for _, gold in self.pairs]
         golds = list(dict.fromkeys(text for texts in every for text in texts))
@@ -106,7 +106,7 @@ class UtilityContract:
                 )
 
     def test_unequal_lengths_are_an_error(self) -> None:
-        """One gold answer too many or too few is a ValueError."""
+        """Lists of different lengths are a ValueError."""
         answer, gold = self.pairs[0]
         for answers, golds in (([answer], [gold, gold]), ([answer, answer], [gold])):
             try:
@@ -114,32 +114,32 @@ class UtilityContract:
             except ValueError:
                 continue
             raise AssertionError(
-                f"{self.name} takes {len(answers)} answers and {len(golds)} gold answers"
+                f"{self.name} accepts {len(answers)} answers and {len(golds)} gold answers"
             )
 
     def test_works_in_the_measure(self) -> None:
-        """``EU(utility=...)`` prints itself so that it is read back."""
+        """The `repr` of ``EU(utility=...)`` is read back."""
         measure = EU(utility=self.make())
         read = parse(repr(measure))
         assert read.utility == self.make(), (
-            f"{measure!r} is read back with the utility {read.utility!r}; it was {self.make()!r}"
+            f"{measure!r} is read back with the utility {read.utility!r}, not {self.make()!r}"
         )
-        one, other = self.make(), self.make()  # both are there: neither has the other's address
-        assert repr(one) == repr(other), f"{self.name} prints differently each time"
+        one, other = self.make(), self.make()  # both exist, so their addresses differ
+        assert repr(one) == repr(other), f"{self.name}: the repr changes"
 
 
 class ToyTokenizer:
     """A tokenizer whose tokens are words, with the part of Hugging Face's interface in use.
 
     Args:
-        model_max_length: the window in tokens; one of them is for an end token.
+        model_max_length: the window in tokens, including one end token.
     """
 
     def __init__(self, model_max_length: int = 1_000) -> None:
         self.model_max_length = model_max_length
 
     def num_special_tokens_to_add(self) -> int:
-        """Return 1: an end token."""
+        """Return 1, for the end token."""
         return 1
 
     def tokenize(self, text: str) -> list[str]:
@@ -155,11 +155,10 @@ class PromptContract:
     """Tests of a prompt builder; subclass it and set `name`, or define `make`.
 
     Attributes:
-        name: the name it is registered under.
+        name: its registered name.
         options: its options.
-        question: a question that it takes.
-        keeps_question: whether the question stands whole in the prompt, however long the documents
-            are.
+        question: a valid question.
+        keeps_question: whether the prompt has the whole question, even with long documents.
     """
 
     name: str
@@ -174,33 +173,31 @@ class PromptContract:
         return prompts.get(self.name, **self.options)
 
     def documents(self, count: int = 3, words: int = 4) -> list[dict[str, Any]]:
-        """Return documents with the fields that the builder reads, each of so many words."""
+        """Return documents with the builder's fields, of `words` words each."""
         return [
             {field: " ".join([f"{field}-of-{i}"] * words) for field in self.make().fields}
             for i in range(count)
         ]
 
     def build(self, documents: list[dict[str, Any]], tokenizer: Any) -> str:
-        """Return the prompt, checked to be a string."""
+        """Return the prompt, which must be a string."""
         prompt = self.make()(self.question, documents, tokenizer)
         assert isinstance(prompt, str), f"prompt {self.name}: {type(prompt).__name__}, not a string"
         return str(prompt)
 
     def test_declarations(self) -> None:
-        """A builder says its name and the document columns that it reads."""
+        """A builder declares its name and the document columns that it reads."""
         builder = self.make()
         fields = builder.fields
         strings = isinstance(fields, tuple) and all(isinstance(f, str) for f in fields)
-        assert strings, f"prompt {builder!r}: fields must be a tuple of columns; found {fields!r}"
+        assert strings, f"prompt {builder!r}: fields must be a tuple of columns, got {fields!r}"
         assert builder.name == self.name, f"prompt {builder!r} is registered as {self.name!r}"
-        assert repr(builder) == repr(self.make()), (
-            f"prompt {self.name} prints differently each time"
-        )
-        assert " at 0x" not in repr(builder), f"prompt {self.name} prints an address: {builder!r}"
+        assert repr(builder) == repr(self.make()), f"prompt {self.name}: the repr changes"
+        assert " at 0x" not in repr(builder), f"prompt {self.name}: address in the repr {builder!r}"
         assert builder == self.make(), f"prompt {self.name}: equal settings are not equal builders"
 
     def test_has_the_question_and_the_documents(self) -> None:
-        """All that fits stands in the prompt, with and without a tokenizer, each time alike."""
+        """The prompt has all texts that fit, with and without a tokenizer, and is deterministic."""
         if self.keeps_question:
             assert self.build([], ToyTokenizer()) != "", (
                 f"prompt {self.name} is empty without documents"
@@ -210,7 +207,7 @@ class PromptContract:
             assert prompt == self.build(self.documents(), tokenizer), f"prompt {self.name} varies"
             for document in self.documents():
                 for text in document.values():
-                    assert text in prompt, f"prompt {self.name} lacks the text {text!r}: {prompt!r}"
+                    assert text in prompt, f"prompt {self.name}: missing text {text!r}: {prompt!r}"
 
     def test_documents_stay_as_they_are(self) -> None:
         """The documents are not changed."""
@@ -220,7 +217,7 @@ class PromptContract:
         assert documents == before, f"prompt {self.name} changes the documents"
 
     def test_order_of_documents_matters(self) -> None:
-        """Another ranking is another prompt."""
+        """Another order of documents gives another prompt."""
         documents = self.documents(2)
         if self.make().fields:
             assert self.build(documents, None) != self.build(documents[::-1], None), (
@@ -228,7 +225,7 @@ class PromptContract:
             )
 
     def test_long_documents_leave_the_question_whole(self) -> None:
-        """A prompt fits the window, and what does not fit is cut from the documents."""
+        """A prompt fits the window, and only documents are cut."""
         if not self.keeps_question:
             return
         tokenizer = ToyTokenizer(120)
@@ -237,16 +234,18 @@ class PromptContract:
         assert count < 120, f"prompt {self.name}: {count} tokens and an end token, but 120 fit"
         bare = self.build([], None)
         words = set(self.question.split()) & set(bare.split())
-        lost = words - set(prompt.split())
-        assert not lost, f"prompt {self.name} cuts these words of the question: {sorted(lost)}"
+        missing = words - set(prompt.split())
+        assert not missing, (
+            f"prompt {self.name} cuts these words of the question: {sorted(missing)}"
+        )
 
 
 class DatasetContract:
-    """Tests of a data set in ir_datasets' terms; subclass it, set `id` or define `dataset`.
+    """Tests of a data set of ir_datasets; subclass it, and set `id` or define `dataset`.
 
     Attributes:
         id: the ir_datasets id.
-        limit: how many documents, queries, candidates and labels are read at most.
+        limit: the maximum number of documents, queries, candidates and labels to read.
     """
 
     id: str
@@ -264,8 +263,8 @@ class DatasetContract:
             return []
         records = list(islice(getattr(dataset, f"{part}_iter")(), self.limit))
         again = list(islice(getattr(dataset, f"{part}_iter")(), self.limit))
-        assert records, f"{part}_iter gives nothing"
-        assert records == again, f"{part}_iter gives something else the second time"
+        assert records, f"{part}_iter is empty"
+        assert records == again, f"{part}_iter differs the second time"
         return records
 
     def test_something_is_there(self) -> None:
@@ -281,26 +280,28 @@ class DatasetContract:
             store = self.dataset().docs_store()
             for document in (documents[0], documents[-1]):
                 stored = store.get(document.doc_id)
-                assert stored == document, f"docs_store gives {stored!r}, docs_iter {document!r}"
+                assert stored == document, f"docs_store has {stored!r}, docs_iter {document!r}"
 
     def test_queries(self) -> None:
         """Ids are distinct strings, and texts are strings."""
         _check_records(self._read("queries"), "query_id")
 
     def test_candidates_and_labels_refer_to_what_is_there(self) -> None:
-        """Every candidate and label has its document, is given once, and has a known query."""
+        """Each candidate and label occurs once, and its document and query exist."""
         queries = {q.query_id for q in self._read("queries")}
-        whole = len(queries) < self.limit
+        is_complete = len(queries) < self.limit
         for part in ("scoreddocs", "qrels"):
             records = self._read(part)
             pairs = [(r.query_id, r.doc_id) for r in records]
-            assert len(set(pairs)) == len(pairs), f"{part}: a query has a document twice"
+            assert len(set(pairs)) == len(pairs), f"{part}: duplicate document of a query"
             strange = sorted({q for q, _ in pairs} - queries)
-            assert not (whole and queries and strange), f"{part}: unknown queries {strange[:5]}"
+            assert not (is_complete and queries and strange), (
+                f"{part}: unknown queries {strange[:5]}"
+            )
             if records and self.dataset().has("docs"):
                 docnos = {d for _, d in pairs[:50]}
                 stored = set(self.dataset().docs_store().get_many(sorted(docnos)))
-                assert stored == docnos, f"{part}: no such documents {sorted(docnos - stored)[:5]}"
+                assert stored == docnos, f"{part}: unknown documents {sorted(docnos - stored)[:5]}"
 
     def test_says_what_it_is(self) -> None:
         """The PyTerrier form has the same queries."""
@@ -316,8 +317,8 @@ class DatasetContract:
 
 def _check_records(records: list[Any], field: str) -> None:
     ids = [getattr(record, field) for record in records]
-    assert all(isinstance(i, str) and i for i in ids), f"a {field} is not a string, or empty"
-    assert len(set(ids)) == len(ids), f"a {field} occurs twice"
+    assert all(isinstance(i, str) and i for i in ids), f"a {field} must be a string, not empty"
+    assert len(set(ids)) == len(ids), f"duplicate {field}"
     for name, record in zip(ids, records, strict=True):
         text = record.default_text()
         assert isinstance(text, str), f"default_text of {field} {name!r} is {text!r}"

@@ -1,4 +1,4 @@
-"""What every measure must keep to."""
+"""The contract of measures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Values = dict[str, float]
 
 @contextmanager
 def registered_names(measure: Any) -> Iterator[None]:
-    """Let the names in a measure's string stand for its groups and its target."""
+    """Register the groups and the target in a measure's string by their names."""
     with ExitStack() as stack:
         for part, name, value in named_objects([measure]):
             known = part.SUPPORTED_PARAMS[name].directory.registered
@@ -46,13 +46,13 @@ def theirs(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
-    """Return some columns, which are given in ir_measures' names."""
-    whole = theirs(frame)
-    return from_ir_measures(whole[[c for c in whole.columns if c in columns]], "run")
+    """Return a subset of the columns, given in ir_measures' names."""
+    renamed = theirs(frame)
+    return from_ir_measures(renamed[[c for c in renamed.columns if c in columns]], "run")
 
 
 def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return the rows in another order."""
+    """Return the rows in random order."""
     return frame.iloc[rng.permutation(len(frame))]
 
 
@@ -61,10 +61,10 @@ class MeasureContract:
 
     Attributes:
         measure: the measure under test, with a cutoff if it needs one.
-        missing: the value of a query that the run lacks; None: the one that the measure declares.
-            To be set where a parameter changes it.
+        missing: the value of a query missing from the run, if a parameter changes the declared
+            one.
         knows_documents: whether the measure has data about certain documents (their groups), so
-            that other docnos are other documents to it.
+            that it depends on docnos.
     """
 
     measure: Any
@@ -72,15 +72,15 @@ class MeasureContract:
     knows_documents: bool = False
 
     def qrels(self) -> pd.DataFrame:
-        """Return labels for the tests; at least two queries, every retrieved document labeled."""
+        """Return labels of at least two queries, with each retrieved document labeled."""
         return toy_qrels()
 
     def samples(self) -> pd.DataFrame:
-        """Return a sampled run for the tests, with all columns that the measure reads."""
+        """Return a sampled run with all columns that the measure reads."""
         return toy_answers()
 
     def run(self) -> pd.DataFrame:
-        """Return a plain run for the tests: sample 0 of `samples`."""
+        """Return an unsampled run: sample 0 of `samples`."""
         samples = self.samples()
         return samples[samples[SAMPLE] == 0].drop(columns=SAMPLE).reset_index(drop=True)
 
@@ -92,7 +92,7 @@ class MeasureContract:
             warnings.simplefilter("always")
             metrics = list(ir_measures.iter_calc([self.measure], theirs(qrels), theirs(run)))
         values = {str(m.query_id): m.value for m in metrics}
-        assert len(values) == len(metrics), f"{self.measure!r} gives a query two values"
+        assert len(values) == len(metrics), f"{self.measure!r} has two values for a query"
         for qid, value in values.items():
             assert isinstance(value, float | np.floating) and not math.isinf(value), (
                 f"{self.measure!r}: the value of qid {qid!r} is {value!r}, not a finite float"
@@ -110,14 +110,14 @@ class MeasureContract:
         return values
 
     def whole_run(self) -> pd.DataFrame:
-        """Return a plain run that ranks all labeled documents of each query."""
+        """Return an unsampled run that ranks all labeled documents of each query."""
         run = self.run().drop_duplicates(QID)
         rows = self.qrels()[[QID, DOCNO]].drop_duplicates()
         rows = rows.merge(run.drop(columns=[DOCNO, SCORE, RANK], errors="ignore"), on=QID)
         return rows.assign(**{SCORE: -rows.groupby(QID).cumcount().astype(float)})
 
     def policies(self) -> dict[str, pd.DataFrame]:
-        """Return runs that are unlike each other."""
+        """Return different runs."""
         run, samples = self.run(), self.samples()
         turned = run.assign(**{SCORE: -run[SCORE]}).drop(columns=RANK, errors="ignore")
         strange = run.assign(**{DOCNO: "unjudged-" + run[DOCNO]})
@@ -170,7 +170,7 @@ class MeasureContract:
         check_values(actual, self.values(self.qrels(), self.run()), message)
 
     def test_other_queries_do_not_matter(self) -> None:
-        """A query has the same value alone; a query without labels is ignored."""
+        """A query has the same value alone; queries without labels are ignored."""
         qrels, samples = self.qrels(), self.samples()
         expected = self.values(qrels, samples)
         for qid, value in expected.items():
@@ -182,7 +182,7 @@ class MeasureContract:
         check_values(actual, expected, f"{self.measure!r} does not ignore queries without labels")
 
     def test_declared_columns_are_enough(self) -> None:
-        """Nothing is read but `RUN_COLUMNS`, ``sample`` and `QREL_COLUMNS`."""
+        """Only `RUN_COLUMNS`, ``sample`` and `QREL_COLUMNS` are read."""
         import ir_measures
 
         run_columns = {*ir_measures.run_inputs([self.measure]), SAMPLE}
@@ -193,10 +193,10 @@ class MeasureContract:
                 actual = self.values(qrels, _only(run, run_columns))
             except Exception as error:
                 raise AssertionError(
-                    f"{self.measure!r} reads a column that it does not declare ({name} run): "
+                    f"{self.measure!r} reads an undeclared column ({name} run): "
                     f"{type(error).__name__}: {error}"
                 ) from error
-            message = f"{self.measure!r} reads columns that it does not declare ({name} run)"
+            message = f"{self.measure!r} reads undeclared columns ({name} run)"
             check_values(actual, self.values(self.qrels(), run), message)
 
     def test_inputs_stay_as_they_are(self) -> None:
@@ -211,27 +211,24 @@ class MeasureContract:
     # What a measure declares -------------------------------------------------------------------
 
     def test_declarations(self) -> None:
-        """A measure says what it is called, what it means and which direction is better."""
+        """A measure declares its name, its meaning and the better direction."""
         measure = self.measure
         assert isinstance(measure, FairMeasure), f"{measure!r} must be a FairMeasure"
         for name in ("NAME", "PRETTY_NAME"):
             value = getattr(measure, name, None)
             assert isinstance(value, str) and bool(value), f"{measure!r} must declare {name}"
         assert measure.better in ("higher", "lower"), (
-            f"{measure!r}: better must be 'higher' or 'lower'; found {measure.better!r}"
+            f"{measure!r}: better must be 'higher' or 'lower', got {measure.better!r}"
         )
-        assert measure.SHORT_DESC, f"{measure!r} needs a docstring; its first line is shown"
+        assert measure.SHORT_DESC, f"{measure!r} must have a docstring; its first line is shown"
         columns = {*measure.RUN_COLUMNS, *measure.QREL_COLUMNS}
         assert not columns & set(TO_IR_MEASURES.values()), (
-            f"{measure!r}: columns are declared in PyTerrier's names (qid, docno, label); found "
+            f"{measure!r}: columns are declared in PyTerrier's names (qid, docno, label), got "
             f"{sorted(columns)}"
         )
 
     def test_reads_back_what_it_prints(self) -> None:
-        """``ir_measures.parse_measure(repr(measure))`` is the measure, with all parameters.
-
-        Its groups and its target, which it prints by name, are registered meanwhile.
-        """
+        """``ir_measures.parse_measure(repr(measure))`` returns an equal measure."""
         import ir_measures
 
         variants = [self.measure]
@@ -241,31 +238,31 @@ class MeasureContract:
             text = repr(measure)
             try:
                 with registered_names(measure):
-                    # fairtk's first: it loads a plugin that imported fairtk before it was complete
+                    # load fairtk first, for a plugin that was postponed while fairtk was imported
                     read = [parse(text)]
-                    if sys.version_info < (3, 14):  # where ir_measures 0.4.3 misses `ast.Num`
+                    if sys.version_info < (3, 14):  # ir_measures 0.4.3 requires `ast.Num`
                         read.append(ir_measures.parse_measure(text))
             except Exception as error:
                 raise AssertionError(
                     f"{text!r} cannot be read back ({type(error).__name__}: {error}); is the "
-                    "plugin installed, and does its fairtk_measures hook give the measure?"
+                    "plugin installed, and does its fairtk_measures hook return the measure?"
                 ) from error
             for other in read:
                 assert type(other) is type(measure) and other == measure, (
                     f"{text!r} is read back as {other!r} ({type(other).__name__})"
                 )
                 assert other.params == measure.params, (
-                    f"{text!r} is read back with the parameters {other.params}; they were "
-                    f"{measure.params}, so two different measures print alike"
+                    f"{text!r} is read back with the parameters {other.params}, not "
+                    f"{measure.params}, so two different measures have the same repr"
                 )
         assert len({repr(m) for m in variants}) == len({str(m.params) for m in variants}), (
-            f"{self.measure!r} prints the same for different cutoffs"
+            f"{self.measure!r} has the same repr for different cutoffs"
         )
 
     # Cutoff, missing queries, open values ------------------------------------------------------
 
     def test_cutoff_is_within_each_sample(self) -> None:
-        """``@k`` reads the first k ranks of each sample, and nothing below them."""
+        """``@k`` reads only the first k ranks of each sample."""
         cutoff = self.measure.params.get("cutoff")
         if cutoff is None:
             return
@@ -276,7 +273,7 @@ class MeasureContract:
         check_values(self.values(self.qrels(), samples), expected, message)
 
     def test_missing_query_gets_the_worst_value(self) -> None:
-        """A query without rankings has the declared value, and no ranking has a worse one."""
+        """A missing query has the declared value, and no ranking has a worse one."""
         missing = self.measure.MISSING if self.missing is None else self.missing
         qrels = self.qrels()
         qids = list(dict.fromkeys(qrels[QID]))
@@ -284,7 +281,7 @@ class MeasureContract:
             values = self.values(qrels, run)
             absent = self.values(qrels, run[run[QID] != qids[0]])
             assert same_number(absent[qids[0]], missing), (
-                f"{self.measure!r}: a query that the run lacks gets {absent[qids[0]]!r}, but "
+                f"{self.measure!r}: a missing query has {absent[qids[0]]!r}, but "
                 f"{missing!r} is declared (MISSING of the measure, or missing of the test)"
             )
             check_values(
@@ -300,20 +297,20 @@ class MeasureContract:
                 )
 
     def test_empty_run(self) -> None:
-        """An empty run gives every query the missing value; without labels there is no value."""
+        """With an empty run, queries have the missing value; queries without labels have none."""
         missing = self.measure.MISSING if self.missing is None else self.missing
-        whole = self.values(self.qrels(), self.whole_run())
-        left_open = {q for q, value in whole.items() if math.isnan(value)}
+        values = self.values(self.qrels(), self.whole_run())
+        left_open = {q for q, value in values.items() if math.isnan(value)}
         bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # what pt.Experiment makes
         for run in (self.samples()[:0], self.run()[:0], bare):
             actual = self.values(self.qrels(), run)
-            # what the labels leave open may stay open; what a ranking left open that is shorter
-            # than a bound needs, has the missing value
-            expected = {q: missing for q in whole}
+            # values that are undefined for the labels may stay undefined; values that are undefined
+            # for a short ranking are the missing value
+            expected = {q: missing for q in values}
             expected |= {q: v for q, v in actual.items() if math.isnan(v) and q in left_open}
             check_values(actual, expected, f"{self.measure!r} on an empty run")
         assert not self.values(self.qrels()[:0], self.run()), (
-            f"{self.measure!r} gives values for queries that have no labels"
+            f"{self.measure!r} has values for queries without labels"
         )
 
     def test_no_useful_document(self) -> None:
@@ -336,14 +333,14 @@ class MeasureContract:
             expected = self.values(self.qrels(), run)
             mean = float(np.mean(list(expected.values())))
             with warnings.catch_warnings(action="ignore"):
-                whole = ir_measures.calc([measure], qrels, theirs(run))
+                values = ir_measures.calc([measure], qrels, theirs(run))
                 results = {
-                    "calc": whole.aggregated[measure],
+                    "calc": values.aggregated[measure],
                     "calc_aggregate": ir_measures.calc_aggregate([measure], qrels, theirs(run)),
                     "evaluator": evaluator.calc_aggregate(theirs(run)),
                 }
                 again = {str(m.query_id): m.value for m in evaluator.iter_calc(theirs(run))}
-            check_values({str(m.query_id): m.value for m in whole.per_query}, expected, "calc")
+            check_values({str(m.query_id): m.value for m in values.per_query}, expected, "calc")
             check_values(again, expected, f"{measure!r}: an evaluator that is used twice")
             for name, value in results.items():
                 number = value[measure] if isinstance(value, dict) else value
@@ -352,15 +349,17 @@ class MeasureContract:
                 )
 
     def test_experiment(self) -> None:
-        """``pt.Experiment`` gives the same values, with and without ``batch_size``."""
+        """``pt.Experiment`` has the same values, with and without ``batch_size``."""
         import pyterrier as pt
 
         qrels = self.qrels()
         topics = toy_topics()
         topics = topics[topics[QID].isin(qrels[QID])]
-        lost = set(qrels[QID]) - set(topics[QID])
-        more = pd.DataFrame({QID: sorted(lost)}).assign(**{QUERY: "query", "question": "question"})
-        topics = pd.concat([topics, more], ignore_index=True) if lost else topics
+        without_topic = set(qrels[QID]) - set(topics[QID])
+        more = pd.DataFrame({QID: sorted(without_topic)}).assign(
+            **{QUERY: "query", "question": "question"}
+        )
+        topics = pd.concat([topics, more], ignore_index=True) if without_topic else topics
         systems = {"plain": self.run(), "sampled": self.samples()}
         for batch_size in (None, 1):
             with warnings.catch_warnings(action="ignore", category=FairtkWarning):

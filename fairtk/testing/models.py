@@ -1,4 +1,4 @@
-"""What every backend and chat model must keep to."""
+"""Contracts of backends and chat models."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ QUESTIONS = (
     "What is silver worth on the market?",
 )
 LONG = " ".join(["movie"] * 20_000)
-"""A prompt that few models take."""
+"""A prompt that is too long for most models."""
 
 
 class _ModelContract:
-    """What backends and chat models share: how they print, and who they are."""
+    """Tests of identity and `repr`, shared by backends and chat models."""
 
     def make(self) -> Any:
-        """Return the model under test, made anew."""
+        """Return a new model under test."""
         raise NotImplementedError(f"{type(self).__name__} must define make()")
 
     def others(self) -> Sequence[Any]:
-        """Return models with other settings that change answers: each has another identity."""
+        """Return models with other settings that change answers, and so identities."""
         return ()
 
     def test_declarations(self) -> None:
-        """It has a name, and a tokenizer with what prompts are cut by, or None."""
+        """It has a name, and a tokenizer for truncating prompts, or None."""
         model = self.make()
         name, tokenizer = model.name, model.tokenizer
-        assert isinstance(name, str) and bool(name), f"the name must be a text; found {name!r}"
+        assert isinstance(name, str) and bool(name), f"the name must be a text, got {name!r}"
         for part in ("tokenize", "convert_tokens_to_string") if tokenizer is not None else ():
-            assert callable(getattr(tokenizer, part, None)), f"{name}: its tokenizer lacks {part}"
+            assert callable(getattr(tokenizer, part, None)), f"{name}: the tokenizer has no {part}"
 
     def test_printable(self) -> None:
-        """It prints without an address, and the same when it is made again."""
+        """Its `repr` has no address, and is equal for a new model."""
         text = repr(self.make())
         assert not re.search(r"0x[0-9a-f]{6,}", text), (
-            f"{text!r} has a memory address in it; print the settings"
+            f"{text!r} has a memory address; print the settings"
         )
-        assert text == repr(self.make()), f"{text!r} prints differently when it is made again"
+        assert text == repr(self.make()), f"{text!r} differs for a new model"
 
     def test_identity(self) -> None:
-        """Equal settings have equal identities, other settings others; so it is after travel."""
+        """Equal settings have equal identities, also after pickling; other settings differ."""
         model = self.make()
         identity = _identity(model)
-        assert _identity(self.make()) == identity, f"{model!r}: made again it is something else"
+        assert _identity(self.make()) == identity, f"{model!r}: a new model has another identity"
         travelled = pickle.loads(pickle.dumps(model))  # noqa: S301 - made here
-        assert _identity(travelled) == identity, f"{model!r}: another process has something else"
+        assert _identity(travelled) == identity, f"{model!r}: pickling changes the identity"
         identities = [identity, *map(_identity, self.others())]
         for number, one in enumerate(identities):
             assert one not in identities[:number], (
-                f"{model!r}: models with other settings have one identity: {one}"
+                f"{model!r}: models with different settings have the same identity: {one}"
             )
 
 
@@ -75,35 +75,35 @@ class BackendContract(_ModelContract):
     """Tests of a `fairtk.llm.Backend`; subclass it and define `make`, and `others`.
 
     Attributes:
-        prompts: distinct prompts that it takes, of several lengths.
-        long_prompt: one that is longer than it takes, if there is such a prompt.
+        prompts: distinct valid prompts, of several lengths.
+        long_prompt: a prompt that is too long, if there is one.
     """
 
     prompts: Sequence[str] = QUESTIONS
     long_prompt: str = LONG
 
     def test_one_answer_per_prompt(self) -> None:
-        """A list of as many texts as prompts, in new objects and in used ones alike."""
+        """It returns one text per prompt, equal in new and in used objects."""
         backend = self.make()
         answers = self._answers(backend, self.prompts)
         for other, what in ((backend, "used twice"), (self.make(), "made again")):
             again = self._answers(other, self.prompts)
-            assert again == answers, f"{backend.name}: other answers when it is {what}"
+            assert again == answers, f"{backend.name}: answers differ when it is {what}"
 
     def test_no_prompts(self) -> None:
-        """No prompts, no answers."""
+        """Without prompts, there are no answers."""
         answers = self.make().generate([])
-        assert answers == [], f"an empty list of prompts must give []; found {answers!r}"
+        assert answers == [], f"an empty list of prompts must give [], got {answers!r}"
 
     def test_order_and_repeats_do_not_matter(self) -> None:
-        """Each prompt has its own answer, wherever and however often it stands."""
+        """The answer to a prompt does not depend on its position or on repeats."""
         backend = self.make()
         answers = dict(zip(self.prompts, self._answers(backend, self.prompts), strict=True))
         mixed = [*self.prompts[::-1], *self.prompts[1:3], *self.prompts[1:2]]
         self._compare(backend, mixed, answers, "the order of prompts, or on repeats")
 
     def test_batches_do_not_matter(self) -> None:
-        """One by one, and in parts, prompts have the answers of all at once."""
+        """Prompts have the same answers one by one, in parts and all at once."""
         backend = self.make()
         answers = dict(zip(self.prompts, self._answers(backend, self.prompts), strict=True))
         for size in (1, 2):
@@ -112,7 +112,7 @@ class BackendContract(_ModelContract):
                 self._compare(backend, part, answers, "how prompts are batched")
 
     def test_long_prompts(self) -> None:
-        """What is too long is answered, or refused by its place; what fits is answered."""
+        """A prompt that is too long is answered or refused by its index; others are answered."""
         backend = self.make()
         first = self.prompts[0]
         try:
@@ -124,7 +124,7 @@ class BackendContract(_ModelContract):
         except Exception as error:
             raise AssertionError(
                 f"{backend.name}: a prompt that is too long must be a PromptLengthError with its "
-                f"place; found {type(error).__name__}: {error}"
+                f"index, got {type(error).__name__}: {error}"
             ) from error
         longest = getattr(backend.tokenizer, "model_max_length", None)
         if longest is None or longest > 10**6:
@@ -136,8 +136,8 @@ class BackendContract(_ModelContract):
             self._answers(backend, [fitting])
         except PromptLengthError as error:
             raise AssertionError(
-                f"{backend.name}: its tokenizer has room for {longest} tokens, and a prompt of as "
-                f"many is refused: {error}"
+                f"{backend.name}: its tokenizer allows {longest} tokens, but a prompt of this "
+                f"length is refused: {error}"
             ) from error
 
     def _compare(
@@ -145,17 +145,17 @@ class BackendContract(_ModelContract):
     ) -> None:
         for prompt, answer in zip(prompts, self._answers(backend, prompts), strict=True):
             assert answer == answers[prompt], (
-                f"{backend.name} depends on {what}: {prompt!r} has {answer!r}, and has "
+                f"{backend.name} depends on {what}: {prompt!r} has {answer!r}, but "
                 f"{answers[prompt]!r} among all"
             )
 
     def _answers(self, backend: Any, prompts: Iterable[str]) -> list[str]:
-        asked = list(prompts)
-        answers: list[str] = backend.generate(asked)
+        texts_in = list(prompts)
+        answers: list[str] = backend.generate(texts_in)
         texts = isinstance(answers, list) and all(isinstance(text, str) for text in answers)
-        assert texts, f"{backend.name} must return a list of texts; found {answers!r:.200}"
-        count = f"{backend.name} gives {len(answers)} answers to {len(asked)} prompts"
-        assert len(answers) == len(asked), count
+        assert texts, f"{backend.name} must return a list of texts, got {answers!r:.200}"
+        count = f"{backend.name} returned {len(answers)} answers to {len(texts_in)} prompts"
+        assert len(answers) == len(texts_in), count
         return answers
 
 
@@ -163,21 +163,21 @@ class ChatModelContract(_ModelContract):
     """Tests of a `fairtk.llm.ChatModel`; subclass it and define `make`, and `others`.
 
     Attributes:
-        deterministic: whether equal chats have equal answers each time.
+        deterministic: whether equal chats always have equal answers.
     """
 
     deterministic: bool = True
 
     def chats(self) -> Sequence[Chat]:
-        """Return distinct chats that it takes."""
+        """Return distinct valid chats."""
         return [Chat((Message("system", "Be brief."), Message("user", q))) for q in QUESTIONS]
 
     def long_chat(self) -> Chat | None:
-        """Return a chat that is longer than it takes, if there is such a chat."""
+        """Return a chat that is too long, if there is one."""
         return Chat((Message("user", LONG),))
 
     def test_one_outcome_per_chat(self) -> None:
-        """Each chat has one outcome, of the classes that there are; no chats, none."""
+        """Each chat has one `Completion` or `Failure`; without chats, none."""
         model, chats = self.make(), self.chats()
         outcomes = list(model.outcomes(iter(chats)))
         places = sorted(place for place, _ in outcomes)
@@ -188,13 +188,13 @@ class ChatModelContract(_ModelContract):
         assert list(model.outcomes(iter(()))) == [], f"{model.name}: outcomes without chats"
 
     def test_order_repeats_and_batches_do_not_matter(self) -> None:
-        """Each chat has its own answer, among others, alone, in any order, and again."""
+        """The answer to a chat does not depend on other chats, their order or repeats."""
         if not self.deterministic:
             return
         model, chats = self.make(), list(self.chats())
         answers = [_text(outcome) for outcome in model.complete(chats)]
         again = [_text(outcome) for outcome in self.make().complete(chats)]
-        assert again == answers, f"{model.name}: other answers when it is made again"
+        assert again == answers, f"{model.name}: the answers of a new model differ"
         mixed = model.complete([*chats[::-1], *chats[:2]])
         expected = [*answers[::-1], *answers[:2]]
         assert [_text(o) for o in mixed] == expected, f"{model.name} depends on the order of chats"
@@ -202,7 +202,7 @@ class ChatModelContract(_ModelContract):
         assert alone == answers, f"{model.name} depends on how chats are batched"
 
     def test_long_chats(self) -> None:
-        """A chat that is too long is a `Failure`, or answered; the others are answered."""
+        """A chat that is too long is a `Failure` or answered; the others are answered."""
         long, chats = self.long_chat(), list(self.chats())
         if long is None:
             return
@@ -211,14 +211,14 @@ class ChatModelContract(_ModelContract):
             first, _, last = model.complete([chats[0], long, chats[1]])
         except Exception as error:
             raise AssertionError(
-                f"{model.name}: a chat that is too long must be a Failure; found "
+                f"{model.name}: a chat that is too long must be a Failure, got "
                 f"{type(error).__name__}: {error}"
             ) from error
         both = isinstance(first, Completion) and isinstance(last, Completion)
-        assert both, f"{model.name}: a chat that is too long takes the answers of others"
+        assert both, f"{model.name}: a chat that is too long prevents the answers of others"
 
     def test_parameters(self) -> None:
-        """They are JSON values; the digest is of them and the name, and the class."""
+        """They are JSON values; the digest is of them, the name and the class."""
         model = self.make()
         try:
             json.dumps(model.parameters())
@@ -231,14 +231,14 @@ class ChatModelContract(_ModelContract):
             assert model != other, f"{model!r} and {other!r} are equal"
 
     def test_temperature(self) -> None:
-        """At another temperature it is another model, or the same if it does not sample."""
+        """Another temperature is another model, unless the model does not sample."""
         warm, hot = (self.make().at_temperature(t) for t in (0.25, 0.75))
         assert warm.name == hot.name, f"{hot!r}: a temperature must not change the name"
         same = warm.at_temperature(0.75)
-        assert same == hot, f"{hot!r}: the temperature that is set last must count"
+        assert same == hot, f"{hot!r}: the last temperature must count"
 
     def test_answers_are_kept(self) -> None:
-        """Behind a ledger, what was answered comes back without the model."""
+        """With a ledger, earlier answers are returned without the model."""
         chats = list(self.chats())
         with TemporaryDirectory() as folder:
             path = Path(folder) / "answers.sqlite"
@@ -250,7 +250,7 @@ class ChatModelContract(_ModelContract):
             [_text(outcome) for outcome in outcomes] for outcomes in (first, again)
         )
         assert ledger_texts == texts, (
-            f"{self.make().name}: its ledger gives back {ledger_texts}, not {texts}"
+            f"{self.make().name}: its ledger returned {ledger_texts}, not {texts}"
         )
 
 

@@ -1,8 +1,8 @@
-"""Toy frames: four queries, six documents, small enough to compute by hand.
+"""Toy frames: four queries and six documents, small enough to compute manually.
 
-The queries share documents. ``q3`` has four documents and ``q4`` one, so that cutoffs are larger
-than rankings; ``q2`` has two gold answers. Every document is labeled for every query. All frames
-are made anew by each call, so a test may change them.
+The queries share documents. ``q3`` has four documents and ``q4`` one, so that cutoffs exceed
+rankings; ``q2`` has two gold answers. Each document is labeled for each query. Each call returns
+new frames, so a test may change them.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def toy_run() -> pd.DataFrame:
 def toy_samples(n_samples: int = 4) -> pd.DataFrame:
     """Return a sampled run (S): the columns of `toy_run`, and ``sample``.
 
-    Sample 0 is the order of `toy_run`; the others are rotations of it, every second one reversed.
+    Sample 0 has the order of `toy_run`; the others are rotations of it, every second one reversed.
     """
     rows = []
     for qid, order in _ORDER.items():
@@ -139,29 +139,29 @@ def same_number(one: float, two: float) -> bool:
 
 
 def check_values(actual: Mapping[str, float], expected: Mapping[str, float], message: str) -> None:
-    """Raise unless two sets of values by qid agree; the message says what it means if not."""
+    """Raise with the message unless two sets of values by qid agree."""
     assert set(actual) == set(expected), (
-        f"{message}: qids {sorted(actual)}, but {sorted(expected)} were expected"
+        f"{message}: expected qids {sorted(expected)}, got {sorted(actual)}"
     )
     for qid, value in expected.items():
         assert same_number(actual[qid], value), (
-            f"{message}: qid {qid!r} has {actual[qid]!r}, but {value!r} was expected"
+            f"{message}: expected {value!r} for qid {qid!r}, got {actual[qid]!r}"
         )
 
 
 def check_frames(actual: pd.DataFrame, expected: pd.DataFrame, message: str) -> None:
     """Raise unless two frames have the same columns and rows; the order of rows does not count."""
     assert list(actual.columns) == list(expected.columns), (
-        f"{message}: columns {list(actual.columns)}, but {list(expected.columns)} were expected"
+        f"{message}: expected columns {list(expected.columns)}, got {list(actual.columns)}"
     )
     assert len(actual) == len(expected), f"{message}: {len(actual)} rows instead of {len(expected)}"
     for one, two in zip(_rows(actual), _rows(expected), strict=True):
         equal = all(_same(a, b) for a, b in zip(one, two, strict=True))
-        assert equal, f"{message}: the row {one} stands where {two} was expected"
+        assert equal, f"{message}: expected the row {two}, got {one}"
 
 
 def snapshot(frame: pd.DataFrame) -> list[Any]:
-    """Return all that a frame says, to compare later; lists inside cells are copied too."""
+    """Return the content of a frame for a later comparison, with lists in cells copied."""
     columns = [[copy.deepcopy(value) for value in frame[c].tolist()] for c in frame.columns]
     return [list(frame.columns), list(frame.index), repr(columns)]
 

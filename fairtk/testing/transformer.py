@@ -1,4 +1,4 @@
-"""What every transformer must keep to."""
+"""Contracts of transformers and scorers."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class TransformerContract:
     """Tests of a transformer; subclass it and define `make`.
 
     Attributes:
-        per_query: whether a query's rows depend on nothing but the query's own input, so that
-            batches may be split between queries.
+        per_query: whether a query's rows depend only on the query's own input, so that batches may
+            be split between queries.
     """
 
     per_query: bool = True
 
     def make(self) -> Any:
-        """Return the transformer under test, made anew."""
+        """Return a new transformer under test."""
         raise NotImplementedError(f"{type(self).__name__} must define make()")
 
     def others(self) -> Sequence[Any]:
-        """Return transformers with other settings: no two of them, and `make`, are equal."""
+        """Return transformers with other settings, all different from each other and `make`."""
         return ()
 
     def inp(self) -> pd.DataFrame:
@@ -48,20 +48,20 @@ class TransformerContract:
         before = snapshot(inp)
         out = self.make().transform(inp)
         assert snapshot(inp) == before, f"{self._name()} changes its input"
-        assert out is not inp, f"{self._name()} returns its input frame itself, not a new one"
+        assert out is not inp, f"{self._name()} returns its input frame, not a new one"
         for column in out.columns:
             out[column] = None
-        assert snapshot(inp) == before, f"{self._name()} hands out its input's own data"
+        assert snapshot(inp) == before, f"{self._name()} shares data between input and output"
 
     def test_empty_frame_has_the_output_columns(self) -> None:
-        """No rows in, no rows out, and the same columns as otherwise."""
+        """An empty input gives no rows, and the usual columns."""
         columns = list(self.make().transform(self.inp()).columns)
         untyped = pd.DataFrame([], columns=self.inp().columns)
         for empty in (self.inp()[:0], untyped):
             out = self.make().transform(empty)
-            assert len(out) == 0, f"{self._name()} makes {len(out)} rows from none"
+            assert len(out) == 0, f"{self._name()} returns {len(out)} rows for an empty frame"
             assert list(out.columns) == columns, (
-                f"{self._name()} gives the columns {list(out.columns)} on an empty frame, but "
+                f"{self._name()} returns the columns {list(out.columns)} for an empty frame, but "
                 f"{columns} otherwise"
             )
 
@@ -72,21 +72,21 @@ class TransformerContract:
             try:
                 Run(out, self._name()).checked()
             except InputError as error:
-                raise AssertionError(f"{self._name()} gives a broken run: {error}") from error
+                raise AssertionError(f"{self._name()} returns an invalid run: {error}") from error
 
     def test_output_has_no_other_queries(self) -> None:
         """Only queries of the input occur in the output."""
         out = self.make().transform(self.inp())
         new = set(out[QID]) - set(self.inp()[QID])
-        assert not new, f"{self._name()} gives rows for the qids {sorted(map(str, new))}"
+        assert not new, f"{self._name()} returns rows for the qids {sorted(map(str, new))}"
 
     # What must not matter ----------------------------------------------------------------------
 
     def test_deterministic(self) -> None:
-        """The same settings and input give the same output, each time and in each object."""
+        """Equal settings and input give equal output, each time and in each object."""
         first = self.make()
         expected = first.transform(self.inp())
-        message = f"{self._name()} gives another output"
+        message = f"{self._name()} returns another output"
         check_frames(first.transform(self.inp()), expected, f"{message} when it is used twice")
         check_frames(
             self.make().transform(self.inp()), expected, f"{message} when it is made twice"
@@ -94,7 +94,7 @@ class TransformerContract:
 
     def test_global_random_state_stays(self) -> None:
         """Numpy's global random state is neither read nor changed."""
-        np.random.seed(5)  # noqa: NPY002 - the global state is what is looked at
+        np.random.seed(5)  # noqa: NPY002 - the test is about the global state
         frame = self.make().transform(self.inp())
         state = np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
         np.random.seed(5)  # noqa: NPY002
@@ -105,7 +105,7 @@ class TransformerContract:
         check_frames(self.make().transform(self.inp()), frame, message)
 
     def test_batches_do_not_matter(self) -> None:
-        """Queries one by one give the rows that all at once give."""
+        """Queries one by one give the same rows as all at once."""
         if not self.per_query:
             return
         inp = self.inp()
@@ -127,50 +127,50 @@ class TransformerContract:
     # Settings ----------------------------------------------------------------------------------
 
     def test_equality_is_by_settings(self) -> None:
-        """Equal settings make equal transformers, others unequal ones."""
+        """Transformers with equal settings are equal, others are not."""
         one = self.make()
-        assert one == self.make(), f"{one!r}: two with the same settings are not equal"
+        assert one == self.make(), f"{one!r}: two with equal settings are not equal"
         assert hash(one) == hash(self.make()), f"{one!r}: two equal ones have different hashes"
         assert one == copy.copy(one), f"{one!r} is not equal to its copy"
         assert one != "something else", f"{one!r} is equal to a string"
         every = [one, *self.others()]
         for i, left in enumerate(every):
             for right in every[i + 1 :]:
-                assert left != right, f"{left!r} and {right!r} are equal, but do different things"
+                assert left != right, f"{left!r} and {right!r} are equal, but have other settings"
 
     def test_printable(self) -> None:
-        """The printed form names the class and the settings, and no address."""
+        """The `repr` has the class and the settings, and no address."""
         every = [self.make(), *self.others()]
         text = repr(every[0])
         assert self._name() in text, f"{text!r} does not name the class {self._name()}"
         assert not re.search(r"0x[0-9a-f]{6,}", text), (
-            f"{text!r} has a memory address in it; print the settings (FairTransformer does)"
+            f"{text!r} has a memory address; print the settings (FairTransformer does)"
         )
-        assert text == repr(self.make()), f"{text!r} prints differently when it is made again"
+        assert text == repr(self.make()), f"{text!r} differs for a new object"
         assert len({repr(t) for t in every}) == len(every), (
-            f"transformers with different settings print alike: {sorted(map(repr, every))}"
+            f"transformers with different settings have the same repr: {sorted(map(repr, every))}"
         )
 
     # Where it is used --------------------------------------------------------------------------
 
     def test_inspect(self) -> None:
-        """PyTerrier can tell which columns go in and which come out."""
+        """pt.inspect knows its input and output columns."""
         import pyterrier as pt
 
         transformer = self.make()
         inputs = pt.inspect.transformer_inputs(transformer)
         columns = list(self.inp().columns)
         assert any(set(mode) <= set(columns) for mode in inputs), (
-            f"{self._name()} takes {inputs} as pt.inspect sees it; the test's input has {columns}"
+            f"{self._name()} takes {inputs} by pt.inspect, but the test's input has {columns}"
         )
         inspected = pt.inspect.transformer_outputs(transformer, columns)
         outputs = list(transformer.transform(self.inp()).columns)
         assert inspected == outputs, (
-            f"{self._name()} gives {inspected} as pt.inspect sees it, but really {outputs}"
+            f"{self._name()} returns {inspected} by pt.inspect, but really {outputs}"
         )
 
     def test_missing_columns_are_named(self) -> None:
-        """Without a column that it needs, the error names the transformer and the column."""
+        """If a required column is missing, the error names the transformer and the column."""
         import pyterrier as pt
 
         inputs = pt.inspect.transformer_inputs(self.make())
@@ -183,15 +183,15 @@ class TransformerContract:
                 self.make().transform(self.inp().drop(columns=column))
             except (ValueError, pt.validate.InputValidationError) as error:
                 named = any(name in str(error) for name in names) and column in str(error)
-                assert named, f"the error must name {self._name()} and {column!r}; it says: {error}"
+                assert named, f"the error must name {self._name()} and {column!r}, got: {error}"
             except Exception as error:
                 raise AssertionError(
                     f"{self._name()} without the column {column!r} must raise a ValueError that "
-                    f"names both; found {type(error).__name__}: {error}"
+                    f"names both, got {type(error).__name__}: {error}"
                 ) from error
             else:
                 raise AssertionError(
-                    f"{self._name()} says that it needs the column {column!r}, but works without"
+                    f"{self._name()} declares the column {column!r}, but works without it"
                 )
 
 
@@ -199,11 +199,11 @@ class ScorerContract(TransformerContract):
     """Tests of a scorer of candidates, such as a `fairtk.transformers.Scorer`; define `make`."""
 
     def test_keeps_the_candidates(self) -> None:
-        """Each candidate has one row, with the input's columns; only score and rank may differ."""
+        """Each candidate has one row with the input's columns; only score and rank may change."""
         inp, out = self.inp(), self.make().transform(self.inp())
         columns = [column for column in inp.columns if column not in (SCORE, RANK)]
         check_frames(out[columns], inp[columns], f"{self._name()} changes the candidates")
-        assert {SCORE, RANK} <= set(out.columns), f"{self._name()} must give {SCORE!r} and {RANK!r}"
+        assert {SCORE, RANK} <= set(out.columns), f"{self._name()} must add {SCORE!r} and {RANK!r}"
 
     def test_scores_of_the_input_do_not_matter(self) -> None:
         """Candidates without score and rank have the same output."""
@@ -213,9 +213,9 @@ class ScorerContract(TransformerContract):
         check_frames(actual, expected, f"{self._name()} depends on the scores of its input")
 
     def test_samples_are_refused(self) -> None:
-        """Sampled rankings are an error: candidates are scored once, before they are sampled."""
+        """Sampled rankings are an error: candidates are scored before sampling."""
         try:
             self.make().transform(toy_samples())
         except InputError:
             return
-        raise AssertionError(f"{self._name()} takes a sampled run; score first, then sample")
+        raise AssertionError(f"{self._name()} accepts a sampled run; score first, then sample")

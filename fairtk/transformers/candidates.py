@@ -23,7 +23,7 @@ import pandas as pd
 import pyterrier as pt
 
 from fairtk import checks
-from fairtk.errors import DataWarning, FairtkError, InputError, format_list
+from fairtk.errors import DataWarning, FairtkError, InputError, ParameterError, format_list
 from fairtk.frames import DOCNO, QID, QUERY, QUESTION, RANK, SCORE, TEXT, BoolArray, IntArray
 from fairtk.frames.runs import order_by
 from fairtk.frames.texts import qids_of, words
@@ -301,6 +301,11 @@ class CollectionBM25(FairTransformer):
     ) -> None:
         super().__init__()
         self.folder = str(folder)
+        if not callable(documents):
+            raise ParameterError(
+                "CollectionBM25: documents must be a function that returns them, got "
+                f"{type(documents).__name__}: write lambda: documents"
+            )
         self.documents = documents
         self.num_results = checks.integer("num_results", num_results, "CollectionBM25")
         self.threads = checks.integer("threads", threads, "CollectionBM25")

@@ -95,13 +95,14 @@ def test_two_retrievers_and_a_sampled_run():
     runs = {"good": run(1), "bad": worse, "even": sampled}
     found = fairtk.frontier(QRELS, runs, alphas=[0, 1, 4], resamples=100)
     behind = set(found.curve.loc[found.curve["dominated"], "system"])
-    assert behind >= {"bad"} and "good" not in behind
-    # at alpha 0 both are the uniform policy; elsewhere the reversed run loses
+    assert "bad" in behind  # of "good" the uniform policy may be, by an estimate that is below it
+    # at alpha 0 all three are the uniform policy, "even" by an estimate; elsewhere the reversed run
+    # loses
     bad = found.curve[found.curve["system"] == "bad"]
-    assert bad["dominated"].tolist() == [False, True, True, True]
+    assert bad["dominated"].tolist()[1:] == [True, True, True]
     assert (found.curve["system"] == "even").sum() == 1
     # the reversed run is never better than the uniform policy, the other one never worse
-    assert "no EE_R@5 is reached by both good and bad" in found.summary
+    assert "good and bad have no EE_R@5 in common" in found.summary
     areas = found.areas.set_index("system")
     assert list(areas.index) == ["good", "bad"]
     assert areas.loc["good", "area"] > areas.loc["bad", "area"]
@@ -199,8 +200,7 @@ def test_the_figure_of_the_command(tmp_path):
     args = ["frontier", *files, "-a", "0", "-a", "2", "--resamples", "20"]
     result = CliRunner().invoke(cli, [*args, "--plot", str(picture)])
     same = fairtk.frontier(*files, alphas=[0, 2], resamples=20)
-    assert result.output.startswith(str(same).split("\n\n")[0])
-    assert f"Figure: {picture}" in result.output and "<td>one</td>" in same._repr_html_()
+    assert f"{same}\n" == result.stdout and "<td>one</td>" in same._repr_html_()
     assert picture.read_bytes().startswith(b"<?xml")
     for wrong in (["--alpha", "a"], ["--answers", "1=x"], ["--answers", "no:1=x"]):
         assert CliRunner().invoke(cli, [*args, *wrong]).exit_code == 2

@@ -49,7 +49,7 @@ def test_standard_input(runs):
         assert done.returncode == code, done.stderr
     assert done.stderr.startswith("Error: standard input:1:")
     done = subprocess.run([*words, "-"], input="", capture_output=True, text=True)
-    assert done.returncode == 2 and "can be given once only" in done.stderr
+    assert done.returncode == 2 and "can be given only once" in done.stderr
 
 
 def test_a_baseline_beside_the_runs(runs, fairtk):
@@ -76,7 +76,7 @@ def test_a_line_names_the_runs_that_differ(runs, fairtk):
     assert "Significantly different from x (p < 0.05): no run." in fairtk(*WORDS).stdout
     (runs / "z.run").write_text("".join(f"q{i} Q0 z 0 9 t\n" for i in range(9)))
     found = fairtk("compare", "qrels.txt", "x.run", "z.run", "-m", "E(RR)")
-    assert "Significantly different from x (p < 0.05): z by E(RR)." in found.stdout
+    assert "Significantly different from x (p < 0.05): z in E(RR)." in found.stdout
 
 
 @pytest.mark.parametrize("form", ["table", "latex", "markdown"])

@@ -33,7 +33,7 @@ class TestTable:
             "fair         2  0.5000  0.7500  0.7500\n"
             "plain        2  1.0000  0.5000  0.5000\n"
             "\n"
-            "Best mean: fair by EE_D@1, EE_R@1, E(P@1).\n"
+            "Best mean: fair in EE_D@1, EE_R@1, E(P@1).\n"
             "\n"
             "Lower is better: EE_D@1.\n"
         )
@@ -89,7 +89,7 @@ class TestFiles:
     @pytest.mark.parametrize("text", ["", "\ufeff"])
     def test_empty_qrels(self, folder, fairtk, text):
         (folder / "qrels.txt").write_text(text, encoding="utf-8")
-        assert "qrels.txt: these qrels have no rows" in error(
+        assert "qrels.txt: the qrels have no rows" in error(
             fairtk("evaluate", "qrels.txt", "plain.run", "-m", "P@1")
         )
 

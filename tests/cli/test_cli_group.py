@@ -51,14 +51,14 @@ class TestErrors:
             (InputError("the score is\n  NaN"), 2, "Error: the score is NaN"),
             (ModelError("no weights"), 1, "Error: no weights"),
             (FileNotFoundError(2, "No such file", "x.txt"), 1, "Error: x.txt: No such file"),
-            (KeyError("x"), 1, "Error: KeyError: 'x'; the option --debug shows where"),
+            (KeyError("x"), 1, "Error: KeyError: 'x'; --debug shows the traceback"),
             (
                 MemoryError("unable to allocate"),
                 1,
-                "Error: memory ran out (unable to allocate); free some, or give fewer queries or "
+                "Error: out of memory (unable to allocate); free some, or use fewer queries or "
                 "samples at a time",
             ),
-            (RuntimeError(), 1, "Error: RuntimeError: no message; the option --debug shows where"),
+            (RuntimeError(), 1, "Error: RuntimeError: no message; --debug shows the traceback"),
             (click.ClickException("said"), 1, "Error: said"),
             (click.UsageError("wrong use."), 2, "Error: wrong use (see "),
             (click.Abort(), 1, "Aborted."),
@@ -257,5 +257,5 @@ def test_no_command_overwrites_what_it_reads(folder, fairtk, words, target):
     before = (folder / target).read_bytes()
     result = fairtk(*words)
     assert result.exit_code == 2
-    assert f"would overwrite {target}, which the command reads" in result.stderr
+    assert f"would overwrite the input {target};" in result.stderr
     assert (folder / target).read_bytes() == before

@@ -42,7 +42,7 @@ def test_the_page_of_a_store_is_measured_with_given_labels(fairtk, folders):
     tests = re.findall(r"<td>EE_D@3</td>.*", text)
     assert tests and all(row in saved.read_text(encoding="utf-8") for row in tests)
     assert fairtk("report", folders / "study", "-o", page).exit_code == 0
-    assert "nothing was measured" in page.read_text(encoding="utf-8")
+    assert "no measures" in page.read_text(encoding="utf-8")
 
 
 def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
@@ -76,7 +76,7 @@ def test_results_of_a_study_lie_below_its_folder(fairtk, folders, tmp_path):
     said = beside[0].read_text(encoding="utf-8")
     assert '<a href="page.html">pages</a>' in said and 'aria-current="page">place<' in said
     found = fairtk("report", tmp_path / "study", "-o", "-")
-    assert found.exit_code == 2 and "there are results in 3 folders" in found.output
+    assert found.exit_code == 2 and "3 folders have results" in found.output
 
 
 def test_failed_queries_of_a_store_are_counted(folders, tmp_path):

@@ -42,7 +42,7 @@ def test_the_same_as_in_python(dense, fairtk, words, settings, suffix):
         "sample", "dense.run", "-o", f"out{suffix}", "-n", "30", "-k", "2", "--strict", *words
     )
     assert result.exit_code == 0, result.output
-    assert result.stderr == f"out{suffix}: 30 rankings per query, queries: 2\n"
+    assert result.stderr == f"out{suffix}: 30 rankings for each of 2 queries\n"
     if settings.get("relevance") == "qrels.txt":
         settings = settings | {"relevance": read_qrels("qrels.txt")}
     expected = FairSampler(n_samples=30, cutoff=2, **settings)(read_run("dense.run"))
@@ -105,5 +105,5 @@ def test_a_run_without_rows_is_not_taken_for_a_sampled_one(dense, fairtk):
     assert result.exit_code == 0, result.output
     assert result.stderr == (
         "warning: data: none.run: this run has no rows\n"
-        "out.run: 100 rankings per query, queries: 0\n"
+        "out.run: 100 rankings for each of 0 queries\n"
     )

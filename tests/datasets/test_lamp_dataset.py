@@ -185,7 +185,7 @@ def test_malformed_questions_are_named(lamp_folder, lamp_case, spoil, message):
         ),
         ({"task": "LaMP_4", "golds": ["x"]}, r"golds entry 0: .*must be an object, got str 'x'"),
         ("[1, 2]", r"expected an object with the keys 'task' and 'golds'"),
-        ('{"task": ', r"dev_outputs.json:1: this is not JSON"),
+        ('{"task": ', r"dev_outputs.json:1: invalid JSON"),
         ({"golds": [{"id": "31", "output": "\ud800"}]}, r"outputs.json:1: .*surrogate"),
         ('{"golds": [{"id": ' + "3" * 5000, r"outputs.json:1: .*thousands of digits"),
     ],

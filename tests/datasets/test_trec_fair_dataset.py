@@ -181,7 +181,7 @@ def test_what_is_missing_is_named(folder, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[1]\n", "1: expected a JSON object, found a list"),
+        ("[1]\n", "1: expected a JSON object, got a list"),
         ('{"id": 1, "title": "a"}\n', "1: .*'rel_docs' is missing"),
         ('\n{"id": 1, "title": "a", "rel_docs": 3}\n', "2: topic '1': 'rel_docs' must be a list"),
         ('{"id": 1, "title": "a", "rel_docs": [1.5]}\n', "1: .*must be a number, got float '1.5"),
@@ -195,7 +195,7 @@ def test_what_is_missing_is_named(folder, tmp_path):
             "'keywords' must be",
         ),
         ('{"id": 1, "title": "a", "rel_docs": []}\n' * 2, "2: duplicate id '1'"),
-        ("{", "1: this is not JSON"),
+        ("{", "1: invalid JSON"),
         ("\n", "the file has no topics"),
         (
             '{"id": {"0": 1}, "title": ["a"]}',
@@ -243,8 +243,8 @@ def test_page_and_topic_names_may_be_strings(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "2: this is not JSON"),
-        ("[]", "2: expected a JSON object, found a list"),
+        ("{", "2: invalid JSON"),
+        ("[]", "2: expected a JSON object, got a list"),
         ('{"id": 3, "title": "a", "url": "u"}', "2: .*'plain' is missing"),
         ('{"id": 3.5, "title": "a", "url": "u", "plain": ""}', "2: 'id' must be a page id"),
         ('{"id": 3, "title": null, "url": "u", "plain": ""}', "2: 'title' of page 3 must be"),

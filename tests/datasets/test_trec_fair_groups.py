@@ -229,7 +229,7 @@ def test_levels_that_are_not_official(folder):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "2: this is not JSON"),
+        ("{", "2: invalid JSON"),
         ("[1]", "2: expected a page with 'page_id', got a list"),
         ('{"gender": []}', "2: expected a page with 'page_id'"),
         ('{"page_id": "7"}', "2: 'page_id' must be an integer, got '7'"),

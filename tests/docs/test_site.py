@@ -92,7 +92,7 @@ def test_transformers_are_in_the_api_reference(pages):
 def test_every_measure_has_a_page():
     for name in registry.measures.names():
         text = (SITE / "measures" / f"{name}.html").read_text(encoding="utf-8")
-        assert f"<h1>{name}: " in text and "a query that the run lacks" in text
+        assert f"<h1>{name}: " in text and "a query missing from the run" in text
 
 
 def test_nothing_is_loaded_from_a_network(pages):

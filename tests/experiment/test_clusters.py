@@ -164,13 +164,13 @@ def test_all_that_hold_a_stage_die(cluster, tmp_path, monkeypatch, capfd):
     cluster.worker("one")
 
     said = []
-    forget = executors._Sent._forget
+    forget = executors._ClusterStages._forget
 
     def forgotten(sent, places):
         forget(sent, places)
         monkeypatch.setattr(executors, "_PATIENCE", 0.5)  # only now, when it knows why
 
-    monkeypatch.setattr(executors._Sent, "_forget", forgotten)
+    monkeypatch.setattr(executors._ClusterStages, "_forget", forgotten)
 
     def disturb():
         until(lambda: calls(tmp_path), "a first batch")
@@ -321,7 +321,7 @@ def test_what_is_wrong_with_the_settings_is_said_at_once(data, tmp_path):
         run(scheduler="tcp://127.0.0.1:1")
     with pytest.raises(ParameterError, match="workers=2"):
         run(executor="dask", scheduler="tcp://127.0.0.1:1", workers=2)
-    with pytest.raises(ParameterError, match="found 8786"):
+    with pytest.raises(ParameterError, match="got 8786"):
         run(executor="dask", scheduler=8786)
     with pytest.raises(WorkerError):
         run(executor="dask", scheduler=tmp_path / "none.json")
@@ -330,9 +330,9 @@ def test_what_is_wrong_with_the_settings_is_said_at_once(data, tmp_path):
 
 
 def test_another_version_is_refused():
-    kind, (error, *_), _ = executors.run_there("0.0.1", b"", {})
+    kind, (error, *_), _ = executors.run_in_worker("0.0.1", b"", {})
     assert kind == "failed" and isinstance(error, WorkerError)
-    assert "this process 0.0.1: install one version everywhere" in str(error)
+    assert "expected fairtk 0.0.1" in str(error)
 
 
 def test_what_has_ended_is_let_go(monkeypatch):

@@ -129,7 +129,7 @@ def test_marks_agree_with_the_tests_of_compare():
         assert line.rstrip(" |").endswith(f"<sup>{sign}</sup>" if sign else line.rstrip(" |")[-1])
         assert ("<sup>" in line) == bool(sign)
     assert "Bonferroni's correction over the 4 systems" in compared.to_markdown()
-    assert "Raised letters" in compared.to_latex(pairs=True)
+    assert "Superscript letters" in compared.to_latex(pairs=True)
     assert compared.to_latex("random", pairs=True) == compared.to_latex(pairs=True)
 
 
@@ -148,7 +148,7 @@ def test_the_caption_says_how_many_tests_were_corrected_for():
     assert f"{holm} 2 pairs of systems of a measure that can be tested, p" in text
     table = fairtk.evaluate(QRELS, apart | {"mixed_1": BEST}, [P @ 1, nDCG @ 4])
     with pytest.warns(UndefinedWarning):
-        assert "(paired t-test, two-sided, nothing can be tested, p" in table.to_latex()
+        assert "(paired t-test, two-sided, no tests, p" in table.to_latex()
 
 
 def test_a_measure_of_all_queries_together_has_its_mean_and_no_test():
@@ -156,7 +156,7 @@ def test_a_measure_of_all_queries_together_has_its_mean_and_no_test():
     by_query = fairtk.ByGroup(P @ 2, Groups.from_frame(askers, name="askers"), by="query")
     results = fairtk.evaluate(QRELS, RUNS, [by_query, P @ 2])
     name = results.measures[0]
-    said = "single queries have no value that could be tested: there are means alone"
+    said = "compares groups of queries, so it cannot be tested over queries"
     with pytest.warns(UndefinedWarning, match=said):
         own = results.compare("worst", margin=0.1)
     with pytest.warns(UndefinedWarning, match=said):

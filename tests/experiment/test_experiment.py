@@ -181,11 +181,7 @@ def test_an_error_without_a_message_costs_its_query_alone(data, executor):
     with pytest.warns(DataWarning):
         results = fairtk.Experiment(pipeline, topics, qrels, ["nDCG@3"], executor=executor)
     assert results.failures["qid"].tolist() == ["q3"]
-    assert (
-        results.failures["error"]
-        .item()
-        .endswith(": Mute: its message cannot be made (AttributeError)")
-    )
+    assert results.failures["error"].item().endswith(": Mute: no message (AttributeError in str())")
 
 
 @pytest.mark.slow
@@ -380,17 +376,21 @@ def test_topics_without_labels_are_said_or_left_out(data):
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [
-        ({"systems": []}, ParameterError, "there are no systems"),
+        ({"systems": []}, ParameterError, "at least one system is required"),
         ({"systems": [len]}, ParameterError, "must be a PyTerrier pipeline or a frame"),
-        ({"systems": [Retriever(), Retriever()]}, ParameterError, "two systems are called"),
-        ({"baseline": 3}, ParameterError, "no place among 1 systems"),
+        ({"systems": [Retriever(), Retriever()]}, ParameterError, "duplicate system"),
+        ({"baseline": 3}, ParameterError, "is out of range"),
         ({"workers": 2}, ParameterError, "has one worker"),
         ({"threads": 0}, ParameterError, "threads"),
         ({"batch_size": 1.5}, ParameterError, "batch_size"),
         ({"measures": ["nDCG@5"], "qrels": None}, InputError, "`qrels`"),
-        ({"topics": None}, InputError, "pipelines need topics"),
+        ({"topics": None}, InputError, "required for pipelines"),
         ({"topics": pd.DataFrame({"qid": ["a", "a"]})}, InputError, "'a' occurs twice"),
-        ({"topics": pd.DataFrame({"qid": ["zz"]})}, InputError, "no query of the topics has"),
+        (
+            {"topics": pd.DataFrame({"qid": ["zz"]})},
+            InputError,
+            "no query of the topics is in the qrels",
+        ),
         ({"topics": pd.DataFrame({"qid": []})}, InputError, "no rows"),
     ],
 )

@@ -118,7 +118,7 @@ def failing(a=0):
         ({"folds": {"0": 1}}, InputError, "folds lack the topics '1', '2'"),
         ({"folds": dict.fromkeys(HALVES, 1)}, ParameterError, "in two folds at least"),
         ({"grid": {}}, ParameterError, "the grid has no settings"),
-        ({"grid": {"a": "12"}}, ParameterError, "the values of 'a' must be a list; found '12'"),
+        ({"grid": {"a": "12"}}, ParameterError, "the values of 'a' must be a list, got '12'"),
         ({"grid": "a"}, ParameterError, "a grid names settings, each with a list of values"),
         (
             {"build": lambda a: None},

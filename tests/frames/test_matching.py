@@ -81,7 +81,7 @@ def test_from_nine_in_ten_queries_on_every_door_says_it_once(strange, door, meas
     found = warnings_of(lambda: door(measures, qrels, run))
     assert len(found) == (1 if strange >= 18 else 0)
     for message in found:
-        assert f"rankings of {strange} of the 20 queries" in message
+        assert f"for {strange} of the 20 queries" in message
         assert "qid 'q0' the qrels have docno 'a', the run has docno 'q0/a'" in message
     assert WARNINGS["unmatched"] is UnmatchedWarning
 
@@ -131,7 +131,7 @@ def test_no_query_in_common():
     qrels, run = frames(0)
     run["qid"] = run["qid"].str.replace("q", "") + ".0"
     (message,) = warnings_of(lambda: ir_measures.calc([EE_D @ 1, E(ir_measures.RR)], qrels, run))
-    assert "none of the 20 queries of the run is among the 20 of the qrels" in message
+    assert "no query in common, so all 20 queries of the qrels" in message
     assert "the run has qid '0.0', the qrels have qid 'q0'" in message
     assert warnings_of(lambda: ir_measures.calc([EE_D @ 1], qrels, run[:0])) == []
     assert warnings_of(lambda: ir_measures.calc([EE_D @ 1], qrels[:0], run)) == []

@@ -61,7 +61,7 @@ def test_columns_have_one_name_each():
     both = frame.assign(query_id="q")
     with pytest.raises(ColumnError, match="'qid'.*'query_id'"):
         from_ir_measures(both, "AP (run)")
-    with pytest.raises(ColumnError, match="found a"):
+    with pytest.raises(ColumnError, match="got a"):
         Run({"q", "a"}, "here")
 
 
@@ -69,7 +69,7 @@ def test_a_rank_twice_is_refused_whenever_rows_are_read():
     ranks = run(qid=["q", "q"], docno=["b", "a"], score=[2.0, 2.0], rank=[0, 0])
     checked = Run(ranks, "here")
     for _ in range(2):
-        with pytest.raises(DuplicateError, match=r"^here: rank 0 .*qid 'q', docno 'a'"):
+        with pytest.raises(DuplicateError, match=r"^here: duplicate rank 0 .*qid 'q', docno 'a'"):
             checked.checked()
 
 

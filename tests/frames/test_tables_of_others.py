@@ -102,14 +102,14 @@ def test_files_and_labels(table, tmp_path):
 
 
 def test_what_has_no_table_is_said(table):
-    with pytest.raises(ColumnError, match="found a"):
+    with pytest.raises(ColumnError, match="got a"):
         Run(pa.chunked_array([["1"]]), "here")
     polars = pytest.importorskip("polars")
-    with pytest.raises(ColumnError, match=r"found a LazyFrame; .collect\(\) it first"):
+    with pytest.raises(ColumnError, match=r"got a LazyFrame; .collect\(\) it first"):
         Run(polars.from_arrow(pa.table(RUN)).lazy(), "here")
-    with pytest.raises(ColumnError, match="found a"):
+    with pytest.raises(ColumnError, match="got a"):
         fairtk.evaluate({("q", "d", 1)}, RUN, "P@1")
-    with pytest.raises(ColumnError, match="found a"):
+    with pytest.raises(ColumnError, match="got a"):
         Run(polars.Series(["1"]), "here")
 
 

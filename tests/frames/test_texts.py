@@ -24,9 +24,9 @@ def test_texts_and_queries():
 def test_what_is_no_text_is_named(value):
     run = RUN.astype(object)
     run.loc[2, ["query", "text"]] = value
-    with pytest.raises(InputError, match=f"text of qid 'q2', docno 'd2' .*found {value}: load"):
+    with pytest.raises(InputError, match=f"text of qid 'q2', docno 'd2' .*got {value}; load"):
         require_texts(run, "X")
-    with pytest.raises(InputError, match=f"X: the query of qid 'q2', docno 'd2' .*found {value}"):
+    with pytest.raises(InputError, match=f"X: the query of qid 'q2', docno 'd2' .*got {value}"):
         require_queries(run, QUERY, 2, "X")
 
 
@@ -41,7 +41,7 @@ def test_topics():
     assert require_topics(topics, "X") == [("q1", "a"), ("q2", "")]
     with pytest.raises(InputError):
         require_topics(topics.assign(qid=["q1", None]), "X")
-    with pytest.raises(InputError, match="qid 'q2'.*found 7"):
+    with pytest.raises(InputError, match="qid 'q2'.*got 7"):
         require_topics(topics.assign(query=["a", 7]), "X")
     with pytest.raises(DuplicateError, match="qid 'q1'"):
         require_topics(topics.assign(qid="q1"), "X")

@@ -75,7 +75,7 @@ def test_what_a_string_leaves_open():
     [
         ("kl(smoothing=1)", r"smoothing must be in \[0, 1\)"),
         ("kl(smooth=0)", "divergence 'kl\\(smooth=0\\)'.*unexpected"),
-        ("kl(0.1)", "cannot read the divergence"),
+        ("kl(0.1)", "invalid divergence"),
     ],
 )
 def test_bad_strings(text, message):

@@ -68,20 +68,20 @@ HEADER = "docno\tgroup\tweight\n"
     ("text", "message"),
     [
         ("docno\tweight\nd1\t1\n", r":1: .*a groups file.*missing: 'group'"),
-        (HEADER + "d1\tx\t1\nd1\ty\tmany\n", ":3: weight .* found 'many' .docno 'd1', group 'y'"),
-        (HEADER + "d1\tx\t1\n\nd1\tx\t1\n", ":4: .* twice .docno 'd1', group 'x'; .*line 2"),
-        (HEADER + "d1\tx\t-1\n", r":2: weight .* found -1\.0 .docno 'd1', group 'x'"),
+        (HEADER + "d1\tx\t1\nd1\ty\tmany\n", ":3: weight .* got 'many' .docno 'd1', group 'y'"),
+        (HEADER + "d1\tx\t1\n\nd1\tx\t1\n", ":4: duplicate .*docno 'd1', group 'x'; .*line 2"),
+        (HEADER + "d1\tx\t-1\n", r":2: weight .* got -1\.0 .docno 'd1', group 'x'"),
         (HEADER + "d1\tx\tnan\n", ":2: weight .*docno 'd1', group 'x'"),
         (HEADER + "d1\tx\t\n", ":2: weight .*docno 'd1', group 'x'"),
         (HEADER + "d0\tx\t1\nd1\tx\t0\n", ":3: .* sum to 0 .docno 'd1'"),
         (HEADER + "\tx\t1\n", ":2: docno is missing"),
         (
             HEADER + "d1\tx\t1\nd1\ty\t1\t1\n",
-            ":3: expected 3 columns .*found 4",
+            ":3: expected 3 columns .*got 4",
         ),
         ('# fairtk: {"levels": ["x"]}\n' + HEADER + "d1\ty\t1\n", ":3: group 'y' is not one of"),
-        ("# fairtk: {levels}\n" + HEADER + "d1\ty\t1\n", ":1: this is not JSON"),
-        ("", "missing: .* found: none"),
+        ("# fairtk: {levels}\n" + HEADER + "d1\ty\t1\n", ":1: invalid JSON"),
+        ("", "missing: .* got none"),
     ],
 )
 def test_broken_files_are_named_with_their_line(text, message, tmp_path):
@@ -112,10 +112,10 @@ def test_targets_come_back_equal(suffix, tmp_path):
     [
         ("qid\tgroup\nq\tx\n", r":1: .*a target file.*missing: 'weight'"),
         ("qid\tgroup\tweight\nq\tf\t0.5\nr\tf\t1\n", r":2: the weights of qid 'q' must sum to 1"),
-        ("group\tweight\nf\t0.5\nzz\t0.5\n", ":3: the groups lack the level 'zz' of 'gender'"),
-        ("group\tweight\nf\t0.5\nf\t0.5\n", ":3: .* twice .group 'f'; .*line 2"),
-        ("group\tweight\nf\t-1\nm\t2\n", ":2: weight .* found -1.* .group 'f'"),
-        ("qid\tgroup\tweight\nq\tf\tx\n", ":2: weight .* found 'x' .qid 'q', group 'f'"),
+        ("group\tweight\nf\t0.5\nzz\t0.5\n", ":3: unknown level 'zz' of 'gender'"),
+        ("group\tweight\nf\t0.5\nf\t0.5\n", ":3: duplicate level .group 'f'; .*line 2"),
+        ("group\tweight\nf\t-1\nm\t2\n", ":2: weight .* got -1.* .group 'f'"),
+        ("qid\tgroup\tweight\nq\tf\tx\n", ":2: weight .* got 'x' .qid 'q', group 'f'"),
         ("qid\tgroup\tweight\n\tf\t1\n", ":2: qid is missing"),
     ],
 )
@@ -130,7 +130,9 @@ def test_other_formats_are_refused(tmp_path):
     groups = small_groups("a", "x", "g")
     for write in (groups.write, Target.uniform(groups).write):
         for name in ("g.json", "g.jsonl.gz"):
-            with pytest.raises(FormatError, match=f"{name}: .*written as .tsv, .csv or .parquet"):
+            with pytest.raises(
+                FormatError, match=f"{name}: .*expected the suffix .tsv, .csv or .parquet"
+            ):
                 write(tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

@@ -85,10 +85,10 @@ def test_input_is_not_changed_and_may_be_empty():
     ("frame", "options", "error", "message"),
     [
         (GENDER[["docno"]], {}, ColumnError, r"'gender'.*missing: \['group'\]"),
-        (pd.concat([GENDER, GENDER[2:3]]), {}, DuplicateError, "twice .docno 'd2', group 'm'"),
-        (GENDER.assign(weight=-1), {}, InputError, "weight .* found -1 .docno 'd1', group 'f'"),
+        (pd.concat([GENDER, GENDER[2:3]]), {}, DuplicateError, "duplicate .*docno 'd2', group 'm'"),
+        (GENDER.assign(weight=-1), {}, InputError, "weight .* got -1 .docno 'd1', group 'f'"),
         (GENDER.assign(weight=np.nan), {}, InputError, "weight .* nan .docno 'd1', group 'f'"),
-        (GENDER.assign(weight=np.inf), {}, InputError, "found inf"),
+        (GENDER.assign(weight=np.inf), {}, InputError, "got inf"),
         (GENDER.assign(weight="x"), {}, InputError, "weight must be a finite number.*'x'"),
         (GENDER.assign(weight=[0, 1, 1, 1, 1]), {}, InputError, "sum to 0 .docno 'd1'"),
         (
@@ -97,13 +97,13 @@ def test_input_is_not_changed_and_may_be_empty():
             InputError,
             r"group 'm' is not one of .*'f' .docno 'd2'",
         ),
-        (GENDER, {"levels": ["m", "m"]}, DuplicateError, "level 'm' is listed twice"),
+        (GENDER, {"levels": ["m", "m"]}, DuplicateError, "duplicate level 'm'"),
         (GENDER, {"levels": "m"}, ParameterError, "levels must be a list"),
         (GENDER, {"unknown": None}, InputError, "the group is missing .*docno 'd4'"),
         (GENDER, {"split": "half"}, ParameterError, "split must be 'count' or 'equal'"),
         (GENDER.assign(docno=None), {}, InputError, "docno is missing"),
         (GENDER.assign(docno=1.0), {}, InputError, "docno .*astype"),
-        (GENDER.iloc[:0], {"unknown": None}, InputError, "there are no levels"),
+        (GENDER.iloc[:0], {"unknown": None}, InputError, "no levels; pass"),
     ],
 )
 def test_bad_frames_are_named(frame, options, error, message):

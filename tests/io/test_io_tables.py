@@ -78,19 +78,19 @@ class TestQrels:
     @pytest.mark.parametrize(
         ("text", "line", "message"),
         [
-            ("q 0 a 1\nq 0 b\n", 2, "found 3: 'q 0 b'"),
+            ("q 0 a 1\nq 0 b\n", 2, "got 3: 'q 0 b'"),
             ("q 0 a 1\n\nq 1 a 1\n", 3, "qid 'q', docno 'a'; 1 such row), first in line 1"),
             ("q 0 a 1 extra\n", 1, "expected 4 columns (qid iteration docno label) or 3"),
-            ("qid\tdocno\tlabel\nq\ta\n", 2, "expected 3 columns (qid docno label), found 2"),
-            ('qid\tdocno\tlabel\nq\t"a"b\t1\n', 2, "must be quoted as a whole"),
-            ('qid\tdocno\tlabel\nq\ta\t"1\n', 2, "must be quoted as a whole"),
-            ("qid\tdocno\tdocid\tlabel\nq\ta\tb\t1\n", 1, "the column 'docno' occurs twice"),
-            ('{"qid": "1", "docno": "a", "label": 1}\n{"qid": 2\n', 2, "this is not JSON"),
+            ("qid\tdocno\tlabel\nq\ta\n", 2, "expected 3 columns (qid docno label), got 2"),
+            ('qid\tdocno\tlabel\nq\t"a"b\t1\n', 2, "quote the whole field"),
+            ('qid\tdocno\tlabel\nq\ta\t"1\n', 2, "quote the whole field"),
+            ("qid\tdocno\tdocid\tlabel\nq\ta\tb\t1\n", 1, "duplicate column 'docno'"),
+            ('{"qid": "1", "docno": "a", "label": 1}\n{"qid": 2\n', 2, "invalid JSON"),
             ('{"qid": "1", "docno": "a", "label": 1}\n[1]\n', 2, "expected a JSON object"),
-            ('{"qid": "1", "docno": "a", "label": 1}\n{"qid": "2"}\n', 2, "the keys differ"),
+            ('{"qid": "1", "docno": "a", "label": 1}\n{"qid": "2"}\n', 2, "expected the keys"),
             ('{"qid": null, "docno": "a", "label": 1}\n', 1, "qid is missing"),
-            (b"qid\tdocno\tlabel\nq\t\xe9\t1\n", 2, "not UTF-8"),
-            (b'{"qid": "\xe9"}', 1, "not UTF-8"),
+            (b"qid\tdocno\tlabel\nq\t\xe9\t1\n", 2, "expected UTF-8"),
+            (b'{"qid": "\xe9"}', 1, "expected UTF-8"),
         ],
     )
     def test_broken_files(self, file, text, line, message):
@@ -158,7 +158,7 @@ class TestAnswers:
         [
             ("qid\tsample\tqanswer\nq\t0\ta\nq\t0\tb\n", "qid 'q'.*sample 0"),
             ("qid\tsample\tqanswer\nq\tx\ta\n", "'x'"),
-            ("qid\tsample\tqanswer\nq\t0\ta\nq\t-1\ta\n", "found -1"),
+            ("qid\tsample\tqanswer\nq\t0\ta\nq\t-1\ta\n", "got -1"),
             # a vertical tab is no white space of JSON
             ('{"qid": "q", "qanswer": "a"}\n{"qid": "r", "qanswer": "b"}\x0b\n', ":2"),
             ("qid\tanswer\nq\ta\n", "'qanswer'"),

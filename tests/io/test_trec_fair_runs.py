@@ -81,20 +81,20 @@ def test_what_a_file_is(write):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id\tpage_id\n4\t30\n4\t7\t8\n", "3: expected 2 columns .id page_id., found 3"),
-        ("4\t30\n4\n", "2: expected 2 columns .id page_id., found 1"),
-        ("id\tseq_no\tpage_id\n4\t30\n", "found 2"),
-        ("id\tpage_id\n4\t30\n9\t30\n4\t30\n", "4: a page occurs twice.*first in line 2"),
+        ("id\tpage_id\n4\t30\n4\t7\t8\n", "3: expected 2 columns .id page_id., got 3"),
+        ("4\t30\n4\n", "2: expected 2 columns .id page_id., got 1"),
+        ("id\tseq_no\tpage_id\n4\t30\n", "got 2"),
+        ("id\tpage_id\n4\t30\n9\t30\n4\t30\n", "4: duplicate page.*first in line 2"),
         (
             "4\t1\t30\n4\t2\t30\n4\t1\t30\n",
-            "3: a page occurs twice.*sample 1, docno '30'.*first in line 1",
+            "3: duplicate page.*sample 1, docno '30'.*first in line 1",
         ),
         (
             "id\tseq_no\tpage_id\n4\t1\t30\n4\tx\t31\n",
-            "3: sample must be an integer from 0; found 'x'",
+            "3: sample must be an integer from 0, got 'x'",
         ),
-        ("4\t1\t30\n4\t1.5\t31\n", "2: sample must be an integer from 0; found 1.5"),
-        ("4\t1\t30\n4\t-1\t31\n", "2: sample must be an integer from 0; found -1"),
+        ("4\t1\t30\n4\t1.5\t31\n", "2: sample must be an integer from 0, got 1.5"),
+        ("4\t1\t30\n4\t-1\t31\n", "2: sample must be an integer from 0, got -1"),
     ],
 )
 def test_errors_name_the_line(write, text, message):

@@ -116,7 +116,7 @@ def test_undefined_and_missing(gender):
     measure = AWRF(groups=gender, target=Target.from_frame(per_query, gender)) @ 2
     both = [frames(["a", "b"], ["a"], q) for q in ("q1", "q2")]
     qrels, run = (pd.concat(part) for part in zip(*both, strict=True))
-    said = r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'\. Plain means"
+    said = r"^AWRF\(groups='gender',target='gender#\w{8}'\)@2 is undefined .*'q2'\. Means and "
     with pytest.warns(UndefinedWarning, match=said) as heard:
         found = values(measure, qrels, run)
     assert found["q1"] == pytest.approx(1)
@@ -130,7 +130,9 @@ def test_undefined_and_missing(gender):
         assert np.isnan(value(one, qrels, run))
     texts = {w.category: str(w.message) for w in caught}
     assert "none of the documents in the ranking has a group" in texts[UndefinedWarning]
-    assert "under half of the documents of 1 of 1 queries" in texts[DataWarning]
+    assert (
+        "less than half of the documents have a known group in 1 of 1 queries" in texts[DataWarning]
+    )
 
 
 def test_names_and_files(gender, tmp_path):
@@ -154,7 +156,7 @@ def test_bad_parameters(gender):
     with pytest.raises(ParameterError, match="'e'"):
         AWRF(base=1)
     qrels, run = frames(["a"], ["a"])
-    with pytest.raises(ParameterError, match=r"needs groups: write AWRF\(groups="):
+    with pytest.raises(ParameterError, match=r"requires groups: write AWRF\(groups="):
         value(AWRF @ 5, qrels, run)
     with pytest.raises(ParameterError):
         value(AWRF(groups=gender) @ 5, qrels, run)

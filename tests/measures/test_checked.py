@@ -35,7 +35,7 @@ def calc(measure):
 
 @pytest.mark.parametrize("given", ["0.5", None, np.inf, -np.inf, 1j, [0.5], {}])
 def test_what_is_no_number_is_named(given):
-    wanted = rf"measure Odd \(module {__name__}\), qid 'q1' gives .*must give finite numbers"
+    wanted = rf"measure Odd \(module {__name__}\), qid 'q1' must return a finite number"
     with pytest.raises(MeasureError, match=wanted):
         calc(measure(lambda qid: given))
 
@@ -48,11 +48,11 @@ def test_numbers_of_any_kind(given):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (lambda qids: np.array(["1"] * len(qids)), "qid 'q1' gives '1'"),
-        (lambda qids: [1.0] * (len(qids) - 1) + [None], "qid 'q4' gives None"),
-        (lambda qids: np.where(qids == "q2", np.inf, 1.0), "qid 'q2' gives inf"),
-        (lambda qids: 1.0, r"values of the shape \(\) for 4 queries"),
-        (lambda qids: np.ones(2), r"values of the shape \(2,\) for 4 queries"),
+        (lambda qids: np.array(["1"] * len(qids)), "qid 'q1' must return .*got '1'"),
+        (lambda qids: [1.0] * (len(qids) - 1) + [None], "qid 'q4' must return .*got None"),
+        (lambda qids: np.where(qids == "q2", np.inf, 1.0), "qid 'q2' must return .*got inf"),
+        (lambda qids: 1.0, r"values of shape \(\) for 4 queries"),
+        (lambda qids: np.ones(2), r"values of shape \(2,\) for 4 queries"),
     ],
 )
 def test_all_queries_at_once(given, message):

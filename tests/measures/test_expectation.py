@@ -118,7 +118,7 @@ def test_an_undefined_value_of_a_sample_is_not_0():
 @pytest.mark.parametrize("measure", [nDCG @ 5, Rprec], ids=repr)
 def test_fractional_labels(measure):
     qrels = QRELS.assign(relevance=[0.5, 0.0, 1.0])
-    with pytest.raises(InputError, match=r"fractions \(0.5\)"):
+    with pytest.raises(InputError, match=r"integer labels, got 0.5"):
         calc_aggregate([E(measure)], qrels, run_of([["a"], ["b"]]))
 
 

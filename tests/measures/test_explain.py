@@ -329,7 +329,7 @@ class TestOneQuery:
 
     def test_all_queries_have_no_table_of_documents(self):
         found = fairtk.explain(self.qrels, self.run, self.measure)
-        assert "missing from the run: 1 of 3 queries; give `qid`" in str(found)
+        assert "missing from the run: 1 of 3 queries; pass `qid`" in str(found)
         with pytest.raises(ParameterError, match="qid"):
             _ = found.by_document
 
@@ -394,12 +394,12 @@ class TestWrongUse:
     @pytest.mark.parametrize(
         ("measure", "message"),
         [
-            (EE_D @ 5, "explain takes AWRF and EE_L"),
-            ("nDCG@5", "explain takes AWRF and EE_L"),
+            (EE_D @ 5, "explain: expected AWRF or EE_L"),
+            ("nDCG@5", "explain: expected AWRF or EE_L"),
             (nDCG_AWRF(groups=GENDER, target=HALF) @ 2, "explain its factor AWRF"),
-            (AWRF @ 5, "AWRF needs groups"),
-            (AWRF(groups=GENDER), "AWRF needs a target"),
-            (EE_L(groups=GENDER), "needs a target: EE_L"),
+            (AWRF @ 5, "AWRF requires groups"),
+            (AWRF(groups=GENDER), "AWRF requires a target"),
+            (EE_L(groups=GENDER), "requires a target: EE_L"),
             (AWRF(groups=GENDER, target=HALF, unlabeled="best"), "unlabeled='drop'"),
             (EE_L(variant="fair-rag") @ 5, "variant='paper'"),
             (EE_L(estimator="unbiased") @ 5, "estimator='plain'"),

@@ -153,11 +153,11 @@ def test_machine_user_needs_a_cutoff():
         ({"browsing": "RBP(p=1.5)"}, r"p must be in \[0, 1\], got 1.5"),
         ({"browsing": "RBP(q=1)"}, "RBP"),
         ({"brwsing": "MU"}, "did you mean 'browsing'"),
-        ({"variant": "fair-rag", "browsing": "DCG"}, "needs browsing='MU'"),
-        ({"variant": "expeval"}, "needs browsing='RBP"),
+        ({"variant": "fair-rag", "browsing": "DCG"}, "requires browsing='MU'"),
+        ({"variant": "expeval"}, "requires browsing='RBP"),
         ({"variant": "expeval", "browsing": "RBP(p=0.5)", "cutoff": 5}, "no cutoff"),
-        ({"variant": "fair-rag", "bounds": "exact"}, "needs variant='paper'"),
-        ({"complete": True}, "needs variant='expeval'"),
+        ({"variant": "fair-rag", "bounds": "exact"}, "variant='paper'"),
+        ({"complete": True}, "only valid with variant='expeval'"),
         ({"rel": 0}, "rel must be above 0"),
         ({"normalize": "yes"}, "normalize must be of type bool"),
     ],
@@ -175,7 +175,7 @@ def test_number_of_documents():
         assert got == pytest.approx(1 + rest), n
     with pytest.raises(InputError, match="qid 'q'"):
         value(EE_R(n=2) @ 2, qrels, run)
-    with pytest.raises(ColumnError, match="column 'sizes'"):
+    with pytest.raises(ColumnError, match="got 'sizes'"):
         value(EE_R(n="sizes") @ 2, qrels, run)
 
 

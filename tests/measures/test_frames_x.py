@@ -104,15 +104,15 @@ def test_the_least_frame():
 @pytest.mark.parametrize(
     ("measure", "message"),
     [
-        (EE_D @ 4, r"EE_D@4 needs exposure with browsing='MU' and cutoff=4.*cutoff=5"),
-        (EE_R(browsing="DCG") @ 5, "needs exposure with browsing='DCG'"),
+        (EE_D @ 4, r"EE_D@4 requires exposure with browsing='MU' and cutoff=4.*cutoff=5"),
+        (EE_R(browsing="DCG") @ 5, "requires exposure with browsing='DCG'"),
         (EE_R(browsing="GERR(p=0.5, u=0.5)") @ 5, "depends on which documents are useful"),
         (AWRF(**PAIR) @ 5, "browsing='TREC'"),
-        (AWRF(**PAIR, amortize=False, browsing="MU") @ 5, "reads rankings"),
-        (E(nDCG @ 5), r"E\(nDCG@5\) needs exposure with browsing='DCG'"),
-        (nDCG @ 5, "^nDCG@5 reads rankings, but the run is exact exposure"),
-        (E(RR @ 5), "reads rankings"),
-        (RR @ 5 * AWRF(**PAIR, browsing="MU") @ 5, "reads rankings"),
+        (AWRF(**PAIR, amortize=False, browsing="MU") @ 5, "requires rankings"),
+        (E(nDCG @ 5), r"E\(nDCG@5\) requires exposure with browsing='DCG'"),
+        (nDCG @ 5, "^nDCG@5 requires rankings, but the run is exact exposure"),
+        (E(RR @ 5), "requires rankings"),
+        (RR @ 5 * AWRF(**PAIR, browsing="MU") @ 5, "requires rankings"),
     ],
     ids=str,
 )
@@ -132,13 +132,13 @@ def test_broken_frames():
         (
             frame.drop(columns="cutoff"),
             ColumnError,
-            "'exposure'.*not both of 'browsing'",
+            "'exposure'.*'browsing' or 'cutoff' is missing",
         ),
         (frame.assign(sample=0), InputError, "exclude each other"),
-        (frame.assign(exposure=-1.0), InputError, "at least 0; found -1"),
+        (frame.assign(exposure=-1.0), InputError, "at least 0, got -1"),
         (frame.assign(exposure=np.nan), InputError, "nan"),
-        (exact(alpha=[1, 2]), InputError, r"several values of 'alpha' \(\[1, 2\]\)"),
-        (pd.concat([frame, exact("DCG")]), InputError, "several values of 'browsing'"),
+        (exact(alpha=[1, 2]), InputError, r"multiple values for 'alpha' .*\(\[1, 2\]\)"),
+        (pd.concat([frame, exact("DCG")]), InputError, "multiple values for 'browsing'"),
     ):
         with pytest.raises(error, match=message):
             value(EE_D @ 5, broken)

@@ -69,10 +69,10 @@ def test_parameters_may_be_declared_as_in_ir_measures():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"weight": "x"}, "Declared: weight must be of type int or float; found 'x'"),
+        ({"weight": "x"}, "Declared: weight must be of type int or float, got 'x'"),
         ({"kind": "c"}, "Declared: kind must be one of 'a', 'b', got 'c'"),
         ({"cutoff": 0}, "Declared: cutoff must be at least 1, got 0"),
-        ({"rel": True}, "Declared: rel must be of type int; found True"),
+        ({"rel": True}, "Declared: rel must be of type int, got True"),
     ],
 )
 def test_parameters_of_ir_measures_are_checked(params, message):
@@ -83,7 +83,7 @@ def test_parameters_of_ir_measures_are_checked(params, message):
 def test_a_required_parameter_is_missed_when_the_measure_is_asked():
     qrels = pd.DataFrame({"qid": ["1"], "docno": ["a"], "label": [1]})
     run = pd.DataFrame({"qid": ["1"], "docno": ["a"], "score": [1.0]})
-    with pytest.raises(ParameterError, match="^Declared needs its parameter rel: rel="):
+    with pytest.raises(ParameterError, match="^Declared requires its parameter rel: rel="):
         ir_measures.calc_aggregate([Declared(weight=1) @ 2], qrels, run)
 
 
@@ -101,7 +101,7 @@ def test_a_declaration_decides_itself():
         NAME, SUPPORTED_PARAMS = "Halved", {"n": Even(dtype=int)}
 
     assert Halved(n=4)["n"] == 4
-    with pytest.raises(ParameterError, match="found 3"):
+    with pytest.raises(ParameterError, match="got 3"):
         Halved(n=3)
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_declaration_is_refused():
 def test_a_measure_given_for_a_model_is_shown_how_to_quote():
     from ir_measures import RBP
 
-    with pytest.raises(ParameterError, match=r"in quotes: browsing='RBP\(p=0.5\)'"):
+    with pytest.raises(ParameterError, match=r"quote it: browsing='RBP\(p=0.5\)'"):
         EE_D(browsing=RBP(p=0.5))
     assert EE_D(n=1)["n"] == 1
     with pytest.raises(ParameterError, match="got 0"):

@@ -65,4 +65,4 @@ def test_a_measure_without_a_page_has_its_docstring():
 
     page = page_of(Plain())
     assert page.sections == {} and page.description == "How plain it is.\n\nNot at all."
-    assert page.facts["a query that the run lacks"].startswith("undefined (NaN)")
+    assert page.facts["a query missing from the run"].startswith("undefined (NaN)")

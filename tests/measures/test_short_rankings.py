@@ -1,4 +1,4 @@
-"""Rankings that are cut off are reported: they look more even, and do not compare."""
+"""Rankings that are cut off are reported: they look more even, and not comparable."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_a_query_without_more_documents_is_not_truncated():
     assert heard(lambda: ir_measures.calc_aggregate([EE_D @ 5], labels, cut(3)))[1] == []
     # but if another run of the call retrieves more of them, it is
     _, texts = heard(lambda: fairtk.evaluate(labels, {"a": cut(3), "b": FULL}, ["EE_D@5"]))
-    assert len(texts) == 1 and "2 queries of a" in texts[0] and "do not compare" in texts[0]
+    assert len(texts) == 1 and "2 queries of a" in texts[0] and "not comparable" in texts[0]
     # three documents and another three are more than five
     other = cut(3).assign(docno=cut(3)["docno"].replace({"d0": "e", "d1": "f"}))
     _, texts = heard(lambda: fairtk.evaluate(labels, {"a": cut(3), "b": other}, ["EE_D@5"]))
-    assert len(texts) == 1 and "do not compare" not in texts[0]
+    assert len(texts) == 1 and "not comparable" not in texts[0]
     # a query that a run does not have has the worst value, and no ranking
     one = FULL[FULL["qid"] == "1"]
     with pytest.warns(fairtk.errors.FairtkWarning):
@@ -88,13 +88,13 @@ def test_one_warning_per_measure_and_call_of_all_systems(tmp_path):
         lambda: fairtk.Experiment(runs, qrels=QRELS, measures=["EE_D@5", "EE_R@5"])
     )
     assert len(texts) == 2 and all("2 queries of cut, 2 queries of one" in text for text in texts)
-    assert "do not compare" in results.note and "do not compare" in repr(results)
+    assert "not comparable" in results.note and "not comparable" in repr(results)
     work = {"qrels": QRELS, "measures": ["EE_D@5"], "save_dir": tmp_path}
     _, first = heard(lambda: fairtk.Experiment(runs, **work))
     stored, again = heard(lambda: fairtk.Experiment(runs, **work))
-    assert first == again and len(first) == 1 and "do not compare" in stored.note
+    assert first == again and len(first) == 1 and "not comparable" in stored.note
     alike, texts = heard(lambda: fairtk.evaluate(QRELS, {"a": cut(3), "b": cut(3)}, ["EE_D@5"]))
-    assert len(texts) == 1 and "do not compare" not in alike.note
+    assert len(texts) == 1 and "not comparable" not in alike.note
     _, texts = heard(lambda: fairtk.compare(QRELS, runs, ["EE_D@5"]))
     assert len(texts) == 1
 

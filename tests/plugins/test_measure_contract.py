@@ -179,7 +179,7 @@ def test_a_flaw_is_found(flaw):
 def test_a_parameter_that_is_not_printed_is_found():
     cls = flawed(Share, {"__repr__": lambda self: f"{self.NAME}@{self['cutoff']}"})
     errors = failures(cls, lambda m: m(rel=2) @ 2, "test_reads")
-    assert "print alike" in errors["test_reads_back_what_it_prints"]
+    assert "have the same repr" in errors["test_reads_back_what_it_prints"]
 
 
 def test_own_frames():

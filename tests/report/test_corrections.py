@@ -47,11 +47,11 @@ def test_equals_statsmodels(method, p):
 def test_wrong_input():
     with pytest.raises(NotFoundError, match="'holms'.*'holm'"):
         correct_p_values([0.1], "holms")
-    with pytest.raises(InputError, match=r"p-values must lie in \[0, 1\]; found 1.5"):
+    with pytest.raises(InputError, match=r"p-values must be in \[0, 1\], got 1.5"):
         correct_p_values([0.1, 1.5])
-    with pytest.raises(InputError, match="found inf"):
+    with pytest.raises(InputError, match="got inf"):
         correct_p_values([0.1, np.inf])
-    with pytest.raises(InputError, match=r"1 dimension\(s\); found the shape \(1, 1\)"):
+    with pytest.raises(InputError, match=r"1 dimension\(s\), got shape \(1, 1\)"):
         correct_p_values([[0.1]])
     with pytest.raises(InputError):
         correct_p_values(["small"])

@@ -220,7 +220,7 @@ def test_undefined_pairs_are_left_out(test):
     [
         ([], [], 0, math.nan, "no pair is defined"),
         ([math.nan], [1], 0, math.nan, "no pair is defined"),
-        ([1], [0.5], 1, 0.5, "there is a single pair"),
+        ([1], [0.5], 1, 0.5, "only one pair is defined"),
         ([1, 2], [1, 2], 2, 0, "no pair differs"),
         ([0.1 + 0.2, 0.5], [0.3, 0.5], 2, 0, "no pair differs"),
         ([1.1, 2.1, 3.1], [1, 2, 3], 3, 0.1, "all pairs differ by the same amount"),
@@ -263,9 +263,9 @@ def test_batches_are_one_draw(monkeypatch):
 def test_wrong_input():
     with pytest.raises(NotFoundError, match="'student'"):
         paired_test(X, Y, "student")
-    with pytest.raises(InputError, match="found 15.*14"):
+    with pytest.raises(InputError, match="got 15.*14"):
         paired_test(X, Y[1:])
-    with pytest.raises(InputError, match="found inf"):
+    with pytest.raises(InputError, match="got inf"):
         paired_test([1, 2], [1, math.inf])
     with pytest.raises(ParameterError, match="confidence"):
         paired_test(X, Y, confidence=1)

@@ -135,7 +135,7 @@ def test_the_page_has_settings_warnings_and_the_license(text):
     said = Page(text).said
     assert "3 systems on 30 queries, by 3 measures" in said
     assert "EE_R@3 is undefined for up to 1 query" in said
-    assert "1 result failed and count with the worst value" in said
+    assert "1 result failed and got the worst value" in said
     assert "CC BY-NC-SA 4.0" in said
     assert "this page: make" in said
     assert fairtk.__version__ in text and pd.__version__ in said
@@ -224,7 +224,7 @@ def test_results_without_measures_rankings_or_a_second_system(answered):
         topics,
     )
     said = Page(page_text(plain)).said
-    assert "nothing was measured" in said
+    assert "no measures" in said
     assert not {"overview", "differences", "tests"} & ids(page_text(plain))
     index, queries = unpacked(page_text(plain))
     assert queries[0]["s"] == [[[1, [0], None]], [[1, [], 0]]]

@@ -57,7 +57,7 @@ def test_what_is_no_frame_of_plain_columns_is_named(make):
     two_levels = run.set_axis(pd.MultiIndex.from_tuples([(c, "") for c in run.columns]), axis=1)
     twice = pd.concat([run, run[["qid"]]], axis=1)
     for frame, message in (
-        (run.to_numpy(), "expected a DataFrame, found a ndarray"),
+        (run.to_numpy(), "expected a DataFrame, got a ndarray"),
         (two_levels, "found a MultiIndex"),
         (twice, "duplicate columns ..qid.."),
     ):

@@ -44,22 +44,22 @@ _NOTHING = 1e-7  # a projection shorter than this share of its text's weights is
 class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
     """Latent semantic analysis (Deerwester et al., 1990): TF-IDF, projected by a truncated SVD.
 
-    Queries and documents are encoded alike: (1 + ln tf) * idf of the words that the fitted
-    collection has, idf = ln((1 + n) / (1 + df)) + 1, projected on the leading right singular
-    vectors of the collection's l2-normalized matrix, then scaled to length 1: dot products are
-    cosines. A text without any word of the collection has the vector zero. Words are what
-    `fairtk_baselines.vectors` says.
+    Queries and documents are encoded alike: (1 + ln tf) * idf of the words of the fitted
+    collection, idf = ln((1 + n) / (1 + df)) + 1, projected on the leading right singular
+    vectors of the collection's l2-normalized matrix, then scaled to length 1, so dot products
+    are cosines. A text without words of the collection has the zero vector. Words are defined in
+    `fairtk_baselines.vectors`.
 
-    There are at most as many dimensions as documents, words, and the rank of their matrix. The fit
-    is a function of the documents, their order, the settings and the seed, up to the last bits of
-    the linear algebra library. By the randomized SVD of Halko et al. (2011) the last dimensions,
-    which weigh like those left out, are others for another seed. Objects come from `fit` or `load`.
+    The number of dimensions is at most the rank of the matrix. The fit depends on the documents,
+    their order, the settings and the seed, up to the last bits of the linear algebra library. With
+    the randomized SVD of Halko et al. (2011) the last dimensions differ between seeds. Use `fit` or
+    `load` to create objects.
 
     Args:
         terms: the words by column.
         idf: the idf of each word; shape (n_terms,), float32.
         components: right singular vectors; shape (n_dimensions, n_terms), float32.
-        settings: what the fit depended on: the arguments of `fit`, and ``collection``.
+        settings: the arguments of `fit`, and ``collection``.
     """
 
     identity_name = "fairtk_baselines.LsaEncoder"
@@ -96,15 +96,16 @@ class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
         """Return an encoder fitted on a collection.
 
         Args:
-            documents: mappings with ``docno`` and ``text``, or a function that gives them.
-            dimensions: the most dimensions, at least 1.
-            max_terms: how many words are kept, the most frequent; 4 bytes times `dimensions` each.
-            min_documents: words in fewer documents are left out.
-            seed: of the randomized SVD, at least 0.
+            documents: mappings with ``docno`` and ``text``, or a function that returns them.
+            dimensions: the maximum number of dimensions, at least 1.
+            max_terms: the number of most frequent words to keep; 4 bytes times `dimensions` each.
+            min_documents: words in fewer documents are excluded.
+            seed: the seed of the randomized SVD, at least 0.
             collection: the identity of the documents; `None` to compute a digest of them.
 
         Raises:
-            InputError: a setting is out of range, a document has no docno or text, or none a word.
+            InputError: a setting is out of range, a document has no docno or text, or no document
+                has words.
         """
         settings = lsa_settings(dimensions, max_terms, min_documents, seed)
         source = Collection(documents, "LsaEncoder", collection)
@@ -152,7 +153,7 @@ class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
     def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
         """Return vectors of length 1, or 0 for a text without known words; shape (n_texts, size).
 
-        `batch_size` texts are in memory as term counts at a time. Others than strings are an error.
+        Term counts of `batch_size` texts are in memory at a time. All texts must be strings.
         """
         left, size = _strings(texts), batch_size or self.batch_size
         blocks = [np.zeros((0, self.size), dtype=np.float32)]
@@ -163,7 +164,7 @@ class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
     def encode_queries_torch(
         self, texts: Iterable[str], batch_size: int | None = None
     ) -> torch.Tensor:
-        """Return what `encode_docs` does as a tensor; nothing is trained, so without gradient."""
+        """Return the vectors of `encode_docs` as a tensor without gradient."""
         return torch.from_numpy(self.encode_docs(texts, batch_size))
 
     def save(self, folder: str | PathLike[str]) -> None:
@@ -239,27 +240,27 @@ def get(
 ) -> BiEncoder:
     """Return a bi-encoder.
 
-    * ``"lsa"``: an `LsaEncoder` that is fitted on `documents`, and kept in `folder` where one is
-      given: one that is there is used if it was fitted on the same documents with the same settings
-      and seed, and replaced otherwise. Without `documents` the one in `folder` is used as it is.
+    * ``"lsa"``: an `LsaEncoder` fitted on `documents` and stored in `folder`, if given. A stored
+      encoder is reused if documents, settings and seed are the same, and replaced otherwise.
+      Without `documents` the encoder in `folder` is loaded.
     * a folder that `LsaEncoder.save` wrote.
     * a folder, or a name on the Hugging Face hub, of a sentence-transformers model, as a
-      `pyterrier_dr.SBertBiEncoder`. Only safetensors weights are read, and no code that comes with
-      a model is run. Models that want prompts before their texts (E5) have classes of their own in
-      pyterrier_dr: give an object.
-    * any `pyterrier_dr.BiEncoder`, which is returned itself.
+      `pyterrier_dr.SBertBiEncoder`. Only safetensors weights are read, and code in model
+      folders is not run. For models with prompts before their texts (E5), pass an object of their
+      class in pyterrier_dr.
+    * any `pyterrier_dr.BiEncoder`, which is returned unchanged.
 
     Args:
         encoder: see above.
-        documents: mappings with ``docno`` and ``text``, or a function that gives them.
-        folder: where it is kept, for ``"lsa"``; other encoders ignore it.
+        documents: mappings with ``docno`` and ``text``, or a function that returns them.
+        folder: the folder of the encoder, for ``"lsa"``; other encoders ignore it.
         seed: for ``"lsa"``.
         collection: the identity of `documents`, such as a digest; `None` to compute one.
         settings: for ``"lsa"``: ``dimensions``, ``max_terms``, ``min_documents``.
 
     Raises:
-        InputError: a setting is out of range, there is nothing to fit on, or `folder` is broken.
-        ModelError: there is no such model, or its weights are not safetensors.
+        InputError: a setting is out of range, there are no documents, or `folder` is damaged.
+        ModelError: the model is unknown, or its weights are not safetensors.
     """
     if encoder == "lsa":
         return _lsa(documents, folder, seed, collection, settings)
@@ -280,8 +281,8 @@ def get(
 def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
     """Return a string that identifies the vectors of an encoder.
 
-    The content digest where the encoder has one, otherwise the class and its public settings that
-    are simple values; one without either is its object alone, which no other process can be.
+    The string is the content digest if the encoder has one, otherwise its class and public settings
+    that are simple values. Without either it identifies the object in this process only.
     """
     if encoder is None or isinstance(encoder, str):
         return encoder
@@ -351,9 +352,9 @@ def _kept(folder: str | PathLike[str], settings: dict[str, Any]) -> LsaEncoder |
 
 
 def _sentence_model(model: str) -> BiEncoder:
-    """Return a `pyterrier_dr.SBertBiEncoder` of a local folder, or of a name on the hub.
+    """Return a `pyterrier_dr.SBertBiEncoder` for a local folder or a name on the hub.
 
-    Its ``fingerprint`` is a digest of its files. What is in the hub's cache is not asked for again.
+    Its ``fingerprint`` is a digest of its files. Cached files are not requested again.
     """
     folder = _folder(model)
     _check(folder, model)

@@ -133,7 +133,7 @@ def test_gfr_of_unknown_groups_is_even():
     # a document without a group is in all alike: closer to an even target than one that is not
     made = groups({"a": "x", "b": "y"}, levels=["x", "y"])
     ask = GFR(groups=made, target=target({"x": 0.5, "y": 0.5}, made), part="GF")
-    with pytest.warns(match="under half"):
+    with pytest.warns(match="less than half"):
         assert value(ask, ["?"], {"?": 1}) == pytest.approx(0.5)
 
 

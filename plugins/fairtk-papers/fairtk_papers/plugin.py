@@ -1,4 +1,4 @@
-"""What the distribution gives fairtk: its studies, found by their TOML files."""
+"""The plugin: registers the studies, which read TOML files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fairtk.plugins import StudySpec
 
 @hookimpl
 def fairtk_studies() -> list[StudySpec]:
-    """Return the studies, by the command that runs them."""
+    """Return the studies, by command."""
     return [
         StudySpec(
             "rag",
             "fairtk_papers.fair_rag:RagConfiguration",
-            "what fair rankings do to generated answers",
+            "how fair rankings change generated answers",
             citation="kim2024fairrag",
         ),
         StudySpec(

@@ -1,4 +1,4 @@
-"""What every system of ``fairtk qr`` must keep to, for plugin authors' tests."""
+"""The contract of systems of ``fairtk qr``, for tests of plugins."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class ToyTexts(FairTransformer):
     """R -> R with the toy documents' texts."""
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the input with ``text``."""
+        """Return the input with the column ``text``."""
         self.check_inputs(inp, [DOCNO])
         return inp.merge(toy_documents(), on=DOCNO, how="left")
 
 
 def toy_setting(folder: Path, cutoff: int = 2, candidates: int = 4, **options: Any) -> Setting:
-    """Return a setting of the toy frames, as a study gives it to the systems that it builds.
+    """Return a `Setting` with the toy frames.
 
     Args:
-        folder: where the system may keep files.
-        cutoff: the ranks that are measured.
-        candidates: documents to reorder.
-        options: the settings of the system; names that are no identifiers go in by ``**``.
+        folder: the folder for files of the system.
+        cutoff: the ranks to measure.
+        candidates: the number of documents to rerank.
+        options: the settings of the system.
     """
     groups = Groups.from_frame(toy_groups(), name="place")
     return Setting(
@@ -72,88 +72,92 @@ class StudySystemContract:
     """Tests of a system for ``fairtk qr``; subclass it and set `name`.
 
     Attributes:
-        name: what the system is registered under.
-        options: settings of the system to test with.
+        name: the registered name of the system.
+        options: the settings of the system in the tests.
     """
 
     name: str
     options: ClassVar[Mapping[str, Any]] = {}
 
     def test_rankings(self) -> None:
-        """Every topic gets a ranking of at least `cutoff` documents, without helper columns."""
+        """Each topic gets a ranking of at least `cutoff` documents, without extra columns."""
         with TemporaryDirectory() as folder:
             topics = toy_topics()
             before = topics.copy()
             out = _rank(self._ready(Path(folder)), topics)
             _check(topics.equals(before), f"{self.name} changes the topics")
             extra = sorted(set(out.columns) - _ALLOWED)
-            _check(not extra, f"{self.name} leaves the columns {extra} in its output")
+            _check(not extra, f"{self.name} returns the extra columns {extra}")
             Run(out, self.name).checked()
             sizes = out.groupby(QID).size()
             for qid, least in toy_run().groupby(QID).size().clip(upper=2).items():
                 size = int(sizes.get(qid, 0))
-                _check(size >= least, f"{self.name} gives {size} documents for {qid!r}")
-            strange = set(out[QID]) - set(topics[QID])
-            _check(not strange, f"{self.name} gives rows for the qids {sorted(strange)}")
+                _check(
+                    size >= least,
+                    f"{self.name}: expected at least {least} documents for {qid!r}, got {size}",
+                )
+            unknown = set(out[QID]) - set(topics[QID])
+            _check(not unknown, f"{self.name} returns rows for unknown qids {sorted(unknown)}")
 
     def test_deterministic(self) -> None:
-        """Return the same when built and fitted again, in another folder, and when used twice."""
-        with TemporaryDirectory() as one, TemporaryDirectory() as two:
-            system = self._ready(Path(one))
+        """The output is the same on a second call, after a second build, and in another folder."""
+        with TemporaryDirectory() as first, TemporaryDirectory() as second:
+            system = self._ready(Path(first))
             expected = _rank(system, toy_topics())
-            message = f"{self.name} gives another output when it is"
-            check_frames(_rank(system, toy_topics()), expected, f"{message} used twice")
-            check_frames(
-                _rank(self._ready(Path(one)), toy_topics()), expected, f"{message} built again"
-            )
-            check_frames(
-                _rank(self._ready(Path(two)), toy_topics()),
-                expected,
-                f"{message} built in another folder",
-            )
+            others = {
+                "is called twice": system,
+                "is built again": self._ready(Path(first)),
+                "is built in another folder": self._ready(Path(second)),
+            }
+            for case, other in others.items():
+                message = f"{self.name} returns different output when it {case}"
+                check_frames(_rank(other, toy_topics()), expected, message)
 
     def test_topics_do_not_matter_to_each_other(self) -> None:
-        """Topics one by one, and in another order, get what all at once get."""
+        """The output does not depend on batches or on the order of topics."""
         with TemporaryDirectory() as folder:
             system = self._ready(Path(folder))
             topics = toy_topics()
             expected = _rank(system, topics)
             parts = [_rank(system, topics[topics[QID] == qid]) for qid in topics[QID]]
-            alone = pd.concat([p for p in parts if len(p)], ignore_index=True)
-            check_frames(alone, expected, f"{self.name} depends on how topics are batched")
-            turned = _rank(system, topics.iloc[::-1])
-            check_frames(turned, expected, f"{self.name} depends on the order of topics")
+            joined = pd.concat([p for p in parts if len(p)], ignore_index=True)
+            check_frames(joined, expected, f"{self.name} depends on how topics are batched")
+            reordered = _rank(system, topics.iloc[::-1])
+            check_frames(reordered, expected, f"{self.name} depends on the order of topics")
 
     def test_no_topics(self) -> None:
-        """No topics in, no rows out."""
+        """Without topics there are no rows."""
         with TemporaryDirectory() as folder:
             out = _rank(self._ready(Path(folder)), toy_topics()[:0])
-            _check(len(out) == 0, f"{self.name} makes {len(out)} rows of no topics")
+            _check(len(out) == 0, f"{self.name}: expected no rows without topics, got {len(out)}")
 
     def test_fit(self) -> None:
-        """What is said to be trained has ``fit``, and needs it; the rest does not."""
+        """Trained systems have ``fit`` and require it; the others do not."""
         with TemporaryDirectory() as folder:
             system = self._build(Path(folder))
             trained = registry.study_systems.get(self.name).trained
-            _check(not trained or hasattr(system, "fit"), f"{self.name} is trained, but has no fit")
+            _check(
+                not trained or hasattr(system, "fit"),
+                f"{self.name} is declared as trained, but has no fit",
+            )
             try:
-                out = _rank(system, toy_topics())
+                _rank(system, toy_topics())
             except InputError:
-                _check(trained, f"{self.name} cannot rank, but is not said to be trained")
+                _check(trained, f"{self.name} cannot rank, but is not declared as trained")
             else:
-                _check(not trained, f"{self.name} is trained, but ranks without: {len(out)} rows")
+                _check(not trained, f"{self.name} is declared as trained, but ranks without fit")
 
     def test_unknown_options_are_named(self) -> None:
-        """A setting that the system does not have is an error that names it."""
+        """An unknown setting is an error that names it."""
         option = "no_such_setting"
         with TemporaryDirectory() as folder:
             setting = toy_setting(Path(folder), **{**self.options, option: 1})
             try:
                 registry.study_systems.load(self.name)(setting)
             except (InputError, TypeError) as error:
-                _check(option in str(error), f"the error must name {option!r}; it says: {error}")
+                _check(option in str(error), f"the error must name {option!r}, got: {error}")
             else:
-                raise AssertionError(f"{self.name} takes the setting {option!r} without a word")
+                raise AssertionError(f"{self.name} accepts the unknown setting {option!r}")
 
     def _build(self, folder: Path) -> Any:
         return registry.study_systems.load(self.name)(toy_setting(folder, **self.options))
@@ -172,7 +176,7 @@ def _check(condition: bool, message: str) -> None:
 
 
 def _rank(system: Any, topics: pd.DataFrame) -> pd.DataFrame:
-    # systems may say what they like about data as small as the toys
+    # the toy data are so small that systems may warn
     with warnings.catch_warnings(action="ignore", category=FairtkWarning):
         ranked: pd.DataFrame = system.transform(topics)
     return ranked

@@ -37,17 +37,17 @@ def until_done(fairtk, source, rule, *limits):
         assert done.exit_code == 0, done.output
         if "Nothing is missing" in done.stdout:
             return rounds
-        assert not limits or "at most about 0." in done.stdout
+        assert not limits or "at most 0." in done.stdout
         manifest = json.loads(Path("prompts", "manifest.json").read_text())
         names = [f["name"] for f in manifest["files"] if f["round"] == len(rounds) + 1]
         lines = [x for name in names for x in Path("prompts", name).read_text().splitlines()]
         rounds.append(len(lines))
         assert f"Round {len(rounds)}: {len(lines)} prompts in" in done.stdout
-        assert "wait for answers" in failed(fairtk("rag" if limits else "qr", source), 1)
+        assert "waiting for answers" in failed(fairtk("rag" if limits else "qr", source), 1)
         answers = [json.dumps(answered(json.loads(line), rule)) for line in lines]
         Path("answers").write_text("".join(f"{line}\n" for line in answers))
         read = fairtk("prompts", "read", "prompts", "answers")
-        assert read.exit_code == 0 and "0 failed, 0 are out" in read.stdout, read.output
+        assert read.exit_code == 0 and "0 failed, 0 are pending" in read.stdout, read.output
 
 
 def rag_rule(prompt, *_):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fairtk_papers.fair_qr.systems import make_model
 from fairtk_papers.fair_rag import make_generator
-from fairtk_papers.studies import with_nothing
+from fairtk_papers.studies import with_none
 from lab_models import lab_fixture  # noqa: F401
 
 from fairtk import Generator, demo
@@ -42,5 +42,5 @@ def test_studies_use_a_plugins_kind(lab, fairtk, tmp_path):
 @pytest.mark.parametrize("name", ["temperature", "max_tokens", "extra_body", "reasoning_effort"])
 def test_words_for_nothing(name):
     none = "" if name == "reasoning_effort" else "none"  # which is a word for an effort
-    assert with_nothing({name: none}) == {name: None}
-    assert with_nothing({name: "low"}) == {name: "low"}
+    assert with_none({name: none}) == {name: None}
+    assert with_none({name: "low"}) == {name: "low"}

@@ -135,8 +135,8 @@ def test_runs_of_a_rag_configuration_are_relative_to_it(mine, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"qid": "no-such"}, ("topic 'no-such'", "(1 such)")),
-        ({"docno": "no-such"}, ("document 'no-such'", "(1 such)")),
+        ({"qid": "no-such"}, ("topic 'no-such'", "1 in the run")),
+        ({"docno": "no-such"}, ("document 'no-such'", "1 in the run")),
     ],
 )
 def test_a_run_of_other_data_is_one_line(fairtk, bm25, tmp_path, change, words):
@@ -244,7 +244,7 @@ def test_a_run_is_a_system_of_qr_measured_and_tested(fairtk, wiki, gender, bm25_
     mean = ir_measures.calc_aggregate([measure], gender.qrels, read_run(bm25_run))[measure]
     assert table["mine"]["nDCG"] == pytest.approx(mean) and 0 < table["mine"]["nDCG p"] <= 1
     page = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert "mine" in page and "In brackets" not in page
+    assert "mine" in page and "Brackets name" not in page
 
     def left(path):
         status = rows(fairtk(*words, "-r", f"mine={path}", "--status"))

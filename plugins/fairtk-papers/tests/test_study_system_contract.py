@@ -28,13 +28,13 @@ class TestFitted(StudySystemContract):
 @pytest.mark.parametrize(
     ("name", "test", "message"),
     [
-        ("short", "test_rankings", "gives 1 documents for"),
-        ("leaking", "test_rankings", r"leaves the columns \['text'\]"),
-        ("inventing", "test_rankings", "rows for the qids"),
+        ("short", "test_rankings", "got 1"),
+        ("leaking", "test_rankings", r"extra columns \['text'\]"),
+        ("inventing", "test_rankings", "unknown qids"),
         ("batched", "test_topics_do_not_matter_to_each_other", "how topics are batched"),
-        ("random", "test_deterministic", "when it is used twice"),
-        ("careless", "test_unknown_options_are_named", "takes the setting 'no_such_setting'"),
-        ("untold", "test_fit", "is not said to be trained"),
+        ("random", "test_deterministic", "when it is called twice"),
+        ("careless", "test_unknown_options_are_named", "setting 'no_such_setting'"),
+        ("untold", "test_fit", "not declared as trained"),
     ],
 )
 def test_what_is_caught(name, test, message):

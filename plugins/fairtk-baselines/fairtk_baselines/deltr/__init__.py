@@ -58,22 +58,22 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
 
     over the training queries: P are top-one probabilities (Eqs. 2 and 7), E mean exposure (Eqs. 4
     to 6). Input: ``qid``, ``docno``, ``score``, ``features``; output: the same columns by rank,
-    with ``score`` falling. The README says more on each setting, and what DELTR does not do.
+    in descending order of ``score``. The README describes the settings and the limits of DELTR.
 
     Args:
-        groups: of the documents; looked at in training, and later if `protected_as_feature`.
+        groups: the groups of the documents, read in training, and later if `protected_as_feature`.
         protected: a level, several, or a rule: ``"all-but-most"`` or ``"least-exposed"``.
-        gamma: factor of the penalty, >= 0; 0 is plain ListNet, and among 100 documents 1 is little.
-        groups_apart, unknown: who is pooled, and where documents without a known level count.
-        protected_as_feature: whether belonging to the protected side is a feature, the last.
+        gamma: factor of the penalty, at least 0; 0 is plain ListNet, 1 is small for 100 documents.
+        groups_apart, unknown: whether levels are pooled; the side of documents without a level.
+        protected_as_feature: whether membership in the protected side is the last feature.
         exposure, labels, normalize_by, average, standardize, l2: the loss.
-        optimizer, gradient, learning_rate, max_iterations, init_range, seed: finding its minimum.
+        optimizer, gradient, learning_rate, max_iterations, init_range, seed: the optimization.
 
     Attributes:
         model: the fitted `LinearModel`, `None` before fitting.
 
     Raises:
-        ParameterError: a setting is out of its range, or `protected` does not fit the groups.
+        ParameterError: a setting is out of range, or `protected` does not fit the groups.
     """
 
     identity_name = "fairtk_baselines.DELTR"
@@ -145,13 +145,13 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         topics_or_res_va: pd.DataFrame | None = None,
         qrels_va: pd.DataFrame | None = None,
     ) -> Self:
-        """Learn the weights, in place of an earlier model, from a run with ``features`` and qrels.
+        """Train the model on a run with ``features`` and qrels; an earlier model is replaced.
 
-        Validation topics are not looked at.
+        Validation topics are ignored.
 
         Raises:
-            InputError: a column is missing, there is nothing to learn from, features or labels are
-                broken, the groups do not fit the documents, or gradient descent diverges.
+            InputError: a column is missing, there are no training queries, features or labels are
+                invalid, the groups do not fit the documents, or gradient descent diverges.
         """
         self.check_inputs(topics_or_res_tr, NEEDED)
         self.refuse_samples(topics_or_res_tr)
@@ -160,10 +160,11 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return self
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the run, ranked by the model's scores.
+        """Rank the run by the scores of the model.
 
         Raises:
-            InputError: a column is missing, `fit` was not called, or features are not those of fit.
+            InputError: a column is missing, `fit` was not called, or features differ from those in
+                `fit`.
         """
         coded, scores = self._scored(inp)
         # rows by query and falling score; equal scores stay in order
@@ -174,13 +175,13 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return result
 
     def gaps(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the exposure of each side in a run with ``features``, as the loss sees it.
+        """Return the exposure of each side in a run with ``features``, as in the loss.
 
         Returns:
-            One row per query and protected group, queries by name: ``qid``, ``group``,
+            One row per query and protected group, sorted by qid: ``qid``, ``group``,
             ``protected`` and ``rest`` (mean exposure of each side, in the unit of the setting
-            ``exposure``; NaN where the query has no document of it), and ``gap``, rest minus
-            protected: 0 is equal exposure, above 0 is to the protected group's disadvantage.
+            ``exposure``; NaN without documents), and ``gap``, rest minus protected: 0 for equal
+            exposure, above 0 for a disadvantage of the protected group.
         """
         coded, scores = self._scored(inp)
         lists = Lists(coded.ranking_start)
@@ -214,9 +215,9 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return self.model
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write settings, model and the groups of *all* documents to a folder, in one step.
+        """Write settings, model and the groups of *all* documents to a folder, atomically.
 
-        The folder is made if needed; an earlier model in it is replaced.
+        An earlier model in the folder is replaced.
 
         Raises:
             InputError: `fit` was not called.
@@ -226,14 +227,13 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, folder: str | PathLike[str], groups: Groups | None = None) -> Self:
-        """Return the transformer that `save` wrote, equal to it.
+        """Load a saved transformer.
 
-        Other `groups` than the saved ones, e.g. of other documents, must have the levels that the
-        model tells apart.
+        Other `groups`, e.g. of other documents, must have the levels of the model.
 
         Raises:
-            FormatError: there is no such model, or it is damaged or of another version.
-            ParameterError: the groups lack a level.
+            FormatError: the model is missing, damaged or of another version.
+            ParameterError: a level is missing from the groups.
         """
         settings, model = read(folder, groups)
         result = cls(**settings)

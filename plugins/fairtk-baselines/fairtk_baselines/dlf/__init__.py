@@ -1,4 +1,4 @@
-"""DLF: a relevance model and a fairness model, trained apart and blended."""
+"""DLF: a relevance model and a fairness model, trained separately and blended."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ FAIRNESS = "dlf_fairness"
 
 
 class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
-    """R with vectors -> R: a relevance model and a fairness model, trained apart and blended.
+    """R with vectors -> R: a relevance model and a fairness model, trained separately and blended.
 
-    After the distribution-based learning framework of Chen and Fang (ICTIR 2023): the fairness
-    model learns from the divergence between the groups' shares of exposure and each query's target;
-    **no group of any document is needed to rank**. Input: ``qid``, ``docno``, ``score``,
+    After the distribution-based learning framework of Chen and Fang (ICTIR 2023). The fairness
+    model minimizes the divergence between the groups' shares of exposure and each query's target;
+    **ranking requires no groups**. Input: ``qid``, ``docno``, ``score``,
     ``query_vec``, ``doc_vec``. Output: the same columns without `drop`, ``rank``, and ``score``,
-    the blend minus 1e-9 times the rank. The README of fairtk-baselines says more on each setting,
-    what the paper leaves open, and what DLF cannot do.
+    the blend minus 1e-9 times the rank. The README of fairtk-baselines describes the settings, what
+    the paper leaves open, and the limits of DLF.
 
     Args:
-        groups, target: of the training documents, and the exposure that they should have; one or
-            several attributes. Targets are read in `fit` only.
+        groups, target: the groups of the training documents and their target exposure, for one or
+            several attributes. Only `fit` reads targets.
         weight: share of the fairness model, 0 to 1.
         fuse_bm25: share of the input's score in relevance, 0 to 1.
         hidden, fairness_hidden, inputs, fairness_inputs, cosine: the two networks.
         relevance_loss, exposure, temperature, browsing, cutoff, train_on: the losses.
-        divergence, smoothing, unlabeled, unknown: how far exposure is from its target.
-        normalize: scaling before blending: ``"min-max"`` or ``"z-score"``, inside each query.
-        epochs, learning_rate, weight_decay, batch_size, patience, seed: training, by AdamW.
+        divergence, smoothing, unlabeled, unknown: the divergence of exposure from its target.
+        normalize: scaling per query before blending: ``"min-max"`` or ``"z-score"``.
+        epochs, learning_rate, weight_decay, batch_size, patience, seed: training with AdamW.
         components: whether the output has ``dlf_relevance`` and ``dlf_fairness``.
-        drop: columns that the output does not have, e.g. ``("query_vec", "doc_vec", "text")``.
+        drop: columns to drop from the output, e.g. ``("query_vec", "doc_vec", "text")``.
 
     Raises:
-        InputError: a setting is out of its range, or a target does not fit its groups.
+        InputError: a setting is out of range, or a target does not fit its groups.
     """
 
     identity_name = "fairtk_baselines.DLF"
@@ -124,14 +124,16 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self.drop = (drop,) if isinstance(drop, str) else tuple(str(name) for name in drop)
         required = [c for c in (QID, DOCNO, SCORE, RANK) if c in self.drop]
         if required:
-            raise ParameterError(f"DLF: drop must not name {required[0]!r}: a ranking needs it")
+            raise ParameterError(
+                f"DLF: drop must not contain {required[0]!r}, which is a required column"
+            )
 
     @property
     def history(self) -> pd.DataFrame:
-        """How training went: ``model``, ``epoch``, ``loss``, ``validation_loss`` (NaN without any).
+        """The training history: ``model``, ``epoch``, ``loss``, ``validation_loss`` (or NaN).
 
         Raises:
-            InputError: it was not trained in this process.
+            InputError: DLF was not trained in this process.
         """
         if self._history is None:
             raise InputError("DLF has no training history: it was not trained in this process")
@@ -149,16 +151,16 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         topics_or_res_va: pd.DataFrame | None = None,
         qrels_va: pd.DataFrame | None = None,
     ) -> DLF:
-        """Train both models again, and return this transformer.
+        """Train both models from scratch and return this transformer.
 
-        Training is as deterministic as torch's arithmetic on one machine and number of threads.
-        Progress is shown on a terminal, after two seconds. The training queries' rankings have
-        vectors; documents without a label, or with 0 or below, are not relevant. With validation
-        rankings and their labels training stops early, without them all epochs are done.
+        Training is deterministic for a machine and number of threads. A terminal shows progress
+        after two seconds. The training rankings must have vectors; documents without a positive
+        label are not relevant. With validation rankings and labels training stops early, without
+        them it runs all epochs.
 
         Raises:
-            InputError: no query of the run has a target, or none a relevant document; or the input
-                is broken.
+            InputError: no query of the run has a target or a relevant document, or the input is
+                invalid.
             ParameterError: the loss is not finite: the learning rate is too high.
         """
         if not self.aims:
@@ -179,11 +181,11 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return self
 
     def save(self, folder: str | PathLike[str]) -> None:
-        """Write the models, all settings, and the digests of groups and targets, in one step.
+        """Write the models, all settings, and the digests of groups and targets, atomically.
 
         Raises:
-            InputError: it was not trained.
-            FormatError: the folder is a file, or holds something else.
+            InputError: DLF was not trained.
+            FormatError: the path is a file, or a folder with other contents.
         """
         if self._models is None:
             raise InputError("DLF is not trained: call fit first")
@@ -198,7 +200,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """Return the saved transformer, which cannot be trained again.
 
         Raises:
-            FormatError: there is no model, or a broken one.
+            FormatError: the model is missing or damaged.
         """
         record, arrays = FOLDER.read_arrays(folder, digest)
         settings = record["settings"]
@@ -225,11 +227,11 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return None if self._models is None else self._models.key
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the documents of each query in the order of the blended scores.
+        """Rank the documents of each query by the blended scores.
 
         Raises:
-            InputError: it was not trained; a column or a vector is missing, or of another length
-                than in training; the run is broken.
+            InputError: DLF was not trained, a column or vector is missing, a vector has another
+                length than in training, or the run is invalid.
         """
         self.check_inputs(inp, NEEDED)
         self.refuse_samples(inp)
@@ -258,12 +260,12 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         return out
 
     def at_weight(self, weight: float, fuse_bm25: float | None = None) -> Self:
-        """Return one with the same trained models and another blend; nothing is trained again."""
+        """Return a copy with the same trained models and another weight."""
         other = copy.copy(self)
         fuse = self.fuse_bm25 if fuse_bm25 is None else fuse_bm25
         other._set_ranking(weight, fuse, self.normalize, self.components, self.drop)
         return other
 
     def relevance_model(self) -> Self:
-        """Return one that ranks by the relevance model alone: no fairness, no input score."""
+        """Return a copy that ranks by the relevance model alone, without the input score."""
         return self.at_weight(0.0, 0.0)

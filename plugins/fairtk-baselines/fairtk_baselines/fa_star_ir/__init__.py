@@ -1,7 +1,7 @@
 """FA*IR: enough protected documents in every prefix of a ranking.
 
-`FAStarIR` reranks; `mtable` and `multinomial_test` are the tests behind it, `fail_probability` says
-how often an m-table rejects a fair ranking, and `mtree` lists the smallest fair counts of groups.
+`FAStarIR` reranks. `mtable` and `multinomial_test` are its tests, `fail_probability` is the
+probability that an m-table rejects a fair ranking, and `mtree` has the smallest fair counts.
 """
 
 from __future__ import annotations
@@ -41,30 +41,30 @@ __all__ = [
 
 
 class FAStarIR(FairTransformer):
-    """R -> R: FA*IR, the order nearest to the input whose prefixes hold enough protected documents.
+    """R -> R: FA*IR, the order closest to the input whose prefixes have enough protected documents.
 
-    Zehlike et al. (CIKM 2017; several groups: IPM 2022): every prefix of the first `cutoff`
-    documents is tested against chance with a minimum share `p` of protected ones, and documents
-    move up where a prefix would be rejected. Output: the input's documents and columns, ``rank``,
-    and ``score`` 0, -1, -2, ...; the README says what is done where the papers leave things open.
+    Zehlike et al. (CIKM 2017; several groups: IPM 2022): each prefix of the first `cutoff`
+    documents is tested against random rankings with a share `p` of protected documents, and
+    protected documents move up if a prefix would be rejected. Output: the input's documents and
+    columns, ``rank``, and ``score`` 0, -1, -2, ... The README describes what the papers leave open.
 
     Args:
         groups: the groups of the documents.
-        p: the minimum share of protected documents: a number for all of them together; numbers by
-            level, which are then the protected ones; or a `Target`, each query's own shares.
-        cutoff: ranks that are tested; 20, the cutoff that such rankings are mostly measured at.
-        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
-        protected: a level or several; None: in each query every known level but the one with the
-            most exposure (1 / log2(max(rank, 2))) in the first `cutoff` documents of the input.
+        p: the minimum share of protected documents: a number for all levels together; numbers by
+            level, which are then protected; or a `Target` with shares per query.
+        cutoff: the ranks to test.
+        alpha: the probability of rejecting a random ranking with share p, in (0, 1).
+        protected: a level or several; `None` for all known levels of a query except the one with
+            the most exposure (1 / log2(max(rank, 2))) in the first `cutoff` documents of the input.
         test: ``"binomial"`` or ``"multinomial"``.
         adjust: the correction for testing every prefix; see `mtable`.
-        merge_below: for ``"multinomial"``, the share below which levels make one group; None:
-            1 / cutoff, less than one document among the first cutoff.
+        merge_below: for ``"multinomial"``, the share below which levels are merged; `None` for
+            1 / cutoff.
         samples, seed: for ``"multinomial"``, see `multinomial_test`.
 
     Raises:
-        InputError: a setting is out of its range or does not fit the groups; in `transform`: a
-            missing column, a sampled run or broken rankings.
+        InputError: a setting is out of range or does not fit the groups; in `transform`, a column
+            is missing, the run is sampled, or rankings are invalid.
     """
 
     identity_name = "fairtk_baselines.FAStarIR"
@@ -108,7 +108,7 @@ class FAStarIR(FairTransformer):
             )
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
-        """Return the run (R: ``qid``, ``docno``, ``score``) in FA*IR's order."""
+        """Rerank the run (R: ``qid``, ``docno``, ``score``)."""
         run, counted = self._counted(inp)
         merged = merging.merge(run.ranking_start, counted.group, self._test(counted))
         self._warn(run, counted, merged.unfair)
@@ -118,15 +118,15 @@ class FAStarIR(FairTransformer):
         return out
 
     def check(self, run: pd.DataFrame) -> pd.DataFrame:
-        """Return the result of the test for a run, without changing it.
+        """Test a run without changing it.
 
         Returns:
-            One row per query and protected group: ``qid``; ``group``, its name; ``p``, the minimum
-            share; ``shown``, its documents among the first `cutoff`; ``alpha``, the significance of
-            each single test; ``fail_probability`` of a ranking by chance; ``unfair``, the length of
-            the query's first prefix that is not fair, 0 if none. The protected levels are those
-            of this run: with ``protected=None`` they may differ between input and output. Queries
-            without a target have one row, with NaN.
+            One row per query and protected group: ``qid``; ``group``; ``p``, the minimum share;
+            ``shown``, the number of its documents in the first `cutoff`; ``alpha``, the
+            significance level of each test; ``fail_probability`` of a random ranking; ``unfair``,
+            the length of the first unfair prefix, or 0. With ``protected=None`` the protected
+            levels can differ between input and output. Queries without a target have one row,
+            with NaN.
         """
         encoded, counted = self._counted(run)
         given = (encoded.ranking_start, counted.group, self._test(counted))

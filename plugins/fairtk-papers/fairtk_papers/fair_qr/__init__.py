@@ -1,4 +1,4 @@
-"""The study of FAIR-QR: its systems against baselines, saved and resumable.
+"""The study of FAIR-QR: a comparison with baselines, saved and resumable.
 
     from fairtk.llm import KeywordRefiner
     from fairtk_papers.fair_qr import QrStudy, from_trec_fair

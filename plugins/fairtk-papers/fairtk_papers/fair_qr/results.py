@@ -1,4 +1,4 @@
-"""What a study found, as frames: the comparison, the variations, traces and costs."""
+"""The results of a study as frames: comparison, variations, traces and costs."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from fairtk_papers.fair_qr.values import (
     summary,
 )
 
-SHOWN = 10  # ranks with texts
+N_TEXTS = 10  # ranks with texts on pages
 
 
 class QrResults:
-    """What a study found so far. All frames are tidy; `save` writes them, tables and figures.
+    """The results of a study so far, as tidy frames; `save` writes them with tables and figures.
 
     Args:
-        data: what the study is about.
-        settings: how it was done.
-        systems: what there is of each, by cell.
+        data: the data of the study.
+        settings: the settings of the study.
+        systems: the results by cell.
         llm: the model.
-        prices: of models.
-        models: the model of each cell; None: they have one.
-        own: the names of the study's own model and retriever, where there are several.
-        store: the study's folder, whose store keeps each query's values; None: there is none.
+        prices: the prices of models.
+        models: the model of each cell; `None` if all use `llm`.
+        own: the names of the first model and retriever, if there are several.
+        store: the study's folder, for a store of values per query; `None` for no store.
     """
 
     def __init__(
@@ -90,11 +90,12 @@ class QrResults:
 
     @cached_property
     def missing(self) -> pd.DataFrame:
-        """Queries without a result: ``attribute``, ``system``, ``variation``, ``setting``,
-        ``qid``, ``reason``. They have the worst value in every table.
+        """Queries without a result, which have the worst value in all tables.
+
+        The columns are ``attribute``, ``system``, ``variation``, ``setting``, ``qid``, ``reason``.
         """
 
-        def lost(system: SystemResults) -> pd.DataFrame:
+        def missing(system: SystemResults) -> pd.DataFrame:
             rows = [
                 (qid, system.errors.get(qid, "not done yet"))
                 for qid in self.data.topics[QID]
@@ -102,12 +103,14 @@ class QrResults:
             ]
             return pd.DataFrame(rows, columns=[QID, "reason"])
 
-        return self._stacked(lost)
+        return self._stacked(missing)
 
     @cached_property
     def per_query(self) -> pd.DataFrame:
-        """Each query's values: ``attribute``, ``system``, ``variation``, ``setting``, ``qid``,
-        ``measure`` (nDCG, AWRF, nDCG x AWRF), ``value``.
+        """Values per query.
+
+        The columns are ``attribute``, ``system``, ``variation``, ``setting``, ``qid``, ``measure``
+        (nDCG, AWRF, nDCG x AWRF), ``value``.
         """
         return self._measured[0]
 
@@ -115,56 +118,62 @@ class QrResults:
     def table(self) -> pd.DataFrame:
         """The comparison, one row per attribute and system.
 
-        For each measure its mean (a query without a result has the worst value), the ends of the
-        mean's 95 % t interval (``... low``, ``... high``), the mean over the queries with a
-        result (``... answered``; NaN: there is none), the difference from BM25 with its ends
-        (``... change``, ``... change low``, ``... change high``, not corrected), and the p-value of
-        a paired t-test (``... p``, corrected over all systems of the attribute, tuned ones too).
-        ``product of means`` is another number than the mean of products. ``missing``: queries
-        without a result.
+        The columns of a measure are its mean (queries without a result have the worst value) with
+        a 95 % t interval (``... low``, ``... high``); the mean over the queries with a result
+        (``... answered``); the difference from BM25 with its interval (``... change``, ``... change
+        low``, ``... change high``, not corrected); and the p-value of a paired t-test (``... p``,
+        corrected over all systems of the attribute). ``product of means`` differs from the mean of
+        products. ``missing`` is the number of queries without a result.
         """
         return self._measured[1]
 
     @property
     def variations(self) -> pd.DataFrame:
-        """FAIR-QR with one setting varied, as `table`, and not tested."""
+        """FAIR-QR with one setting varied: `table` without tests."""
         return self._measured[2]
 
     @cached_property
     def iterations(self) -> pd.DataFrame:
-        """How often queries were refined: mean and quartiles of the calls that a query took
-        (``asked``) and of the refinements that it kept (``kept``), per cell.
-        """
+        """Mean and quartiles of calls (``asked``) and ``kept`` refinements per query, by cell."""
         return self._stacked(lambda system: iterations(system.traces))
 
     @cached_property
     def tuning(self) -> pd.DataFrame:
-        """What tuning chose: ``attribute``, ``system``, ..., ``fold``, ``settings`` (JSON), their
-        mean ``value`` over the ``topics`` of the other folds, ``seconds``, ``calls`` (paid for).
+        """The tuned settings of each fold.
+
+        The columns are ``attribute``, ``system``, ..., ``fold``, ``settings`` (JSON), their mean
+        ``value`` over the ``topics`` of the other folds, ``seconds``, and new ``calls``.
         """
         return self._stacked(lambda system: system.choices)
 
     @cached_property
     def drift(self) -> pd.DataFrame:
-        """How far each system is from the first lists: ``attribute``, ``system``, ``words kept``
-        (share of the original words; NaN: none was refined), ``overlap`` (share of the first list's
-        top), both over refined topics where a system refines; ``AWRF gained``, ``nDCG lost`` and
-        ``lost per gained`` (NaN: nothing gained).
+        """The drift of each system from BM25's rankings.
+
+        The columns are ``attribute``, ``system``; ``words kept``, the share of the original words
+        in refined queries, and ``overlap``, the share of the top of BM25's rankings, both over the
+        refined topics of systems that refine; ``AWRF gained``, ``nDCG lost`` and ``lost per
+        gained`` (NaN if nothing is gained).
         """
         return drift_frame(self.systems, self.table, self.settings.cutoff)
 
     @cached_property
     def controls(self) -> pd.DataFrame:
-        """FAIR-QR, its placebo and BM25, paired; see `fairtk_papers.fair_qr.values`."""
+        """Paired differences between FAIR-QR, its placebo and BM25.
+
+        The columns are ``attribute``, ``system``, ``against``, ``measure``, ``difference``, ``low``
+        and ``high`` (95 % t interval, not corrected for the number of rows).
+        """
         values = self.per_query[self.per_query["variation"] == ""]
         return control_rows(values, list(self.data.attributes))
 
     @cached_property
     def costs(self) -> pd.DataFrame:
-        """What a query costs, per cell: ``calls``, ``prompt_tokens``, ``completion_tokens``,
-        ``price`` (NaN: unknown), ``model seconds`` (waits one after another, as recorded), ``own
-        seconds`` (retrieval and all else, queries side by side), ``training seconds`` (per study,
-        indexing included).
+        """The mean costs of a query, by cell.
+
+        The columns are ``calls``, ``prompt_tokens``, ``completion_tokens``, ``price`` (NaN if
+        unknown), ``model seconds`` (the sum of recorded waits), ``own seconds`` (all else, with
+        queries in parallel) and ``training seconds`` (of the study, with indexing).
         """
         model = {
             id(system): None if cell.kind == RANDOM else self.models[cell]
@@ -174,57 +183,59 @@ class QrResults:
 
     @property
     def pairs(self) -> str:
-        """What systems with and without brackets are built on; empty: there is one pair only."""
+        """A sentence on systems with brackets; empty if there is one model and retriever."""
         if not self.own:
             return ""
         return (
-            f" In brackets: the retriever or model in place of {' and '.join(self.own)}, on which "
-            "all other systems are built."
+            " Brackets name the retriever or model of a system; all others use "
+            f"{' and '.join(self.own)}."
         )
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader should know: warnings of systems, then of measures; each once."""
-        return self.warned(*self.data.attributes)
+        """The warnings of systems, then of measures, each once."""
+        return self.warnings_of(*self.data.attributes)
 
     def as_experiment(self, attribute: str) -> Results:
-        """Return the comparison of an attribute as `fairtk.Experiment` gives it, with the texts of
-        the documents that a page shows.
+        """Return the comparison of an attribute as `fairtk.Results`, with texts for its page.
 
         Raises:
-            NotFoundError: there is no such attribute.
+            NotFoundError: the attribute is unknown.
         """
         self._check(attribute)
-        asked = measures(*self.data.attributes[attribute], self.settings.cutoff, self.settings.ndcg)
+        groups, target = self.data.attributes[attribute]
+        named = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
         cells = [c for c in self.systems if c.attribute == attribute and not c.variation]
         runs = {cell.label: self._with_texts(self.systems[cell].rankings) for cell in cells}
-        with warnings.catch_warnings():  # the study has said them
+        with warnings.catch_warnings():  # the study has issued them
             warnings.simplefilter("ignore", FairtkWarning)
             results: Results = Experiment(
                 runs,
                 self.data.topics,
                 self.data.qrels,
-                asked.values(),
+                named.values(),
                 baseline=BM25 if BM25 in runs else None,
                 save_dir=self.store,
             )
-        lost = self.missing
-        lost = lost[(lost["attribute"] == attribute) & (lost["variation"] == "")]
-        results.failures = lost.rename(columns={"reason": "error"})[["system", QID, "error"]]
-        results.environment.pop("time")  # equal results are equal files
-        target = self.data.target_of(attribute)
+        failures = self.missing
+        of_attribute = (failures["attribute"] == attribute) & (failures["variation"] == "")
+        results.failures = failures[of_attribute].rename(columns={"reason": "error"})[
+            ["system", QID, "error"]
+        ]
+        results.environment.pop("time")  # equal results have equal files
+        target_name = self.data.target_of(attribute)
         results.config = {
-            "title": f"FAIR-QR on {self.data.name}: {attribute}, target {target}",
+            "title": f"FAIR-QR on {self.data.name}: {attribute}, target {target_name}",
             "description": (
-                f"{BM25} ranks by the original query; fair-qr rewrites it for groups whose "
-                "exposure is below their target."
+                f"{BM25} uses the original query; fair-qr refines it for groups whose exposure is "
+                "below the target."
             ),
             "data": self.data.name,
             "attribute": attribute,
-            "target": target,
-            "note": f"Target: {target}.",
+            "target": target_name,
+            "note": f"Target: {target_name}.",
             "model": repr(self.llm),
-            "warnings": self.warned(attribute),
+            "warnings": self.warnings_of(attribute),
             "correction": self.settings.correction,
         }
         return results
@@ -233,36 +244,36 @@ class QrResults:
         """Return the results of one attribute.
 
         Raises:
-            NotFoundError: there is no such attribute.
+            NotFoundError: the attribute is unknown.
         """
         self._check(attribute)
         part = copy.copy(self)
         for name, value in vars(type(self)).items():
             if isinstance(value, cached_property):
                 part.__dict__.pop(name, None)
-        about = {attribute: self.data.attributes[attribute]}
-        part.data = dataclasses.replace(self.data, attributes=about)
-        part.systems = {c: own for c, own in self.systems.items() if c.attribute == attribute}
-        per_query, *tables, texts = self._measured
-        own, table, variations = (
+        attributes = {attribute: self.data.attributes[attribute]}
+        part.data = dataclasses.replace(self.data, attributes=attributes)
+        part.systems = {c: s for c, s in self.systems.items() if c.attribute == attribute}
+        *frames, texts = self._measured
+        per_query, table, variations = (
             frame[frame["attribute"] == attribute].reset_index(drop=True) if len(frame) else frame
-            for frame in (per_query, *tables)
+            for frame in frames
         )
-        part._measured = own, table, variations, {attribute: texts[attribute]}
+        part._measured = per_query, table, variations, {attribute: texts[attribute]}
         return part
 
-    def warned(self, *attributes: str) -> list[str]:
-        """Return the warnings about some attributes; see `warnings`."""
-        systems = {cell: own for cell, own in self.systems.items() if cell.attribute in attributes}
-        of_systems = [text for own in systems.values() for text in own.warnings]
+    def warnings_of(self, *attributes: str) -> list[str]:
+        """Return the warnings for some attributes; see `warnings`."""
+        systems = {c: s for c, s in self.systems.items() if c.attribute in attributes}
+        of_systems = [text for system in systems.values() for text in system.warnings]
         drift = self.drift.query("attribute in @attributes") if len(self.drift) else self.drift
-        drifted = drift_warning(drift, same_answers(systems), self.settings.cutoff)
-        measured = [text for name in attributes for text in self._measured[3][name]]
-        return list(dict.fromkeys([*of_systems, *filter(None, [drifted]), *measured]))
+        of_drift = drift_warning(drift, same_answers(systems), self.settings.cutoff)
+        of_measures = [text for name in attributes for text in self._measured[3][name]]
+        return list(dict.fromkeys([*of_systems, *filter(None, [of_drift]), *of_measures]))
 
     @property
     def explained(self) -> list[str]:
-        """The attributes whose comparison has FAIR-QR, so that `changes` can say what it did."""
+        """The attributes whose comparison has FAIR-QR, for `changes`."""
         return [c.attribute for c in self.systems if c.system == FAIR_QR and not c.variation]
 
     def changes(self, attribute: str, system: str = FAIR_QR) -> pd.DataFrame:
@@ -273,39 +284,37 @@ class QrResults:
             system: the system.
 
         Returns:
-            ``qid``, ``query``, the change of each measure, and how the product's change splits
-            (exactly) into ``by AWRF`` and ``by nDCG``; for FAIR-QR also ``groups`` (asked for, in
-            order; those in brackets were not kept) and ``note``.
+            ``qid``, ``query``, the change of each measure, and the parts of the product's change
+            (an exact sum) ``by AWRF`` and ``by nDCG``; for FAIR-QR also ``groups`` (requested, in
+            order; in parentheses if the refinement was not kept) and ``note``.
 
         Raises:
-            NotFoundError: there is no such attribute, or the comparison lacks the system.
+            NotFoundError: the attribute or system is unknown.
         """
         self._check(attribute)
-        here = self.per_query[
+        values = self.per_query[
             (self.per_query["attribute"] == attribute) & (self.per_query["variation"] == "")
         ]
-        if system not in set(here["system"]):
-            raise NotFoundError("system", system, set(here["system"]))
-        wide = here.pivot(index=QID, columns=["system", "measure"], values="value")
-        then, now = wide[BM25], wide[system]
-        frame = pd.DataFrame(index=wide.index)
-        for name in MEASURES:
-            frame[name] = now[name] - then[name]
+        if system not in set(values["system"]):
+            raise NotFoundError("system", system, set(values["system"]))
+        wide = values.pivot(index=QID, columns=["system", "measure"], values="value")
+        before, after = wide[BM25], wide[system]
+        frame = (after - before)[[*MEASURES]].rename_axis(columns=None)
         # a'b' - ab = (a' - a)(b + b')/2 + (b' - b)(a + a')/2
-        frame["by AWRF"] = frame[FAIRNESS] * (now[NDCG] + then[NDCG]) / 2
-        frame["by nDCG"] = frame[NDCG] * (now[FAIRNESS] + then[FAIRNESS]) / 2
-        frame = frame.join(self._asked(attribute, system), how="left")
+        frame["by AWRF"] = frame[FAIRNESS] * (after[NDCG] + before[NDCG]) / 2
+        frame["by nDCG"] = frame[NDCG] * (after[FAIRNESS] + before[FAIRNESS]) / 2
+        frame = frame.join(self._requested_groups(attribute, system), how="left")
         frame.insert(0, "query", frame.index.map(self.data.topics.set_index(QID)["query"]))
         return frame.sort_values(PRODUCT, kind="stable").reset_index(names=QID)
 
     def save(self, folder: str | PathLike[str], command: str | None = None) -> Path:
         """Write frames (Parquet, CSV), tables (Markdown, LaTeX), figures and ``report.md``.
 
-        Every file appears in one step.
+        Each file is written atomically.
 
         Args:
-            folder: where to.
-            command: that makes these results, for pages that show them.
+            folder: the folder.
+            command: the command line that runs the study, for pages.
 
         Returns:
             The path of the report.
@@ -334,64 +343,61 @@ class QrResults:
 
     @cached_property
     def _measured(self) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, dict[str, list[str]]]:
-        """Values per query, the rows of the two tables, and warnings of measures by attribute."""
+        """Values per query, the two tables, and warnings of measures by attribute."""
         values: list[pd.DataFrame] = []
         tables: tuple[list[pd.DataFrame], ...] = ([], [])
         texts: dict[str, list[str]] = {}
         for attribute, (groups, target) in self.data.attributes.items():
-            here = [cell for cell in self.systems if cell.attribute == attribute]
+            all_cells = [cell for cell in self.systems if cell.attribute == attribute]
             base = Cell(attribute, BM25)
-            asked = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
-            ranked = {cell.label: self.systems[cell].rankings for cell in here}
-            runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in ranked.items()}
+            named = measures(groups, target, self.settings.cutoff, self.settings.ndcg)
+            rankings = {cell.label: self.systems[cell].rankings for cell in all_cells}
+            runs = {n: run[run[RANK] < self.settings.cutoff] for n, run in rankings.items()}
             per_query, texts[attribute] = measured(
-                runs, self.data.topics, self.data.qrels, asked, self.store
+                runs, self.data.topics, self.data.qrels, named, self.store
             )
-            lost = {cell.label: self._lost(cell) for cell in here}
-            # all systems are one family; other settings are not tested
+            qids = set(self.data.topics[QID])
+            missing = {cell.label: qids - self.systems[cell].done for cell in all_cells}
+            # all systems are one family; variations are not tested
             for varied in (False, True):
-                cells = {c.label: c for c in here if bool(c.variation) == varied}
+                cells = {c.label: c for c in all_cells if bool(c.variation) == varied}
                 if cells:
                     rows = per_query[per_query["system"].isin([base.label, *cells])]
-                    table = summary(rows, lost, None if varied else self.settings.correction)
+                    table = summary(rows, missing, None if varied else self.settings.correction)
                     tables[varied].append(_described(table, cells))
-            values.append(_described(per_query, {cell.label: cell for cell in here}))
+            values.append(_described(per_query, {cell.label: cell for cell in all_cells}))
         stacked = [pd.concat(t, ignore_index=True) if t else pd.DataFrame() for t in tables]
-        # tuned systems stand beside what they are without tuning
+        # tuned systems follow their untuned versions
         main = [c for c in self.systems if not c.variation]
         names = list(dict.fromkeys(c.base for c in main))
         main.sort(
             key=lambda c: (list(self.data.attributes).index(c.attribute), names.index(c.base))
         )
         order = [(c.attribute, c.system) for c in main]
-        rows = list(zip(stacked[0]["attribute"], stacked[0]["system"], strict=True))
-        stacked[0] = stacked[0].iloc[[rows.index(r) for r in order]].reset_index(drop=True)
+        stacked[0] = stacked[0].set_index(["attribute", "system"]).loc[order].reset_index()
         return pd.concat(values, ignore_index=True), *stacked, texts
 
     def _with_texts(self, run: pd.DataFrame) -> pd.DataFrame:
-        """Return rankings with their queries, and texts of the documents that a page shows."""
+        """Add queries to rankings, and texts to the documents that a page shows."""
         run = run.merge(self.data.topics[[QID, QUERY]], on=QID, how="left")
-        top = run[run[RANK] < SHOWN]
-        return pd.concat([self.data.texts(top), run[run[RANK] >= SHOWN]], ignore_index=True)
+        top = run[run[RANK] < N_TEXTS]
+        return pd.concat([self.data.texts(top), run[run[RANK] >= N_TEXTS]], ignore_index=True)
 
-    def _lost(self, cell: Cell) -> set[str]:
-        return set(self.data.topics[QID]) - self.systems[cell].done
-
-    def _asked(self, attribute: str, system: str) -> pd.DataFrame:
-        """Return which groups each query's loop asked for, and why it ended."""
+    def _requested_groups(self, attribute: str, system: str) -> pd.DataFrame:
+        """Return the groups that the loop of each query requested, and why it ended."""
         main = "attribute == @attribute and system == @system and variation == ''"
         rows = self.traces.query(main)
         if rows.empty or "group" not in rows:
             return pd.DataFrame(index=pd.Index([], name=QID))
-        groups_asked = rows["group"].where(rows["kept"].astype(bool), "(" + rows["group"] + ")")
+        requested = rows["group"].where(rows["kept"].astype(bool), "(" + rows["group"] + ")")
         later = rows["iteration"] > 0
-        groups = groups_asked[later].groupby(rows[QID]).agg(", ".join)
+        groups = requested[later].groupby(rows[QID]).agg(", ".join)
         notes = rows.groupby(QID)["note"].agg("last")
         return pd.DataFrame({"groups": groups, "note": notes}).fillna("")
 
 
 def _described(frame: pd.DataFrame, cells: Mapping[str, Cell]) -> pd.DataFrame:
-    """Return the rows of some cells, their names in place of the label."""
+    """Return the rows of some cells, with columns for their names instead of the label."""
     frame = frame[frame["system"].isin(list(cells))]
-    about = pd.DataFrame([cells[label].names for label in frame["system"]], index=frame.index)
-    return pd.concat([about, frame.drop(columns="system")], axis=1)
+    names = pd.DataFrame([cells[label].names for label in frame["system"]], index=frame.index)
+    return pd.concat([names, frame.drop(columns="system")], axis=1)

@@ -1,4 +1,4 @@
-"""What a study is about and how it is done: data, targets, settings, and its configuration."""
+"""The data, targets, settings and configuration of the FAIR-QR study."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fairtk.io.tables import stem
 from fairtk.transformers import FairTransformer
 from fairtk_papers.studies import (
     NAMES,
-    PLACE,
+    PATH,
     SEVERAL,
     STRING,
     TABLE,
@@ -37,11 +37,12 @@ from fairtk_papers.studies import (
     GivenRun,
     Kinds,
     labels_of,
+    resolve_path,
 )
 
 UNIFORM, RELEVANCE, WITH_POPULATION = "uniform", "relevance", "relevance+population"
 TARGETS = (RELEVANCE, WITH_POPULATION, UNIFORM)
-"""The words for targets; they are never paths."""
+"""The named targets; other strings are paths."""
 SHARES, GIVEN = "shares", "given"
 
 
@@ -51,22 +52,22 @@ def further_targets(
     names: Mapping[str, str],
     qrels: pd.DataFrame,
 ) -> dict[str, tuple[str, Groups, Target]]:
-    """Return the attributes once more for each further target.
+    """Return the attributes with further targets.
 
     Args:
-        targets: one target or a list of them, by attribute; see `study_target`.
+        targets: one target or a list, by attribute; see `study_target`.
         attributes: groups and the default target, by name.
         names: the name of the default target, by attribute.
         qrels: the labels.
 
     Returns:
-        By the name in the study, such as ``"gender (uniform)"``: the name of the target, the groups
-        and the target. Naming the default target adds nothing.
+        A dict from names such as ``"gender (uniform)"`` to the name of the target, the groups and
+        the target. The default target is not added again.
 
     Raises:
-        NotFoundError: there is no such attribute.
-        ParameterError: two targets of an attribute have one name, or there is no background.
-        InputError: the target has no such form, or names groups that no document has.
+        NotFoundError: an attribute is unknown.
+        ParameterError: an attribute has duplicate targets, or no background.
+        InputError: a target is invalid, or has groups that no document has.
     """
     further = {}
     for attribute, one_or_several in (targets or {}).items():
@@ -79,19 +80,19 @@ def further_targets(
             name = target_name(target)
             if name in seen or (name in TARGETS and target != name):
                 raise ParameterError(
-                    f"[targets]: two targets of {attribute!r} have the name {name!r}; rename the "
-                    "file, or leave one out"
+                    f"[targets]: duplicate target {name!r} of {attribute!r}; rename the file, or "
+                    "remove one"
                 )
             seen.append(name)
             if name == names[attribute]:
                 continue
-            made = study_target(target, groups, attribute, qrels)
-            further[f"{attribute} ({name})"] = (name, groups, made)
+            goal = study_target(target, groups, attribute, qrels)
+            further[f"{attribute} ({name})"] = (name, groups, goal)
     return further
 
 
 def target_name(target: Any) -> str:
-    """Return the name of a target in the study: its word, ``"shares"``, or the stem of its file."""
+    """Return the name of a target: that of `TARGETS`, ``"shares"``, or the stem of its file."""
     if isinstance(target, Target):
         return GIVEN
     if isinstance(target, Mapping):
@@ -101,20 +102,20 @@ def target_name(target: Any) -> str:
 
 
 def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) -> Target:
-    """Return one target of an attribute.
+    """Return the target of an attribute.
 
     Args:
         target: ``"relevance"`` (per topic, the groups' shares of the relevant documents),
             ``"uniform"`` (equal shares of the known levels), shares by level (for crossed
-            attributes by attribute, as if independent), a file as `fairtk.Target.read` reads it,
-            or a `fairtk.Target`.
+            attributes by attribute, as if independent), a file for `fairtk.Target.read`, or a
+            `fairtk.Target`.
         groups: the groups.
         name: the attribute, for messages.
         qrels: the labels.
 
     Raises:
-        ParameterError: it is ``"relevance+population"``, and the attribute has no background.
-        InputError: it has no such form, or names groups that no document has.
+        ParameterError: the target is ``"relevance+population"``, but there is no background.
+        InputError: the target is invalid, or has groups that no document has.
     """
     if isinstance(target, Target):
         return target.for_groups(groups)
@@ -122,10 +123,10 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
         return Target.uniform(groups, unknown=False)
     if target == RELEVANCE:
         return Target.from_qrels(qrels, groups)
-    if target == WITH_POPULATION:  # where there is a background it is the default
+    if target == WITH_POPULATION:  # with a background it is the default
         raise ParameterError(
-            f"[targets]: {name!r} has no background population, so its target cannot be "
-            f"{WITH_POPULATION!r}; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
+            f"[targets]: {WITH_POPULATION!r} requires a background population, which {name!r} does "
+            f"not have; use {RELEVANCE!r}, {UNIFORM!r}, shares by group, or a file"
         )
     if isinstance(target, Mapping):
         try:
@@ -135,19 +136,16 @@ def study_target(target: Any, groups: Groups, name: str, qrels: pd.DataFrame) ->
     if isinstance(target, str | PathLike) and Path(target).exists():
         return Target.read(target, groups)
     raise InputError(
-        f"the target of {name!r} must be one of {list(TARGETS)}, shares by group, or a file that "
-        f"exists; found {target!r}"
+        f"the target of {name!r} must be one of {list(TARGETS)}, shares by group, or an existing "
+        f"file, got {target!r}"
     )
 
 
 class Texts(FairTransformer):
-    """R -> R with ``text``: what ir_datasets takes for a document's whole text, title included.
+    """R -> R: add ``text``, the ``default_text()`` of ir_datasets, which includes the title.
 
     Args:
         dataset: an ``ir_datasets.Dataset`` with documents.
-
-    Raises:
-        InputError: later, on use: a document is not in the data set.
     """
 
     identity_name = "fairtk.Texts"
@@ -164,39 +162,41 @@ class Texts(FairTransformer):
 
         Raises:
             ColumnError: the column ``docno`` is missing.
+            InputError: a document is not in the dataset.
         """
         self.check_inputs(inp, [DOCNO])
         docnos = inp[DOCNO].astype(str)
         distinct = list(dict.fromkeys(docnos))
         store = self._dataset.docs_store() if distinct else None
         documents = store.get_many(distinct) if store is not None else {}
-        lost = [docno for docno in distinct if docno not in documents]
-        if lost:
+        missing = [docno for docno in distinct if docno not in documents]
+        if missing:
             raise InputError(
-                f"Texts: {len(lost)} documents are not in {self.dataset_id}: {format_list(lost)}"
+                f"Texts: unknown documents, {len(missing)} are not in {self.dataset_id}: "
+                f"{format_list(missing)}"
             )
         texts = {docno: document.default_text() for docno, document in documents.items()}
         return inp.assign(**{TEXT: docnos.map(texts).astype(object)})
 
 
 GEOGRAPHY = {"geography": "sub-geo"}
-"""Names of attributes in the paper that the track writes otherwise."""
+"""Attributes of the paper with another name in the track."""
 
 
 @dataclass(frozen=True)
 class QrData:
-    """What a study is about.
+    """The data of a study.
 
     Attributes:
         topics: ``qid``, ``query``.
         qrels: ``qid``, ``docno``, ``label``.
-        attributes: name to groups and target.
-        documents: gives all documents: mappings with ``docno`` and ``text``.
+        attributes: groups and target by name.
+        documents: returns an iterator over all documents: mappings with ``docno`` and ``text``.
         texts: R -> R: adds ``text``.
-        collection: a digest of the collection, or of what names it.
-        name: what tables call the data.
-        targets: the name of each attribute's target, for tables; ``"given"`` where none is named.
-        unjudged: topics without a relevant document, which are left out.
+        collection: a digest of the collection or of its name.
+        name: the name of the data in tables.
+        targets: the name of each attribute's target in tables, by default ``"given"``.
+        unjudged: topics without a relevant document, which are excluded.
     """
 
     topics: pd.DataFrame
@@ -210,37 +210,39 @@ class QrData:
     unjudged: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the frames; leave out topics that nothing can be said about."""
+        """Check the frames; exclude topics without a relevant document."""
         require_columns(self.topics, [QID, QUERY], "the study's topics")
         require_columns(self.qrels, [QID, DOCNO, LABEL], "the study's qrels")
         topics = self.topics.assign(**{QID: self.topics[QID].astype(str)})
         qids_of(topics, "FAIR-QR's study")
         qrels = self.qrels.assign(**{QID: self.qrels[QID].astype(str)})
         judged = set(qrels.loc[qrels[LABEL] > 0, QID])
-        bare = [qid for qid in topics[QID] if qid not in judged]
-        if len(bare) == len(topics):
+        unjudged = [qid for qid in topics[QID] if qid not in judged]
+        if len(unjudged) == len(topics):
             raise InputError(
                 f"the study's qrels have no relevant document for any of the {len(topics)} topics; "
                 "check that topics and qrels use the same qids"
             )
-        if bare:
+        if unjudged:
             warnings.warn(
-                f"{len(bare)} of {len(topics)} topics have no relevant document and are left out: "
-                f"{format_list(bare)}",
+                f"{len(unjudged)} of {len(topics)} topics have no relevant document and are "
+                f"excluded: {format_list(unjudged)}",
                 DataWarning,
                 stacklevel=3,
             )
-        judged_topics = topics[~topics[QID].isin(bare)].reset_index(drop=True)
+        judged_topics = topics[~topics[QID].isin(unjudged)].reset_index(drop=True)
         object.__setattr__(self, "topics", judged_topics)
-        object.__setattr__(self, "unjudged", (*self.unjudged, *bare))
+        object.__setattr__(self, "unjudged", (*self.unjudged, *unjudged))
         object.__setattr__(
             self, "qrels", qrels[qrels[QID].isin(judged_topics[QID])].reset_index(drop=True)
         )
         if not self.attributes:
-            raise InputError("the study needs at least one attribute of the documents")
+            raise InputError("the study requires at least one attribute of the documents")
         for name, (groups, _) in self.attributes.items():
             if not len(groups):
-                raise InputError(f"the study's attribute {name!r} has no document with a label")
+                raise InputError(
+                    f"the study's attribute {name!r} must have at least one document with a label"
+                )
 
     def target_of(self, attribute: str) -> str:
         """Return the name of an attribute's target."""
@@ -248,14 +250,14 @@ class QrData:
 
     @property
     def target_text(self) -> str:
-        """The targets in a sentence, for captions."""
+        """The targets as a sentence, for captions."""
         names = {attribute: self.target_of(attribute) for attribute in self.attributes}
         if len(set(names.values())) == 1:
             return f"Target: {next(iter(names.values()))}."
         return f"Targets: {'; '.join(f'{a}: {name}' for a, name in names.items())}."
 
     def check_run(self, run: GivenRun) -> None:
-        """Raise an `InputError` if a run has topics or documents that the data do not have."""
+        """Raise an `InputError` if a run has topics or documents that are not in the data."""
         run.check_topics(self.topics[QID], self.unjudged)
         try:
             self.texts.transform(run.run[[DOCNO]])
@@ -264,8 +266,8 @@ class QrData:
 
     @cached_property
     def key(self) -> dict[str, str]:
-        """Digests of topics and judgments, and what names the collection."""
-        return {  # whatever the order of topics and judgments
+        """Digests of topics, qrels and collection."""
+        return {  # independent of the order of rows
             "topics": digest(self.topics.sort_values(QID)),
             "qrels": digest(self.qrels.sort_values([QID, DOCNO], kind="stable")),
             "collection": self.collection,
@@ -280,28 +282,28 @@ def from_trec_fair(
     keywords: str | PathLike[str] | None = None,
     target: Mapping[str, Any] | None = None,
 ) -> QrData:
-    """Return the data of TREC Fair Ranking 2022, of a folder with files of that form, or of 2021.
+    """Return the data of TREC Fair Ranking 2022 or 2021.
 
-    The default target of a dimension with a background (gender and regions) is the track's,
-    ``"relevance+population"``: the groups' shares of the relevant articles, the known part averaged
-    with the background. Without a background it is the paper's, ``"relevance"``: these shares
-    alone. Both come from judgments; `target` adds others.
+    The default target of a dimension with a background (gender and regions) is that of the track,
+    ``"relevance+population"``: the groups' shares of the relevant articles, whose known part is
+    averaged with the background. Without a background it is that of the paper, ``"relevance"``:
+    the shares alone. Both depend on judgments; `target` adds further targets.
 
     Args:
-        source: a folder, or a dataset id (``"trec-fair/2022/train/keywords"``,
-            ``"trec-fair/2021/eval"``).
+        source: a folder with the files of 2022, or a dataset id
+            (``"trec-fair/2022/train/keywords"``, ``"trec-fair/2021/eval"``).
         attributes: dimensions of the track, crossed ones joined by ``*``; ``geography`` is its
-            ``sub-geo``. None: gender and geography; of 2021 geography, which alone is there.
+            ``sub-geo``. The default is gender and geography, for 2021 geography only.
         split: the topics of a folder: ``"train"`` or ``"eval"``.
-        query: the field of the topics to retrieve with: ``query`` (keywords), ``title`` or
+        query: the field of the topics to use as query: ``query`` (keywords), ``title`` or
             ``title_keywords``.
-        keywords: a file of topics that has the keywords of topics without them.
-        target: further targets, one or a list by attribute; see `study_target`. Each is an
-            attribute of its own in the study, such as ``"gender (relevance)"``, ``"gender
-            (uniform)"``, ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
+        keywords: a file with the keywords of topics without keywords.
+        target: further targets, one or a list by attribute; see `study_target`. Each adds an
+            attribute to the study, such as ``"gender (relevance)"``, ``"gender (uniform)"``,
+            ``"gender (shares)"`` or ``"gender (FILE STEM)"``.
 
     Raises:
-        NotFoundError: there is no such dimension, split or field.
+        NotFoundError: a dimension, split or field is unknown.
         FormatError: a file is missing or malformed.
     """
     from fairtk.datasets import trec_fair
@@ -311,7 +313,7 @@ def from_trec_fair(
         isinstance(attributes, str) or not all(isinstance(name, str) for name in attributes)
     ):
         raise ParameterError(
-            f"attributes must be a list of names, e.g. ['gender']; found {attributes!r}"
+            f"attributes must be a list of names, e.g. ['gender'], got {attributes!r}"
         )
     dataset, folder_name = source, ""
     if isinstance(source, str | PathLike) and Path(source).expanduser().is_dir():
@@ -320,13 +322,13 @@ def from_trec_fair(
     dataset = resolve_dataset(dataset, "from_trec_fair")
     qrels = labels_of(dataset)
     of_track = _of_2021 if trec_fair.is_2021(dataset) else _of_2022
-    topics, made, names, collection = of_track(dataset, attributes, query)
-    for attribute, (name, groups, more) in further_targets(target, made, names, qrels).items():
-        made[attribute], names[attribute] = (groups, more), name
+    topics, goals, names, collection = of_track(dataset, attributes, query)
+    for attribute, (name, groups, goal) in further_targets(target, goals, names, qrels).items():
+        goals[attribute], names[attribute] = (groups, goal), name
     return QrData(
         pd.DataFrame(topics, columns=[QID, QUERY]),
         qrels.drop_duplicates([QID, DOCNO], ignore_index=True) if of_track is _of_2021 else qrels,
-        made,
+        goals,
         lambda: ({DOCNO: d.doc_id, TEXT: d.default_text()} for d in dataset.docs_iter()),
         Texts(dataset),
         digest(collection),
@@ -336,7 +338,7 @@ def from_trec_fair(
 
 
 Parts = tuple[list[Any], dict[str, tuple[Groups, Target]], dict[str, str], Any]
-"""Topics, groups and target by attribute, the names of the targets, what names the collection."""
+"""Topics, groups and target by attribute, names of the targets, identity of the collection."""
 
 
 def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
@@ -347,16 +349,16 @@ def _of_2022(dataset: Any, attributes: Sequence[str] | None, query: str) -> Part
     if query not in fields:
         raise NotFoundError("field of the topics", query, fields)
     topics = [(q.query_id, getattr(q, query)) for q in dataset.queries_iter()]
-    made, names = {}, {}
+    goals, names = {}, {}
     for name in attributes if attributes is not None else ("gender", "geography"):
         dimensions = [GEOGRAPHY.get(part.strip(), part.strip()) for part in name.split("*")]
         groups = trec_fair.groups(dataset, *dimensions)
-        made[name] = groups, trec_fair.targets(dataset, *dimensions)
+        goals[name] = groups, trec_fair.targets(dataset, *dimensions)
         names[name] = WITH_POPULATION if backgrounds(tuple(dimensions)) else RELEVANCE
     corpus = dataset.fair_ranking_files().path("corpus")
     state = corpus.stat()
-    # a digest of 7.7 GB takes minutes: name, size and time tell files apart, too
-    return topics, made, names, [corpus.name, state.st_size, state.st_mtime_ns]
+    # a digest of 7.7 GB takes minutes; name, size and time are enough
+    return topics, goals, names, [corpus.name, state.st_size, state.st_mtime_ns]
 
 
 def _of_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Parts:
@@ -372,8 +374,8 @@ def _of_2021(dataset: Any, attributes: Sequence[str] | None, query: str) -> Part
         words = " ".join(topic.keywords)
         texts = (words, topic.text, f"{topic.text} {words}")
         topics.append((topic.query_id, dict(zip(_QUERY_FIELDS, texts, strict=True))[query]))
-    made = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
-    return topics, made, {"geography": WITH_POPULATION}, ["trec-fair/2021"]
+    goals = {"geography": (trec_fair.geography_2021(dataset), trec_fair.targets_2021(dataset))}
+    return topics, goals, {"geography": WITH_POPULATION}, ["trec-fair/2021"]
 
 
 _QUERY_FIELDS = ("query", "title", "title_keywords")
@@ -381,22 +383,22 @@ _QUERY_FIELDS = ("query", "title", "title_keywords")
 
 @dataclass(frozen=True)
 class Setting:
-    """What a system of the study is built from, for one attribute of the documents.
+    """The inputs of a system of the study, for one attribute of the documents.
 
     Attributes:
         attribute: the attribute, e.g. ``"gender"``.
         groups: the groups of the documents.
-        target: the exposure that the groups should have, for every topic. It comes from relevance
-            judgments: a system that reads it at retrieval time uses an oracle.
-        retriever: Q -> R: BM25, much deeper than `candidates`; no texts.
+        target: the target exposure of the groups for each topic. It depends on relevance
+            judgments, so a system that reads it at retrieval time uses an oracle.
+        retriever: Q -> R: BM25, much deeper than `candidates`, without texts.
         texts: R -> R: adds the column ``text``.
-        documents: gives all documents of the collection: mappings with ``docno`` and ``text``.
-        collection: a digest of the collection, for files that are made from it.
-        cutoff: the ranks that are measured.
-        candidates: how many of the retriever's documents a reranker reorders.
-        seed: of everything random.
-        folder: where a system may keep files for later runs, such as an index.
-        options: the settings of the system, as the study's configuration gives them.
+        documents: returns an iterator over all documents: mappings with ``docno`` and ``text``.
+        collection: a digest of the collection, for names of derived files.
+        cutoff: the ranks to measure.
+        candidates: the number of documents to rerank.
+        seed: the seed of all random choices.
+        folder: a folder for files that later runs reuse, such as an index.
+        options: the settings of the system in the study's configuration.
     """
 
     attribute: str
@@ -416,7 +418,7 @@ class Setting:
 NDCG = ("TREC", "trec_eval")
 CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "none")
 OF_BM25 = ("num_results", "k1", "b", "threads")
-"""Settings of BM25: tuning may change them inside FAIR-QR, too."""
+"""Settings of BM25, which tuning can also change inside FAIR-QR."""
 VARIED = (
     *("max_iterations", "depth", "k", "pool", "threshold", "temperature", "choose", "divergence"),
     *("smoothing", "prompt", "unlabeled", "split"),
@@ -424,7 +426,7 @@ VARIED = (
 
 
 def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
-    """Raise a `NotFoundError` if one of some options is none of BM25's."""
+    """Raise a `NotFoundError` if a setting is not one of BM25's."""
     for name in options:
         if name not in OF_BM25:
             raise NotFoundError(f"setting of {owner}", name, OF_BM25)
@@ -432,26 +434,26 @@ def check_bm25(options: Mapping[str, Any], owner: str = "[bm25]") -> None:
 
 @dataclass(frozen=True)
 class QrSettings:
-    """How a study is done.
+    """The settings of a study.
 
     Attributes:
-        systems: the systems by name; empty: all there are.
-        cutoff: the ranks that are measured; 20 in the paper.
-        candidates: how many of BM25's documents the rerankers reorder.
-        folds: into how many parts topics are split for systems that are trained.
-        seed: of folds and training.
-        ndcg: ``"TREC"``: 1 / log2(max(rank, 2)) as in the track; ``"trec_eval"``:
-            1 / log2(rank + 1). The paper does not say which.
-        correction: of the p-values for the number of systems: ``"holm"``, ``"bonferroni"``,
+        systems: the names of the systems; empty for all.
+        cutoff: the ranks to measure; 20 in the paper.
+        candidates: the number of BM25's documents to rerank.
+        folds: the number of folds of the topics, for training and tuning.
+        seed: the seed of folds and training.
+        ndcg: the discount: ``"TREC"`` for 1 / log2(max(rank, 2)), as in the track, or
+            ``"trec_eval"`` for 1 / log2(rank + 1). The paper does not say which.
+        correction: of p-values for the number of systems: ``"holm"``, ``"bonferroni"``,
             ``"fdr_bh"`` (Benjamini-Hochberg) or ``"none"``.
         bm25: settings of `fairtk.transformers.CollectionBM25`.
         fair_qr: settings of `fairtk.FairQR`, for all systems that refine; re-ranking by exposure
-            takes its ``k`` and ``pool`` from `options`.
-        variations: values of settings of FAIR-QR that are tried one by one; see `VARIED`.
+            reads ``k`` and ``pool`` from `options`.
+        variations: values of FAIR-QR's settings to run one at a time; see `VARIED`.
         options: settings of the other systems, by name.
-        tuning: system to values of its settings (several such: a list), of which the best by the
-            product are chosen for each fold on the other folds (`fairtk.tune`); None: all systems,
-            with `fairtk_papers.fair_qr.systems`; empty: none.
+        tuning: grids of settings by system (one or a list). The best settings by the product on
+            the other folds are used for each fold (`fairtk.tune`). `None` for the default grids
+            of all systems, empty for no tuning.
     """
 
     systems: tuple[str, ...] = ()
@@ -477,10 +479,10 @@ class QrSettings:
     tuning: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the data."""
+        """Check the values as far as possible without the data."""
         if isinstance(self.systems, str) or not all(isinstance(s, str) for s in self.systems):
             raise ParameterError(
-                f"the study: systems must be a list of names; found {self.systems!r}"
+                f"the study: systems must be a list of names, got {self.systems!r}"
             )
         for name in ("cutoff", "candidates"):
             checks.integer(name, getattr(self, name), "the study")
@@ -488,21 +490,21 @@ class QrSettings:
         checks.integer("seed", self.seed, "the study", least=0)
         if self.candidates < self.cutoff:
             raise ParameterError(
-                f"the study: candidates ({self.candidates}) must not be below cutoff "
-                f"({self.cutoff}): rerankers could not fill the ranks that are measured"
+                f"the study: candidates must be at least the cutoff, {self.cutoff}, "
+                f"got {self.candidates}"
             )
         check_bm25(self.bm25)
         for name, choices in (("ndcg", NDCG), ("correction", CORRECTIONS)):
             if getattr(self, name) not in choices:
                 raise ParameterError(
-                    f"the study: {name} must be one of {choices}; found {getattr(self, name)!r}"
+                    f"the study: {name} must be one of {choices}, got {getattr(self, name)!r}"
                 )
         for name, values in self.variations.items():
             if name not in VARIED:
                 raise NotFoundError("setting to vary", name, VARIED)
             if isinstance(values, str) or not isinstance(values, Sequence):
                 raise ParameterError(
-                    f"the study: variations of {name} must be a list; found {values!r}"
+                    f"the study: variations of {name} must be a list, got {values!r}"
                 )
 
     def as_json(self) -> dict[str, Any]:
@@ -510,25 +512,23 @@ class QrSettings:
         return asdict(self)
 
     def check_folds(self, topics: int) -> None:
-        """Raise a `ParameterError` if more folds are asked for than there are topics."""
-        if topics < self.folds != QrSettings.folds:  # the default is as many as there can be
+        """Raise a `ParameterError` if there are more folds than topics."""
+        if topics < self.folds != QrSettings.folds:  # the default is reduced to fit
             raise ParameterError(
-                f"the study: {topics} topics cannot be split into {self.folds} folds; ask for at "
-                f"most {topics}"
+                f"the study: folds must be at most the number of topics, {topics}, got {self.folds}"
             )
 
 
 def _targets(table: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-    """Return targets whose files are named from the folder of the configuration."""
-    folder: Any = info.context
+    """Resolve the files of targets against the folder of the configuration."""
 
-    def placed(target: Any) -> Any:
+    def resolved(target: Any) -> Any:
         if isinstance(target, list):
-            return [placed(one) for one in target]
+            return [resolved(item) for item in target]
         is_path = isinstance(target, str) and target not in TARGETS
-        return str(folder / Path(target).expanduser()) if is_path else target
+        return resolve_path(target, info) if is_path else target
 
-    return {name: placed(target) for name, target in table.items()}
+    return {name: resolved(target) for name, target in table.items()}
 
 
 _REFINING = Annotated[
@@ -540,23 +540,23 @@ _REFINING = Annotated[
 
 @dataclass(frozen=True)
 class QrConfiguration(Configuration):
-    """What a study of FAIR-QR is made of.
+    """The configuration of the FAIR-QR study.
 
-    `data` has ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords``,
-    ``targets`` (further ones, by attribute). A model is a table with ``backend`` and its settings,
-    a retriever one with ``kind`` and its own; each has a ``name`` where there are several.
+    `data` has ``folder`` or ``dataset``, ``split``, ``attributes``, ``query``, ``keywords`` and
+    ``targets`` (further targets, by attribute). A model is a table with ``backend`` and settings, a
+    retriever a table with ``kind`` and settings; a ``name`` is required if there are several.
     """
 
     settings: QrSettings = field(default_factory=QrSettings)
     output: str = "fair-qr-study"
 
     DATA: ClassVar[Kinds] = {
-        "folder": PLACE,
+        "folder": PATH,
         "dataset": STRING,
         "split": STRING,
         "attributes": NAMES,
         "query": STRING,
-        "keywords": PLACE,
+        "keywords": PATH,
         "targets": Annotated[
             dict[str, Any], AfterValidator(_targets), Field(description="a table: [{key}]")
         ],

@@ -1,4 +1,4 @@
-"""A system of the study as a stage of an experiment, and what the store has of it."""
+"""A system of the study as a stage of an experiment, and its stored results."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 
 RUN = [QID, DOCNO, SCORE, RANK]
 CHOSEN = ["fold", "settings", "value", "topics", "seconds", "calls"]
-"""What tuning notes of a fold; ``calls`` are answers newly recorded."""
+"""The record of tuning for a fold; ``calls`` are newly recorded answers."""
 _COUNTS = ["retrieved", "prompt_tokens", "completion_tokens", "seconds"]
 _VARYING = re.compile(r"'[^']*'|\d+")
 
 
 class StudySystem(FairTransformer):
-    """A system of the study for one attribute: Q -> R, with a note of each query.
+    """A system of the study for one attribute: Q -> R, with a note for each query.
 
-    A note has ``seconds`` and ``waited`` (of them for the model) of the query, ``training``
-    (seconds of training, indexing or choosing settings, at the query before which it was done),
-    ``chosen`` (by tuning, likewise), ``warnings`` and the rows of the ``trace``.
+    A note has ``seconds`` of the query and ``waited``, the part spent waiting for the model;
+    ``training``, the seconds of training, indexing or tuning, and ``chosen``, the tuned settings,
+    both at the first query after it; ``warnings``; and the rows of the ``trace``.
 
-    A system that is trained or tuned is made anew for each fold of the topics, on those of the
-    other folds; it is held until a topic of another fold comes.
+    For each fold of the topics, a trained or tuned system is built again on the topics of the other
+    folds. It is kept until a topic of another fold comes.
 
     Args:
         study: the study.
-        cell: which of its systems.
-        llm: the model, behind a ledger, if the system asks one.
-        alias: the cell as the tables and errors call it; None: as it is.
+        cell: the system.
+        llm: the model behind a ledger, for systems that call a model.
+        alias: the cell in tables and errors; `None` for `cell`.
 
     Attributes:
         missing: the queries of the last call without a result: ``qid``, ``reason``.
@@ -72,7 +72,7 @@ class StudySystem(FairTransformer):
         self._fold: int | None = None
 
     def settings(self) -> dict[str, Any]:
-        """Return what decides the results."""
+        """Return the inputs of the results."""
         return self.study.identity(self.cell)
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
@@ -82,16 +82,16 @@ class StudySystem(FairTransformer):
     def transform_with_notes(
         self, inp: pd.DataFrame
     ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-        """Return rankings, and the note of each query by qid."""
+        """Return rankings, and notes by qid."""
         runs: list[pd.DataFrame] = []
         notes: dict[str, dict[str, Any]] = {}
         missing: list[pd.DataFrame] = []
-        with naming(self.alias), warnings.catch_warnings(record=True) as heard:
+        with naming(self.alias), warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
             for fold, topics in self._by_fold(inp):
                 training, choice = self._prepare(fold)
                 first = topics[QID].iloc[0]
-                run, trace, lost, note = self._rank(topics)
+                run, trace, failures, note = self._rank(topics)
                 rows = dict(iter(trace.groupby(QID, sort=False)))
                 for qid in topics[QID]:
                     notes[qid] = {
@@ -101,16 +101,16 @@ class StudySystem(FairTransformer):
                         "trace": rows[qid].to_dict("records") if qid in rows else [],
                     }
                 runs.append(run)
-                missing += [] if lost is None else [lost]
+                missing += [] if failures is None else [failures]
             run = pd.concat(runs, ignore_index=True)
             require_columns(run, RUN, "the study")
-            Run(run.drop(columns=RANK), "the study").checked()  # broken rankings are not kept
-        for warning in heard:
+            Run(run.drop(columns=RANK), "the study").checked()  # invalid rankings are not stored
+        for warning in records:
             warnings.warn_explicit(
                 warning.message, warning.category, warning.filename, warning.lineno
             )
-        texts = [str(w.message) for w in heard if issubclass(w.category, FairtkWarning)]
-        # what is missing now may be there after the next run, and is kept by name
+        texts = [str(w.message) for w in records if issubclass(w.category, FairtkWarning)]
+        # the store has the missing queries, which the next run may complete
         texts = [text for text in texts if "have no result" not in text]
         for note in notes.values():
             note["warnings"] = texts
@@ -128,18 +128,20 @@ class StudySystem(FairTransformer):
             yield int(str(fold)), part
 
     def _prepare(self, fold: int | None) -> tuple[float, dict[str, Any] | None]:
-        """Make the system for a fold unless it is there; return the seconds, and the choice."""
+        """Build the system for a fold if necessary; return the seconds and the tuned settings."""
         if self._system is not None and fold == self._fold:
             return 0.0, None
         study, cell, choice = self.study, self.cell, None
         begin = time.perf_counter()
         if cell.grid:
-            assert fold is not None  # tuned systems come by fold
+            assert fold is not None  # tuned systems have folds
             calls = len(self.llm.ledger)
             best = self._tuner.choose(fold)
-            self._system = None  # the last fold's goes before this one comes
+            self._system = None  # free the last fold's system first
             self._system = self._tuner.made(best.settings, fold)
-            choice = _row(best, len(self.llm.ledger) - calls)
+            values = (best.fold, json.dumps(plain(best.settings)), best.value, best.topics)
+            row = (*values, best.seconds, len(self.llm.ledger) - calls)
+            choice = dict(zip(CHOSEN, row, strict=True))
         elif cell.refines:
             self._system = study.refiner(cell, self.llm)
             begin = time.perf_counter()
@@ -155,10 +157,11 @@ class StudySystem(FairTransformer):
         return (0.0 if cell.refines and not cell.grid else time.perf_counter() - begin), choice
 
     def _fitted(self, fold: int | None) -> Any:
-        every, qrels = self.study.data.topics, self.study.data.qrels
-        if len(every) < 2:
-            raise InputError("training and testing on different topics needs two topics at least")
-        train = every[every[QID].map(self.study.folds) != fold].sort_values(QID, ignore_index=True)
+        topics, qrels = self.study.data.topics, self.study.data.qrels
+        if len(topics) < 2:
+            raise InputError("training requires at least two topics, got one")
+        train = topics[topics[QID].map(self.study.folds) != fold]
+        train = train.sort_values(QID, ignore_index=True)
         system = self.study.build(self.cell)
         system.fit(train, qrels[qrels[QID].isin(train[QID])])
         return system
@@ -170,13 +173,13 @@ class StudySystem(FairTransformer):
         least = 3 if trained else 2
         if len(set(study.folds.values())) < least:
             raise InputError(
-                f"tuning needs {least} folds and topics at least: some to choose settings on, "
-                f"others to show{', others to train on' * trained}; leave it out by `tuning={{}}`"
+                f"tuning requires at least {least} folds and topics: for tuning, testing"
+                f"{' and training' * trained}; use `tuning={{}}` for no tuning"
             )
 
         def build(**settings: Any) -> Any:
-            own = cell.at(settings)
-            return study.refiner(own, self.llm) if cell.refines else study.build(own)
+            candidate = cell.at(settings)
+            return study.refiner(candidate, self.llm) if cell.refines else study.build(candidate)
 
         return Tuner(
             build,
@@ -194,7 +197,7 @@ class StudySystem(FairTransformer):
     def _rank(
         self, topics: pd.DataFrame
     ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame | None, dict[str, Any]]:
-        """Return rankings, trace, what is missing, and what all notes have."""
+        """Return rankings, trace, failures, and the part of the note that all queries share."""
         count = len(topics)
         begin = time.perf_counter()
         if not isinstance(self._system, FairQR):
@@ -202,7 +205,7 @@ class StudySystem(FairTransformer):
             note = {"seconds": (time.perf_counter() - begin) / count, "waited": 0.0}
             return run, pd.DataFrame(columns=[QID]), None, note
         outcome = self._system.refine(topics)
-        # counts are integers only where no other query of the same call lacks one
+        # counts are floats if a query of the same call has no count
         numbers = outcome.trace[_COUNTS].apply(pd.to_numeric).astype(float)
         trace = outcome.trace.assign(**dict(numbers.items()))
         note = {
@@ -214,31 +217,25 @@ class StudySystem(FairTransformer):
 
 @contextmanager
 def naming(cell: Cell) -> Iterator[None]:
-    """Put the system's name before the errors of what plugins give."""
+    """Put the system's name before errors of plugins."""
     try:
         yield
     except Exception as error:
         if cell.refines:
             raise
         kind = InputError if isinstance(error, InputError) else FairtkError
-        what = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
-        raise kind(f"system {cell.system!r} for {cell.attribute!r}: {what}") from error
-
-
-def _row(choice: Any, calls: int) -> dict[str, Any]:
-    settings = json.dumps({name: plain(value) for name, value in choice.settings.items()})
-    row = (choice.fold, settings, choice.value, choice.topics, choice.seconds, calls)
-    return dict(zip(CHOSEN, row, strict=True))
+        text = str(error) if isinstance(error, FairtkError) else f"{type(error).__name__}: {error}"
+        raise kind(f"system {cell.system!r} for {cell.attribute!r}: {text}") from error
 
 
 @dataclass(frozen=True)
 class SystemResults:
-    """What the store has of one system.
+    """The stored results of one system.
 
     Attributes:
         rankings: R, in the order of the topics.
-        notes: by qid what `StudySystem` noted, of queries that failed, too.
-        errors: by qid why there is no result.
+        notes: the notes of `StudySystem` by qid, including failed queries.
+        errors: the reason for each missing result, by qid.
     """
 
     rankings: pd.DataFrame
@@ -258,16 +255,18 @@ class SystemResults:
 
     @property
     def choices(self) -> pd.DataFrame:
-        """What tuning chose for each fold: `CHOSEN`."""
+        """The tuned settings of each fold: `CHOSEN`."""
         rows = [note["chosen"] for note in self.notes.values() if note.get("chosen")]
-        # a fold that was stopped in between was chosen for twice, alike
+        # a stopped fold has two equal rows
         frame = pd.DataFrame(rows, columns=CHOSEN).drop_duplicates("fold")
         return frame.sort_values("fold", ignore_index=True)
 
     @property
     def warnings(self) -> list[str]:
-        """What was warned of; see `gathered`."""
-        return gathered(((q,), text) for q, note in self.notes.items() for text in note["warnings"])
+        """The warnings; see `merge_warnings`."""
+        return merge_warnings(
+            ((q,), text) for q, note in self.notes.items() for text in note["warnings"]
+        )
 
     def total(self, name: str) -> float:
         """Return the sum of a number over all notes."""
@@ -275,13 +274,13 @@ class SystemResults:
 
 
 def done(store: Store, system: Any, topics: Topics) -> set[str]:
-    """Return the queries that a store has a system's results of."""
+    """Return the queries with stored results of a system."""
     _, cells = _cells(store, system, topics)
     return {qid for qid, cell in cells.items() if cell.error is None}
 
 
 def stored_results(store: Store, system: Any, topics: Topics) -> SystemResults:
-    """Return what a store has of a system, queries in the order of the topics."""
+    """Return the stored results of a system, in the order of the topics."""
     chain, cells = _cells(store, system, topics)
     table = store.read(cells.values())
     return SystemResults(
@@ -297,22 +296,23 @@ def _cells(store: Store, system: Any, topics: Topics) -> tuple[int | None, Mappi
     return chain, store.cells(chain, topics.digests)
 
 
-def gathered(texts: Iterable[tuple[Sequence[str], str]]) -> list[str]:
-    """Return warnings, each once; those that differ in ids and numbers alone become one.
+def merge_warnings(texts: Iterable[tuple[Sequence[str], str]]) -> list[str]:
+    """Merge warnings that differ only in ids and numbers.
 
-    Systems rank query by query, and warn so: each text comes with the queries ranked meanwhile.
+    Args:
+        texts: the queries and text of each warning.
     """
-    alike: dict[str, tuple[str, dict[str, None]]] = {}
+    by_shape: dict[str, tuple[str, dict[str, None]]] = {}
     several: set[str] = set()
     for qids, text in texts:
         shape = _VARYING.sub("#", text)
-        first, so_far = alike.setdefault(shape, (text, {}))
-        so_far.update(dict.fromkeys(qids))
+        first, topics = by_shape.setdefault(shape, (text, {}))
+        topics.update(dict.fromkeys(qids))
         if text != first:
             several.add(shape)
     return [
-        f"{first} (alike for {len(qids)} topics: {format_list(list(qids))})"
+        f"{first} (similar for {len(qids)} topics: {format_list(list(qids))})"
         if shape in several
         else first
-        for shape, (first, qids) in alike.items()
+        for shape, (first, qids) in by_shape.items()
     ]

@@ -1,8 +1,8 @@
-"""The systems of a study: its cells, what tuning tries of each, models and retrievers.
+"""The systems of a study: cells, tuning grids, models and retrievers.
 
-The first model and the first retriever are the study's own: all systems are built on them. Every
-other retriever stands in the tables by itself, and FAIR-QR with every other pair, under names such
-as ``fair-qr [gpt-4o]`` and ``fair-qr [vector, gpt-4o]``.
+All systems use the first model and the first retriever. Each other retriever is a further system,
+and FAIR-QR is run with each other pair, under names such as ``fair-qr [gpt-4o]`` and ``fair-qr
+[vector, gpt-4o]``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ from fairtk_papers.fair_qr.settings import (
     Setting,
     check_bm25,
 )
-from fairtk_papers.studies import GivenRun, file_name, with_nothing
+from fairtk_papers.studies import GivenRun, file_name, with_none
 
 _SEARCH = {"k1": (2.0,), "b": (0.4, 0.2, 0.75)}
-"""BM25's, tried inside FAIR-QR, too: else its own tuning would be held against it."""
+"""Settings of BM25 tuned inside FAIR-QR, for a fair comparison with tuned BM25."""
 _THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 GRIDS: Mapping[str, Any] = {
     "bm25": {"k1": (0.9, 0.6, 1.2, 2.0), "b": (0.4, 0.2, 0.75)},
@@ -68,7 +68,7 @@ GRIDS: Mapping[str, Any] = {
         {"weight": (1.0, 0.5, 2.0), "max_iterations": (5, 0), **_SEARCH},
     ),
 }
-"""Of this room's systems: name to grids, the first values first where several are best."""
+"""Default grids by system; the first of several best values is used."""
 
 
 def tried_settings(
@@ -77,12 +77,12 @@ def tried_settings(
     """Return the settings that tuning tries, by system.
 
     Args:
-        grids: by name; None: the defaults of all systems that have some.
-        names: the systems there are.
+        grids: grids by system; `None` for the default grids.
+        names: all systems.
 
     Raises:
-        NotFoundError: there is no such system.
-        InputError: the system is in a distribution that is not installed.
+        NotFoundError: a system is unknown.
+        InputError: the plugin of a system is not installed.
         ParameterError: a grid is empty, or values are not a list.
     """
     if grids is None:
@@ -98,13 +98,13 @@ FAIR_QR = "fair-qr"
 NOT_RERANKED = "fair-qr (no re-ranking)"
 BY_EXPOSURE = "fair-qr + exposure re-ranking"
 RANDOM = "random-terms"
-"""The placebo: words by chance in place of the model's."""
+"""The placebo: random words instead of the model's."""
 REFINING = (FAIR_QR, NOT_RERANKED, BY_EXPOSURE, RANDOM)
 OWN = (BM25, *REFINING)
 TUNED = " (tuned)"
 
 _CHOSEN_FROM = 200
-"""Documents of each list that a re-ranking by exposure chooses from, by default."""
+"""Documents per ranking that re-ranking by exposure selects from, by default."""
 _PAPER = ("vector-search", "dlf", "deltr", "fa*ir", "mmr")
 _FAIR_QR = {
     name: setting.default
@@ -120,11 +120,11 @@ class Cell:
     Attributes:
         attribute: the attribute.
         system: the system's name.
-        variation: the setting of FAIR-QR that is varied; empty in the main comparison.
-        value: the value of that setting.
+        variation: the varied setting of FAIR-QR; empty in the main comparison.
+        value: the value of the varied setting.
         options: the settings of the system.
-        refines: whether the system is FAIR-QR.
-        grid: settings of which the best are chosen; empty: those of `options` are used.
+        refines: whether the system refines queries.
+        grid: the settings to tune over; empty for no tuning.
     """
 
     attribute: str
@@ -142,22 +142,22 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """The name of the system, whatever model and retriever it is built on."""
+        """The name of the system without its model and retriever."""
         return self.base.partition(" [")[0]
 
     def at(self, settings: Mapping[str, Any]) -> Cell:
-        """Return the cell of the system with some settings, which is not tuned."""
+        """Return the untuned cell of the system with other settings."""
         options = {**self.options, **settings}
         return replace(self, system=self.base, options=options, grid=())
 
     @property
     def label(self) -> str:
-        """What the cell is called: ``"fair-qr, depth=10"``."""
+        """The label of the cell, e.g. ``"fair-qr, depth=10"``."""
         return f"{self.system}, {self.variation}={self.value}" if self.variation else self.system
 
     @property
     def names(self) -> dict[str, str]:
-        """What frames call the cell: ``attribute``, ``system``, ``variation``, ``setting``."""
+        """The columns of the cell in frames."""
         return {
             "attribute": self.attribute,
             "system": self.system,
@@ -170,9 +170,9 @@ def systems(settings: QrSettings) -> tuple[str, ...]:
     """Return the systems of the main comparison, BM25 first, in the paper's order.
 
     Raises:
-        NotFoundError: there is no such system.
-        InputError: the system is in a distribution that is not installed.
-        ParameterError: settings of BM25 or FAIR-QR are among those of the other systems.
+        NotFoundError: a system is unknown.
+        InputError: the plugin of a system is not installed.
+        ParameterError: [options] has settings of BM25 or FAIR-QR.
     """
     names = _known()
     for name in (*settings.systems, *settings.options):
@@ -180,7 +180,7 @@ def systems(settings: QrSettings) -> tuple[str, ...]:
     for name in settings.options:
         if name in OWN and name != BY_EXPOSURE:
             table = "bm25" if name == BM25 else "fair-qr"
-            raise ParameterError(f"settings of {name!r} belong into [{table}], not into [options]")
+            raise ParameterError(f"settings of {name!r} must be in [{table}], not in [options]")
     chosen = set(settings.systems or names) | {BM25}
     return tuple(name for name in names if name in chosen)
 
@@ -203,20 +203,18 @@ def _require(kind: str, name: str, names: Sequence[str]) -> None:
 def all_cells(
     settings: QrSettings, attributes: Mapping[str, Any], own_bm25: bool = True
 ) -> Iterator[Cell]:
-    """Yield the cells: those without a language model first, so that nothing waits for one.
-
-    What asks a model most, tuning of what refines, comes last: a budget may end before.
+    """Yield the cells, those with the most calls of a language model last.
 
     Args:
-        settings: how the study is done.
-        attributes: by name.
-        own_bm25: whether the retriever is the study's own, whose settings can be tuned.
+        settings: the settings of the study.
+        attributes: the attributes by name.
+        own_bm25: whether the retriever is the study's BM25, which can be tuned.
     """
     names = systems(settings)
     tried = {n: g for n, g in tried_settings(settings.tuning, _known()).items() if n in names}
     if not own_bm25:
         for name in tried.keys() & OWN:
-            tried[name] = tuple(one for one in tried[name] if not one.keys() & {*OF_BM25})
+            tried[name] = tuple(s for s in tried[name] if not s.keys() & {*OF_BM25})
         tried = {name: grid for name, grid in tried.items() if grid}
     plain = [n for n in names if n not in REFINING]
     refining = {n: _refining(settings, n, tried.get(n, ())) for n in names if n in REFINING}
@@ -243,37 +241,36 @@ def all_cells(
 def _refining(
     settings: QrSettings, name: str, tried: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    own = settings.options.get(name, {})
-    asked = {option for one in tried for option in one}.difference(OF_BM25)
-    for option in (*settings.fair_qr, *own, *asked):
+    options = settings.options.get(name, {})
+    tuned = {option for values in tried for option in values}.difference(OF_BM25)
+    for option in (*settings.fair_qr, *options, *tuned):
         if option not in _FAIR_QR:
             raise NotFoundError("setting of FairQR", option, _FAIR_QR)
-    # Defaults are spelt out, so that a setting that is varied to its default is no cell of its
-    # own. k stays when depth is varied: what is returned is not what is measured on the way.
-    # The default of retries is left out, so that earlier results are found.
+    # Defaults are explicit, so a variation to the default is not a separate cell. Varying depth
+    # does not change k. The default of retries is left out to find results of earlier versions.
     defaults = {option: value for option, value in _FAIR_QR.items() if option != "retries"}
     base = {option: value for option, value in defaults.items() if value is not None}
     base |= {"depth": settings.cutoff, **settings.fair_qr}
-    if name == BY_EXPOSURE:  # k and pool are other things there: what it chooses from
+    if name == BY_EXPOSURE:  # k and pool set the documents that it selects from
         deep = {"k": max(_CHOSEN_FROM, settings.cutoff), "pool": "union"}
-        return {**base, **deep, **own, "rerank": "exposure"}
+        return {**base, **deep, **options, "rerank": "exposure"}
     base = {"k": settings.cutoff, "pool": "last", **base}
     return {**base, "rerank": False} if name == NOT_RERANKED else base
 
 
-READ = 20_000
-"""Documents that are read for words."""
-_FEW, _MANY = 0.01, 0.1  # shares of the documents that a word of middle frequency is in
-_USUAL = 3  # words, where the model was not asked
+N_READ = 20_000
+"""The number of documents to read for words."""
+_FEW, _MANY = 0.01, 0.1  # range of document frequencies, as shares of the documents
+_DEFAULT_COUNT = 3  # words, if the model was not called
 
 
 class RandomTerms(ChatModel):
-    """Adds words by chance in place of a model: what of a gain is there without any sense.
+    """Add random words to a query, as a placebo for a model.
 
     Args:
         vocabulary: the words.
-        counts: how many words each step adds, by original query; 3 in later steps, or without.
-        seed: with the query, of the draws.
+        counts: the number of words that each step adds, by original query; 3 for further steps.
+        seed: the seed, combined with the query.
     """
 
     identity_name = "fairtk.RandomTerms"
@@ -297,7 +294,7 @@ class RandomTerms(ChatModel):
         return "random-terms"
 
     def parameters(self) -> dict[str, Any]:
-        """Return digests of words and counts, and the seed."""
+        """Return the seed and digests of words and counts."""
         return {**self._digests, "seed": self.seed}
 
     @cached_property
@@ -308,54 +305,54 @@ class RandomTerms(ChatModel):
         return f"RandomTerms({len(self.vocabulary)} words #{self._digests['words'][:8]})"
 
     def outcomes(self, chats: Iterable[Chat]) -> Iterator[tuple[int, Completion]]:
-        """Yield the keywords of each chat with words by chance, as a JSON list."""
-        for place, chat in enumerate(chats):
+        """Yield the keywords of each chat with random words, as a JSON list."""
+        for index, chat in enumerate(chats):
             query = str(chat.facts["query"])
             keywords = words(str(chat.facts["keywords"]))
             present = {word.lower() for word in keywords}
             before = len(present) - len({word.lower() for word in words(query)})
-            own = [max(1, count) for count in self.counts.get(query, ())]
-            step = int(np.searchsorted(np.cumsum(own), before, side="right"))
-            count = own[step] if step < len(own) else _USUAL
+            counts = [max(1, count) for count in self.counts.get(query, ())]
+            step = int(np.searchsorted(np.cumsum(counts), before, side="right"))
+            count = counts[step] if step < len(counts) else _DEFAULT_COUNT
             random = np.random.default_rng(int(digest([self.seed, query, before]), 16))
             left = [word for word in self.vocabulary if word not in present]
             added = random.choice(left, min(count, len(left)), replace=False).tolist()
-            yield place, Completion(json.dumps([*keywords, *added]), 0, 0, 0.0)
+            yield index, Completion(json.dumps([*keywords, *added]), 0, 0, 0.0)
 
 
 def middle_words(documents: Iterable[Mapping[str, str]], retriever: Any) -> list[str]:
-    """Return words that are neither rare nor frequent in the first documents, sorted.
+    """Return words of middle frequency in the first documents, sorted.
 
-    In 1 to 10 % of these (where that is no word, in two at least), of three letters or more, and
-    none that the retriever drops.
+    The words are in 1 to 10 % of the documents (if there are no such words, in at least two), have
+    at least three letters, and are in the retriever's index.
     """
     counts: Counter[str] = Counter()
     number = 0
-    for document in itertools.islice(documents, READ):
+    for document in itertools.islice(documents, N_READ):
         number += 1
         counts.update({word for word in words(document["text"].lower()) if len(word) > 2})
     tokens = index_tokens(retriever)
-    good = [w for w in counts if w.isalpha() and (tokens is None or tokens(w))]
-    middle = [w for w in good if max(2.0, _FEW * number) <= counts[w] <= _MANY * number]
-    return sorted(middle or [w for w in good if counts[w] > 1] or good)
+    valid = [w for w in counts if w.isalpha() and (tokens is None or tokens(w))]
+    middle = [w for w in valid if max(2.0, _FEW * number) <= counts[w] <= _MANY * number]
+    return sorted(middle or [w for w in valid if counts[w] > 1] or valid)
 
 
 def random_terms(
     data: QrData, retriever: Any, traces: Mapping[Cell, pd.DataFrame], cell: Cell, seed: int
 ) -> RandomTerms:
-    """Return what adds as many words as the model added in FAIR-QR's own loop.
+    """Return the placebo that adds as many words as the model in FAIR-QR's loop.
 
     Args:
-        data: the study's.
-        retriever: the study's.
-        traces: what FAIR-QR did, by cell.
-        cell: the placebo's cell.
-        seed: of the draws.
+        data: the data of the study.
+        retriever: the retriever of the study.
+        traces: the traces of FAIR-QR by cell.
+        cell: the cell of the placebo.
+        seed: the seed.
     """
     texts = dict(zip(data.topics[QID], data.topics[QUERY], strict=True))
     counts: dict[str, list[int]] = {}
-    for own, trace in traces.items():
-        if own.system == FAIR_QR and own.attribute == cell.attribute and not own.variation:
+    for other, trace in traces.items():
+        if other.system == FAIR_QR and other.attribute == cell.attribute and not other.variation:
             for row in trace[trace["iteration"] > 0].itertuples() if len(trace) else ():
                 counts.setdefault(texts[row.qid], []).append(len(row.added.split()))
     return RandomTerms(middle_words(data.documents(), retriever), counts, seed)
@@ -363,86 +360,83 @@ def random_terms(
 
 KINDS = ("bm25", "vector")
 _DEEP = 1000
-"""Documents of a query that a retriever gives, unless it is told another number."""
+"""The default number of documents per query."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A model and a retriever, at least one of which is not the study's own.
+    """A model and a retriever that are not both the first ones.
 
     Attributes:
-        model: the model's name; empty: the study's own.
-        retriever: the retriever's name; empty: the study's own.
+        model: the name of the model; empty for the first.
+        retriever: the name of the retriever; empty for the first.
     """
 
     model: str
     retriever: str
 
     def renamed(self, cell: Cell) -> Cell | None:
-        """Return a cell as the study's tables call it; None: the study has it anyway."""
-        if cell.system == BM25:  # which no model changes
+        """Return a cell under its name in tables; `None` if it does not depend on the pair."""
+        if cell.system == BM25:
             return None if self.model else replace(cell, system=self.retriever)
-        return replace(cell, system=f"{cell.system} [{self.shown}]")
+        return replace(cell, system=f"{cell.system} [{self.label}]")
 
     @property
-    def shown(self) -> str:
-        """What stands in brackets behind a system."""
+    def label(self) -> str:
+        """The text in brackets after the name of a system."""
         return ", ".join(filter(None, (self.retriever, self.model)))
 
 
 def pairs(models: Sequence[str], retrievers: Mapping[str, Any]) -> Iterator[Pair]:
-    """Yield all pairs but that of the first ones; a run is paired with the first model alone."""
-    for place, (retriever, own) in enumerate(retrievers.items()):
-        for number, model in enumerate(models):
-            if (place or number) and not (number and isinstance(own, GivenRun)):
-                yield Pair(model if number else "", retriever if place else "")
+    """Yield all pairs except the first; a run is paired with the first model only."""
+    for i, (retriever, value) in enumerate(retrievers.items()):
+        for j, model in enumerate(models):
+            if (i or j) and not (j and isinstance(value, GivenRun)):
+                yield Pair(model if j else "", retriever if i else "")
 
 
-FIXED = "the rankings of a run are fixed, so no refined query can be retrieved with it"
+FIXED = "the rankings of a run are fixed, so it cannot retrieve with refined queries"
 
 
 def refuse_runs(settings: QrSettings, runs: Iterable[str]) -> None:
-    """Raise a `ParameterError` if a system or tuning of the settings is to be built on a run."""
+    """Raise a `ParameterError` if the settings have a system or tuning on a run."""
     for system in (*settings.systems, *settings.options, *(settings.tuning or ())):
         for run in runs:
             if system == run or system.endswith(f"[{run}]"):
                 raise ParameterError(
-                    f"{system!r}: {FIXED}: no FAIR-QR system or tuning is built on it; {run!r} is "
-                    "compared as it is, without being named among the systems"
+                    f"{system!r} is not supported: {FIXED}. Remove it from the settings; the run "
+                    f"{run!r} is always compared"
                 )
 
 
 def side_settings(settings: QrSettings, retriever: Any) -> QrSettings:
-    """Return the settings of a study with another pair: BM25's place and FAIR-QR, once each.
-
-    With a run, its place alone.
-    """
+    """Return the settings for another pair: retriever and FAIR-QR; for a run no FAIR-QR."""
     if isinstance(retriever, GivenRun):
         return replace(settings, systems=(BM25,), options={}, variations={}, tuning={})
     names = [n for n in systems(settings) if n == BM25 or n in REFINING]
-    own = {name: options for name, options in settings.options.items() if name in REFINING}
-    return replace(settings, systems=tuple(names), options=own, variations={}, tuning={})
+    options = {name: values for name, values in settings.options.items() if name in REFINING}
+    return replace(settings, systems=tuple(names), options=options, variations={}, tuning={})
 
 
-def named(things: Any, word: str) -> dict[str, Any]:
-    """Return models or retrievers by name; a single one has no name of its own."""
-    if not isinstance(things, Mapping):
-        return {"": things}
-    if not things:
-        raise ParameterError(f"the study needs at least one {word}")
-    return dict(things)
+def by_name(values: Any, kind: str) -> dict[str, Any]:
+    """Return models or retrievers by name; the name of a single one is empty."""
+    if not isinstance(values, Mapping):
+        return {"": values}
+    if not values:
+        raise ParameterError(f"the study requires at least one {kind}")
+    return dict(values)
 
 
-def names_of(tables: Sequence[Mapping[str, Any]], word: str, default: str) -> list[str]:
-    """Return the name of each table of a configuration: ``name``, or what it is.
+def names_of(tables: Sequence[Mapping[str, Any]], kind: str, default: str) -> list[str]:
+    """Return the names of the tables of a configuration.
 
     Args:
         tables: the tables.
-        word: what they are, for messages.
-        default: the key whose value names a table without ``name``; of a path its last part.
+        kind: the key of the tables, for messages.
+        default: the key for the name of tables without ``name``; only the last part of a path.
 
     Raises:
-        ParameterError: a name is no text, or two are alike.
+        ParameterError: a name is invalid, or there are duplicate names.
     """
     keys = ("name", default, "backend", "run")
     names = [next((table[key] for key in keys if key in table), "") for table in tables]
@@ -450,12 +444,12 @@ def names_of(tables: Sequence[Mapping[str, Any]], word: str, default: str) -> li
     for name in names:
         if not isinstance(name, str) or not name.strip() or set(name) & set("[],"):
             raise ParameterError(
-                f"[[{word}]]: name must be a text without brackets and commas; found {name!r}"
+                f"[[{kind}]]: name must be a string without brackets and commas, got {name!r}"
             )
         if names.count(name) > 1:
             raise ParameterError(
-                f"{names.count(name)} of [[{word}]] are called {name!r}: give each a name of its "
-                "own (name = '...')"
+                f"[[{kind}]]: duplicate name {name!r} in {names.count(name)} tables; set a "
+                "different name in each (name = '...')"
             )
     return names
 
@@ -466,16 +460,16 @@ def make_retriever(
     """Return the retriever of a ``[[retriever]]`` table.
 
     Args:
-        name: its name.
-        table: ``kind``: ``"bm25"`` (PISA) or ``"vector"`` (vector search over the collection, of
-            the plugin fairtk-baselines), and its settings; or ``run``: a file.
-        data: what the study is about.
-        folder: the study's.
-        settings: the study's.
+        name: the name of the retriever.
+        table: ``kind``, ``"bm25"`` (PISA) or ``"vector"`` (vector search with the plugin
+            fairtk-baselines), and settings; or ``run``, a file.
+        data: the data of the study.
+        folder: the study's folder.
+        settings: the settings of the study.
 
     Raises:
-        NotFoundError: there is no such kind or setting.
-        ParameterError: a setting is out of its range.
+        NotFoundError: the kind or a setting is unknown.
+        ParameterError: a setting is out of range.
         FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
     """
     if "run" in table:
@@ -492,7 +486,7 @@ def make_retriever(
     if "vector-search" not in registry.study_systems.names():
         raise MissingPluginError("the retriever of kind 'vector'", "fairtk-baselines")
     settings = replace(settings, candidates=int(options.pop("num_results", _DEEP)))
-    first = next(iter(data.attributes))  # which it does not read
+    first = next(iter(data.attributes))  # vector search does not depend on it
     return make_system("vector-search", data, folder, settings, first, options)
 
 
@@ -501,7 +495,7 @@ def _options(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def make_bm25(data: QrData, folder: Path, options: Mapping[str, Any]) -> CollectionBM25:
-    """Return BM25 over the collection; its index is kept in the study's folder."""
+    """Return BM25 over the collection, with the index in the study's folder."""
     check_bm25(options)
     return CollectionBM25(folder / f"index-{data.collection}", data.documents, **options)
 
@@ -515,7 +509,7 @@ def make_system(
     options: Mapping[str, Any],
     retriever: Any = None,
 ) -> Any:
-    """Return a system that a plugin gives, for one attribute; a trained one is not fitted yet."""
+    """Build a plugin's system for one attribute, without fitting it."""
     groups, target = data.attributes[attribute]
     setting = Setting(
         attribute=attribute,
@@ -535,11 +529,11 @@ def make_system(
 
 
 DEFAULT_KIND = "keyword"
-"""The kind of model that a study has if it is told none: it costs nothing."""
+"""The default kind of model, which costs nothing."""
 
 
 def kind_of_settings(settings: Mapping[str, Any]) -> Any:
-    """Return the kind of model that settings are for; see `make_model`."""
+    """Return the kind of model for settings; see `make_model`."""
     backend = settings.get("backend", DEFAULT_KIND)
     if not isinstance(backend, str):
         raise ParameterError(f"backend of [llm] must be a string, got {backend!r:.80}")
@@ -547,21 +541,20 @@ def kind_of_settings(settings: Mapping[str, Any]) -> Any:
 
 
 def make_model(settings: Mapping[str, Any]) -> ChatModel:
-    """Return the model.
+    """Build the model.
 
     Args:
-        settings: ``backend``: one of the kinds that `fairtk.llm.list_model_kinds` lists, by default
-            ``"keyword"`` (rules, no model); and its settings (local ones with ``temperature`` and
-            ``seed`` of `fairtk.llm.LocalChat`). Keys are never settings: they stay in the
-            environment; ``api_key_env = ""`` is for servers without, ``temperature = "none"`` and
-            ``max_tokens = "none"`` for those that take none.
+        settings: ``backend``, a kind from `fairtk.llm.list_model_kinds`, by default ``"keyword"``
+            (rules, no model), and its settings. API keys are read from the environment, never from
+            settings. For servers without keys, temperature or token limit, use ``api_key_env =
+            ""``, ``temperature = "none"`` and ``max_tokens = "none"``.
 
     Raises:
-        NotFoundError: there is no such backend or setting.
-        ParameterError: a setting is missing or out of its range.
+        NotFoundError: the backend or a setting is unknown.
+        ParameterError: a setting is missing or out of range.
     """
-    own = {name: value for name, value in settings.items() if name != "backend"}
-    return build_chat_model(kind_of_settings(settings), with_nothing(own))
+    options = {name: value for name, value in settings.items() if name != "backend"}
+    return build_chat_model(kind_of_settings(settings), with_none(options))
 
 
 PAPERS_TEMPERATURE = 0.3
@@ -570,23 +563,23 @@ PAPERS_TEMPERATURE = 0.3
 def with_model(
     configuration: QrConfiguration, text: str | None, server: Mapping[str, Any]
 ) -> QrConfiguration:
-    """Return a configuration with another model in place of its own, and a server's settings.
+    """Return a configuration with another model and settings of its server.
 
     Args:
         configuration: the configuration.
-        text: the model as users write it, ``KIND:MODEL``, e.g. ``openai:gpt-4o``; None: its own.
-        server: settings for those of its models that a server answers for.
+        text: the model, ``KIND:MODEL``, e.g. ``openai:gpt-4o``; `None` to keep the model.
+        server: settings for models on servers.
 
     Raises:
-        NotFoundError: there is no such kind of model.
+        NotFoundError: the kind of model is unknown.
         ParameterError: the model's name is missing.
     """
     tables = [dict(table) for table in configuration.models] or [{}]
     if text:
         spec, settings = parse_model(text, "refinement", "backend")
-        # settings of another backend do not fit this one
-        own = tables[0] if tables[0].get("backend") == spec.name else {}
-        tables = [{**own, "backend": spec.name, **settings}]
+        # settings of another backend do not apply
+        options = tables[0] if tables[0].get("backend") == spec.name else {}
+        tables = [{**options, "backend": spec.name, **settings}]
     for table in tables if server else ():
         if len(tables) == 1 or kind_of_settings(table).server:
             table |= server
@@ -594,46 +587,42 @@ def with_model(
 
 
 def configured_models(configuration: QrConfiguration) -> tuple[Any, QrSettings]:
-    """Return the model, or several by name, and the settings with its temperature."""
+    """Return the model, or models by name, and the settings with the temperature."""
     tables, settings = configuration.models or [{}], configuration.settings
     refining = dict(settings.fair_qr)
-    warm = refining.get("temperature", PAPERS_TEMPERATURE)
+    temperature = refining.get("temperature", PAPERS_TEMPERATURE)
     several = len(tables) > 1
     names = names_of(tables, "llm", "model") if several else [""]
     models = {}
     for name, table in zip(names, tables, strict=True):
-        own = {key: value for key, value in table.items() if key != "name"}
-        if not several and own.get("temperature", "none") != "none":
-            # else FairQR's own default would win
-            refining = {"temperature": own["temperature"], **refining}
-        if several and takes_temperature(kind_of_settings(own)):
-            own.setdefault("temperature", warm)
-        models[name] = make_model(own)
+        options = {key: value for key, value in table.items() if key != "name"}
+        if not several and options.get("temperature", "none") != "none":
+            # otherwise FairQR's default would override it
+            refining = {"temperature": options["temperature"], **refining}
+        if several and takes_temperature(kind_of_settings(options)):
+            options.setdefault("temperature", temperature)
+        models[name] = make_model(options)
     if not several:
         return models[""], replace(settings, fair_qr=refining)
-    # each has its own
+    # each model has its own temperature
     return models, replace(settings, fair_qr={**refining, "temperature": None})
 
 
 def configured_retrievers(
     configuration: QrConfiguration, data: QrData, settings: QrSettings
 ) -> tuple[Any, QrSettings]:
-    """Return the retrievers by name, the study's own BM25 as None, and the settings with its
-    own.
-    """
+    """Return the retrievers by name (`None` for the first), and the settings with BM25's."""
     if not configuration.retrievers:
         return None, settings
     first, *others = configuration.retrievers
     if first.get("kind", "bm25") != "bm25" or "run" in first:
-        why = f" and built on it; {FIXED}" if "run" in first else ""
-        raise ParameterError(
-            f"the first [[retriever]] must be kind = 'bm25': systems are compared with it{why}"
-        )
-    own, *names = names_of(configuration.retrievers, "retriever", "kind")
+        reason = f"; {FIXED}" if "run" in first else ""
+        raise ParameterError(f"the first [[retriever]] must be kind = 'bm25', the baseline{reason}")
+    first_name, *names = names_of(configuration.retrievers, "retriever", "kind")
     folder = Path(configuration.output)
     others = [
         make_retriever(name, table, data, folder, settings)
         for name, table in zip(names, others, strict=True)
     ]
     bm25 = {**settings.bm25, **_options(first)}
-    return {own: None, **dict(zip(names, others, strict=True))}, replace(settings, bm25=bm25)
+    return {first_name: None, **dict(zip(names, others, strict=True))}, replace(settings, bm25=bm25)

@@ -1,4 +1,4 @@
-"""What systems are worth and cost: measures per query, tests, controls, calls and seconds."""
+"""Measures, tests, controls and costs of systems."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def measures(groups: Groups, target: Target, cutoff: int, ndcg: str) -> dict[str
 
     Args:
         groups: the groups.
-        target: the exposure that they should have.
-        cutoff: the ranks that count.
+        target: their target exposure.
+        cutoff: the ranks to measure.
         ndcg: ``"TREC"`` or ``"trec_eval"``.
     """
     relevance = nDCG_TREC @ cutoff if ndcg == "TREC" else E(nDCG @ cutoff)
@@ -52,80 +52,79 @@ def measured(
     runs: Mapping[str, pd.DataFrame],
     topics: pd.DataFrame,
     qrels: pd.DataFrame,
-    asked: Mapping[str, Any],
+    named_measures: Mapping[str, Any],
     store: Path | None = None,
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Return each query's values, and what the measures warned of.
+    """Return values per query, and the warnings of measures, which are not issued.
 
-    A query that a run lacks has the worst value. What the data cannot do whatever the system is no
-    surprise of a study: such warnings are returned, and not shown.
+    A query missing from a run has the worst value.
 
     Args:
-        runs: name to rankings.
+        runs: rankings by name.
         topics: the topics.
-        qrels: the judgments.
-        asked: measures by name.
-        store: the folder of a store that keeps the values; None: they are measured each time.
+        qrels: the qrels.
+        named_measures: measures by name.
+        store: the folder of a store for the values; `None` to store nothing.
 
     Returns:
         ``system``, ``qid``, ``measure``, ``value``; and the warnings.
     """
     with collect_warnings(DataWarning) as texts:
-        results = Experiment(runs, topics, qrels, asked.values(), save_dir=store)
-    names = dict(zip(results.measures, asked, strict=True))
+        results = Experiment(runs, topics, qrels, named_measures.values(), save_dir=store)
+    names = dict(zip(results.measures, named_measures, strict=True))
     values = results.per_query.assign(measure=results.per_query["measure"].map(names))
     return values, texts
 
 
 def summary(
-    values: pd.DataFrame, lost: Mapping[str, set[str]], correction: str | None
+    values: pd.DataFrame, missing: Mapping[str, set[str]], correction: str | None
 ) -> pd.DataFrame:
     """Return one row per system; see `QrResults.table`.
 
     Args:
-        values: each query's values: ``system``, ``qid``, ``measure``, ``value``; the first system
-            is what the others are compared with.
-        lost: the queries without a result, by system.
-        correction: of the p-values for the number of systems, as in `fairtk.Results.compare`;
-            `None` for exploratory settings, which are not tested.
+        values: values per query: ``system``, ``qid``, ``measure``, ``value``; the first system is
+            the baseline.
+        missing: the queries without a result, by system.
+        correction: the correction of p-values, as in `fairtk.Results.compare`; `None` for
+            exploratory settings, which are not tested.
     """
     systems = list(dict.fromkeys(values["system"]))
-    tested = pd.DataFrame()
+    tests = pd.DataFrame()
     if correction is not None:
-        tested = compared(values, systems, correction).set_index(["measure", "system"])
+        tests = compared(values, systems, correction).set_index(["measure", "system"])
     table: dict[str, Any] = {"system": systems}
     for name in MEASURES:
         rows = values[values["measure"] == name]
-        own = rows.pivot(index="system", columns=QID, values="value").loc[systems].to_numpy()
+        numbers = rows.pivot(index="system", columns=QID, values="value").loc[systems].to_numpy()
         answered = [
-            part["value"][~part[QID].isin(lost[system])].mean()
+            part["value"][~part[QID].isin(missing[system])].mean()
             for system, part in rows.groupby("system", sort=False)
         ]
-        table |= _with_interval(name, own) | {f"{name} answered": answered}
-        table |= _with_interval(f"{name} change", own - own[0])
+        table |= _with_interval(name, numbers) | {f"{name} answered": answered}
+        table |= _with_interval(f"{name} change", numbers - numbers[0])
         if correction is not None:
-            table[f"{name} p"] = tested.loc[name].loc[systems, "p_corrected"].to_numpy()
+            table[f"{name} p"] = tests.loc[name].loc[systems, "p_corrected"].to_numpy()
     table["product of means"] = table[NDCG] * table[FAIRNESS]
-    table["missing"] = [len(lost[system]) for system in systems]
+    table["missing"] = [len(missing[system]) for system in systems]
     return pd.DataFrame(table)
 
 
 def compared(values: pd.DataFrame, systems: list[str], correction: str) -> pd.DataFrame:
-    """Return the tests of systems against the first one, those of `fairtk.Results.compare`.
+    """Test systems against the first one, as `fairtk.Results.compare` does.
 
-    A measure's tests are one family. The page of an attribute shows the same ones.
+    The tests of a measure are one family, as on the page of an attribute.
     """
     means = pd.DataFrame(index=systems)
     comparison = SystemComparison(values, systems, systems[0], lambda _: "higher", means)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedWarning)  # the page reports what is not tested
+        warnings.simplefilter("ignore", UndefinedWarning)  # the page reports undefined tests
         return comparison.table(
             {"test": "t", "confidence": 0.95}, None if correction == "none" else correction
         )
 
 
 def _with_interval(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return means over the queries with the ends of their intervals, as columns."""
+    """Return columns for the means over queries and their intervals."""
     low, high = mean_intervals(values)
     mean = values.mean(axis=1)
     low, high = (np.where(np.isnan(mean), np.nan, end) for end in (low, high))
@@ -141,9 +140,9 @@ _PAIRS = (
 
 
 def words_kept(trace: pd.DataFrame) -> float:
-    """Return the mean share of the original words that the last kept queries have.
+    """Return the mean share of the original words in the last kept query.
 
-    Over the queries of which a refinement was kept; NaN: there is none.
+    The mean is over the queries with a kept refinement; NaN if there are no such queries.
     """
     if trace.empty:
         return float("nan")
@@ -152,26 +151,25 @@ def words_kept(trace: pd.DataFrame) -> float:
     last = steps.groupby(QID)["query"].last()
     shares = []
     for qid, query in steps.groupby(QID)["query"].first().items():
-        original = {word.lower() for word in words(query)}
-        now = {word.lower() for word in words(last[qid])}
-        shares.append(len(original & now) / len(original) if original else 1.0)
+        original, final = ({w.lower() for w in words(text)} for text in (query, last[qid]))
+        shares.append(len(original & final) / len(original) if original else 1.0)
     return float(np.mean(shares)) if shares else float("nan")
 
 
 def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str], str]:
-    """Return the models whose first answers are one for all of three topics or more.
+    """Return a text, by attribute and system, for models with the same answer for all topics.
 
-    By attribute and system, what is to be said of them.
+    Systems with fewer than three topics are skipped.
     """
     texts = {}
-    for cell, own in systems.items():
-        trace = own.traces
+    for cell, results in systems.items():
+        trace = results.traces
         if cell.kind != FAIR_QR or cell.variation or cell.grid or trace.empty:
             continue
         first = trace[(trace["iteration"] == 1) & (trace["query"] != "")]
         if len(first) > 2 and first["query"].str.lower().nunique() == 1:
             texts[cell.attribute, cell.system] = (
-                f"has {first['query'].iloc[0]!r} as its model's answer for all {len(first)} topics"
+                f"has the answer {first['query'].iloc[0]!r} for all {len(first)} topics"
             )
     return texts
 
@@ -179,56 +177,57 @@ def same_answers(systems: Mapping[Cell, SystemResults]) -> dict[tuple[str, str],
 def drift_frame(
     systems: Mapping[Cell, SystemResults], table: pd.DataFrame, cutoff: int
 ) -> pd.DataFrame:
-    """Return how far systems are from the first lists, and what they give for fairness.
+    """Return the drift of systems from BM25's rankings; see `QrResults.drift`.
 
     Args:
-        systems: what there is of each, by cell.
-        table: the comparison; each system but BM25 has a row.
-        cutoff: the ranks that count.
+        systems: the results by cell.
+        table: the comparison.
+        cutoff: the ranks to measure.
     """
-    cells = {(c.attribute, c.system): own for c, own in systems.items() if not c.variation}
+    results = {(c.attribute, c.system): r for c, r in systems.items() if not c.variation}
     rows = []
     for _, row in table[table["system"] != BM25].iterrows():
-        own, first = cells[row["attribute"], row["system"]], cells[row["attribute"], BM25].rankings
-        if len(own.traces):  # where no refinement was kept, the list is the first, or re-ranked
-            first = first[first[QID].isin(refined(own.traces))]
-        gained, lost = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
+        attribute, system = row["attribute"], row["system"]
+        traces, first = results[attribute, system].traces, results[attribute, BM25].rankings
+        if len(traces):  # other queries have BM25's ranking, maybe re-ranked
+            first = first[first[QID].isin(refined(traces))]
+        gain, loss = row[f"{FAIRNESS} change"], -row[f"{NDCG} change"]
         rows.append(
             {
-                "attribute": row["attribute"],
-                "system": row["system"],
-                "words kept": words_kept(own.traces),
-                "overlap": overlap(own.rankings, first, cutoff),
-                "AWRF gained": gained,
-                "nDCG lost": lost,
-                "lost per gained": lost / gained if gained > 0 else float("nan"),
+                "attribute": attribute,
+                "system": system,
+                "words kept": words_kept(traces),
+                "overlap": overlap(results[attribute, system].rankings, first, cutoff),
+                "AWRF gained": gain,
+                "nDCG lost": loss,
+                "lost per gained": loss / gain if gain > 0 else float("nan"),
             }
         )
     return pd.DataFrame(rows)
 
 
 def refined(trace: pd.DataFrame) -> set[str]:
-    """Return the queries of which a refinement was kept."""
+    """Return the queries with a kept refinement."""
     later = trace["kept"].astype(bool) & (trace["iteration"] > 0)
     return set(trace.loc[later, QID])
 
 
 def overlap(run: pd.DataFrame, first: pd.DataFrame, cutoff: int) -> float:
-    """Return the mean share of the first lists' top that rankings have in theirs."""
+    """Return the mean share of the top of the first rankings that is in the top of a run."""
     top, then = (frame.loc[frame[RANK] < cutoff, [QID, DOCNO]] for frame in (run, first))
     sizes, shared = then.groupby(QID).size(), top.merge(then)[QID].value_counts()
     return float((shared.reindex(sizes.index).fillna(0) / sizes).mean())
 
 
 def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cutoff: int) -> str:
-    """Return one warning of all systems that left their queries behind; empty: there is none.
+    """Return a warning about systems with drift, or an empty string.
 
     Args:
-        drift: as of `drift_frame`.
-        same: as of `same_answers`.
-        cutoff: the ranks that count.
+        drift: the result of `drift_frame`.
+        same: the result of `same_answers`.
+        cutoff: the ranks to measure.
     """
-    told = []
+    drifted = []
     for attribute, system, share, shared in drift.iloc[:, :4].itertuples(index=False):
         facts = []
         if share < LEAST_KEPT:
@@ -236,51 +235,37 @@ def drift_warning(drift: pd.DataFrame, same: Mapping[tuple[str, str], str], cuto
         if shared < LEAST_OVERLAP and not np.isnan(share):
             facts.append(f"shares {shared:.0%} of the first list's top {cutoff}")
         facts += [same[attribute, system]] if (attribute, system) in same else []
-        told += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
-    if not told:
+        drifted += [f"{system} for {attribute} {', '.join(facts)}"] if facts else []
+    if not drifted:
         return ""
     return (
-        f"drift: refined queries may have left their topics in {len(told)} of {len(drift)} "
-        "systems, which AWRF alone does not see (below "
-        f"{LEAST_KEPT:.0%} of the original words or {LEAST_OVERLAP:.0%} of the first top, or one "
-        f"answer for all): {'; '.join(told[:3])}"
-        f"{f'; {len(told) - 3} more' * (len(told) > 3)}. Look at the models and their prompt"
+        f"drift: refined queries may be off topic in {len(drifted)} of {len(drift)} systems, which "
+        f"AWRF does not measure (less than {LEAST_KEPT:.0%} of the original words or "
+        f"{LEAST_OVERLAP:.0%} of the first top, or the same answer for all topics): "
+        f"{'; '.join(drifted[:3])}{f'; {len(drifted) - 3} more' * (len(drifted) > 3)}. Check the "
+        "models and their prompt"
     )
 
 
 def control_rows(values: pd.DataFrame, attributes: Sequence[str]) -> pd.DataFrame:
-    """Return paired differences between FAIR-QR, its placebo and BM25, one per row and measure.
+    """Return paired differences between FAIR-QR, its placebo and BM25; see `QrResults.controls`.
 
     Args:
-        values: each query's values, of systems as they are: see `QrResults.per_query`.
-        attributes: in their order.
-
-    Returns:
-        ``attribute``, ``system``, ``against``, ``measure``, ``difference``, ``low``, ``high`` (95 %
-        t interval, not corrected for the number of rows). Tests against BM25 are in
-        `QrResults.table`; the other pairs are not tested.
+        values: values per query, without variations.
+        attributes: the attributes in order.
     """
-    rows: list[Mapping[str, object]] = []
+    rows: list[tuple[Any, ...]] = []
     for attribute in attributes:
-        here = values[values["attribute"] == attribute]
-        wide = here.pivot(index=["system", "measure"], columns=QID, values="value")
+        rows_of = values[values["attribute"] == attribute]
+        wide = rows_of.pivot(index=["system", "measure"], columns=QID, values="value")
         for system, other in _PAIRS:
-            if not {system, other} <= set(here["system"]):
+            if not {system, other} <= set(rows_of["system"]):
                 continue
             for measure in MEASURES:
-                own, base = (wide.loc[(name, measure)].to_numpy() for name in (system, other))
-                [low], [high] = mean_intervals((own - base)[None, :])
-                rows.append(
-                    {
-                        "attribute": attribute,
-                        "system": system,
-                        "against": other,
-                        "measure": measure,
-                        "difference": float((own - base).mean()),
-                        "low": float(low),
-                        "high": float(high),
-                    }
-                )
+                difference = (wide.loc[(system, measure)] - wide.loc[(other, measure)]).to_numpy()
+                [low], [high] = mean_intervals(difference[None, :])
+                numbers = (float(difference.mean()), float(low), float(high))
+                rows.append((attribute, system, other, measure, *numbers))
     names = ["attribute", "system", "against", "measure", "difference", "low", "high"]
     return pd.DataFrame(rows, columns=names)
 
@@ -291,22 +276,22 @@ _COSTS = ["calls", "prompt_tokens", "completion_tokens", "price", *TIMES[:-1]]
 
 
 def iterations(traces: pd.DataFrame) -> pd.DataFrame:
-    """Return mean and quartiles of how often queries were refined; no row without a trace.
+    """Return mean and quartiles of the number of refinements per query.
 
     Args:
         traces: rows of `fairtk.FairQR.trace`.
 
     Returns:
-        Two rows: ``count`` (``"asked"``: calls that a query took, ``"kept"``: refinements that it
-        kept), ``mean``, ``25%``, ``50%``, ``75%``, ``largest``, ``queries``.
+        Two rows, or none without traces: ``count`` (``"asked"``: calls per query, ``"kept"``: kept
+        refinements per query), ``mean``, ``25%``, ``50%``, ``75%``, ``largest``, ``queries``.
     """
     names = ["count", "mean", "25%", "50%", "75%", "largest", "queries"]
     if traces.empty:
         return pd.DataFrame(columns=names)
     later = (traces["iteration"] > 0).to_numpy(dtype=bool)
     rows = []
-    for name, counted in (("asked", later), ("kept", later & traces["kept"].to_numpy(dtype=bool))):
-        counts = pd.Series(counted, index=traces[QID]).groupby(level=0).sum()
+    for name, mask in (("asked", later), ("kept", later & traces["kept"].to_numpy(dtype=bool))):
+        counts = pd.Series(mask, index=traces[QID]).groupby(level=0).sum()
         rows.append(
             [name, counts.mean(), *counts.quantile(_QUARTILES), int(counts.max()), len(counts)]
         )
@@ -317,24 +302,24 @@ def cost_row(system: SystemResults, llm: ChatModel | None, prices: Prices) -> pd
     """Return the mean costs of a query, as one row.
 
     Args:
-        system: what there is of it.
-        llm: the model; None: the loop's words come from none, as the placebo's.
-        prices: of models.
+        system: the results of the system.
+        llm: the model; `None` for the placebo, which calls none.
+        prices: the prices of models.
     """
     traces = system.traces if llm is not None else pd.DataFrame(columns=[QID])
     calls = traces[traces["iteration"] > 0] if len(traces) else pd.DataFrame(columns=_RECORDED)
-    asked, told, seconds = (calls[name].to_numpy(dtype=np.float64) for name in _RECORDED)
-    rows = zip(asked, told, strict=True)
-    price = [prices.of(llm, _known(a), _known(t)) for a, t in rows if llm is not None]
+    prompts, answers, seconds = (calls[name].to_numpy(dtype=np.float64) for name in _RECORDED)
+    rows = zip(prompts, answers, strict=True)
+    price = [prices.of(llm, _known(p), _known(a)) for p, a in rows if llm is not None]
     traced = traces[QID].nunique() or 1
     queries = len(system.notes)
     waited = float(np.nansum(seconds)) / traced
-    own = (system.total("seconds") - system.total("waited")) / queries
-    # without a call nothing was paid, but what calls cost is not known
+    local = (system.total("seconds") - system.total("waited")) / queries
+    # without calls the price is 0, even if the model's price is unknown
     priced = llm is None or traces.empty or prices.known(llm)
     paid = math.fsum(price) if priced else math.nan
-    numbers = [len(calls), float(asked.sum()), float(told.sum()), paid]
-    times = [waited, own, system.total("training")]
+    numbers = [len(calls), float(prompts.sum()), float(answers.sum()), paid]
+    times = [waited, local, system.total("training")]
     return pd.DataFrame([[*(number / traced for number in numbers), *times]], columns=_COSTS)
 
 

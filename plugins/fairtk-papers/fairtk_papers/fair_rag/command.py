@@ -6,7 +6,7 @@ import contextlib
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +20,12 @@ from fairtk.batch.study_options import (
     study_options,
 )
 from fairtk.cli.options import format_option
-from fairtk.cli.output import echo_frame, said_command
+from fairtk.cli.output import command_line, echo_frame
 from fairtk.cli.signature import given_options, signature_command
-from fairtk_papers.plan_table import echo_plan
+from fairtk_papers.terminal import echo_plan, echo_table, echo_text
+
+if TYPE_CHECKING:
+    from fairtk_papers.fair_rag import RagResults
 
 _SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
 
@@ -32,17 +35,19 @@ _SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
     {"fairtk_papers.fair_rag:RagSettings": _SETTINGS},
 )
 @click.argument("source", metavar="FOLDER|DATASET|CONFIG")
-@click.option("-o", "--output", metavar="DIR", help="Where results go.  [default: fair-rag-study]")
+@click.option(
+    "-o", "--output", metavar="DIR", help="The folder for the results.  [default: fair-rag-study]"
+)
 @click.option("-t", "--task", "tasks", type=int, multiple=True,
               help="A LaMP task of FOLDER, 1 to 7. Repeatable.")  # fmt: skip
 @click.option("-r", "--retriever", "retrievers", multiple=True,
-              help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder), or a run "
-              "of your own: NAME=RUNFILE. Repeatable.  [default: bm25]")  # fmt: skip
+              help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder), or "
+              "NAME=RUNFILE for your own run. Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
               default_text="t5:google/flan-t5-small")  # fmt: skip
 @study_options
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
-              help="Save rankings and answers for reports.")  # fmt: skip
+              help="Save rankings and answers, which reports need.")  # fmt: skip
 @paying_options
 @format_option
 def command(
@@ -57,16 +62,16 @@ def command(
     form: str,
     **more: Any,
 ) -> None:
-    """Measure what fair rankings do to a generator's answers, as Towards Fair RAG does.
+    """Measure how fair rankings change a generator's answers, as in Towards Fair RAG.
 
-    Each document is labeled by what it gains the generator; rankings of each user's documents are
-    sampled at each alpha, by an oracle, and taken as they are; the generator answers from each.
-    Tables 1 and 3 to 15 of the paper go to the output folder, beside its own numbers. What was
-    done is kept there in experiment.sqlite: run the same command again to go on after a stop.
+    Documents are labeled by their gain in utility for the generator. The generator answers from
+    rankings sampled at each alpha, from an oracle's, and from the fixed ranking. The output folder
+    gets Tables 1 and 3 to 15 next to the paper's numbers. It also has all answers, in
+    experiment.sqlite: run the same command again to continue after a stop.
 
-    FOLDER has LaMP's files (dev_questions.json and dev_outputs.json; with several tasks, in
-    LaMP_1 to LaMP_7), or the published utility labels; DATASET is an id such as lamp/4/dev.
-    CONFIG is a TOML file; all keys but the first are optional, and options given here win:
+    FOLDER has LaMP's files (dev_questions.json and dev_outputs.json; for several tasks, in
+    LaMP_1 to LaMP_7), or the published utility labels. DATASET is an id such as lamp/4/dev.
+    CONFIG is a TOML file. Only its first key is required, and options override it:
 
     \b
       folder = "lamp"                       # or datasets = ["lamp/4/dev"]
@@ -78,19 +83,19 @@ def command(
       n_samples = 100
       cutoff = 5
       seed = 42
-      limit = 1000                          # queries of a task
+      limit = 1000                          # queries per task
       labels = "published"                  # or own
       label_utility = "paper"               # or code: LaMP-3 is labeled by accuracy
       grades = "binary"                     # or gain
-      min_useful = 2                        # queries with fewer useful documents are left out
-      eu_over = "retriever"                 # whose best ranking EU is divided by; or generator
-      eu_deterministic = false              # whether the deterministic ranking is among them
-      truncation = "keep-question"          # or published: prompts cut as the published code does
+      min_useful = 2                        # excludes queries with fewer useful documents
+      eu_over = "retriever"                 # the rankings to normalize EU by; or generator
+      eu_deterministic = false              # whether the fixed ranking is one of them
+      truncation = "keep-question"          # or published: prompts cut as in the published code
       credit = "none"                       # or one-out, shapley, citations
       [options."contriever:models/contriever"]
       allow_pickled_weights = true
       [engine]                              # executor, workers, scheduler, threads, batch_size
-      [ledger]                              # of a server's answers: path, offline, max_calls,
+      [ledger]                              # for answers of servers: path, offline, max_calls,
                                             # max_cost, prices, retry_unusable
 
     \b
@@ -119,7 +124,7 @@ def command(
         echo_frame(form, RagStudy.of(configuration).status())
         return
     with contextlib.ExitStack() as stack:
-        # in the store, where answers are that were paid for without a budget
+        # the store also has the answers of runs without a budget
         path = Path(configuration.output) / STORE
         ledger = open_ledger(configuration.ledger, more, path, dry_run, stack)
         configuration.served({} if ledger is None else {"a ledger": ledger})
@@ -127,30 +132,51 @@ def command(
         if dry_run:
             echo_plan(study.plan(), form)
             return
-        new_figure((1, 1), "fairtk rag")  # that matplotlib is missing is not found out after hours
-        results = study.run(partial(say_beginning, study.folder), rankings, said_command())
-    place = results.save(study.folder)
-    write_figures(results, place)
+        new_figure((1, 1), "fairtk rag")  # fails now if matplotlib is missing, not after hours
+        results = study.run(partial(say_beginning, study.folder), rankings, command_line())
+    folder = results.save(study.folder)
+    write_figures(results, folder)
     pages = save_model_sections(results, study.folder) if rankings else []
     for note in results.notes:
         click.echo(f"Note: {note}", err=True)
-    echo_frame(form, results.means_with_intervals() if form == "table" else results.means)
-    if form == "table":
-        click.echo(
-            "\n+-: half of the 95 % interval over queries. EE_D: lower is more even exposure; the "
-            "others: higher is better. EU: expected utility of the answers; normalized EU: divided "
-            "by the best single ranking's."
+    if form != "table":
+        echo_frame(form, results.means)
+        return
+    _echo_means(results)
+    echo_text(
+        "+-: half of the 95 % interval over queries. EE_D: lower is more even exposure; other "
+        "measures: higher is better. EU: expected utility of the answers; normalized EU: divided "
+        "by that of the best single ranking."
+    )
+    if results.has_credit:
+        echo_text(
+            "AE_D, AE_R: disparity and relevance of credit, the dependence of answers on "
+            "documents. CreditGap: squared distance between credit and exposure. AE_D and "
+            "CreditGap are unbiased estimates. AE_D and EE_D have different scales; the table "
+            "credit compares AE_D of credit and of exposure."
         )
-        if results.has_credit:
-            click.echo(
-                "AE_D, AE_R: disparity and relevance of credit, how much answers depend on "
-                "documents. CreditGap: squared distance of credit and exposure. AE_D and CreditGap "
-                "are unbiased estimates. AE_D has another scale than EE_D: table credit compares "
-                "it with AE_D of exposure, with intervals."
-            )
-        click.echo(f"Tables and figures: {place}")
-        if pages:
-            asked = [str(study.folder)]
-            if len(saved_settings(study.folder)) > 1:
-                asked += ["--setting", results.settings.name]
-            click.echo(f"A page of it: fairtk report {shlex.join(asked)}")
+    click.echo(f"Tables and figures: {folder}")
+    if pages:
+        arguments = [str(study.folder)]
+        if len(saved_settings(study.folder)) > 1:
+            arguments += ["--setting", results.settings.name]
+        click.echo(f"Page: fairtk report {shlex.join(arguments)}")
+
+
+def _echo_means(results: RagResults) -> None:
+    """Print a table per model, and how its most even rankings differ from the fixed ranking."""
+    from fairtk.display import Table
+    from fairtk_papers.fair_rag.tables import EE_D, MODEL, NORMALIZED_EU
+
+    rows = {model: part for model, part in results.means.groupby(MODEL)}
+    for model, part in results.means_with_intervals().groupby(MODEL, sort=False):
+        cells = part.drop(columns=MODEL)
+        click.echo(", ".join(model))
+        echo_table(Table(list(cells.columns), cells.astype(str).to_numpy().tolist()))
+        even, fixed = rows[model].iloc[0], rows[model].iloc[-1]
+        differences = ", ".join(
+            f"{name} {even[name]:.3f} (fixed ranking: {fixed[name]:.3f})"
+            for name in (EE_D, NORMALIZED_EU)
+        )
+        echo_text(f"{even['policy']}: {differences}.")
+        click.echo()

@@ -1,4 +1,4 @@
-"""The figures of *Towards Fair RAG*: levels of exposure, trade-offs, single requests; credit."""
+"""The figures of *Towards Fair RAG*: trade-offs, distributions, single requests, credit."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from fairtk_papers.fair_rag.tables import (
     credit_table,
     mean_of,
     models,
-    needed,
-    place_table,
+    position_table,
+    require_measures,
 )
 from fairtk_papers.studies import BLUE, GRAY, INK, LINE, VERMILION
 
@@ -45,7 +45,7 @@ AXES = {
     EE_R: "ranking quality (EE-R) · more useful →",
     NORMALIZED_EU: "normalized EU · better answers →",
 }
-"""Measures in words, with what is better where."""
+"""Axis labels of the measures, with the better direction."""
 _COLUMNS = 4
 _SMALL = 8
 
@@ -57,41 +57,41 @@ def plot_trade_off(
     by: str = RETRIEVER,
     straight: bool = False,
 ) -> Any:
-    """Draw the means of two measures, a line per retriever (or generator) from alpha to alpha.
+    """Plot the means of two measures at each alpha, one line per retriever or generator.
 
-    The paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU), and appendices F to H:
-    one panel per task and generator. Bars are 95 % t intervals over the queries; the hollow mark is
-    the deterministic run. Figure 5a, EE_R and normalized EU, prints the correlation of each line
-    with its interval (`correlation`).
+    These are the paper's Figures 4 (EE_D and EE_R) and 5 (EE_R and EU; EE_D and EU) and appendices
+    F to H, with one panel per task and generator. Bars are 95 % t intervals over the queries; the
+    hollow mark is the deterministic run. The figure of EE_R and normalized EU (5a) also has the
+    correlation of each line with its interval (`correlation`).
 
     Args:
         values: a frame of values (see `fairtk_papers.fair_rag.tables`).
         x: the measure of the horizontal axis.
         y: the measure of the vertical axis.
-        by: what the lines are: ``"retriever"`` or ``"generator"``; the other gives panels.
-        straight: whether a dotted straight line joins the uniform policy (alpha 0) and the
-            deterministic run, where both were run: the means of mixtures of the two.
+        by: one line per ``"retriever"`` or ``"generator"``; one panel per value of the other.
+        straight: whether a dotted line joins the uniform policy (alpha 0) and the deterministic
+            run: the means of mixtures of the two.
 
     Returns:
         A ``matplotlib.figure.Figure``; `fairtk.display.write_figure` writes SVG and PDF.
 
     Raises:
-        ParameterError: `by` is neither.
-        NotFoundError: there are no values of a measure.
+        ParameterError: `by` is unknown.
+        NotFoundError: a measure is missing.
         MissingExtraError: matplotlib is not installed.
     """
     checks.choice("by", by, (RETRIEVER, GENERATOR), "plot_trade_off")
     panels: dict[tuple[Any, Any], dict[Any, pd.DataFrame]] = {}
     for (task, retriever, generator), wide in models(values, "plot_trade_off"):
-        needed(wide, (x, y), "plot_trade_off")
+        require_measures(wide, (x, y), "plot_trade_off")
         line, other = (retriever, generator) if by == RETRIEVER else (generator, retriever)
         panels.setdefault((task, other), {})[line] = wide[[x, y]].dropna()
     lines = list(dict.fromkeys(line for panel in panels.values() for line in panel))
-    figure, every = _panels(len(panels), "plot_trade_off")
-    for axes, (names, panel) in zip(every, panels.items(), strict=False):
+    figure, grid = _panels(len(panels), "plot_trade_off")
+    for axes, (names, panel) in zip(grid, panels.items(), strict=False):
         looks = {line: series_style(lines.index(line)) for line in panel}
-        every_line = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
-        draw_trade_off(axes, every_line, _axis(x), _axis(y))
+        points = [_line(wide, x, y, str(line), looks[line]) for line, wide in panel.items()]
+        draw_trade_off(axes, points, _axis(x), _axis(y))
         for line, wide in panel.items() if straight else ():
             means = wide.groupby(level=ALPHA, sort=False)[[x, y]].mean()
             if {0.0, DETERMINISTIC} <= set(means.index):
@@ -106,17 +106,17 @@ def plot_trade_off(
         axes.set_title(", ".join(map(str, names)), fontsize=_SMALL + 1, color=INK)
     handles = {
         label: handle
-        for axes in every
+        for axes in grid
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
         list(handles.values()), list(handles), loc="outside lower center", fontsize=_SMALL,
         ncols=min(len(handles), 4), frameon=False, labelcolor=INK,
     )  # fmt: skip
-    run = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
-    alphas = ", ".join(_word(alpha) for alpha in run if alpha != DETERMINISTIC)
-    end = "; hollow: the fixed ranking" if DETERMINISTIC in run else ""
-    title = fill(f"Along each line alpha {alphas}{end}", 60 * min(len(panels), _COLUMNS))
+    runs = dict.fromkeys(a for panel in panels.values() for w in panel.values() for a in _alphas(w))
+    alphas = ", ".join(_alpha_text(alpha) for alpha in runs if alpha != DETERMINISTIC)
+    end = "; hollow: the fixed ranking" if DETERMINISTIC in runs else ""
+    title = fill(f"Points of a line: alpha {alphas}{end}", 60 * min(len(panels), _COLUMNS))
     figure.suptitle(title, fontsize=_SMALL, color=INK)
     return figure
 
@@ -124,23 +124,22 @@ def plot_trade_off(
 def plot_spread(
     values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, NORMALIZED_EU), seed: int = 42
 ) -> Any:
-    """Draw how queries spread at each alpha: boxes with a dot per query.
+    """Plot the distribution over queries at each alpha: a box plot with one dot per query.
 
-    The paper's Figure 6; with ``measures=("EE_D",)`` its Figure 3. One column per model (of a large
-    study, give those of a task), one row per measure. Boxes hold the middle half of the queries,
-    lines the rest but outliers (beyond 1.5 times the box); dots are moved sideways at random, to
-    be seen.
+    This is the paper's Figure 6; with ``measures=("EE_D",)`` it is Figure 3. There is one column
+    per model and one row per measure. Whiskers end at 1.5 times the interquartile range; dots have
+    horizontal jitter.
 
     Args:
         values: a frame of values (see `fairtk_papers.fair_rag.tables`).
-        measures: what is drawn, from the top.
-        seed: of the sideways moves.
+        measures: the measures, from the top.
+        seed: the seed of the jitter.
 
     Returns:
         A ``matplotlib.figure.Figure``.
 
     Raises:
-        NotFoundError: there are no values of a measure.
+        NotFoundError: a measure is missing.
         MissingExtraError: matplotlib is not installed.
     """
     panels = list(models(values, "plot_spread"))
@@ -148,17 +147,17 @@ def plot_spread(
     grid = figure.subplots(len(measures), len(panels), squeeze=False, sharey="row", sharex="col")
     generator = np.random.default_rng(seed)
     for column, (model, wide) in enumerate(panels):
-        needed(wide, measures, "plot_spread")
+        require_measures(wide, measures, "plot_spread")
         alphas = _alphas(wide)
         for row, measure in enumerate(measures):
             axes = grid[row, column]
             parts = [_of(wide, alpha)[measure].dropna().to_numpy() for alpha in alphas]
-            _boxes(axes, parts, [_word(alpha) for alpha in alphas], generator)
+            _boxes(axes, parts, [_alpha_text(alpha) for alpha in alphas], generator)
             if column == 0:
                 axes.set_ylabel(_axis(measure).replace(" · ", "\n"), fontsize=_SMALL, color=INK)
         grid[0, column].set_title("\n".join(map(str, model)), fontsize=_SMALL, color=INK)
         grid[-1, column].set_xlabel(
-            "alpha · nearer to the fixed ranking →", fontsize=_SMALL, color=INK
+            "alpha · closer to the fixed ranking →", fontsize=_SMALL, color=INK
         )
     return figure
 
@@ -172,31 +171,30 @@ def plot_requests(
     requests: int = 30,
     documents: int = 20,
 ) -> Any:
-    """Draw what single requests for one query show, when each gets one sampled ranking.
+    """Plot the documents in single requests for one query, one sampled ranking per request.
 
-    The paper's Figure 7 and appendix E, on data: a column per request, a row per document in the
-    order of how often it is shown over all samples, which the bars give. One request shows
-    ``cutoff`` documents, whatever alpha; that exposure is even holds over many requests only.
+    This is the paper's Figure 7 and appendix E: one column per request, one row per document,
+    sorted by the share of all samples with the document, which the bars show. One request shows
+    ``cutoff`` documents at any alpha; exposure is even only over many requests.
 
     Args:
         run: a sampled run of one query, with ``sample`` and ``rank``: each sample is a request.
-        cutoff: how many documents a request shows.
-        candidates: how many documents could be shown: a line tells what each would get if all were
-            shown alike; None: no line.
-        useful: docnos of useful documents, whose marks are filled; without any, all are.
-        requests: how many columns are drawn, at most.
-        documents: how many rows are drawn, at most.
+        cutoff: the number of documents per request.
+        candidates: the number of candidates, for a line at an equal share; `None` for no line.
+        useful: docnos of useful documents, whose marks are filled; if empty, all are filled.
+        requests: the maximum number of columns.
+        documents: the maximum number of rows.
 
     Returns:
         A ``matplotlib.figure.Figure``.
 
     Raises:
-        InputError: the run is not of one query.
+        InputError: the run has several queries.
         MissingExtraError: matplotlib is not installed.
     """
     require_columns(run, [QID, DOCNO, RANK, SAMPLE], "plot_requests")
     if run[QID].nunique() != 1:
-        raise InputError(f"plot_requests draws one query; found {run[QID].nunique()} in the run")
+        raise InputError(f"plot_requests: expected a run of one query, got {run[QID].nunique()}")
     samples = run[SAMPLE].nunique()
     top = run[run[RANK] < cutoff]
     share = top[DOCNO].value_counts() / samples
@@ -204,8 +202,8 @@ def plot_requests(
     names = list(share.index[:documents])
     first = sorted(run[SAMPLE].unique())[:requests]
     part = top[top[SAMPLE].isin(first) & top[DOCNO].isin(names)]
-    x = part[SAMPLE].map({sample: place for place, sample in enumerate(first, 1)})
-    y = part[DOCNO].map({docno: place for place, docno in enumerate(names)})
+    x = part[SAMPLE].map({sample: i for i, sample in enumerate(first, 1)})
+    y = part[DOCNO].map({docno: i for i, docno in enumerate(names)})
     marked = set(map(str, useful))
     filled = part[DOCNO].astype(str).isin(marked).to_numpy() | (not marked)
     figure = new_figure((2.6 + 0.16 * len(first) + 1.8, 1.3 + 0.22 * len(names)), "plot_requests")
@@ -217,7 +215,7 @@ def plot_requests(
     cells.set_yticks(range(len(names)), labels)
     cells.set_ylim(len(names) - 0.4, -0.6)
     cells.set_xlim(0.3, len(first) + 0.7)
-    cells.set_xlabel(f"request: the {cutoff} documents that it shows", fontsize=_SMALL, color=INK)
+    cells.set_xlabel(f"requests of {cutoff} documents", fontsize=_SMALL, color=INK)
     cells.grid(axis="y", color=LINE, linewidth=0.5)
     cells.set_axisbelow(True)
     bars.barh(range(len(names)), share[names], 0.7, color=BLUE)
@@ -227,7 +225,7 @@ def plot_requests(
         even = min(1.0, cutoff / candidates)
         bars.axvline(even, color=GRAY, linestyle="--", linewidth=1)
         bars.annotate(
-            "if all were shown alike", (even, 1), xytext=(0, 2), ha="center", va="bottom",
+            "equal share", (even, 1), xytext=(0, 2), ha="center", va="bottom",
             xycoords=("data", "axes fraction"), textcoords="offset points", fontsize=_SMALL - 1,
             color=INK,
         )  # fmt: skip
@@ -237,16 +235,16 @@ def plot_requests(
     rest = len(share) - len(names)
     title = f"query {run[QID].iloc[0]}: {len(first)} of {samples} requests"
     if rest > 0:
-        title += f"; {rest} documents shown less often are left out"
+        title += f"; {rest} less frequent documents are not shown"
     figure.suptitle(title, fontsize=_SMALL + 1, color=INK)
     return figure
 
 
 def plot_credit(values: pd.DataFrame) -> Any:
-    """Draw credit beside exposure: concentration, usefulness, and the places of the prompt.
+    """Plot credit next to exposure: concentration, relevance, and positions in the prompt.
 
-    A row for each model. Bars are 95 % t intervals over the queries; of places, alphas stand
-    side by side, and the dashed line is the even share.
+    There is one row per model. Bars are 95 % t intervals over the queries; the dashed line is an
+    equal share of the credit.
 
     Args:
         values: as in `credit_table`.
@@ -254,7 +252,7 @@ def plot_credit(values: pd.DataFrame) -> Any:
     Returns:
         A ``matplotlib.figure.Figure``.
     """
-    table, places = credit_table(values), place_table(values)
+    table, positions = credit_table(values), position_table(values)
     panels = list(table.groupby(MODEL, sort=False))
     figure = new_figure((10.4, 0.6 + 2.9 * len(panels)), "plot_credit")
     grid = figure.subplots(len(panels), 3, squeeze=False, width_ratios=(1, 1, 1.25))
@@ -263,9 +261,8 @@ def plot_credit(values: pd.DataFrame) -> Any:
             (row[0], AE_D, "concentration (AE-D) · less even →"),
             (row[1], AE_R, "on useful documents (AE-R) →"),
         ):
-            _draw_beside(axes, part[part[MEASURE] == name], values, model, label)
-        own = places[(places[MODEL] == list(model)).all(axis=1)]
-        _draw_places(row[2], own)
+            _draw_credit(axes, part[part[MEASURE] == name], values, model, label)
+        _draw_positions(row[2], positions[(positions[MODEL] == list(model)).all(axis=1)])
         row[0].set_title(", ".join(map(str, model)), fontsize=_SMALL + 1, color=INK, loc="left")
         for axes in row:
             despine(axes)
@@ -275,47 +272,48 @@ def plot_credit(values: pd.DataFrame) -> Any:
     return figure
 
 
-def _draw_beside(
+def _draw_credit(
     axes: Any, part: pd.DataFrame, values: pd.DataFrame, model: Any, label: str
 ) -> None:
-    """Draw a measure of exposure and of credit, alpha by alpha, each with its own interval."""
+    """Plot a measure of exposure and of credit at each alpha, with intervals."""
     name = part[MEASURE].iloc[0]
-    own = values[(values[MODEL] == list(model)).all(axis=1)]
+    values = values[(values[MODEL] == list(model)).all(axis=1)]
     x = np.arange(len(part))
     kinds = ((OF_EXPOSURE, GRAY, "s", -0.08, "exposure"), ("", BLUE, "o", 0.08, "credit"))
-    for ending, color, marker, aside, word in kinds:
+    for suffix, color, marker, shift, label_of_kind in kinds:
         ends, means = [], []
         for alpha in part[ALPHA]:
-            chosen = own[(own[MEASURE] == name + ending) & (own[ALPHA] == alpha)][VALUE]
-            low, high = mean_intervals(chosen.to_numpy(float)[None])
-            means.append(mean_of(chosen.to_numpy(float)))
+            rows = values[(values[MEASURE] == name + suffix) & (values[ALPHA] == alpha)]
+            numbers = rows[VALUE].to_numpy(float)
+            low, high = mean_intervals(numbers[None])
+            means.append(mean_of(numbers))
             ends.append(np.maximum(np.nan_to_num([means[-1] - low[0], high[0] - means[-1]]), 0.0))
         axes.errorbar(
-            x + aside, means, yerr=np.array(ends).T, fmt=marker, color=color, markersize=4.5,
-            elinewidth=0.9, linestyle="-", linewidth=1, label=word,
+            x + shift, means, yerr=np.array(ends).T, fmt=marker, color=color, markersize=4.5,
+            elinewidth=0.9, linestyle="-", linewidth=1, label=label_of_kind,
         )  # fmt: skip
-    axes.set_xticks(x, [_word(alpha) for alpha in part[ALPHA]])
+    axes.set_xticks(x, [_alpha_text(alpha) for alpha in part[ALPHA]])
     axes.set_xlabel("alpha", fontsize=_SMALL, color=INK)
     axes.set_ylabel(label, fontsize=_SMALL, color=INK)
     _within_bounds(axes)
     axes.legend(frameon=False, fontsize=_SMALL - 1, labelcolor=INK)
 
 
-def _draw_places(axes: Any, places: pd.DataFrame) -> None:
-    alphas = list(dict.fromkeys(places[ALPHA]))
+def _draw_positions(axes: Any, positions: pd.DataFrame) -> None:
+    alphas = list(dict.fromkeys(positions[ALPHA]))
     for number, alpha in enumerate(alphas):
-        part = places[places[ALPHA] == alpha]
+        part = positions[positions[ALPHA] == alpha]
         look = series_style(number)
-        aside = 0.5 * ((number + 1) / (len(alphas) + 1) - 0.5)
+        shift = 0.5 * ((number + 1) / (len(alphas) + 1) - 0.5)
         reach = np.nan_to_num([part[VALUE] - part["low"], part["high"] - part[VALUE]])
         axes.errorbar(
-            part["place"] + aside, part[VALUE], yerr=reach, fmt=look.marker, color=look.color,
-            markersize=4, elinewidth=0.9, label=_word(alpha),
+            part["place"] + shift, part[VALUE], yerr=reach, fmt=look.marker, color=look.color,
+            markersize=4, elinewidth=0.9, label=_alpha_text(alpha),
         )  # fmt: skip
-    most = places["place"].max()
-    axes.axhline(1 / most, color=VERMILION, linestyle="--", linewidth=0.9)
-    axes.set_xticks(range(1, most + 1))
-    axes.set_xlabel("place in the prompt", fontsize=_SMALL, color=INK)
+    n_positions = positions["place"].max()
+    axes.axhline(1 / n_positions, color=VERMILION, linestyle="--", linewidth=0.9)
+    axes.set_xticks(range(1, n_positions + 1))
+    axes.set_xlabel("position in the prompt", fontsize=_SMALL, color=INK)
     axes.set_ylabel("share of the credit", fontsize=_SMALL, color=INK)
     _within_bounds(axes)
     axes.legend(
@@ -325,7 +323,7 @@ def _draw_places(axes: Any, places: pd.DataFrame) -> None:
 
 
 def _within_bounds(axes: Any) -> None:
-    """Cut an axis to [0, 1], and to a little above what is drawn: t intervals may reach out."""
+    """Limit an axis to [0, 1] and to the data; t intervals can exceed it."""
     axes.set_ylim(0, min(1.03, 1.15 * axes.get_ylim()[1]))
 
 
@@ -333,35 +331,35 @@ def _panels(count: int, where: str) -> tuple[Any, list[Any]]:
     columns = min(count, _COLUMNS)
     rows = -(-count // columns)
     figure = new_figure((0.4 + 3.4 * columns, 0.7 + 2.9 * rows), where)
-    every = list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
-    for axes in every[count:]:
+    grid = list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
+    for axes in grid[count:]:
         axes.set_visible(False)
-    for axes in every[:count]:
+    for axes in grid[:count]:
         despine(axes)
         axes.tick_params(labelsize=_SMALL - 1)
         axes.grid(color=LINE, linewidth=0.4)
         axes.set_axisbelow(True)
-    return figure, every[:count]
+    return figure, grid[:count]
 
 
 def _line(wide: pd.DataFrame, x: str, y: str, name: str, look: SeriesStyle) -> Points:
     alphas = _alphas(wide)
-    across, upward = (_means(wide, measure, alphas) for measure in (x, y))
+    (x_means, x_ends), (y_means, y_ends) = (_means(wide, measure, alphas) for measure in (x, y))
     hollow = np.array([alpha == DETERMINISTIC for alpha in alphas])
-    return Points(across[0], upward[0], look, name, across[1], upward[1], hollow, joined=True)
+    return Points(x_means, y_means, look, name, x_ends, y_ends, hollow, joined=True)
 
 
 def _means(wide: pd.DataFrame, name: str, alphas: list[Any]) -> tuple[FloatArray, FloatArray]:
-    """Return means by alpha, and how far their intervals reach below and above."""
-    middle, away = [], []
+    """Return means by alpha, and the lengths of their intervals below and above."""
+    means, ends = [], []
     bounds = _bounds(name)
     for alpha in alphas:
         values = _of(wide, alpha)[name].to_numpy()
         low, high = mean_intervals(values[None], bounds=bounds)
         mean = float(values.mean())
-        middle.append(mean)
-        away.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
-    return np.array(middle), np.array(away).T
+        means.append(mean)
+        ends.append(np.maximum(np.nan_to_num([mean - low[0], high[0] - mean]), 0.0))
+    return np.array(means), np.array(ends).T
 
 
 def correlation(
@@ -369,15 +367,15 @@ def correlation(
 ) -> tuple[float, float, float]:
     """Return Pearson's correlation of two measures, with a percentile bootstrap interval.
 
-    The paper does not say which correlation it means. Here it is over all queries under all
-    policies; queries are drawn with all their points.
+    The paper does not define its correlation. Here it is over all queries under all policies; the
+    bootstrap resamples queries with all their points.
 
     Args:
         wide: values with the level ``qid`` in the index, a column per measure.
         x: one measure.
         y: the other.
-        resamples: of the bootstrap.
-        seed: of the bootstrap.
+        resamples: the number of bootstrap samples.
+        seed: the seed of the bootstrap.
 
     Returns:
         The correlation and the ends of its 95 % interval; NaN without spread.
@@ -407,11 +405,11 @@ def _axis(name: str) -> str:
 
 
 def _bounds(name: str) -> tuple[float, float]:
-    """Return a measure's bounds; none where the name is of a value that is no measure alone."""
+    """Return a measure's bounds, infinite if unknown."""
     if name == EU:
-        return -math.inf, math.inf  # of any scale
+        return -math.inf, math.inf  # any scale
     if name == NORMALIZED_EU:
-        return 0.0, math.inf  # divided by the best: of the deterministic run it may exceed 1
+        return 0.0, math.inf  # can exceed 1 for the deterministic run
     with suppress(FairtkError):
         return value_bounds(parse(name))
     return -math.inf, math.inf
@@ -425,7 +423,7 @@ def _alphas(wide: pd.DataFrame) -> list[Any]:
     return list(dict.fromkeys(wide.index.get_level_values(ALPHA)))
 
 
-def _word(alpha: Any) -> str:
+def _alpha_text(alpha: Any) -> str:
     return "fixed" if alpha == DETERMINISTIC else f"{alpha:g}"
 
 
@@ -438,68 +436,64 @@ def _boxes(
         capprops=line, medianprops={"color": INK, "linewidth": 2}, zorder=3,
     )  # fmt: skip
     axes.set_xticks(range(1, len(labels) + 1), labels)
-    for place, part in enumerate(parts, 1):
-        moved = place + generator.uniform(-0.18, 0.18, len(part))
-        axes.plot(moved, part, ".", color=BLUE, alpha=0.35, markersize=3, zorder=2)
+    for i, part in enumerate(parts, 1):
+        x = i + generator.uniform(-0.18, 0.18, len(part))
+        axes.plot(x, part, ".", color=BLUE, alpha=0.35, markersize=3, zorder=2)
     despine(axes)
     axes.tick_params(labelsize=_SMALL - 1)
     axes.grid(axis="y", color=LINE, linewidth=0.4)
     axes.set_axisbelow(True)
 
 
-def trade_off_words(values: pd.DataFrame, x: str, y: str, title: str) -> str:
-    """Return the text alternative of `plot_trade_off`: the means of each retriever's points.
+def trade_off_text(values: pd.DataFrame, x: str, y: str, title: str) -> str:
+    """Return the text alternative of `plot_trade_off`: the means of each retriever.
 
     Args:
-        values: of one task and generator; see `points`.
-        x: the measure across.
-        y: the measure upward.
-        title: what the figure shows.
+        values: the values of one task and generator.
+        x: the measure of the horizontal axis.
+        y: the measure of the vertical axis.
+        title: the title of the figure.
     """
     lines = [
         f"{retriever}: " + _at_each_alpha(wide[[x, y]].dropna(), pd.DataFrame.mean)
-        for (_, retriever, _), wide in models(values, "trade_off_words")
+        for (_, retriever, _), wide in models(values, "trade_off_text")
     ]
-    head = f"Line chart of {title}, a line per retriever from alpha to alpha."
+    head = f"Line chart of {title}, one line per retriever."
     return f"{head} Means of {x} and {y}. {'. '.join(lines)}."
 
 
-def spread_words(
+def spread_text(
     values: pd.DataFrame, measures: tuple[str, ...] = (EE_D, EE_R, NORMALIZED_EU)
 ) -> str:
-    """Return the text alternative of `plot_spread`: quartiles of the queries at each alpha.
+    """Return the text alternative of `plot_spread`: the quartiles at each alpha.
 
     Args:
-        values: of one model; see `points`.
-        measures: those that are drawn.
+        values: the values of one model.
+        measures: the measures in the figure.
     """
-    [(_, wide)] = models(values, "spread_words")
+    [(_, wide)] = models(values, "spread_text")
     lines = [
         f"{measure}: "
         + _at_each_alpha(wide[[measure]].dropna(), lambda part: part.quantile([0.25, 0.5, 0.75]))
         for measure in measures
     ]
-    head = "Boxes of disparity, ranking quality and utility at each alpha, a dot per query."
+    head = "Box plots of disparity, ranking quality and utility at each alpha, one dot per query."
     return f"{head} Lower quartile, median and upper quartile of {'. '.join(lines)}."
 
 
-def credit_words(values: pd.DataFrame) -> str:
-    """Return the text alternative of `plot_credit`.
-
-    Args:
-        values: of one model.
-    """
-    table, places = credit_table(values), place_table(values)
+def credit_text(values: pd.DataFrame) -> str:
+    """Return the text alternative of `plot_credit`, for the values of one model."""
+    table, positions = credit_table(values), position_table(values)
     parts = []
     for name in (AE_D, AE_R):
         rows = table[table[MEASURE] == name]
         pairs = zip(rows[ALPHA], rows["exposure"], rows[VALUE], strict=True)
-        each = "; ".join(f"alpha {_word(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
+        each = "; ".join(f"alpha {_alpha_text(a)}: {e:.3f}, {c:.3f}" for a, e, c in pairs)
         parts.append(f"{name} of exposure and of credit: {each}.")
-    for alpha, part in places.groupby(ALPHA, sort=False):
+    for alpha, part in positions.groupby(ALPHA, sort=False):
         shares = ", ".join(f"{share:.3f}" for share in part[VALUE])
-        parts.append(f"Shares of the places at alpha {_word(alpha)}: {shares}.")
-    return "Credit beside exposure at each alpha. " + " ".join(parts)
+        parts.append(f"Shares of the positions at alpha {_alpha_text(alpha)}: {shares}.")
+    return "Credit and exposure at each alpha. " + " ".join(parts)
 
 
 def _at_each_alpha(wide: pd.DataFrame, numbers: Callable[[pd.DataFrame], Any]) -> str:

@@ -1,13 +1,13 @@
 """Utility labels: which documents help a generator (*Towards Fair RAG*, appendix B, algorithm 1).
 
-The generator answers each question without any document, and with every single candidate. The gain
-of a document is the utility of its answer minus that of the answer without documents; a document
+The generator answers each question without documents, and with each candidate alone. The gain of a
+document is the utility of its answer minus the utility of the answer without documents. A document
 is useful (label 1) if its gain is above 0.
 
-What the published code does otherwise is an argument each: it labels LaMP-3 by accuracy where EU
-takes the error (`utility_of` with ``published=True``), looks at 1,001 queries where the paper says
-a thousand (``limit``), and generates without beams on several devices (``num_beams=1`` of the
-generator). Labels are signs of small differences: keep float32.
+The published code differs in three ways, each available as a setting: it labels LaMP-3 by accuracy
+although EU uses MAE (``label_utility="code"``), reads 1,001 queries although the paper says 1,000
+(``limit``), and generates without beam search on several devices (``num_beams=1`` of the
+generator). Labels are signs of small differences, so use float32.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fairtk.frames import DOCNO, GOLD_ANSWER, LABEL, QANSWER, QID, Qrels, requir
 from fairtk.transformers import Candidates, Generator, SingleDocumentSampler
 from fairtk.utilities import Utility, get
 from fairtk_papers.fair_rag.settings import GRADES, LampTask, RagSettings
-from fairtk_papers.studies import names_repeat
+from fairtk_papers.studies import allow_name_reuse
 
 GAIN, UTILITY = "gain", "utility"
 ALONE, WITHOUT = "each document alone", "no document"
@@ -37,14 +37,14 @@ ALONE, WITHOUT = "each document alone", "no document"
 
 @dataclass(frozen=True)
 class UtilityLabels:
-    """What `utility_labels` found.
+    """The result of `utility_labels`.
 
     Attributes:
         documents: one row per query and candidate: ``qid``, ``docno``, ``qanswer`` (the answer
             from this document alone), ``utility`` (higher is better), ``gain``, ``label``.
         baseline: one row per query: ``qid``, ``gold_answer``, ``qanswer`` (the answer without
             documents), ``utility``.
-        failures: ``system``, ``qid``, ``error``: queries that could not be labeled.
+        failures: queries that could not be labeled: ``system``, ``qid``, ``error``.
     """
 
     documents: pd.DataFrame
@@ -55,8 +55,8 @@ class UtilityLabels:
         """Return the labels as qrels with gold answers.
 
         Args:
-            min_useful: queries with fewer useful documents are left out; the paper leaves out
-                those with at most one, for which fairness between useful documents says nothing.
+            min_useful: queries with fewer useful documents are excluded. The default is that of
+                the paper: fairness between useful documents requires two.
 
         Returns:
             ``qid``, ``docno``, ``label``, ``gold_answer``.
@@ -80,37 +80,37 @@ def utility_labels(
     save_dir: str | PathLike[str] | None = None,
     **engine: Any,
 ) -> UtilityLabels:
-    """Label every candidate by what it gains a generator.
+    """Label each candidate by its gain in utility for a generator.
 
     Args:
-        topics: ``qid``, ``query``; ``question`` if there is one.
-        candidates: Q -> R: the candidates of each query with the columns that the prompt reads,
+        topics: ``qid``, ``query``, and optionally ``question``.
+        candidates: Q -> R: the candidates of each query with the columns that the prompt needs,
             e.g. ``Candidates("lamp/4/dev")``.
         answers: ``qid``, ``gold_answer`` (`fairtk.datasets.get_answers`).
-        generator: as in the study; its prompt gets no document or one.
+        generator: the generator; each prompt has one document or none.
         utility: name of a string utility, or a utility.
         upper_bound: turns an error u into upper_bound - u, as `fairtk.EU` does.
-        grades: ``"binary"``: 1 for a gain above 0, else 0; ``"gain"``: the place of a gain above
-            0 among the query's distinct ones, from 1 for the smallest.
-        save_dir: folder of the store, that of the study: no answer is generated twice.
+        grades: ``"binary"`` for 1 if the gain is above 0, else 0; ``"gain"`` for the rank of a
+            gain above 0 among the query's distinct gains, from 1 for the smallest.
+        save_dir: the folder of the store, which keeps all answers.
         **engine: further arguments of `fairtk.Experiment`, e.g. ``executor``.
 
     Raises:
-        ParameterError: `grades` is neither, or an error of utility has no upper bound.
+        ParameterError: `grades` is unknown, or `upper_bound` does not fit the utility.
         InputError: a query has no gold answer.
     """
     checks.choice("grades", grades, GRADES, "utility_labels")
     score = Score(utility, upper_bound)
     require_columns(answers, [QID, GOLD_ANSWER], "utility_labels (answers)")
     golds = dict(zip(answers[QID], answers[GOLD_ANSWER], strict=True))
-    lacking = [qid for qid in topics[QID] if qid not in golds]
-    if lacking:
+    missing = [qid for qid in topics[QID] if qid not in golds]
+    if missing:
         raise InputError(
-            f"utility_labels: no gold answer for {len(lacking)} of {len(topics)} queries "
-            f"({format_list(lacking)})"
+            f"utility_labels: missing gold answers for {len(missing)} of {len(topics)} queries "
+            f"({format_list(missing)})"
         )
     systems = label_systems(candidates, generator)
-    with names_repeat():
+    with allow_name_reuse():
         results = Experiment(systems, topics, save_dir=save_dir, **engine)
     baseline = results.rankings(WITHOUT)[[QID, QANSWER]]
     baseline.insert(1, GOLD_ANSWER, baseline[QID].map(golds))
@@ -125,12 +125,7 @@ def utility_labels(
 
 
 def label_systems(candidates: Any, generator: Generator) -> dict[str, Any]:
-    """Return the two pipelines whose answers labels are made of, by name.
-
-    Args:
-        candidates: Q -> R.
-        generator: as in the study.
-    """
+    """Return the two pipelines that label documents, by name."""
     return {WITHOUT: generator, ALONE: candidates >> SingleDocumentSampler() >> generator}
 
 
@@ -138,12 +133,12 @@ def _labels(documents: pd.DataFrame, grades: str) -> Any:
     useful = documents[GAIN] > 0
     if grades == "binary":
         return useful.astype(np.int64)
-    place = documents[GAIN].where(useful).groupby(documents[QID]).rank(method="dense")
-    return place.fillna(0).astype(np.int64)
+    rank = documents[GAIN].where(useful).groupby(documents[QID]).rank(method="dense")
+    return rank.fillna(0).astype(np.int64)
 
 
 class Score:
-    """A utility of which more is better.
+    """A utility where higher is better.
 
     Args:
         utility: name of a string utility, or a utility.
@@ -153,12 +148,12 @@ class Score:
     def __init__(self, utility: str | Utility, upper_bound: float | None = None) -> None:
         self.utility: Utility = get(utility) if isinstance(utility, str) else utility
         if self.utility.higher_is_better == (upper_bound is not None):
-            needed = "needs" if upper_bound is None else "is no error and takes no"
-            raise ParameterError(f"the utility {self.utility.name!r} {needed} upper_bound")
+            rule = "requires" if upper_bound is None else "is not an error and takes no"
+            raise ParameterError(f"the utility {self.utility.name!r} {rule} upper_bound")
         self.upper_bound = upper_bound
 
     def __call__(self, answers: pd.Series, golds: pd.Series) -> Any:
-        """Return one number per pair; equal pairs are scored once."""
+        """Return one score per pair; equal pairs are scored once."""
         listed_golds = golds.map(lambda gold: gold if isinstance(gold, str) else tuple(gold))
         pairs = pd.MultiIndex.from_arrays([answers, listed_golds])
         code, distinct = pairs.factorize()
@@ -170,15 +165,14 @@ class Score:
 
 
 def statistics(qrels: pd.DataFrame) -> dict[str, float]:
-    """Return what Tables 13 to 15 say of a test collection.
+    """Return the statistics of a test collection in Tables 13 to 15.
 
     Args:
-        qrels: ``qid``, ``docno``, ``label``, a row per candidate.
+        qrels: ``qid``, ``docno``, ``label``, one row per candidate.
 
     Returns:
-        ``queries``; means over the queries of ``documents``, of ``useful`` documents, of their
-        share in ``percent useful``; ``documents std`` and ``useful std`` (n - 1 below the line;
-        the paper does not say).
+        ``queries``; means over queries of ``documents``, ``useful`` documents and ``percent
+        useful``; ``documents std`` and ``useful std`` (divided by n - 1; the paper does not say).
     """
     useful = qrels[LABEL] > 0
     table = useful.groupby(qrels[QID], sort=False).agg(["size", "sum", "mean"])
@@ -193,10 +187,10 @@ def statistics(qrels: pd.DataFrame) -> dict[str, float]:
 
 
 def agreement(qrels: pd.DataFrame, published: pd.DataFrame) -> dict[str, float]:
-    """Return how far two sets of labels agree on which documents are useful.
+    """Return the agreement of two sets of labels on which documents are useful.
 
     Args:
-        qrels: labels, e.g. of `UtilityLabels.qrels`.
+        qrels: labels, e.g. from `UtilityLabels.qrels`.
         published: other labels of the same documents.
 
     Returns:
@@ -205,10 +199,11 @@ def agreement(qrels: pd.DataFrame, published: pd.DataFrame) -> dict[str, float]:
     """
     frames = [Qrels(frame, "agreement").plain() for frame in (qrels, published)]
     both = frames[0].merge(frames[1], on=[QID, DOCNO], suffixes=("", "_published"))
-    one = (both[LABEL] > 0).to_numpy()
-    other = (both[f"{LABEL}_published"] > 0).to_numpy()
-    share = float((one == other).mean()) if len(both) else np.nan
-    chance = one.mean() * other.mean() + (1 - one.mean()) * (1 - other.mean()) if len(both) else 1
+    first = (both[LABEL] > 0).to_numpy()
+    second = (both[f"{LABEL}_published"] > 0).to_numpy()
+    share = float((first == second).mean()) if len(both) else np.nan
+    p, q = (first.mean(), second.mean()) if len(both) else (1, 1)
+    chance = p * q + (1 - p) * (1 - q)
     return {
         "pairs": len(both),
         "only here": len(frames[0]) - len(both),
@@ -227,10 +222,10 @@ class Labeled:
     """A task's labels for a generator.
 
     Attributes:
-        qrels: of the queries that are kept: ``qid``, ``docno``, ``label``, ``gold_answer``.
-        queries: how many were looked at.
-        facts: where the labels are from, Tables 13 to 15, agreement with published ones.
-        own: gains, answers and utilities; None for published labels.
+        qrels: ``qid``, ``docno``, ``label``, ``gold_answer`` of the queries that are not excluded.
+        queries: number of queries before exclusion.
+        facts: the source of the labels, Tables 13 to 15, agreement with published labels.
+        own: gains, answers and utilities; `None` for published labels.
     """
 
     qrels: pd.DataFrame
@@ -250,9 +245,9 @@ def label_task(
 
     Args:
         task: the task.
-        generator: made for it.
-        settings: whose labels, and by which utility.
-        folder: of the store.
+        generator: the task's generator.
+        settings: the settings of the study.
+        folder: the folder of the store.
         engine: arguments of `fairtk.Experiment`.
     """
     topics = task.topics[: settings.limit]
@@ -292,14 +287,14 @@ def _facts(source: str, qrels: pd.DataFrame, queries: int) -> dict[str, Any]:
 
 
 def label_agreement(labels: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
-    """Return how far generators' own labels agree, e.g. those of one model in two dtypes.
+    """Return the agreement of generators' own labels, e.g. of one model in two dtypes.
 
     Args:
-        labels: by task and generator.
+        labels: labels by task and generator.
 
     Returns:
         One row per task and pair of generators: ``task``, ``generator``, ``other``, ``pairs``
-        (documents that both labeled), ``flipped`` (those that one alone finds useful), ``share``
+        (documents that both labeled), ``flipped`` (useful for only one of them), ``share``
         of equal labels, Cohen's ``kappa``.
     """
     own = {key: labeled.own.documents for key, labeled in labels.items() if labeled.own is not None}
@@ -317,20 +312,21 @@ def label_agreement(labels: Mapping[tuple[str, str], Labeled]) -> pd.DataFrame:
 
 
 def nothing_useful(task: LampTask, generator: str, labeled: Labeled, settings: RagSettings) -> str:
-    """Return why a task cannot be measured with a generator, and what to do."""
+    """Return why a task has no labels for a generator, and how to fix it."""
     least, fewer = settings.min_useful, "min_useful = 1 in the TOML file"
-    head = f"{task.name}, {generator}: no query of {labeled.queries} has {least} useful documents"
+    head = (
+        f"{task.name}, {generator}: none of {labeled.queries} queries has {least} useful documents"
+    )
     if labeled.own is None:
         return (
-            f"{head} by the published labels. Take more queries (`limit`), `labels='own'`, or "
-            f"{fewer}"
+            f"{head} in the published labels. Use more queries (`limit`), `labels='own'` or {fewer}"
         )
     documents = labeled.own.documents
     n_queries = documents[QID][documents[LABEL] > 0].nunique()
     remedies = [fewer] * (n_queries > 0 and least > 1) + ["more queries (`limit`)"]
     return (
-        f"{head} ({n_queries} have one or more): the generator answers no better with a document "
-        f"than without. Take {', '.join(remedies)}, or a model for this task (-g t5:FOLDER; the "
-        "packaged one is for LaMP-2). docs/reproduce/index.md in fairtk's repository shows how "
+        f"{head} ({n_queries} have one): documents rarely improve this generator's answers. "
+        f"Use {', '.join(remedies)}, or a model for this task (-g t5:FOLDER; the packaged model "
+        "is for LaMP-2). docs/reproduce/index.md in fairtk's repository shows how "
         "examples/headline_model.py trains one for LaMP-4"
     )

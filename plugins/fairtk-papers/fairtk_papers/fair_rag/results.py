@@ -1,4 +1,4 @@
-"""What the study found: values, tables, and the folder in which they lie."""
+"""The results of the study: values, tables, figures and pages."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fairtk.io.lines import read_json
 from fairtk.report import Section, save_sections
 from fairtk.statistics import mean_intervals
 from fairtk_papers.fair_rag.figures import (
-    credit_words,
+    credit_text,
     plot_credit,
     plot_requests,
     plot_spread,
     plot_trade_off,
-    spread_words,
-    trade_off_words,
+    spread_text,
+    trade_off_text,
 )
 from fairtk_papers.fair_rag.labels import AGREEMENT
 from fairtk_papers.fair_rag.settings import CITATIONS, RagSettings
@@ -58,7 +58,7 @@ from fairtk_papers.fair_rag.tables import (
     fitted_latex,
     paper_numbers,
     paper_tables,
-    place_table,
+    position_table,
     trade_offs,
     uniform_end,
 )
@@ -74,7 +74,7 @@ from fairtk_papers.studies import (
 NDCG = "nDCG"
 MEASURES = (EE_D, EE_R, NDCG, EU, NORMALIZED_EU)
 FORMAT = 1
-"""Of saved results; raised when names or meanings of values change."""
+"""The format of saved results; raised when names or meanings of values change."""
 _STATISTICS = ("queries", "documents", "documents std", "useful", "useful std", "percent useful")
 _STATISTICS_TABLES = {"flan-t5-small": 13, "flan-t5-base": 14, "flan-t5-xxl": 15}
 
@@ -93,17 +93,16 @@ class RagResults:
         values: one row per model, policy, query and measure: ``task``, ``retriever``,
             ``generator``, ``alpha`` (a number, ``"oracle"`` or ``"deterministic"``), ``qid``,
             ``measure`` (``EE_D``, ``EE_R``, ``nDCG``, ``EU``: the expected utility, ``normalized
-            EU``: divided by the best single ranking's), ``value``. EE_D: lower is more even; all
-            others: higher is better. With credit those of `fairtk_papers.fair_rag.credit_values`,
-            too.
+            EU``: divided by that of the best single ranking), ``value``. EE_D: lower is more even;
+            all others: higher is better. With credit, also the measures of `credit_values`.
         sizes: ``task``, ``generator``, ``qid``, ``documents``, ``useful``.
-        collections: per task and generator where the labels are from, queries looked at and left
-            out, the statistics of Tables 13 to 15, agreement with published labels.
-        notes: what could not be done, and what to do.
-        settings: how it was done.
-        licenses: of the data.
-        environment: with which versions.
-        agreement: how far generators' own labels agree; see `label_agreement`.
+        collections: one row per task and generator: source of the labels, queries used and
+            excluded, the statistics of Tables 13 to 15, agreement with published labels.
+        notes: parts that could not be run, each with a fix.
+        settings: the settings of the study.
+        licenses: the licenses of the data.
+        environment: the versions of the software.
+        agreement: the agreement of generators' own labels; see `label_agreement`.
     """
 
     values: pd.DataFrame
@@ -117,11 +116,11 @@ class RagResults:
 
     @property
     def means(self) -> pd.DataFrame:
-        """One row per model and policy: means over the queries whose value is defined, and n."""
+        """One row per model and policy: means over the queries with a value, and their number."""
         return self._by_policy("mean")
 
     def means_with_intervals(self) -> pd.DataFrame:
-        """Return `means` as texts with half of their 95 % t interval: ``0.712 +-0.045``."""
+        """Return `means` as strings with half of the 95 % t interval: ``0.712 +-0.045``."""
         return self._by_policy(_with_interval)
 
     def _by_policy(self, aggregate: Any) -> pd.DataFrame:
@@ -136,36 +135,35 @@ class RagResults:
         return models.merge(means.reset_index(), on=MODEL).astype({"policy": str})
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Return the paper's tables by name.
+        """Return the tables by name.
 
         ``means``; ``fairness_intervals`` (Tables 1, 6 to 12); ``trade_offs`` (3 to 5);
-        ``collections`` (13 to 15); ``uniform_end`` (the check of the left end of the curves);
-        ``label_agreement`` if two generators have labels of their own, e.g. a model in two dtypes;
-        ``credit`` and ``credit_by_place`` if the study has credit.
+        ``collections`` (13 to 15); ``uniform_end`` (the left end of the curves);
+        ``label_agreement`` if two generators have their own labels; ``credit`` and
+        ``credit_by_place`` if the study has credit.
         """
         cutoff = self.settings.cutoff
-        agreement = {} if self.agreement.empty else {"label_agreement": self.agreement}
-        return {
+        tables = {
             "means": self.means,
             "fairness_intervals": fairness_intervals(self.values, cutoff=cutoff, sizes=self.sizes),
             "trade_offs": trade_offs(self.values, seed=self.settings.seed),
             "collections": self._collections(),
             "uniform_end": uniform_end(self.values, self.sizes, cutoff=cutoff),
-            **agreement,
-            **(
-                {"credit": credit_table(self.values), "credit_by_place": place_table(self.values)}
-                if self.has_credit
-                else {}
-            ),
         }
+        if not self.agreement.empty:
+            tables["label_agreement"] = self.agreement
+        if self.has_credit:
+            tables["credit"] = credit_table(self.values)
+            tables["credit_by_place"] = position_table(self.values)
+        return tables
 
     @property
     def has_credit(self) -> bool:
-        """Whether there is credit beside exposure."""
+        """Whether the study has credit."""
         return bool((self.values[MEASURE] == AE_D).any())
 
     def _collections(self) -> pd.DataFrame:
-        """Return the statistics with what the paper prints beside them."""
+        """Return the statistics next to those that the paper prints."""
         table = self.collections.copy()
         printed = paper_numbers()
         printed = printed[printed[TABLE].isin(_STATISTICS_TABLES.values())]
@@ -182,23 +180,23 @@ class RagResults:
     # Files ------------------------------------------------------------------------------------
 
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write values, tables (CSV, Markdown, LaTeX; `paper_tables` beside them) and settings.
+        """Write values, tables (CSV, Markdown, LaTeX), the paper's tables and settings.
 
         Args:
-            folder: the study's; results of other settings lie beside these.
+            folder: the study's folder.
 
         Returns:
-            The folder of these settings in it.
+            The subfolder for the results of these settings.
         """
-        place = Path(folder) / SETTINGS / self.settings.name
-        place.mkdir(parents=True, exist_ok=True)
+        results = Path(folder) / SETTINGS / self.settings.name
+        results.mkdir(parents=True, exist_ok=True)
         write_parquet(self.values.assign(**{ALPHA: self.values[ALPHA].map(str)}),
-                      place / "values.parquet")  # fmt: skip
-        write_parquet(self.sizes, place / "sizes.parquet")
+                      results / "values.parquet")  # fmt: skip
+        write_parquet(self.sizes, results / "sizes.parquet")
         tables = self.tables()
-        write_tables(place, tables)
+        write_tables(results, tables)
         laid_out = paper_tables(tables["fairness_intervals"], tables["trade_offs"])
-        write_tables(place, laid_out, fitted_latex)
+        write_tables(results, laid_out, fitted_latex)
         facts = {
             "format": FORMAT,
             "settings": self.settings.as_json(),
@@ -208,45 +206,44 @@ class RagResults:
             "agreement": self.agreement.to_dict("records"),
             "environment": dict(self.environment),
         }
-        write_json(place / FACTS, facts)
-        return place
+        write_json(results / FACTS, facts)
+        return results
 
     @staticmethod
     def load(folder: str | PathLike[str], setting: str | None = None) -> RagResults:
-        """Read what `save` wrote.
+        """Read saved results.
 
         Args:
             folder: the study's folder.
-            setting: the name of the settings; None: the only ones.
+            setting: the name of the settings; `None` if the folder has results of only one.
 
         Raises:
-            FormatError: there are no results in the folder, they are of another format, or a file
-                is damaged.
-            NotFoundError: there are results of several settings, and none or another is named.
+            FormatError: the folder has no results, their format is unknown, or a file is damaged.
+            NotFoundError: `setting` is unknown, or `None` and there are several.
         """
-        there = saved_settings(folder)
-        if not there:
-            raise FormatError("expected results of fairtk rag; there are none", folder)
-        if setting is None and len(there) == 1:
-            setting = there[0]
-        if setting not in there:
-            raise NotFoundError("setting (`setting`)", setting or "", there)
-        place = Path(folder) / SETTINGS / str(setting)
-        facts = read_json(place / FACTS)
+        names = saved_settings(folder)
+        if not names:
+            raise FormatError("expected results of fairtk rag, got no settings folder", folder)
+        if setting is None and len(names) == 1:
+            setting = names[0]
+        if setting not in names:
+            raise NotFoundError("setting (`setting`)", setting or "", names)
+        results = Path(folder) / SETTINGS / str(setting)
+        facts = read_json(results / FACTS)
         if facts.get("format") != FORMAT:
             raise FormatError(
                 f"expected results of format {FORMAT}, got format {facts.get('format', 'none')}: "
-                "run the study again; no prompt is requested again",
-                place / FACTS,
+                "run the study again; recorded answers are reused",
+                results / FACTS,
             )
-        values = read_parquet(place / "values.parquet")[0]
-        chosen = dict(facts["settings"])
+        values = read_parquet(results / "values.parquet")[0]
+        settings = dict(facts["settings"])
         return RagResults(
             values=values.assign(**{ALPHA: values[ALPHA].map(_alpha)}),
-            sizes=read_parquet(place / "sizes.parquet")[0],
+            sizes=read_parquet(results / "sizes.parquet")[0],
             collections=pd.DataFrame(facts["collections"]),
             notes=facts["notes"],
-            settings=RagSettings(**{**chosen, "alphas": tuple(chosen["alphas"])}),
+            settings=RagSettings(**{**settings, "alphas": tuple(settings["alphas"])}),
             licenses=facts["licenses"],
             environment=facts["environment"],
             agreement=pd.DataFrame(facts.get("agreement", []), columns=AGREEMENT),
@@ -254,19 +251,13 @@ class RagResults:
 
 
 def model_folder(folder: str | PathLike[str], setting: str, model: tuple[str, ...]) -> Path:
-    """Return where a model's rankings and answers are saved.
-
-    Args:
-        folder: the study's.
-        setting: the name of the settings.
-        model: task, retriever, generator.
-    """
+    """Return the folder for the rankings and answers of a model: (task, retriever, generator)."""
     name = "--".join(re.sub(r"[^\w.]+", "_", part) for part in model)
     return Path(folder) / SETTINGS / setting / "models" / name
 
 
 def saved_settings(folder: str | PathLike[str]) -> list[str]:
-    """Return the names of the settings of which a study's folder has results."""
+    """Return the names of the settings with results in a study's folder."""
     return sorted(p.parent.name for p in Path(folder).glob(f"{SETTINGS}/*/{FACTS}"))
 
 
@@ -283,15 +274,15 @@ TRADE_OFFS = {
         "utility of answers against disparity of exposure",
     ),
 }
-"""The paper's Figures 4 and 5 by file name: x, y, and what they show."""
+"""The paper's Figures 4 and 5 by file name: x, y and title."""
 
 
 def write_figures(results: RagResults, folder: Path) -> None:
-    """Write the study's figures as SVG and PDF; Figure 7 where rankings are saved.
+    """Write the figures as SVG and PDF; Figure 7 only if rankings are saved.
 
     Args:
-        results: the study's.
-        folder: of the settings, as `RagResults.save` returns it.
+        results: the results.
+        folder: the folder that `RagResults.save` returns.
     """
     for by in (RETRIEVER, GENERATOR):
         if by == GENERATOR and results.values[GENERATOR].nunique() < 2:
@@ -307,14 +298,14 @@ def write_figures(results: RagResults, folder: Path) -> None:
 
 
 def _write_requests(results: RagResults, folder: Path) -> None:
-    """Write Figure 7: a query of each task, if its rankings are saved, at the smallest alpha."""
+    """Write Figure 7 for the first query of each task, if rankings are saved."""
     settings, sizes = results.settings, results.sizes
     models = results.values.drop_duplicates(TASK)[MODEL]
     for model in models.itertuples(index=False, name=None):
-        place = model_folder(folder.parents[1], settings.name, model)
-        if not place.is_dir():
+        rankings = model_folder(folder.parents[1], settings.name, model)
+        if not rankings.is_dir():
             continue
-        saved, alpha = open_results(place), f"alpha {min(settings.alphas):g}"
+        saved, alpha = open_results(rankings), f"alpha {min(settings.alphas):g}"
         run = saved.rankings(alpha)
         run = run[run[QID] == run[QID].iloc[0]]
         qid, labels = run[QID].iloc[0], saved.qrels
@@ -329,20 +320,20 @@ def _write_requests(results: RagResults, folder: Path) -> None:
 
 
 def save_model_sections(results: RagResults, folder: str | PathLike[str]) -> list[Path]:
-    """Write each model's sections beside its results, where ``fairtk report`` finds them.
+    """Write the sections of each model's page, for ``fairtk report``.
 
     Args:
-        results: the study's.
-        folder: the study's, with rankings kept.
+        results: the results.
+        folder: the study's folder, with saved rankings.
 
     Returns:
-        The models' folders, each of which ``fairtk report`` takes.
+        The folders of the models; ``fairtk report`` accepts each of them.
     """
-    places, tables = [], results.tables()
+    folders, tables = [], results.tables()
     for model in results.values[MODEL].drop_duplicates().itertuples(index=False, name=None):
-        places.append(model_folder(folder, results.settings.name, model))
-        save_sections(places[-1], _sections(results, model, tables))
-    return places
+        folders.append(model_folder(folder, results.settings.name, model))
+        save_sections(folders[-1], _sections(results, model, tables))
+    return folders
 
 
 def _sections(
@@ -350,16 +341,15 @@ def _sections(
 ) -> Iterator[Section]:
     task, _, generator = model
     values = results.values
-    beside = values[(values[TASK] == task) & (values[GENERATOR] == generator)]
+    retrievers = values[(values[TASK] == task) & (values[GENERATOR] == generator)]
     collection = _of(tables["collections"], (task, generator), [TASK, GENERATOR])
     facts = collection.iloc[0]
     yield Section(
         "Queries and labels",
         (
-            f"Labels: {facts['labels']}. {facts['looked at']} queries were looked at; "
-            f"{facts['left out']} have fewer than {results.settings.min_useful} useful documents "
-            "and are left out. A label says that this generator answers better with the document "
-            "than without any; it says nothing about readers.",
+            f"Labels: {facts['labels']}. {facts['left out']} of {facts['looked at']} queries have "
+            f"fewer than {results.settings.min_useful} useful documents and are excluded. A useful "
+            "document improves the answers of this generator; it need not be useful to readers.",
             *results.notes,
         ),
         _table(collection.drop(columns=["labels"])),
@@ -369,20 +359,21 @@ def _sections(
         yield Section(
             "Labels of other generators",
             (
-                "A label belongs to a generator; of one model in two dtypes, what is flipped is "
-                "rounding: a gain's sign decides.",
+                "Labels depend on the generator. Flips of one model in two dtypes are due to "
+                "rounding, since a label is the sign of a gain.",
             ),
             frame_table(pairs),
         )
     intervals = _of(tables["fairness_intervals"], model)
+    n_tests = int(intervals["p"].notna().sum())
+    correction = f", not corrected for {n_tests} comparisons," if n_tests > 1 else ","
     yield Section(
         "Utility by level of exposure (Tables 1 and 6 to 12)",
         (
-            "Rankings of all alphas, grouped by how uneven the exposure of a query's documents is "
-            "(normalized EE-D). value: mean normalized EU in the interval minus that of the fixed "
-            "ranking; paired: the same query by query, with its 95 % interval (low, high), not "
-            f"corrected for {int(intervals['p'].notna().sum())} comparisons, and its p-value, "
-            "corrected for them (Holm).",
+            "Rankings at all alphas, grouped by normalized EE-D, how uneven the exposure of a "
+            "query's documents is. value: mean normalized EU in the interval minus that of the "
+            "fixed ranking. paired: the mean difference per query, with its 95 % interval (low, "
+            f"high){correction} and its p-value after Holm's correction.",
         ),
         _table(intervals[[INTERVAL, "points", "queries", "baseline", "mean", VALUE, "paired",
                           "low", "high", "p_corrected", "note", PAPER, APART]]),
@@ -391,10 +382,10 @@ def _sections(
     yield Section(
         "Slopes and areas of the trade-offs (Tables 3 to 5)",
         (
-            "The paper does not say how lines are fitted or areas closed, so both ways are shown. "
-            "covered: the part of the range 0 to 1 of x that the runs cover; over the rest an area "
-            "is extrapolated. Intervals (low, high): 95 %, bootstrap over queries, not corrected "
-            "for the number of rows.",
+            "The paper does not say whether lines are fitted to means or to points, so the table "
+            "has both. covered: the part of the range 0 to 1 of x that the runs cover; the rest of "
+            "an area is extrapolated. low, high: 95 % bootstrap intervals over queries, not "
+            "corrected for the number of rows.",
         ),
         _table(slopes[["x", "y", "statistic", VALUE, "low", "high", COVERED, PAPER, APART]]),
     )
@@ -402,46 +393,44 @@ def _sections(
         yield Section(
             title.capitalize(),
             _bias_prose(results, model) if x == EE_D else (),
-            figure=plot_trade_off(beside, x, y, straight=(x, y) == (EE_D, EE_R)),
-            alternative=trade_off_words(beside, x, y, title),
+            figure=plot_trade_off(retrievers, x, y, straight=(x, y) == (EE_D, EE_R)),
+            alternative=trade_off_text(retrievers, x, y, title),
         )
     yield Section(
-        "How queries spread",
+        "Distribution over queries",
         figure=plot_spread(_of(values, model)),
-        alternative=spread_words(_of(values, model)),
+        alternative=spread_text(_of(values, model)),
     )
     if results.has_credit:
-        own = _of(values, model)
         yield Section(
-            "Credit beside exposure",
+            "Credit and exposure",
             _credit_prose(results.settings.credit, len(_of(tables["credit"], model))),
             _table(_of(tables["credit"], model)),
-            figure=plot_credit(own),
-            alternative=credit_words(own),
+            figure=plot_credit(_of(values, model)),
+            alternative=credit_text(_of(values, model)),
         )
         yield Section(
-            "Credit by place in the prompt",
+            "Credit by position in the prompt",
             (
-                "Share of a prompt's credit that the document at each place gets. Better "
-                "documents stand first, more so the larger alpha is: what differs between places "
-                "is theirs as well as the place's. Intervals (95 %, Student's t) are not corrected "
-                "for the number of rows.",
+                "Share of a prompt's credit at each position. Better documents come first, more so "
+                "with a larger alpha, so differences between positions are also differences "
+                "between documents. Intervals (95 %, Student's t) are not corrected for the number "
+                "of rows.",
             ),
             _table(_of(tables["credit_by_place"], model)),
         )
-    ends = _of(tables["uniform_end"], model)
     yield Section(
         "The uniform end of the curves",
-        ("What a policy that ignores the scores would have, exactly, beside the smallest alpha.",),
-        _table(ends),
+        ("The exact values of a policy that ignores scores, and the means at the smallest alpha.",),
+        _table(_of(tables["uniform_end"], model)),
     )
 
 
 def _bias_prose(results: RagResults, model: tuple[str, ...]) -> tuple[str, ...]:
-    """Return what sampling adds to a model's means of EE_D, whose intervals do not hold it."""
+    """Return a sentence on the sampling bias of a model's means of EE_D."""
     n_samples, cutoff = results.settings.n_samples, results.settings.cutoff
     if n_samples < 2:
-        return ("From one sample per query the sampling bias of EE_D cannot be estimated.",)
+        return ("The sampling bias of EE_D cannot be estimated from one sample per query.",)
     values = _of(results.values, model)
     values = values[(values[MEASURE] == EE_D) & ~values[ALPHA].isin([DETERMINISTIC, ORACLE])]
     sizes = _of(results.sizes, (model[0], model[2]), [TASK, GENERATOR]).set_index(QID)[DOCUMENTS]
@@ -449,40 +438,38 @@ def _bias_prose(results: RagResults, model: tuple[str, ...]) -> tuple[str, ...]:
     means = ((single - values[VALUE]) / (n_samples - 1)).groupby(values[ALPHA]).mean()
     bias = ", ".join(f"alpha {alpha:g} {mean:+.4f}" for alpha, mean in means.items())
     return (
-        f"EE_D is the plain estimate from {n_samples} samples. Intervals do not hold its sampling "
-        f"bias (plain minus unbiased estimate): {bias}.",
+        f"EE_D is the plain estimate from {n_samples} samples. Its intervals do not include the "
+        f"sampling bias (plain minus unbiased estimate): {bias}.",
     )
 
 
 def _credit_prose(maker: str, n_rows: int) -> tuple[str, ...]:
-    """Return what a report says of credit before its table of so many rows."""
+    """Return the introduction of a credit table with `n_rows` rows."""
     how = {
-        "one-out": "what the utility of the answer loses without the document",
-        "shapley": "the mean, over all orders of the documents, of what each adds to the utility "
-        "of the answer (exact Shapley values)",
-        CITATIONS: "what the sentences of the answer cite",
+        "one-out": "the loss in utility of the answer without the document",
+        "shapley": "the mean gain in utility of the answer from adding the document, over all "
+        "orders (exact Shapley values)",
+        CITATIONS: "the sentences of the answer that cite the document",
     }[maker]
     return (
-        f"Credit of a document in a prompt: {how}. exposure: the same measure if each document "
-        "of a prompt had an equal share; value: of credit. AE_D and CreditGap of sampled rankings "
-        "are unbiased estimates, which do not depend on the number of samples, and may be below 0; "
-        "a query needs two rankings with positive credit for them. "
-        "low and high: 95 % t interval of the difference, or of the value where exposure has none, "
-        f"not corrected for {n_rows} comparisons. undefined: share of the rankings "
-        "without positive credit, which are left out; below 0: share of the documents whose "
-        "credit counts as 0. In the figure, the dashed line is the even share of a place.",
-        "It says what this generator's answers rest on, by this utility. It is no statement of "
-        "causes in the world, of who owes whom, or of copyright.",
+        f"Credit of a document in a prompt: {how}. value: the measure of credit; exposure: the "
+        "same measure with equal credit for all documents of a prompt. AE_D and CreditGap of "
+        "sampled rankings are unbiased estimates, which can be below 0; they require two rankings "
+        "of a query with positive credit. low, high: 95 % t interval of the difference, or of the "
+        f"value if there is no exposure, not corrected for {n_rows} comparisons. undefined: share "
+        "of rankings without positive credit, which are excluded; below 0: share of documents with "
+        "negative credit, which counts as 0. The dashed line in the figure is an equal share.",
+        "Credit measures how much this generator's answers depend on each document, by this "
+        "utility. It does not measure causes in the world, authorship or copyright.",
     )
 
 
 def _of(frame: pd.DataFrame, key: tuple[str, ...], columns: list[str] = MODEL) -> pd.DataFrame:
     """Return a model's rows."""
-    chosen = (frame[columns] == list(key)).all(axis=1)
-    return frame[chosen]
+    return frame[(frame[columns] == list(key)).all(axis=1)]
 
 
 def _table(frame: pd.DataFrame) -> Table:
     rest = frame.drop(columns=[c for c in (*MODEL, "table") if c in frame.columns])
-    # the paper prints nothing for other models
+    # the columns of the paper are empty for models that are not in it
     return frame_table(rest.loc[:, rest.notna().any().to_numpy()])

@@ -1,4 +1,4 @@
-"""Settings, tasks, models and configuration of a study of *Towards Fair RAG*."""
+"""Settings, tasks, models and configuration of the *Towards Fair RAG* study."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from fairtk_papers.fair_rag.tables import DETERMINISTIC, ORACLE, OVER
 from fairtk_papers.studies import (
     NAMES,
     NUMBERS,
-    PLACE,
+    PATH,
     STRING,
     TABLES,
     Configuration,
     GivenRun,
     Kinds,
     labels_of,
-    relative,
     repeated,
-    with_nothing,
+    resolve_path,
+    with_none,
 )
 
 
 @dataclass(frozen=True)
 class TaskUtility:
-    """How answers of a task are scored.
+    """The utility that scores the answers of a task.
 
     Attributes:
-        name: of the string utility.
-        upper_bound: turns an error u into upper_bound - u; None: more is better already.
+        name: the name of the string utility.
+        upper_bound: turns an error u into upper_bound - u; `None` if higher is better already.
     """
 
     name: str
@@ -57,7 +57,7 @@ class TaskUtility:
 
     @property
     def measure(self) -> Any:
-        """The expected utility over sampled rankings."""
+        """The measure: expected utility over sampled rankings."""
         if self.upper_bound is None:
             return EU(utility=self.name)
         return EU(utility=self.name, upper_bound=self.upper_bound)
@@ -70,10 +70,10 @@ UTILITIES: Mapping[int, TaskUtility] = {
     3: TaskUtility("mae", 4.0),
     **dict.fromkeys((4, 5, 6, 7), ROUGE),
 }
-"""What EU of each task is made of, and by default its labels: the measures of LaMP's paper."""
+"""The utility of each task, for EU and, by default, for labels: the measures of the LaMP paper."""
 
 PUBLISHED_LABELS: Mapping[int, TaskUtility] = {**UTILITIES, 3: ACCURACY}
-"""What the published code labels by: LaMP-3 by accuracy, though its EU takes the error."""
+"""The utilities with which the published code labels: accuracy for LaMP-3, whose EU uses MAE."""
 
 
 class LampTask:
@@ -81,11 +81,11 @@ class LampTask:
 
     Args:
         dataset: a LaMP dataset, or its id.
-        name: how tables call it; None: ``LaMP-4``.
+        name: the name in tables; `None` for the default, e.g. ``LaMP-4``.
 
     Raises:
         NotFoundError: no dataset has the id.
-        InputError: it is not of LaMP.
+        InputError: the dataset is not a LaMP dataset.
     """
 
     def __init__(self, dataset: Any, name: str | None = None) -> None:
@@ -105,47 +105,49 @@ class LampTask:
 
     @cached_property
     def published(self) -> pd.DataFrame | None:
-        """The labels that came with the data: ``qid``, ``docno``, ``label``; None: no labels."""
+        """The labels in the dataset: ``qid``, ``docno``, ``label``; `None` if it has no labels."""
         return labels_of(self.dataset) if self.dataset.has_qrels() else None
 
     @property
     def license(self) -> str:
-        """Under which license the data stand."""
+        """The license of the data."""
         return str(lamp.get_license(self.dataset))
 
 
 def read_tasks(
     source: str | PathLike[str], numbers: tuple[int, ...] = (), split: str = "dev"
 ) -> list[LampTask]:
-    """Return the tasks in a folder, or of a dataset's id.
+    """Return the tasks of a folder or a dataset id.
 
     Args:
-        source: an id such as ``lamp/4/dev``, or a folder with LaMP's files; for several tasks one
-            with a folder ``LaMP_4`` each, or a folder of published labels.
-        numbers: the tasks, for a folder.
-        split: in the names of a folder's files.
+        source: an id such as ``lamp/4/dev``, or a folder with LaMP's files; for several tasks, a
+            folder with one subfolder per task (``LaMP_4``), or the folder of published labels.
+        numbers: the task numbers, required for a folder.
+        split: the split in the folder's file names.
 
     Raises:
-        InputError: a folder without a task, or an id with one.
+        InputError: `numbers` is missing for a folder, or given for an id.
     """
-    place = Path(source).expanduser()
-    if not place.exists():
+    folder = Path(source).expanduser()
+    if not folder.exists():
         if numbers:
             raise InputError(
-                f"the id {str(source)!r} says which task it is; tasks are chosen for folders, and "
-                "there is no such folder"
+                f"`tasks` is only valid for a folder, and {str(source)!r} is not a folder; a "
+                "dataset id names its task"
             )
         return [LampTask(str(source))]
     if not numbers:
         raise InputError(
-            f"{place}: which of LaMP's tasks is it? Files do not say; give e.g. `tasks=[4]`"
+            f"{folder}: the task numbers are required, e.g. `tasks=[4]`: LaMP's files do not name "
+            "their task"
         )
     if repeated(numbers):
-        raise ParameterError(f"the study: a task is given twice; found {list(numbers)}")
+        raise ParameterError(f"the study: duplicate task in {list(numbers)}")
     tasks = []
     for number in numbers:
-        own = [p for p in (place / f"LaMP_{number}", place / f"lamp-{number}") if p.is_dir()]
-        tasks.append(LampTask(lamp.from_folder(own[0] if own else place, task=number, split=split)))
+        names = (f"LaMP_{number}", f"lamp-{number}")
+        data = next((folder / name for name in names if (folder / name).is_dir()), folder)
+        tasks.append(LampTask(lamp.from_folder(data, task=number, split=split)))
     return tasks
 
 
@@ -155,10 +157,10 @@ Maker = Literal["none", "one-out", "shapley", "citations"]
 LABELS: tuple[Labels, ...] = get_args(Labels)
 GRADES = ("binary", "gain")
 TRUNCATIONS = {"keep-question": "keep-question", "published": "fair-rag"}
-"""How LaMP's prompts are cut, by what `fairtk.llm.prompts` calls it."""
+"""How LaMP's prompts are truncated: our name to that of `fairtk.prompts`."""
 NONE, CITATIONS = "none", "citations"
 SUBSETS = {"one-out": "one-out", "shapley": "all"}
-"""The kind of `fairtk.credit.Subsets` that each maker of credit asks for."""
+"""The kind of `fairtk.credit.Subsets` for each credit method."""
 MAKERS: tuple[Maker, ...] = get_args(Maker)
 _CHOICES = {
     "labels": LABELS,
@@ -172,30 +174,31 @@ _CHOICES = {
 
 @dataclass(frozen=True)
 class RagSettings:
-    """How the study is done; the defaults are the paper's.
+    """The settings of the study; the defaults are those of the paper.
 
     Attributes:
-        alphas: the exponents of the sampler, each from 0 (uniform).
+        alphas: the exponents of the sampler, each at least 0 (0: uniform).
         n_samples: rankings per query and alpha (N).
-        cutoff: documents that the generator reads (k).
+        cutoff: number of documents in a prompt (k).
         seed: the seed of the samplers.
-        limit: how many queries of each task are used, the first ones. None: all.
-        labels: labels that came with the data, if any did (``"published"``), or the generator's
-            own gains (``"own"``).
-        label_utility: ``"paper"``: gains in the utility of EU; ``"code"``: as the published code,
-            which labels LaMP-3 by accuracy.
-        grades: ``"binary"`` labels, or ``"gain"``: places among the query's distinct gains.
-        min_useful: queries with fewer useful documents are left out.
-        eu_over: the rankings whose best one EU is divided by: those of one ``"retriever"``, or
-            all of the ``"generator"``.
-        eu_deterministic: whether the deterministic ranking is among them.
-        truncation: how prompts are cut that are longer than the generator reads: entries share what
-            the question leaves (``"keep-question"``), or each has (window - question) // k tokens
-            (``"published"``). The published code does the latter, and then cuts the whole.
-        credit: what says how much of an answer depends on each document, next to its exposure:
-            answers without each document (``"one-out"``, k + 1 prompts a ranking), answers from
-            all its subsets (``"shapley"``, 2^k) or what answers cite (``"citations"``). With
-            ``"shapley"`` k is at most 8. The oracle, which nobody can run, has no credit.
+        limit: number of queries per task, from the first; `None` for all.
+        labels: ``"published"`` for the labels in the dataset if it has any, ``"own"`` for labels
+            from the generator's gains.
+        label_utility: ``"paper"`` for gains in the utility of EU; ``"code"`` for the choice of the
+            published code, which labels LaMP-3 by accuracy.
+        grades: ``"binary"`` labels, or ``"gain"`` for ranks among the query's distinct gains.
+        min_useful: queries with fewer useful documents are excluded.
+        eu_over: the rankings over which the best utility is taken to normalize EU: those of one
+            ``"retriever"``, or of all retrievers with the ``"generator"``.
+        eu_deterministic: whether the deterministic ranking counts among them.
+        truncation: how prompts longer than the generator's window are truncated. With
+            ``"keep-question"`` documents share the tokens that the question leaves; with
+            ``"published"`` each gets (window - question) // k tokens and then the prompt is cut,
+            as in the published code.
+        credit: how credit, the dependence of an answer on each document, is computed:
+            ``"one-out"`` leaves out one document at a time (k + 1 prompts per ranking),
+            ``"shapley"`` uses all subsets (2^k prompts, k at most 8), ``"citations"`` reads the
+            citations in the answer. The oracle has no credit.
     """
 
     alphas: tuple[float, ...] = (1, 2, 4, 8)
@@ -223,37 +226,36 @@ class RagSettings:
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ParameterError(
-                    f"the study: {name} must be one of {choices}; found {getattr(self, name)!r}"
+                    f"the study: {name} must be one of {choices}, got {getattr(self, name)!r}"
                 )
         if self.credit != NONE and self.n_samples < 2:
             raise ParameterError(
-                f"the study: credit={self.credit!r} needs at least 2 rankings per query and alpha, "
-                f"since sampling adds to its measures; found `n_samples={self.n_samples}`: use "
-                "`n_samples=10`, or `credit='none'`"
+                f"the study: credit={self.credit!r} requires at least 2 rankings per query, "
+                f"got `n_samples={self.n_samples}`; use `n_samples=10`, or `credit='none'`"
             )
         if self.credit == "shapley" and self.cutoff > MOST_ASKED:
             raise ParameterError(
-                f"the study: credit='shapley' takes a cutoff of at most {MOST_ASKED} "
-                f"({1 << MOST_ASKED} prompts for a ranking); found {self.cutoff}: use 'one-out'"
+                f"the study: cutoff must be at most {MOST_ASKED} with credit='shapley' "
+                f"({1 << MOST_ASKED} prompts per ranking), got {self.cutoff}; use 'one-out'"
             )
 
     @property
     def name(self) -> str:
-        """A name for a folder: what is often varied, and a digest of all."""
+        """The name of the results' folder: the main settings and a digest of all."""
         facts = self.as_json()
         for name in ("truncation", "credit"):
             if facts[name] == getattr(RagSettings, name):
-                del facts[name]  # results from before there was a choice keep their folder
+                del facts[name]  # the defaults keep the folder of older results
         return f"n{self.n_samples}-k{self.cutoff}-seed{self.seed}-{digest(facts, 3)}"
 
     @property
     def systems(self) -> dict[str, float | str]:
-        """The systems, with the alpha of each; the two without have a word instead."""
+        """The systems, each with its alpha, ``"oracle"`` or ``"deterministic"``."""
         sampled: dict[str, float | str] = {f"alpha {alpha:g}": alpha for alpha in self.alphas}
         return {**sampled, ORACLE: ORACLE, DETERMINISTIC: DETERMINISTIC}
 
     def utility_of_labels(self, task: int) -> TaskUtility:
-        """Return by which utility a task's documents are labeled."""
+        """Return the utility that labels a task's documents."""
         return (UTILITIES if self.label_utility == "paper" else PUBLISHED_LABELS)[task]
 
     def as_json(self) -> dict[str, Any]:
@@ -262,15 +264,17 @@ class RagSettings:
 
 
 def _alphas(alphas: Any) -> tuple[float, ...]:
-    right = isinstance(alphas, Sequence) and not isinstance(alphas, str) and len(alphas) > 0
-    numbers = right and all(isinstance(a, int | float) and not isinstance(a, bool) for a in alphas)
+    is_list = isinstance(alphas, Sequence) and not isinstance(alphas, str) and len(alphas) > 0
+    numbers = is_list and all(
+        isinstance(a, int | float) and not isinstance(a, bool) for a in alphas
+    )
     if not numbers or not all(math.isfinite(a) and a >= 0 for a in alphas):
         raise ParameterError(
-            f"the study: alphas must be a list of numbers from 0; found {alphas!r}"
+            f"the study: alphas must be a list of numbers of at least 0, got {alphas!r}"
         )
     values = tuple(sorted(float(a) for a in alphas))
     if twice := repeated(values):
-        raise ParameterError(f"the study: alpha {twice[0]:g} is given twice; found {alphas!r}")
+        raise ParameterError(f"the study: duplicate alpha {twice[0]:g} in {alphas!r}")
     return values
 
 
@@ -280,21 +284,19 @@ RETRIEVERS: Mapping[str, Callable[..., Any]] = {
     "splade": SpladeScorer,
 }
 MakeGenerator = Callable[..., Generator]
-"""From the number of a LaMP task and the cutoff to its generator; ``truncation`` is given if it is
-not the default.
-"""
+"""Builds a generator from a task number, a cutoff, and ``truncation`` if not the default."""
 
 
 def make_retriever(text: str, **options: Any) -> Any:
-    """Return the scorer for ``bm25``, ``contriever[:MODEL]`` or ``splade[:MODEL]``, or a run.
+    """Return a retriever: a scorer of candidates, or a run.
 
     Args:
-        text: what the user wrote; ``NAME=RUNFILE`` for a run.
+        text: ``bm25``, ``contriever[:MODEL]``, ``splade[:MODEL]``, or ``NAME=RUNFILE``.
         **options: settings of the scorer.
 
     Raises:
-        NotFoundError: there is no such retriever.
-        ParameterError: a setting is wrong.
+        NotFoundError: the retriever is unknown.
+        ParameterError: a setting is invalid.
         FormatError, InputError: see `fairtk_papers.studies.GivenRun`.
     """
     name, _, model = text.partition(":")
@@ -303,22 +305,24 @@ def make_retriever(text: str, **options: Any) -> Any:
     if name not in RETRIEVERS:
         raise NotFoundError("retriever", name, [*RETRIEVERS, "NAME=RUNFILE"])
     if model and name == "bm25":
-        raise ParameterError(f"bm25 has no model; found {text!r}")
+        raise ParameterError(f"bm25 takes no model, got {text!r}")
     settings = {**({"model": model} if model else {}), **options}
     refuse_unknown_options(f"the retriever {text!r}", RETRIEVERS[name], settings)
     return RETRIEVERS[name](**settings)
 
 
 def _run_file(text: str) -> str:
-    """Return the file of ``NAME=RUNFILE``; empty for anything else."""
+    """Return the file of ``NAME=RUNFILE``, or an empty string."""
     name, _, path = text.partition("=")
     return path if name and text.partition(":")[0] not in RETRIEVERS else ""
 
 
 def _runs_relative(texts: list[str], info: ValidationInfo) -> tuple[str, ...]:
-    """Return retrievers with the files of runs named from the folder of the configuration."""
+    """Resolve the files of runs against the folder of the configuration."""
     return tuple(
-        f"{text.partition('=')[0]}={relative(path, info)}" if (path := _run_file(text)) else text
+        f"{text.partition('=')[0]}={resolve_path(path, info)}"
+        if (path := _run_file(text))
+        else text
         for text in texts
     )
 
@@ -329,23 +333,24 @@ _RETRIEVERS = Annotated[
 
 
 def make_generator(text: str, *, ledger: Ledger | None = None, **options: Any) -> MakeGenerator:
-    """Return what makes a generator for a task, with LaMP's prompt of the task.
+    """Return a function that builds the generator of a task, with LaMP's prompt.
 
     Args:
-        text: ``KIND:MODEL``, of the kinds that `fairtk.llm.list_model_kinds` lists, e.g.
-            ``t5:google/flan-t5-small``. With a dtype, ``t5-bfloat16:MODEL``, a study can have the
-            same model twice, and says how many labels differ.
-        ledger: keeps the answers of chat models, and their budget; None: the study's store.
-        **options: settings of the kind.
+        text: ``KIND:MODEL`` with a kind from `fairtk.llm.list_model_kinds`, e.g.
+            ``t5:google/flan-t5-small``. A kind with a dtype, ``t5-bfloat16:MODEL``, allows the
+            same model twice; the study then reports how many labels differ.
+        ledger: stores the answers of chat models and limits their cost; `None` for the study's
+            store.
+        **options: settings of the model.
 
     Raises:
-        NotFoundError: there is no such kind of generator, or it has no such setting.
-        ParameterError: the model's name is missing, or a setting is wrong.
+        NotFoundError: the kind of model or a setting is unknown.
+        ParameterError: the model's name is missing, or a setting is invalid.
     """
     spec, chosen = parse_model(text, "answers", "generator")
-    settings = {**chosen, **with_nothing(options)}
+    settings = {**chosen, **with_none(options)}
     if isinstance(spec, BackendSpec):
-        settings = {**spec.exact, **settings}  # labels are signs of small differences
+        settings = {**spec.exact, **settings}  # labels depend on small differences
         if spec.stage is not None:
             check_settings(spec, settings)
             stage = pkgutil.resolve_name(spec.stage)
@@ -366,10 +371,10 @@ def _prompt(task: int, truncation: str) -> prompts.PromptBuilder:
 
 @dataclass(frozen=True)
 class RagConfiguration(Configuration):
-    """What a study of *Towards Fair RAG* is made of.
+    """The configuration of the *Towards Fair RAG* study.
 
-    `data` has ``folder`` and ``tasks`` (their numbers) and ``split``, or ``datasets`` (ids);
-    retrievers are as `make_retriever` takes them, models (generators) as `make_generator` does.
+    `data` has ``folder``, ``tasks`` (numbers) and ``split``, or ``datasets`` (ids). The strings of
+    retrievers are for `make_retriever`, those of models for `make_generator`.
     """
 
     settings: RagSettings = field(default_factory=RagSettings)
@@ -378,7 +383,7 @@ class RagConfiguration(Configuration):
     retrievers: Sequence[str] = ("bm25",)
 
     DATA: ClassVar[Kinds] = {
-        "folder": PLACE,
+        "folder": PATH,
         "datasets": NAMES,
         "tasks": NUMBERS,
         "split": STRING,
@@ -398,34 +403,38 @@ class RagConfiguration(Configuration):
         numbers = tuple(self.data.get("tasks", ()))
         if folder is None and numbers:
             raise InputError(
-                f"{', '.join(ids)}: tasks are chosen for a folder, and there is none of "
-                "that name; the ids of datasets name their task, e.g. lamp/4/dev"
+                f"{', '.join(ids)}: `tasks` is only valid for a folder; a dataset id names its "
+                "task, e.g. lamp/4/dev"
             )
-        own = () if folder is None else read_tasks(folder, numbers, self.data.get("split", "dev"))
-        return [*(task for name in ids for task in read_tasks(name)), *own]
+        split = self.data.get("split", "dev")
+        in_folder = () if folder is None else read_tasks(folder, numbers, split)
+        return [*(task for name in ids for task in read_tasks(name)), *in_folder]
 
     def with_server(self, server: Mapping[str, Any]) -> RagConfiguration:
-        """Return the configuration with a server's settings for its generators.
+        """Return a copy with a server's settings for the generators on servers.
 
         Raises:
-            InputError: there is a setting, and no generator is a server's.
+            InputError: there are settings, but no generator on a server.
         """
         served = self.served(server)
         more = {name: {**self.options.get(name, {}), **server} for name in served if server}
         return replace(self, options={**self.options, **more})
 
     def served(self, needed_by: Mapping[str, Any]) -> list[str]:
-        """Return the generators that a server answers for.
+        """Return the generators that call a server.
+
+        Args:
+            needed_by: the options that require such a generator.
 
         Raises:
-            InputError: there are none, and something needs one.
+            InputError: an option requires such a generator, but no generator is on a server.
         """
         names = [n for n in self.models if parse_model(n, "answers", "generator")[0].server]
         if needed_by and not names:
             specs = list_model_kinds("answers").items()
             kinds = ", ".join(f"{kind}:MODEL" for kind, spec in specs if spec.server)
             raise InputError(
-                f"{', '.join(needed_by)}: for generators that a server answers for, {kinds}; "
-                f"found {', '.join(self.models)}"
+                f"{', '.join(needed_by)}: a generator on a server is required, {kinds}; got "
+                f"{', '.join(self.models)}"
             )
         return names

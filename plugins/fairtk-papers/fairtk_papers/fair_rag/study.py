@@ -1,4 +1,4 @@
-"""The study: rankings, answers and measures of each group, what it takes and what is done."""
+"""The study: rankings, answers and measures; its cost and its progress."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ from fairtk_papers.fair_rag.tables import (
     NORMALIZED_EU,
     OF_EXPOSURE,
     ORACLE,
-    PLACE,
+    POSITION,
     RETRIEVER,
     SUM,
     TASK,
@@ -86,8 +86,8 @@ from fairtk_papers.studies import (
     COUNTS,
     GivenRun,
     StudyPlan,
+    allow_name_reuse,
     collect_warnings,
-    names_repeat,
     repeated,
 )
 
@@ -95,26 +95,26 @@ from fairtk_papers.studies import (
 class RagStudy:
     """The experiment of *Towards Fair RAG* (Kim and Diaz 2024, sections 3 to 5).
 
-    Per task and generator, documents are labeled by what they gain the generator; per retriever,
-    rankings are sampled at each alpha, by an oracle, and taken as they are; the generator answers
-    from each. All answers are in one store in `folder`, so that labels, alphas and systems share
-    them and a run that was killed goes on where it stopped.
+    Documents are labeled by their gain in utility for each generator. For each retriever, rankings
+    are sampled at each alpha and by an oracle; the fixed ranking is the baseline. The generator
+    answers from each ranking. A store in `folder` keeps all answers, so labels, alphas and systems
+    share them, and a stopped run continues where it stopped.
 
     Args:
         tasks: the tasks.
-        retrievers: name to scorer of candidates, e.g. ``{"BM25": BM25Scorer()}``, or to
+        retrievers: scorers of candidates by name, e.g. ``{"BM25": BM25Scorer()}``, or
             `fairtk_papers.studies.GivenRun`.
-        generators: name to what makes a task's generator: called with the number of the task, the
-            cutoff, and ``truncation`` if the settings change it, e.g.
-            `fairtk_papers.fair_rag.make_generator("t5:my/model")`.
-        folder: where store and results go; may be shared with studies of other settings.
-        settings: how the study is done.
+        generators: by name, functions that build the generator of a task, e.g.
+            `fairtk_papers.fair_rag.make_generator("t5:my/model")`. Their arguments are the number
+            of the task, the cutoff, and ``truncation`` if it is not the default.
+        folder: the folder for the store and the results; studies with other settings can share it.
+        settings: the settings of the study.
         **engine: arguments of `fairtk.Experiment`: ``executor``, ``workers``, ``scheduler``,
             ``threads``, ``batch_size``.
 
     Raises:
-        ParameterError: there is nothing to do, or two tasks have one name.
-        InputError: a run has topics or documents that the tasks do not have.
+        ParameterError: `tasks`, `retrievers` or `generators` is empty, or tasks share a name.
+        InputError: a run has topics or documents that are not in the tasks.
     """
 
     def __init__(
@@ -126,12 +126,12 @@ class RagStudy:
         settings: RagSettings | None = None,
         **engine: Any,
     ) -> None:
-        for what, values in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
+        for kind, values in (("task", tasks), ("retriever", retrievers), ("generator", generators)):
             if not values:
-                raise ParameterError(f"the study needs at least one {what}")
-        if twice := repeated(task.name for task in tasks):
+                raise ParameterError(f"the study requires at least one {kind}")
+        if duplicates := repeated(task.name for task in tasks):
             raise ParameterError(
-                f"the study: two tasks are called {twice[0]!r}; give LampTask(..., name=...)"
+                f"the study: duplicate task name {duplicates[0]!r}; set LampTask(..., name=...)"
             )
         self.tasks = list(tasks)
         self.retrievers = dict(retrievers)
@@ -149,11 +149,11 @@ class RagStudy:
 
         Args:
             configuration: the configuration.
-            ledger: of a server's answers; None: the study's store, without a budget.
+            ledger: stores answers of servers; `None` for the study's store, without a budget.
 
         Raises:
-            ParameterError: a setting is out of its range, or something is given twice.
-            NotFoundError: there is no such dataset, retriever, generator, or option's owner.
+            ParameterError: a setting is out of range, or there is a duplicate.
+            NotFoundError: a dataset, retriever, generator or name in [options] is unknown.
             InputError: see `RagStudy`.
         """
         retrievers, models = configuration.retrievers, configuration.models
@@ -179,17 +179,16 @@ class RagStudy:
         keep_rankings: bool = False,
         command: str | None = None,
     ) -> RagResults:
-        """Run the study, or what is missing of it.
+        """Run the missing parts of the study and return the results.
 
         Args:
-            say: told what is begun.
-            keep_rankings: whether each model's results are saved with rankings and answers, as
-                reports show them; large for large studies.
-            command: that runs the study, for reports to say.
+            say: called with a line at the start of each part.
+            keep_rankings: whether to save the rankings and answers, which reports need.
+            command: the command line that runs the study, for reports.
 
         Raises:
             InputError: no query of any task has enough useful documents.
-            DeferredError: answers are to come from a batch of prompts; all else is kept.
+            DeferredError: answers of a batch are missing; all other results are stored.
         """
         deferred: list[str] = []
         values: list[pd.DataFrame] = []
@@ -203,7 +202,7 @@ class RagStudy:
                 generator = self.generator(task, name)
                 say(f"{task.name}, {name}: labels")
                 try:
-                    with collect_warnings() as of_labels:
+                    with collect_warnings() as label_warnings:
                         labeled = self.labeled(task, generator)
                 except DeferredError:
                     deferred.append(f"{task.name}, {name}: labels")
@@ -219,36 +218,38 @@ class RagStudy:
                     say(f"{task.name}, {name}, {retriever}: rankings, answers, measures")
                     group = (task, retriever, generator, labeled.qrels)
                     try:
-                        with collect_warnings() as heard:
+                        with collect_warnings() as run_warnings:
                             results = self.experiment(*group)
-                            own, drawn = self._values(retriever, results)
-                        with collect_warnings() as of_credit:
+                            per_query, per_sample = self._values(retriever, results)
+                        with collect_warnings() as credit_warnings:
                             frames = self.credit(*group, results)
                     except DeferredError:
                         deferred.append(f"{task.name}, {name}: {retriever}")
-                        with contextlib.suppress(DeferredError):  # its prompts can be known as well
+                        with contextlib.suppress(DeferredError):  # adds its prompts to the batch
                             if self.settings.credit in SUBSETS:
                                 self.subsets(*group)
                         continue
                     model = {TASK: task.name, RETRIEVER: retriever, GENERATOR: name}
                     if keep_rankings:
-                        place = model_folder(self.folder, self.settings.name, tuple(model.values()))
+                        saved = model_folder(self.folder, self.settings.name, tuple(model.values()))
                         results.config |= {
                             "title": "Fair RAG: " + ", ".join(model.values()),
                             "description": _SYSTEMS,
                             "license": task.license,
                             "study": self.settings.as_json(),
-                            "warnings": list(dict.fromkeys([*of_labels, *heard, *of_credit])),
+                            "warnings": list(
+                                dict.fromkeys([*label_warnings, *run_warnings, *credit_warnings])
+                            ),
                             **({} if command is None else {"command": command}),
                         }
                         results.credits = frames
-                        results.save(place)
+                        results.save(saved)
                     if frames:
                         alphas = {self.settings.systems[s]: f for s, f in frames.items()}
                         credit = credit_values(alphas, labeled.qrels, self.settings.cutoff)
-                        own = pd.concat([own, credit], ignore_index=True)
-                    values.append(own.assign(**model))
-                    utilities.append(drawn.assign(**model))
+                        per_query = pd.concat([per_query, credit], ignore_index=True)
+                    values.append(per_query.assign(**model))
+                    utilities.append(per_sample.assign(**model))
                 if not utilities:
                     continue
                 normalized = normalized_utility(
@@ -261,8 +262,8 @@ class RagStudy:
                 )
         if deferred:
             raise DeferredError(
-                f"these wait for answers from a batch of prompts: {format_list(deferred, 3)}; run "
-                "again when they were read"
+                f"{format_list(deferred, 3)}: waiting for answers of a batch; run again when "
+                "they are read"
             )
         if not values:
             raise InputError("; ".join(notes))
@@ -277,11 +278,10 @@ class RagStudy:
         )
 
     def check(self) -> None:
-        """Use each retriever and each generator's tokenizer and prompt once, so that models that
-        cannot be loaded, or have no window to cut prompts to, are said before hours of work.
+        """Use each retriever, tokenizer and prompt once, so that errors come before hours of work.
 
         Raises:
-            FairtkError: data or a model cannot be read.
+            FairtkError: data or a model cannot be read, or a model has no known window.
         """
         for name in self.generators:
             generator = self.generator(self.tasks[0], name)
@@ -292,7 +292,7 @@ class RagStudy:
             retriever(document)
 
     def check_run(self, run: GivenRun) -> None:
-        """Raise an `InputError` if a run has topics or documents that the tasks do not have."""
+        """Raise an `InputError` if a run has topics or documents that are not in the tasks."""
         limit = self.settings.limit
         topics = pd.concat([task.topics[QID] for task in self.tasks])
         for task in self.tasks:
@@ -301,24 +301,24 @@ class RagStudy:
             rows = run.run[run.run[QID].isin(candidates[QID])]
             known = pd.MultiIndex.from_frame(candidates[[QID, DOCNO]])
             is_known = pd.MultiIndex.from_frame(rows[[QID, DOCNO]]).isin(known)
-            run.refuse("document", rows[DOCNO][~is_known].tolist())
+            run.refuse_unknown("document", rows[DOCNO][~is_known].tolist())
 
     def plan(self) -> StudyPlan:
-        """Return what the study takes, without a prompt being answered.
+        """Return the cost of the study, without answering prompts.
 
-        One row per task, generator and retriever, labels first: ``queries``, ``rankings``,
-        distinct ``prompts`` (estimated from the first 20 queries, exact if there are no more; the
-        oracle's at most), and one of credit: the prompts that it asks beyond these. For generators
-        that a server answers for, ``calls`` (prompts still to be answered), ``prompt_tokens`` (of
-        prompts as long as those of the first 20 queries), ``completion_tokens`` and ``price``
-        (answers as long as allowed; NaN: unknown). `StudyPlan.total` has the sums of these four,
-        and the approximate number of ``prompts`` still to be answered.
+        There is one row per task, generator and retriever, after one for labels: ``queries``,
+        ``rankings``, and distinct ``prompts``, estimated from the first 20 queries (for the oracle
+        an upper bound). With credit there is a further row for its additional prompts. For
+        generators on servers, ``calls`` are the unanswered prompts; ``prompt_tokens`` assume
+        prompts as long as in the first 20 queries; ``completion_tokens`` and ``price`` (NaN if
+        unknown) assume answers of the maximum length. `StudyPlan.total` has the sums of these
+        four and the approximate number of unanswered ``prompts``.
         """
         rows: list[tuple[Any, ...]] = []
         per_prompt: list[FloatArray] = []
         for task in self.tasks:
             topics, candidates = task.topics[: self.settings.limit], Candidates(task.dataset)
-            first = topics[:LOOKED_AT]
+            first = topics[:N_ESTIMATED]
             n_topics, n_documents = len(topics), len(candidates(topics[[QID]]))
             for name in self.generators:
                 generator = self.generator(task, name)
@@ -348,55 +348,57 @@ class RagStudy:
         work = work.round({"completion_tokens": 0})
         work = work.astype(dict.fromkeys(("calls", "prompt_tokens"), np.int64))
         note = (
-            f"\nAbout {left.sum():,.0f} prompts are still to be answered. Equal prompts of all "
-            "systems count once; the oracle's are counted at most."
+            f"About {left.sum():,.0f} prompts are unanswered. Equal prompts count once; for the "
+            "oracle the number is an upper bound."
         )
         if work["calls"].any():
             note += (
-                " Calls go to servers; recorded answers are not paid for again. Tokens and price "
-                "are rough: answers as long as allowed, prompts as long as those of the first "
-                f"{LOOKED_AT} queries."
+                " Calls go to servers; recorded answers cost nothing. Tokens and price are rough: "
+                f"answers of the maximum length, prompts as in the first {N_ESTIMATED} queries."
             )
         total = {"prompts": float(left.sum()), **work[COUNTS].sum(skipna=False)}
         return StudyPlan(work, total, note)
 
     def status(self) -> pd.DataFrame:
-        """Return what of each system is done: ``task``, ``generator``, ``stage``, ``queries``,
-        ``done``, ``failed`` (tried again by a run), ``missing``; what waits for labels is missing.
+        """Return the progress of each system.
+
+        The columns are ``task``, ``generator``, ``stage``, ``queries``, ``done``, ``failed`` (a run
+        tries them again) and ``missing``.
         """
         return _status(self).drop(columns="kind")
 
     def generator(self, task: LampTask, name: str) -> Generator:
-        """Return a generator for a task, whose prompts are cut as the settings say."""
-        settings = self.settings
-        own = {} if settings.truncation == "keep-question" else {"truncation": settings.truncation}
-        return self.generators[name](task.number, settings.cutoff, **own)
+        """Return the generator for a task."""
+        more = {"truncation": self.settings.truncation}
+        if self.settings.truncation == RagSettings.truncation:
+            more = {}
+        return self.generators[name](task.number, self.settings.cutoff, **more)
 
     # One group --------------------------------------------------------------------------------
 
     def systems(
         self, task: LampTask, retriever: str, qrels: pd.DataFrame, last: Sequence[Any] = ()
     ) -> dict[str, Any]:
-        """Return the systems of a group by name: rankings, and what comes behind them.
+        """Return the systems of a group by name.
 
         Args:
             task: the task.
-            retriever: name of the retriever.
-            qrels: what the oracle knows.
-            last: stages behind the rankings: the generator.
+            retriever: the name of the retriever.
+            qrels: the labels for the oracle.
+            last: stages after the rankings, e.g. the generator.
         """
         settings = self.settings
-        drawn: dict[str, Any] = {
+        sampling: dict[str, Any] = {
             "n_samples": settings.n_samples,
             "cutoff": settings.cutoff,
             "seed": settings.seed,
         }
         policies: dict[str, Any] = {
-            name: FairSampler(alpha=alpha, **drawn)
+            name: FairSampler(alpha=alpha, **sampling)
             for name, alpha in settings.systems.items()
             if not isinstance(alpha, str)
         }
-        policies[ORACLE] = OracleSampler(qrels, **drawn)
+        policies[ORACLE] = OracleSampler(qrels, **sampling)
         policies[DETERMINISTIC] = RankCutoff(settings.cutoff)
         pipelines = {}
         for name, policy in policies.items():
@@ -415,20 +417,20 @@ class RagStudy:
         run: Callable[..., Any] = Experiment,
         **more: Any,
     ) -> Any:
-        """Run one group: the results of its systems.
+        """Run the systems of one group.
 
         Args:
             task: the task.
-            retriever: name of the retriever.
-            generator: of the task.
-            qrels: of the queries that are measured.
-            run: `fairtk.Experiment`, or `fairtk.plan`, which runs nothing.
+            retriever: the name of the retriever.
+            generator: the task's generator.
+            qrels: the labels of the measured queries.
+            run: `fairtk.Experiment`, or `fairtk.plan` for the progress only.
             **more: further arguments of `fairtk.Experiment`.
         """
         k = self.settings.cutoff
         exposure = [measures.EE_D @ k, measures.EE_R @ k]
         quality = [E(nDCG @ k), UTILITIES[task.number].measure]
-        with names_repeat():
+        with allow_name_reuse():
             return run(
                 self.systems(task, retriever, qrels, [generator]),
                 task.topics[task.topics[QID].isin(set(qrels[QID]))],
@@ -448,21 +450,15 @@ class RagStudy:
         run: Callable[..., Any] = Experiment,
         **more: Any,
     ) -> Any:
-        """Run what credit asks: answers from subsets of the rankings of all systems but the oracle.
+        """Answer from subsets of the rankings, for credit; arguments as in `experiment`.
 
-        Args:
-            task: the task.
-            retriever: name of the retriever.
-            generator: of the task.
-            qrels: of the queries that are measured.
-            run: `fairtk.Experiment`, or `fairtk.plan`, which runs nothing.
-            **more: further arguments of `fairtk.Experiment`.
+        The oracle is excluded.
         """
         lists = Subsets(SUBSETS[self.settings.credit], cutoff=self.settings.cutoff)
         systems = self.systems(task, retriever, qrels, [lists, generator])
         del systems[ORACLE]
         topics = task.topics[task.topics[QID].isin(set(qrels[QID]))]
-        with names_repeat():
+        with allow_name_reuse():
             return run(systems, topics, save_dir=self.folder, **{**self.engine, **more})
 
     def credit(
@@ -473,14 +469,9 @@ class RagStudy:
         qrels: pd.DataFrame,
         results: Results,
     ) -> dict[str, pd.DataFrame]:
-        """Return the credit of each document in each ranking, C by system; none without a maker.
+        """Return credit frames (C) by system; empty if the settings have no credit.
 
-        Args:
-            task: the task.
-            retriever: name of the retriever.
-            generator: of the task.
-            qrels: of the queries that are measured, with gold answers.
-            results: of `experiment`.
+        Arguments are as in `experiment`, whose result is `results`.
         """
         maker = self.settings.credit
         names = [name for name in self.settings.systems if name != ORACLE]
@@ -494,15 +485,15 @@ class RagStudy:
         return {name: from_answers(answers.rankings(name), utility, qrels) for name in names}
 
     def takes_published(self, task: LampTask) -> bool:
-        """Return whether the labels of a task are those that came with its data."""
+        """Return whether the study uses the labels in a task's dataset."""
         return self.settings.labels == "published" and task.published is not None
 
     def labeled(self, task: LampTask, generator: Generator) -> Labeled:
-        """Return a task's labels for a generator: published ones, or the generator's own."""
+        """Return a task's labels for a generator."""
         return label_task(task, generator, self.settings, self.folder, self.engine)
 
     def _values(self, retriever: str, results: Results) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the values of each query, and the utility of each answer."""
+        """Return the values per query, and the utility of each answer."""
         names = dict(zip(results.measures, (EE_D, EE_R, NDCG, EU), strict=True))
         values = results.per_query.assign(
             **{
@@ -515,64 +506,65 @@ class RagStudy:
             missing = values[(values[MEASURE] == EU) & ~values[QID].isin(run.run[QID])]
             missing = missing.assign(**{MEASURE: NORMALIZED_EU, VALUE: 0.0})
             values = pd.concat([values, missing], ignore_index=True)
-        drawn = results.per_sample
-        drawn = drawn[drawn[MEASURE].map(names) == EU]
-        drawn = drawn.assign(**{ALPHA: drawn["system"].map(self.settings.systems)})
-        return values.drop(columns="system"), drawn[[ALPHA, QID, SAMPLE, VALUE]]
+        answers = results.per_sample
+        answers = answers[answers[MEASURE].map(names) == EU]
+        answers = answers.assign(**{ALPHA: answers["system"].map(self.settings.systems)})
+        return values.drop(columns="system"), answers[[ALPHA, QID, SAMPLE, VALUE]]
 
 
 def credit_values(
     frames: Mapping[float | str, pd.DataFrame], qrels: pd.DataFrame, cutoff: int
 ) -> pd.DataFrame:
-    """Return what credit is like under each policy, query by query.
+    """Return the credit measures of each policy per query.
 
-    Exposure is measured as credit is: each document of a prompt gets an equal share, in the
-    rankings whose credit is defined. So both have one scale and one floor, and for sampled systems
-    the unbiased estimate. The ranking of a deterministic system is its policy, so that the plain
-    value is exact.
+    Exposure is measured like credit, with an equal share for each document of a prompt, over the
+    rankings whose credit is defined. Both thus have the same scale and floor. Sampled systems get
+    the unbiased estimate; the plain value is exact for a deterministic system.
 
     Args:
-        frames: C with ``rank`` and ``sample``, by alpha.
-        qrels: labels.
-        cutoff: k, documents that are read.
+        frames: credit frames (C) with ``rank`` and ``sample``, by alpha.
+        qrels: the labels.
+        cutoff: k, the number of documents in a prompt.
 
     Returns:
         ``alpha``, ``qid``, ``measure``, ``value``. Measures: `AE_D`, `AE_R` (also `OF_EXPOSURE`),
-        `GAP`; ``credit sum``: mean sum of a ranking's credit, in the utility's units;
-        ``credit undefined``: share of rankings whose credit is NaN or has no positive part, which
-        all but these three leave out; ``credit below 0``: share of documents whose negative
-        credit counts as 0; ``credit at place 1`` to k: mean share of the credit.
+        `GAP`; ``credit sum``: mean total credit of a ranking, in units of the utility;
+        ``credit undefined``: share of rankings whose credit is NaN or nowhere positive, which the
+        other measures exclude; ``credit below 0``: share of documents with negative credit, which
+        counts as 0; ``credit at place 1`` to k: mean share of the credit at a position.
     """
     parts = []
     labels = qrels[[QID, DOCNO, LABEL]]
-    asked = [
+    credit_measures = [
         AE_D(estimator="unbiased") @ cutoff,
         AE_R @ cutoff,
         CreditGap(estimator="unbiased") @ cutoff,
     ]
-    names = dict(zip(asked, CREDIT_MEASURES, strict=True))
+    names = dict(zip(credit_measures, CREDIT_MEASURES, strict=True))
     for alpha, credit in frames.items():
         frame = credit.reset_index(drop=True)
         ranking = frame.groupby([QID, SAMPLE], sort=False)
-        whole = ~frame[CREDIT].isna().groupby([frame[QID], frame[SAMPLE]]).transform("any")
+        complete = ~frame[CREDIT].isna().groupby([frame[QID], frame[SAMPLE]]).transform("any")
         positive = frame[CREDIT].clip(lower=0)
         total = positive.groupby([frame[QID], frame[SAMPLE]]).transform("sum")
-        defined = whole & (total > 0)
+        defined = complete & (total > 0)
         even = frame.assign(**{CREDIT: np.where(defined, 1.0, np.nan)})
-        with warnings.catch_warnings():  # the table has the counts that they tell
+        with warnings.catch_warnings():  # the table has the counts of undefined rankings
             warnings.simplefilter("ignore", FairtkWarning)
             rows = [
-                (metric.query_id, names[metric.measure] + ending, metric.value)
-                for ending, run in (("", frame), (OF_EXPOSURE, even))
+                (metric.query_id, names[metric.measure] + suffix, metric.value)
+                for suffix, run in (("", frame), (OF_EXPOSURE, even))
                 for metric in ir_measures.iter_calc(
-                    asked, labels, run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run
+                    credit_measures,
+                    labels,
+                    run.drop(columns=SAMPLE) if alpha == DETERMINISTIC else run,
                 )
-                if not ending or names[metric.measure] != GAP  # of exposure that is 0
+                if not suffix or names[metric.measure] != GAP  # always 0 for exposure
             ]
         parts.append(pd.DataFrame(rows, columns=[QID, MEASURE, VALUE]).assign(**{ALPHA: alpha}))
         share = (positive / total.where(defined)).groupby([frame[QID], frame[RANK]]).mean()
-        places = share.rename(VALUE).reset_index()
-        places[MEASURE] = PLACE + (places.pop(RANK) + 1).astype(str)
+        positions = share.rename(VALUE).reset_index()
+        positions[MEASURE] = POSITION + (positions.pop(RANK) + 1).astype(str)
         first = ~frame.duplicated([QID, SAMPLE])
         per_query = pd.DataFrame(
             {
@@ -582,56 +574,56 @@ def credit_values(
             }
         ).rename_axis(QID)
         long = per_query.reset_index().melt(QID, var_name=MEASURE, value_name=VALUE)
-        parts += [part.assign(**{ALPHA: alpha}) for part in (places, long)]
+        parts += [part.assign(**{ALPHA: alpha}) for part in (positions, long)]
     return pd.concat(parts, ignore_index=True)[[ALPHA, QID, MEASURE, VALUE]]
 
 
 _SYSTEMS = (
-    "Each system orders the same documents: alpha 0 at random (uniform), a larger alpha closer to "
-    "the retriever's order, deterministic in that order, and oracle with useful documents first."
+    "All systems rank the same documents: alpha 0 at random (uniform), larger alphas closer to "
+    "the retriever's order, deterministic in that order, oracle with useful documents first."
 )
 _NAMES = {"bm25": "BM25", "contriever": "Contriever", "splade": "SPLADE"}
 
 
 def _made(
-    what: str, names: Sequence[str], make: Callable[..., Any], configuration: RagConfiguration
+    kind: str, names: Sequence[str], make: Callable[..., Any], configuration: RagConfiguration
 ) -> dict[str, Any]:
-    """Return what is made of each name, by a short name for tables."""
-    if twice := repeated(names):
-        raise ParameterError(f"the study: the {what} {twice[0]!r} is given twice")
-    short, source = [_short(name) for name in names], configuration.source
+    """Build retrievers or generators, by a short name for tables."""
+    if duplicates := repeated(names):
+        raise ParameterError(f"the study: duplicate {kind} {duplicates[0]!r}")
+    labels, source = [_short_name(name) for name in names], configuration.source
     made = {}
-    for name, label in zip(names, short, strict=True):
+    for name, label in zip(names, labels, strict=True):
         options = configuration.options.get(name, {})
         try:
-            made[label if short.count(label) == 1 else name] = make(name, **options)
+            made[label if labels.count(label) == 1 else name] = make(name, **options)
         except (TypeError, InputError) as error:
             if isinstance(error, InputError) and not (options and source):
                 raise
-            raise FormatError(f"settings of the {what} {name!r}: {error}", source) from None
+            raise FormatError(f"settings of the {kind} {name!r}: {error}", source) from None
     return made
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     kind, _, model = name.partition(":")
     if "=" in kind:  # a run
         return kind.partition("=")[0]
     if kind in _NAMES:
-        return _NAMES[kind]  # as the paper calls it, so that its numbers are found
+        return _NAMES[kind]  # the name in the paper, to look up its numbers
     return Path(model).name or name
 
 
-LOOKED_AT = 20
-"""From so many queries the number of distinct rankings is estimated."""
+N_ESTIMATED = 20
+"""The number of queries from which distinct rankings are estimated."""
 LABELS = "labels"
 OF_CREDIT = ", credit"
-"""Behind a retriever: the stage that answers from subsets of its rankings."""
+"""Suffix of a retriever: the stage that answers from subsets of its rankings."""
 PLAN = [TASK, RETRIEVER, GENERATOR, "queries", "rankings", "prompts"]
 STATUS = [TASK, GENERATOR, "stage", "queries", "done", "failed", "missing"]
 
 
 def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> FloatArray:
-    """Return `COUNTS` per prompt, in the mean over the prompts of some frames."""
+    """Return the mean `COUNTS` per prompt over the prompts of some frames."""
     calls, _, *rest = np.sum([generator.estimate(frame) for frame in frames], axis=0)
     per_prompt: FloatArray = np.array([calls, *rest]) / max(calls, 1)
     return per_prompt
@@ -640,10 +632,10 @@ def _cost_of_prompts(generator: Generator, frames: Sequence[pd.DataFrame]) -> Fl
 def _distinct(
     study: RagStudy, task: LampTask, retriever: str, topics: pd.DataFrame
 ) -> tuple[list[pd.DataFrame], float, float, float]:
-    """Return the rankings of some queries, how many distinct ones a query has in the mean, how
-    many lists its credit asks for, and how many of these are asked for nothing else.
+    """Return rankings, and per query the mean number of distinct rankings, of lists for credit,
+    and of lists for credit alone.
 
-    What the oracle draws is unknown before documents are labeled: all of its rankings count.
+    All of the oracle's rankings count as distinct, since they depend on labels.
     """
     nothing = pd.DataFrame({QID: topics[QID].iloc[:1], DOCNO: ["none"], LABEL: [0]})
     systems = study.systems(task, retriever, nothing)
@@ -662,7 +654,9 @@ def _distinct(
             has_all = SUBSETS[maker] == "all"
             n_lists += sum(1 << len(d) if has_all else len(d) + 1 for d in lists)
     of_credit = subsets_of(rankings, maker) - rankings if maker in SUBSETS else set()
-    if not study.takes_published(task):  # labels are answers from no document and from each
+    if not study.takes_published(
+        task
+    ):  # labels need the answers from no document and from each one
         of_credit = {part for part in of_credit if len(part[1]) > 1}
     n = len(topics)
     distinct = len(rankings) / n + study.settings.n_samples
@@ -672,10 +666,10 @@ def _distinct(
 def subsets_of(
     rankings: Iterable[tuple[str, tuple[str, ...]]], maker: str
 ) -> set[tuple[str, tuple[str, ...]]]:
-    """Return the distinct lists that credit asks for, as pairs of qid and docnos in order.
+    """Return the distinct lists of documents that credit requires, as (qid, docnos) pairs.
 
     Args:
-        rankings: qid and docnos of each.
+        rankings: pairs of qid and docnos.
         maker: ``"one-out"`` or ``"shapley"``.
     """
     lists: set[tuple[str, tuple[str, ...]]] = set()
@@ -687,7 +681,7 @@ def subsets_of(
 
 
 def _status(study: RagStudy) -> pd.DataFrame:
-    """Return the rows of `RagStudy.status`, and of which ``kind`` each stage is."""
+    """Return the rows of `RagStudy.status` with the ``kind`` of each stage."""
     rows: list[list[Any]] = []
     for task in study.tasks:
         topics = task.topics[: study.settings.limit]

@@ -58,7 +58,7 @@ def test_each_pair_is_in_the_table_and_is_what_a_study_of_its_own_gives(gender, 
     # numbers without gaps, what waits for a model last
     assert [text.split()[0] for text in told] == [f"{n}/6" for n in range(1, 7)]
     assert [text.split(": ")[1] for text in told[:2]] == ["bm25", "bm25 (b=.9)"]
-    assert "in place of words and bm25" in comparison(results).caption
+    assert "all others use words and bm25" in comparison(results).caption
     alone = qr_world.study(gender, tmp_path / "alone", Unrelated(), **ONLY)
     alone.retriever.b = 0.9
     values = alone.run().per_query.query("system == 'fair-qr'")["value"].tolist()

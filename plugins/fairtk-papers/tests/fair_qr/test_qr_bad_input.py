@@ -123,7 +123,7 @@ def test_what_is_wrong_with_the_input_is_said_alike_by_workers(gender, tmp_path)
         from fairtk.errors import FormatError
 
         yield {"docno": "1", "text": "a"}
-        raise FormatError("this is not JSON", "corpus", 3)
+        raise FormatError("invalid JSON", "corpus", 3)
 
     data = replace(gender, documents=documents)
     texts = []
@@ -133,14 +133,14 @@ def test_what_is_wrong_with_the_input_is_said_alike_by_workers(gender, tmp_path)
         with pytest.raises(InputError) as error:
             study.run()
         texts.append(str(error.value))
-    assert texts == ["system 'bm25' for 'gender': corpus:3: this is not JSON"] * 2
+    assert texts == ["system 'bm25' for 'gender': corpus:3: invalid JSON"] * 2
 
 
 def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
     def documents():
         yield {"docno": "1", "text": "a"}
         yield {"docno": "2", "text": "b"}
-        raise FormatError("this is not JSON", "corpus", 3)
+        raise FormatError("invalid JSON", "corpus", 3)
 
     queries = pd.DataFrame({"qid": ["1"], "query": ["a"]})
     with pytest.raises(FormatError):
@@ -163,14 +163,14 @@ def test_documents_that_cannot_be_read_leave_no_index(gender, tmp_path):
         ({"options": {"fair-qr": {"k": 3}}}, r"\[fair-qr\]"),
         ({"options": {"bm25": {"k1": 3}}}, r"\[bm25\]"),
         ({"bm25": {"k2": 1}}, r"\[bm25\] 'k2'"),
-        ({"bm25": {"b": 2}}, "b must .* found 2"),
+        ({"bm25": {"b": 2}}, "b must .* 2"),
         ({"fair_qr": {"threshold": -1}}, "threshold"),
         ({"fair_qr": {"llm": "x"}}, "FairQR 'llm'"),
         ({"variations": {"depht": (1,)}}, "'depht'"),
         ({"variations": {"depth": 5}}, "depth must be a list"),
         ({"variations": {"pool": ("last", "both")}}, "pool"),
         ({"folds": 1}, "folds"),
-        ({"candidates": 3}, r"candidates \(3\).*cutoff \(5\)"),
+        ({"candidates": 3}, "candidates .* 5, got 3"),
         ({"ndcg": "dcg"}, "ndcg"),
     ],
 )
@@ -187,7 +187,7 @@ def test_settings_that_are_wrong_are_said_before_anything_is_done(gender, tmp_pa
         ("folder = 'a'\ndataset = 'b'", "'folder' or 'dataset'"),
         ("folder = 'a'\ncutoff = 'ten'", "cutoff .*'ten'"),
         ("folder = 'a'\n[bm25]\n1 = 3", r"\[bm25\] '1'"),
-        ("folder = '\xff'", "not TOML"),
+        ("folder = '\xff'", "TOML"),
     ],
 )
 def test_configurations_that_are_wrong(tmp_path, text, place):
@@ -225,7 +225,7 @@ def test_a_configuration_that_is_right(tmp_path):
         ({"attributes": "gender"}, "attributes must be a list of names"),
         ({"split": "tain"}, "unknown split.*'tain'.*'train'"),
         ({"query": "titel"}, "unknown field of the topics 'titel'; did you mean 'title'"),
-        ({"keywords": "no/such/file"}, "no such file"),
+        ({"keywords": "no/such/file"}, "file of keywords"),
     ],
 )
 def test_parts_of_a_folder_that_are_not_there(wiki, options, message):

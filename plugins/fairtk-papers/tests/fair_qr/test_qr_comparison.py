@@ -271,7 +271,7 @@ def test_more_folds_than_topics(data, tmp_path):
         few = qr_world.first_topics(data, 3)
         given = (few, tmp_path, KeywordRefiner())
         qr_world.study(*given, systems=("toy-memory",)).run()  # four by default
-        with pytest.raises(ParameterError, match="3.*9.*3"):
+        with pytest.raises(ParameterError, match="3.*9"):
             qr_world.study(*given, folds=9)
     assert [len(seen) for seen, _ in qr_toys.FITTED] == [2] * 6
 

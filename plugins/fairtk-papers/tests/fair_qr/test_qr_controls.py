@@ -135,7 +135,7 @@ def test_a_model_that_answers_the_same_for_all_is_warned_of(gender, tmp_path):
         warnings.simplefilter("ignore", DataWarning)
         found = qr_world.study(gender, tmp_path, model, systems=("fair-qr",)).run()
     [said] = [text for text in found.warnings if text.startswith("drift")]
-    assert "has 'woman man' as its model's answer for all 8 topics" in said
+    assert "has the answer 'woman man' for all 8 topics" in said
     assert math.isnan(found.drift["words kept"][0])  # its lists were not kept
 
 
@@ -144,7 +144,7 @@ def test_the_model_beside_the_first_is_watched_too():
     records = {q: {"trace": [row for row in rows if row["qid"] == q]} for q in "abc"}
     cells = [Cell("gender", name) for name in ("fair-qr [tiny]", "random-terms [tiny]")]
     found = same_answers({cell: SystemResults(pd.DataFrame(), records) for cell in cells})
-    assert found == {("gender", "fair-qr [tiny]"): "has 'x' as its model's answer for all 3 topics"}
+    assert found == {("gender", "fair-qr [tiny]"): "has the answer 'x' for all 3 topics"}
 
 
 def test_below_which_a_warning_comes():
@@ -155,12 +155,12 @@ def test_below_which_a_warning_comes():
         ("geography", "fair-qr", 0.5, 0.25),
         ("geography", "random-terms", 1.0, 0.2),
     ]
-    same = {("geography", "fair-qr"): "has 'x' as its model's answer for all 3 topics"}
+    same = {("geography", "fair-qr"): "has the answer 'x' for all 3 topics"}
     told = drift_warning(pd.DataFrame(rows, columns=columns), same, 20)
     assert "in 3 of 4 systems" in told and "mmr" not in told
     for fact in (
         "fair-qr for gender keeps 49% of the original words, shares 24% of the first list's",
-        "fair-qr for geography has 'x' as its model's answer for all 3 topics",
+        "fair-qr for geography has the answer 'x' for all 3 topics",
         "random-terms for geography shares 20% of the first list's top 20",
     ):
         assert fact in told

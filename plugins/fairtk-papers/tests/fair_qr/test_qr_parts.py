@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import qr_world
 from fairtk_papers.fair_qr.report import latex
-from fairtk_papers.fair_qr.stages import gathered
+from fairtk_papers.fair_qr.stages import merge_warnings
 from fairtk_papers.fair_qr.values import iterations
 from fairtk_papers.studies import file_name
 from hypothesis import given
@@ -72,15 +72,15 @@ def test_names_of_files_differ_even_where_case_does_not(texts):
 # What is kept -------------------------------------------------------------------------------------
 
 
-def test_warnings_of_single_queries_are_gathered():
+def test_warnings_of_single_queries_are_merge_warnings():
     said = [
         (["1"], "1 of 9 documents of '1' is odd"),
         (["2"], "the model is old"),
         (["2"], "3 of 9 documents of '2' is odd"),
         (["3"], "the model is old"),
     ]
-    assert gathered(said) == [
-        "1 of 9 documents of '1' is odd (alike for 2 topics: '1', '2')",
+    assert merge_warnings(said) == [
+        "1 of 9 documents of '1' is odd (similar for 2 topics: '1', '2')",
         "the model is old",
     ]
 

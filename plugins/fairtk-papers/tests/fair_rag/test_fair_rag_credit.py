@@ -15,9 +15,9 @@ from fairtk_papers.fair_rag import (
     RagSettings,
     plot_credit,
 )
-from fairtk_papers.fair_rag.figures import credit_words
+from fairtk_papers.fair_rag.figures import credit_text
 from fairtk_papers.fair_rag.study import credit_values, subsets_of
-from fairtk_papers.fair_rag.tables import credit_table, place_table
+from fairtk_papers.fair_rag.tables import credit_table, position_table
 
 from fairtk.display import write_figure
 from fairtk.errors import DataWarning, ParameterError
@@ -82,7 +82,7 @@ def test_tables_pair_credit_with_exposure():
     assert row["high"] - row["low"] == pytest.approx(12.7062 * abs(difference), rel=1e-4)
     assert table.loc["CreditGap", "value"] == pytest.approx(-1 / 16)
     assert table["undefined"].tolist() == pytest.approx([1 / 6] * 4)
-    places = place_table(values)
+    places = position_table(values)
     assert places["place"].tolist() == [1, 2] and places["value"].sum() == pytest.approx(1)
 
 
@@ -91,7 +91,7 @@ def test_a_query_without_any_credit_is_drawn_and_said(tmp_path):
     values = values_of({0.0: CREDIT, "deterministic": fixed})
     write_figure(plot_credit(values), tmp_path / "credit.png")
     assert (tmp_path / "credit.png").stat().st_size > 10_000
-    words = credit_words(values)
+    words = credit_text(values)
     assert "alpha 0: 0.250, 0.000" in words and "alpha fixed: 0.500, 0.625" in words
 
 

@@ -117,7 +117,7 @@ def test_requests_show_their_documents():
     # without candidates there is no line, and without useful documents no hollow mark
     plain = plot_requests(run, cutoff=4, documents=3)
     assert not plain.axes[1].get_lines() and not len(plain.axes[0].get_lines()[1].get_xdata())
-    assert "documents shown less often are left out" in plain.get_suptitle()
+    assert "less frequent documents" in plain.get_suptitle()
 
 
 def test_any_measure_is_drawn_within_its_own_bounds(values):
@@ -153,7 +153,7 @@ def test_bad_input(values):
         plot_trade_off(values, "EE_D", "nDCG")
     with pytest.raises(ColumnError, match="plot_spread"):
         plot_spread(values.drop(columns="alpha"))
-    with pytest.raises(InputError, match="found 2"):
+    with pytest.raises(InputError, match="got 2"):
         run = sampled_run()
         plot_requests(pd.concat([run, run.assign(qid="r")]), cutoff=4)
     with pytest.raises(ColumnError, match="sample"):

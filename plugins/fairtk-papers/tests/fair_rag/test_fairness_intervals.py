@@ -54,10 +54,10 @@ def test_by_hand():
     assert row["paired"] == pytest.approx(0.05)
     last = table.loc["[0.8, 1.0)"]  # b alone: 0.1 - 0.4 as printed, 0.1 - 0.3 paired
     assert last["value"] == pytest.approx(-0.3) and last["paired"] == pytest.approx(-0.2)
-    assert last["note"] == "there is a single pair" and np.isnan(last["p"])
+    assert last["note"] == "only one pair is defined" and np.isnan(last["p"])
     empty = table.loc["[0.4, 0.6)"]
     assert empty["points"] == 0 and np.isnan(empty["value"])
-    assert empty["note"] == "no policy that was run gives this"
+    assert empty["note"] == "no points in this interval"
 
 
 def test_values_of_exactly_one():
@@ -84,8 +84,8 @@ def test_what_is_out_of_reach_is_marked():
     # k = 5: floors 5/20 = 0.25 and 5/10 = 0.5
     table = fairness_intervals(values(points + FIXED), cutoff=5, sizes=sizes(a=20, b=10))
     assert table["reachable"].tolist() == [0, 1, 2, 2, 2]
-    assert table["note"].iloc[0].startswith("out of reach")
-    assert not table["note"].iloc[1:].str.startswith("out of reach").any()
+    assert table["note"].iloc[0].startswith("unreachable")
+    assert not table["note"].iloc[1:].str.startswith("unreachable").any()
     # a floor of exactly 0.2 is not in [0, 0.2); a profile shorter than k allows 1 alone
     edge = fairness_intervals(values(points + FIXED), cutoff=5, sizes=sizes(a=25, b=3))
     assert edge["reachable"].tolist() == [0, 1, 1, 1, 1]

@@ -52,12 +52,12 @@ def test_no_comparison_has_two_verdicts(study):
             assert shown == pytest.approx(expected[row[1], row[0]], abs=6e-5)
     assert "Intervals are not corrected for" in page.said
     for start in ("Means over the queries", "p corrected: holm", "Means and 95% intervals"):
-        assert after(page.said, start, "Sampling bias, which intervals do not hold")
+        assert after(page.said, start, "Sampling bias, which intervals do not cover")
     bias = saved.sampling_bias().set_index(["measure", "system"])["bias"]
     texts = [f"{s} {bias['EE_D@5', s]:+.4f}" for s in ("alpha 0", "alpha 8")]
-    assert f"bias (plain minus unbiased estimate): {', '.join(texts)}." in page.said
+    assert f"bias (plug-in minus unbiased estimate): {', '.join(texts)}." in page.said
     assert "normalized EU" in page.said and "The runs cover" not in page.said
-    assert "the rest an area is extrapolated" in page.said
+    assert "the rest of an area is extrapolated" in page.said
 
 
 def test_results_without_a_format_are_refused(study, tmp_path):
