@@ -146,7 +146,7 @@ REFUSED = {
     "four levels for runs": (lambda: fairtk.evaluate(QRELS, {"x": DEEP}, MEASURES), "runs['x']"),
     "three levels for one run": (lambda: fairtk.doctor(run=DEEP, qrels=QRELS), "'bm25', 'q1'"),
     "one level": (lambda: fairtk.doctor(run={"q1": 0.5, "q2": 1}, qrels=QRELS), "'q1' (2 in"),
-    "lists": (lambda: fairtk.evaluate({"q1": ["a"]}, RUN, MEASURES), "list at 'q1' (1 in"),
+    "lists": (lambda: fairtk.evaluate({"q1": ["a"]}, RUN, MEASURES), "list for 'q1' (1 in"),
     "words": (
         lambda: fairtk.evaluate(QRELS, {"q1": {"a": "high", "b": "low"}, "q2": {"a": 1}}, MEASURES),
         "'high' (qid 'q1', docno 'a'; 2 such rows)",

@@ -112,7 +112,7 @@ def test_two_retrievers_and_a_sampled_run():
     difference = areas.loc["bad", "area"] - areas.loc["good", "area"]
     assert pair["difference"] == pytest.approx(difference)
     assert pair["low"] <= difference <= pair["high"] < 0
-    assert f"area of bad less that of good: {difference:+.4f} [" in found.summary
+    assert f"area of bad minus area of good: {difference:+.4f} [" in found.summary
 
 
 def test_areas_and_their_differences_are_of_the_same_draws():

@@ -160,6 +160,7 @@ def test_the_heat_map_of_the_command(tmp_path):
     result = CliRunner().invoke(cli, args)
     assert result.exit_code == 0, result.stdout
     same = fairtk.sensitivity(files[0], files[1:], ["EE_R@1"], vary=["cutoff"])
-    assert f"{same}\n" == result.stdout and "<td>late (flips)</td>" in same._repr_html_()
+    assert result.stdout.startswith(str(same).split("\n\n")[0])
+    assert "<td>late (flips)</td>" in same._repr_html_()
     assert picture.read_bytes().startswith(b"<?xml")
     assert CliRunner().invoke(cli, [*args, "-k", "a"]).exit_code == 2

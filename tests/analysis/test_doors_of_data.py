@@ -123,7 +123,7 @@ def test_what_is_no_data_is_said(files):
         fairtk.explain("nowhere", files["fair"], EE_L @ 2)
     with pytest.raises(ParameterError):
         fairtk.explain(files["qrels"], files["fair"], EE_L @ 2, target="uniform")
-    with pytest.raises(InputError, match="found 3"):
+    with pytest.raises(InputError, match="got 3"):
         fairtk.coverage(3, files["fair"])
-    with pytest.raises(InputError, match="AWRF@2 needs a target: give `target`"):
+    with pytest.raises(InputError, match="AWRF@2 requires a target"):
         fairtk.evaluate(files["qrels"], files["fair"], [MEASURE], groups=[files["toy"]])

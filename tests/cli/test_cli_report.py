@@ -53,7 +53,7 @@ def test_what_is_wrong_is_one_line(fairtk, folders, tmp_path):
     for words, place in (
         ([tmp_path / "empty"], "empty"),
         ([broken], "experiment.sqlite"),
-        ([folders / "saved", "-o", tmp_path / "no" / "page.html"], "the folder does not exist"),
+        ([folders / "saved", "-o", tmp_path / "no" / "page.html"], "no such folder"),
         ([folders / "study", "-m", "EE_D@3"], "--qrels"),
     ):
         found = fairtk("report", "-o", tmp_path / "page.html", *words)

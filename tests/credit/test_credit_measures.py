@@ -139,7 +139,7 @@ def test_negative_credit_can_be_refused():
 def test_subsets_are_no_rankings():
     subsets = Subsets("all")(TWO[:2].assign(score=[2.0, 1.0])).assign(credit=1.0)
     for measure in (AE_D, fairtk.EE_D @ 1):
-        with pytest.raises(ColumnError, match="found subsets"):
+        with pytest.raises(ColumnError, match="got subsets"):
             ir_measures.calc([measure], QRELS, subsets)
 
 

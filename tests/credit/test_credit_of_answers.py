@@ -189,9 +189,9 @@ def test_orders_depend_on_seed_qid_and_sample_alone():
     [
         (lambda: Subsets("sampled", n_orders=3), ParameterError, "even"),
         (lambda: Subsets("all")(longer(9)), InputError, "at most 8 documents, got 9 for qid 'q'"),
-        (lambda: Subsets("all")(Subsets("all")(run())), ColumnError, "found subsets"),
+        (lambda: Subsets("all")(Subsets("all")(run())), ColumnError, "got subsets"),
         (lambda: Citations("length"), ParameterError, "weight"),
-        (lambda: Citations()(Subsets()(run()).assign(qanswer="")), ColumnError, "found subsets"),
+        (lambda: Citations()(Subsets()(run()).assign(qanswer="")), ColumnError, "got subsets"),
         (
             lambda: Citations()(run().assign(qanswer=list("xyxxx"))),
             InputError,

@@ -385,7 +385,7 @@ def test_topics_without_labels_are_said_or_left_out(data):
         ({"batch_size": 1.5}, ParameterError, "batch_size"),
         ({"measures": ["nDCG@5"], "qrels": None}, InputError, "`qrels`"),
         ({"topics": None}, InputError, "required for pipelines"),
-        ({"topics": pd.DataFrame({"qid": ["a", "a"]})}, InputError, "'a' occurs twice"),
+        ({"topics": pd.DataFrame({"qid": ["a", "a"]})}, InputError, "duplicate qid 'a'"),
         (
             {"topics": pd.DataFrame({"qid": ["zz"]})},
             InputError,

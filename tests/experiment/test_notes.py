@@ -64,7 +64,7 @@ def test_failed_queries_have_notes_that_give_way_with_the_failure(data, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("note", "message"), [({"q0": {1, 2}}, "is not JSON"), ({"other": 1}, "not in its input")]
+    ("note", "message"), [({"q0": {1, 2}}, "is not JSON"), ({"other": 1}, "unknown qid")]
 )
 def test_what_is_no_note_is_refused(data, note, message):
     class Odd(Noting):

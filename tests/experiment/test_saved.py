@@ -138,7 +138,7 @@ def test_a_ranking_is_checked_again_when_it_is_read(copy):
 def test_another_form_is_refused(copy):
     manifest = json.loads((copy / "manifest.json").read_text())
     (copy / "manifest.json").write_text(json.dumps(manifest | {"form": 5}))
-    with pytest.raises(FormatError, match="manifest.json: .*form 4, got form 5"):
+    with pytest.raises(FormatError, match="manifest.json: .*format 4, got format 5"):
         open_results(copy)
 
 

@@ -165,7 +165,7 @@ def test_prices_from_a_file(tmp_path):
         ledger.wrap(client(server)).complete(chats("a"))
         assert ledger.spent.price == pytest.approx((10 * 3 + 5 * 4) / 1e6)
     table.write_text("model\tprompt\tcompletion\ntoy\tcheap\t4\n")
-    with pytest.raises(FormatError, match="found 'cheap'"):
+    with pytest.raises(FormatError, match="got 'cheap'"):
         Ledger(tmp_path / "l", prices=table)
     with pytest.raises(ParameterError):
         Ledger(tmp_path / "l", prices={"toy": (-1.0, 1.0)})

@@ -58,7 +58,7 @@ def test_what_is_no_frame_of_plain_columns_is_named(make):
     twice = pd.concat([run, run[["qid"]]], axis=1)
     for frame, message in (
         (run.to_numpy(), "expected a DataFrame, got a ndarray"),
-        (two_levels, "found a MultiIndex"),
+        (two_levels, "got a MultiIndex"),
         (twice, "duplicate columns ..qid.."),
     ):
         with pytest.raises(ColumnError, match=message):

@@ -113,7 +113,7 @@ def test_qids_are_text_or_whole_numbers(dataset):
     out = Candidates(dataset)(topics(31))
     assert out["docno"].tolist() == Candidates(dataset)(topics("31"))["docno"].tolist()
     assert out["qid"].tolist() == [31] * 3  # as in the topics
-    with pytest.raises(InputError, match=r"Candidates: qid must be .* found 31.0"):
+    with pytest.raises(InputError, match=r"Candidates: qid must be .* got 31.0"):
         Candidates(dataset)(topics(31.0))
 
 

@@ -384,7 +384,7 @@ def test_choosing_by_hand():
     [
         ({"choose": "most"}, "choose must be one of"),
         ({"divergence": "lk"}, "FairQR: divergence: unknown divergence 'lk'; known: js, kl"),
-        ({"divergence": 3}, "divergence: .*found 3"),
+        ({"divergence": 3}, "divergence: .*got 3"),
         ({"pool": "all"}, "pool must be one of"),
         ({"failed": "drop"}, "failed must be one of"),
         ({"threshold": math.nan}, "threshold must be"),
@@ -394,7 +394,7 @@ def test_choosing_by_hand():
         ({"max_iterations": -1}, "max_iterations must be"),
         ({"reranker": 3}, "reranker must be a transformer"),
         ({"prompt": "rag"}, "refinement prompt"),
-        ({"browsing": GERR()}, "does not stop at useful"),
+        ({"browsing": GERR()}, "without a cascade"),
         ({"browsing": "RPB(p=0.8)"}, "unknown browsing model 'RPB'; did you mean 'RBP'"),
     ],
 )

@@ -124,7 +124,7 @@ def test_a_run_without_samples_goes_straight_through(joint):
 def test_errors():
     with pytest.raises(ParameterError, match="PerSample"):
         PerSample(lambda inp: inp)
-    with pytest.raises(ColumnError, match="sample must be .*found 0.5"):
+    with pytest.raises(ColumnError, match="sample must be .*got 0.5"):
         PerSample(Reverse())(SAMPLED.assign(sample=0.5))
     mixed = pd.concat([SAMPLED, RUN])
     with pytest.raises(InputError, match="sample is missing.*qid '1'"):
