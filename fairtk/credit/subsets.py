@@ -450,7 +450,7 @@ def _by_mask(values: npt.ArrayLike) -> tuple[FloatArray, int]:
     k = length.bit_length() - 1
     if length < 1 or length != 1 << k:
         raise InputError(
-            "expected the utilities of all sets of k documents, 2^k values by bit mask, got "
+            "expected 2^k utilities, one per subset of k documents, in bit-mask order, got "
             f"{length} values"
         )
     if k > MOST_EXACT:

@@ -206,7 +206,7 @@ INTEGER = NumberRule("an integer", is_whole=True, limit=LIMIT)
 NUMBERS = {
     SCORE: FINITE._replace(remedy="drop these rows or fix the retriever"),
     LABEL: NumberRule(
-        "a finite number below 2^53", limit=LIMIT, remedy="leave documents without a label out"
+        "a finite number below 2^53", limit=LIMIT, remedy="leave out unlabeled documents"
     ),
     RANK: INTEGER,
     SAMPLE: NumberRule("an integer from 0", is_whole=True, lowest=0, limit=LIMIT),

@@ -106,7 +106,7 @@ class Database:
     Args:
         path: the file; created if absent, readable only by its owner. `None` for a database in
             memory.
-        read_only: whether a file that cannot be written is accepted.
+        read_only: whether to open a file that cannot be written.
 
     Attributes:
         token: identifies this connection, the owner of its claims.

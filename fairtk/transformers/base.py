@@ -152,7 +152,7 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
     def plain_run(self, inp: pd.DataFrame) -> Run:
         """Return the input of a sampler as a run with one ranking per query."""
         self.check_inputs(inp, [QID, DOCNO, SCORE])
-        remedy = "sample the retriever's run, or drop the column from a single sample"
+        remedy = "sample the retriever's run, or keep one sample and drop the column"
         self.refuse_samples(inp, remedy)
         return Run(inp, type(self).__name__)
 

@@ -467,7 +467,7 @@ def allow_name_reuse() -> Iterator[None]:
     only within one of them.
     """
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "system .* is not what is stored", DataWarning)
+        warnings.filterwarnings("ignore", "system .* differs from the stored system", DataWarning)
         yield
 
 

@@ -35,7 +35,7 @@ def until_done(fairtk, source, rule, *limits):
     while True:
         done = fairtk("prompts", "write", source, "-o", "prompts", *limits)
         assert done.exit_code == 0, done.output
-        if "Nothing is missing" in done.stdout:
+        if "No prompts are missing" in done.stdout:
             return rounds
         assert not limits or "at most 0." in done.stdout
         manifest = json.loads(Path("prompts", "manifest.json").read_text())
@@ -85,7 +85,7 @@ def test_rag_from_files_is_rag_online(fairtk, tmp_path):
     assert sums(tmp_path / "out") == sums(tmp_path / "online")
     # the output folder stands for the study, too
     more = fairtk("prompts", "write", "out", "-o", "more")
-    assert more.exit_code == 0 and "Nothing is missing" in more.stdout
+    assert more.exit_code == 0 and "No prompts are missing" in more.stdout
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ def test_a_study_from_a_configuration(fairtk, config, tmp_path):
     assert "<h2>Systems</h2>" not in text  # the first table of the page
     for title in ("Refinements", "Costs", "Largest changes"):
         assert f"{title}</h2>" in text
-    assert "Attention-weighted rank fairness (AWRF" in text
+    assert "AWRF(groups=" in text
     assert text.count("data:image/svg+xml") >= 3 and "No language model is used" in text
     assert f"fairtk qr {path}" in text
     kept = json.loads((out / "study.json").read_text())

@@ -7,7 +7,7 @@ from fairtk_papers.studies import (
     FLAG,
     NAMES,
     NUMBERS,
-    PLACE,
+    PATH,
     PRICES,
     SEVERAL,
     STRING,
@@ -41,7 +41,7 @@ def test_keys_are_suggested_and_tables_are_tables(read):
         ({"cutoff": SEVERAL, "llm": model}, r"table: \[cutoff\], or several: \[\[cutoff\]\]"),
         ({"cutoff": COUNT, "llm": TABLES}, r"settings of 'model' must be a table: \[llm.model\]"),
         ({"cutoff": COUNT, "llm": {"modl": STRING}}, "key 'model' in .llm.; did you mean 'modl'"),
-        ({"cutoff": COUNT, "llm": {"model": FLAG}}, "'model' must be true or false; found 'm'"),
+        ({"cutoff": COUNT, "llm": {"model": FLAG}}, "'model' must be true or false, got 'm'"),
         ({"cutoff": STRING, "lm": model}, "unknown key 'llm'"),  # keys before values
     ):
         with pytest.raises(FormatError, match=message) as found:
@@ -71,7 +71,7 @@ def test_kinds_of_values(read, kind, right, wrong):
 
 
 def test_paths_are_relative_to_the_file(read, tmp_path):
-    kinds = {"a": PLACE, "b": PLACE, "c": {"path": PLACE, "prices": PRICES}, "d": PRICES}
+    kinds = {"a": PATH, "b": PATH, "c": {"path": PATH, "prices": PRICES}, "d": PRICES}
     text = "a = 'x/y'\nb = '/z'\nd = {m = [1, 2]}\n[c]\npath = 'p'\nprices = 'q'\n"
     inside = {"path": str(tmp_path / "p"), "prices": str(tmp_path / "q")}
     expected = {"a": str(tmp_path / "x/y"), "b": "/z", "c": inside, "d": {"m": [1, 2]}}

@@ -138,7 +138,7 @@ def test_retrievers_that_cannot_be_made(gender, tmp_path, given, error, message)
         (None, "OSError: the disk is gone"),
         (
             {"docno": "a", "score": math.nan, "rank": 0},
-            "score must be a .*found nan .qid '1', docno 'a'",
+            "score must be a .*got nan .qid '1', docno 'a'",
         ),
     ],
 )

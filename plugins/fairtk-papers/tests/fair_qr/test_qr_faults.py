@@ -103,10 +103,10 @@ def test_missing_queries_have_both_means_and_no_mark(gender, tmp_path, client, l
     name, _, awrf, _ = table.rows[1]
     assert name == f"fair-qr (gender: {lost} of 8 missing)"
     assert awrf == f"{row['AWRF']:.4f} ({f'{answered:.4f}' if lost < 8 else 'none'})"
-    assert "such means have no mark" in table.caption
+    assert "These have no mark" in table.caption
     # a mean of 0 is no place on the curve of equal products, and numpy has nothing to warn of
     page = results.save(tmp_path / "report").read_text(encoding="utf-8")
-    assert name in page and "such means have no mark" in page
+    assert name in page and "These have no mark" in page
 
 
 def test_what_was_refused_cut_off_or_unreadable_is_asked_for_again_on_demand(
