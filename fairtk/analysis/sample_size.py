@@ -35,7 +35,7 @@ class Precision:
     Attributes:
         per_query: ``measure``, ``qid``, ``value``, ``n_samples``, ``error`` (the standard error
             from sampling; NaN for fewer than two samples, four for EE_D and EE_L; if N samples do
-            not differ, as if one in N + 1 differed by the full range), ``bias`` (plug-in minus
+            not differ, as if one in N + 1 differed by the full range), ``bias`` (plain minus
             unbiased estimate, for EE_D and EE_L that are not "unbiased"; NaN for one sample),
             ``needed`` (the smallest number N of samples with
             ``abs(bias(N)) + z * error(N) <= half_width``, where ``bias(N) = bias * n_samples / N``;

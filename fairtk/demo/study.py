@@ -28,7 +28,7 @@ ALPHAS: tuple[float, ...] = (0, 1, 2, 4, 8)
 DETERMINISTIC = "deterministic"
 CUTOFF = 5
 SAMPLES = 10
-# with ten samples, the plug-in estimate of EE_D is too large by up to (1 - EE_D) / 10
+# with ten samples, the plain estimate of EE_D is too large by up to (1 - EE_D) / 10
 MEASURES = (
     EE_D(estimator="unbiased") @ CUTOFF,
     EE_R @ CUTOFF,

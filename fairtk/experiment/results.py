@@ -350,10 +350,10 @@ class Results:
         return self._compared(baseline).plan(self._variances, difference, n_samples, options)
 
     def sampling_bias(self) -> pd.DataFrame:
-        """Return the sampling bias of the means of plug-in EE_D and EE_L.
+        """Return the sampling bias of the means of plain EE_D and EE_L.
 
         Returns:
-            ``system``, ``measure``, ``bias`` (plug-in minus unbiased estimate, NaN for one sample
+            ``system``, ``measure``, ``bias`` (plain minus unbiased estimate, NaN for one sample
             per query), a row per sampled system and measure.
         """
         return self._bias.copy()

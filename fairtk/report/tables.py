@@ -45,7 +45,7 @@ def compares_queries(label: str) -> bool:
 
 
 def bias_text(bias: pd.DataFrame) -> str:
-    """Return the sampling bias of plug-in EE_D and EE_L in words, for captions.
+    """Return the sampling bias of plain EE_D and EE_L in words, for captions.
 
     Args:
         bias: rows of `fairtk.Results.sampling_bias`.
@@ -63,7 +63,7 @@ def bias_text(bias: pd.DataFrame) -> str:
     if not texts:
         return ""
     return (
-        "Sampling bias, which intervals do not cover (plug-in minus unbiased estimate): "
+        "Sampling bias, which intervals do not cover (plain minus unbiased estimate): "
         f"{'; '.join(texts)}."
     )
 
@@ -475,7 +475,7 @@ def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
     ]
     if sampled and any(m.startswith(("EE_D", "EE_L")) for m in results.measures):
         sentences.append(
-            "The plug-in estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N "
+            "The plain estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N "
             f"in expectation (N here: {' or '.join(sorted(set(sampled)))}). The lowest EE_D is "
             "not 0 but the share of the documents that a ranking shows."
         )
