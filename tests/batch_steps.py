@@ -98,7 +98,8 @@ def state_of(folder):
             name: ledger.store.file.read(f"SELECT count(*) FROM {name}")[0][0]
             for name in ("answers", "payments", "claims", "owners")
         }
-    return {**counts, "files": sorted(path.name for path in (folder / "prompts").iterdir())}
+    # a file that was being written at a kill stays, hidden
+    return {**counts, "files": sorted(path.name for path in (folder / "prompts").glob("[!.]*"))}
 
 
 def main(place, points):

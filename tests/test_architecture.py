@@ -186,7 +186,7 @@ qrels = fairtk.drop_undefined(data.qrels)
 results = fairtk.Experiment({{"a": system, "b": system}}, topics, qrels, measures)
 results.compare("a")
 results.report(sys.argv[1] + "/page.html")
-fairtk.doctor(results.rankings("a"), qrels)
+fairtk.doctor(qrels, results.rankings("a"))
 from fairtk.cli.group import main
 main(["measures"])
 """

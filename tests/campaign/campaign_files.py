@@ -124,7 +124,7 @@ def _values(command: Command, frames: dict[str, Any]) -> dict[Any, Any]:
         target = command.target
         if target == "file":
             target = fairtk.Target.from_frame(frames["target"], groups)
-        options = {"groups": [groups], "targets": [target]}
+        options = {"groups": [groups], "target": [target]}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FairtkWarning)
         found = fairtk.evaluate(frames["qrels"], frames["run"], command.measures, **options)
@@ -160,7 +160,7 @@ def _command(rng: random.Random, world: World, kind: str, form: str) -> Command:
     if kind in ("groups", "target") or rng.random() < 0.3:
         files.append("groups")
         measures.append("AWRF@5")
-        target = "file" if kind == "target" else rng.choice(["uniform", "qrels", "file"])
+        target = "file" if kind == "target" else rng.choice(["uniform", "relevance", "file"])
     if target == "file":
         files.append("target")
     forms = {

@@ -17,8 +17,8 @@ def test_the_whole_study(fairtk, tmp_path, monkeypatch):
     assert all(0 <= float(cell) <= 1 for line in lines[2:8] for cell in line.split()[1:])
     assert lines[-1]
     assert result.stderr.count("\n  fairtk ") == 3  # commands to try next
-    first = result.stderr.splitlines()[0]
-    assert "3 rankings of at most 2 queries" in first and "about half a minute" in first
+    first = " ".join(result.stderr.splitlines()[:2])
+    assert "3 rankings for each of at most 2 queries" in first and "about half a minute" in first
     assert "<svg" in (tmp_path / "fairtk-demo" / "demo.svg").read_text()
     page = (tmp_path / "fairtk-demo" / "demo.html").read_text()
     assert "at random (uniform)" in page and "MIT" in page

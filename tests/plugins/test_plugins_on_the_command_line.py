@@ -58,7 +58,7 @@ def test_what_it_prints_is_not_on_stdout(tmp_path, words):
     assert err.split("\n")[:3] == ["loading the plugin", "giving", "measuring"]
 
 
-@pytest.mark.parametrize("value", ["'0.5'", "None", "float('inf')", "sys.exit(0)"])
+@pytest.mark.parametrize("value", ["'0.5'", "None", "float('inf')"])
 def test_a_measure_that_gives_no_number_is_named(tmp_path, words, value):
     folder = plugin(tmp_path, MEASURE.replace("VALUE", value))
     out, err = fairtk([*words, "Odd"], folder, exits=1)

@@ -38,8 +38,9 @@ def levels_of(
             cells.append(space.number(level))
         except (InputError, TypeError) as error:
             near = did_you_mean(str(level), [*rules, *map(str, groups.levels[:100])])
+            hint = near if "did you mean" in near else ""  # the error lists the known levels
             raise ParameterError(
-                f"{where}: {name} has the level {level!r}: {error}{near}"
+                f"{where}: {name} has the level {level!r}: {error}{hint}"
             ) from None
     twice = [level for i, level in enumerate(several) if cells[i] in cells[:i]]
     if twice:

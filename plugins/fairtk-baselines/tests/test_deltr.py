@@ -440,7 +440,7 @@ def test_broken_training_data(run, qrels, kind, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"protected": "bb"}, "protected has the level 'bb': 'group' has no level 'bb'"),
+        ({"protected": "bb"}, "unknown level 'bb' of 'group'"),
         ({"protected": "all-but-mots"}, "did you mean 'all-but-most'"),
         ({"protected": ["b", "z"]}, "has the level 'z'"),
         ({"protected": ["b", "b"]}, "duplicate level in protected: 'b'"),

@@ -390,7 +390,7 @@ class TestBadInput:
             ({"unlabeled": "bounds"}, "unlabeled must be one of"),
             ({"normalize": "sum"}, "normalize must be one of"),
             ({"learning_rate": float("nan")}, r"learning_rate must be in \(0, 1\]"),
-            ({"drop": ("docno",)}, "drop must not name 'docno'"),
+            ({"drop": ("docno",)}, "drop must not contain 'docno'"),
             ({"seed": 0.5}, "seed must be an integer"),
         ],
         ids=lambda v: next(iter(v)) if isinstance(v, dict) else "",

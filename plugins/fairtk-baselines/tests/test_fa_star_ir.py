@@ -275,7 +275,7 @@ def test_a_target_of_one_group():
         ({"p": 1.2}, ParameterError, r"p must be in \[0, 1\]"),
         ({"p": {"a": 0.6, "b": 0.6}}, ParameterError, "at most 1 in sum"),
         ({"p": {"a": 0.1}, "protected": "a"}, ParameterError, "protected must be None"),
-        ({"p": 0.5, "protected": "z"}, InputError, "no level 'z'"),
+        ({"p": 0.5, "protected": "z"}, InputError, "unknown level 'z'"),
         ({"p": 0.5, "protected": 3}, InputError, "protected has the level 3"),
         ({"p": {}}, ParameterError, "p must name at least one level, got none"),
         ({"p": {"x": 0.1}}, InputError, "p has the level 'x'"),
@@ -306,7 +306,7 @@ def test_one_known_level():
 
 
 def test_target_of_other_groups():
-    with pytest.raises(InputError, match="lack"):
+    with pytest.raises(InputError, match="not in the groups"):
         FAStarIR(ALTERNATING, target_of(q={"z": 1.0}))
 
 

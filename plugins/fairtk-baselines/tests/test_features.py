@@ -160,7 +160,7 @@ def test_ranges(rows, query):
     [
         ({"text": None}, InputError, "the text of qid 'q1', docno 'd3'"),
         ({"query": float("nan")}, InputError, "the query of qid 'q1', docno 'd3'"),
-        ({"query": "another"}, InputError, "qid 'q1' must have one query"),
+        ({"query": "another"}, InputError, "qid 'q1' must have the same query"),
         ({"length": float("inf")}, InputError, "'length' of qid 'q1', docno 'd3'"),
         ({"length": None}, InputError, "'length' of qid 'q1', docno 'd3'"),
         ({"length": "long"}, ColumnError, "'length' must hold numbers"),

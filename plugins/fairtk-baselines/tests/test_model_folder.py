@@ -88,7 +88,7 @@ def change(folder, name, value=...):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (shutil.rmtree, r"expected arrays \(arrays.json\); got no folder"),
+        (shutil.rmtree, r"expected arrays \(arrays.json\), got no folder"),
         (lambda f: (f / "arrays.json").unlink(), "got 'arrays-.*safetensors'"),
         (lambda f: (f / "arrays.json").write_text("{"), "invalid description of arrays .no JSON"),
         (lambda f: (f / "arrays.json").write_bytes(b"\xff\xfe"), "no JSON"),
