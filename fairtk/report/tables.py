@@ -453,7 +453,8 @@ def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> str:
     if samples:
         verb = "samples" if len(samples) == 1 else "sample"
         counts = " or ".join(sorted(set(samples)))
-        parts.append(f"{len(samples)} of them {verb} {counts} rankings per query")
+        systems = _number(len(samples), "system")
+        parts.append(f"{systems} {verb} {counts} rankings per query")
     answered = sum(system.answered for system in rankings.values())
     if answered:
         verb = "generates" if answered == 1 else "generate"
