@@ -328,13 +328,9 @@ def frontier(
                 raise InputError(f"frontier: EU is not supported for sampled runs, got {name!r}")
             values[name] = np.stack([_measured(run, labels, _unbiased(m, run)) for m in measures])
     _warn_of_documents(frames, labels, measures)
-    outcome = _outcome(
+    return _outcome(
         values, grid, list(swept), measures, levels, confidence, drawn=(resamples, seed)
     )
-    for index, measure in enumerate((x, y)):
-        if isinstance(measure, str):  # without the digests of groups
-            outcome.measures[index] = measure.strip()
-    return outcome
 
 
 def _is_utility(measure: Any) -> bool:

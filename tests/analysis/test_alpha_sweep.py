@@ -149,7 +149,7 @@ def test_awrf_and_ndcg_have_their_own_exposure():
         QRELS, [run(1)], "AWRF@5", "E(nDCG@5)", alphas=[0, 3], groups=[groups],
         target="uniform", resamples=10,
     )  # fmt: skip
-    assert found.measures == ["AWRF@5", "E(nDCG@5)"]
+    assert found.measures == ["AWRF(groups='g',target='uniform')@5", "E(nDCG@5)"]
     assert found.curve["x"].iloc[0] == pytest.approx(1.0)  # even exposure of four and four
     assert found.curve["y"].is_monotonic_increasing
 

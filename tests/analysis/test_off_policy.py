@@ -90,11 +90,11 @@ def test_plain_is_unbiased_by_enumeration():
     assert expected == pytest.approx(np.exp(log_p[2:]) @ useful, abs=1e-12)
     # and balanced_means uses these weights: rankings 5 and 9 from alpha 1, 30 and 40 from alpha 4
     drawn, source = np.array([5, 9, 30, 40]), np.array([0, 0, 1, 1])
-    found = balanced_means(
+    estimates = balanced_means(
         log_p[2:, drawn], log_p[:2, drawn], source, np.array([0, 1, 0, 1]), useful[drawn], "plain"
     )
     weight = np.exp(log_p[2:, drawn]) / np.exp(log_p[:2, drawn]).mean(axis=0)
-    assert found.value == pytest.approx((weight * useful[drawn]).mean(axis=1))
+    assert estimates.value == pytest.approx((weight * useful[drawn]).mean(axis=1))
     # one draw is the pair of rankings with one sample number: two draws of two rankings each
     ratio = (weight * useful[drawn]).sum(axis=1) / weight.sum(axis=1)
     terms = weight * (useful[drawn] - ratio[:, None])
@@ -102,21 +102,23 @@ def test_plain_is_unbiased_by_enumeration():
     draws = away.reshape(2, 2, 2).sum(axis=1)
     error = np.sqrt((draws**2).sum(axis=1) * 2) / weight.sum(axis=1)
     # and what the mean weight adds, which should be 1
-    assert found.error == pytest.approx(np.hypot(error, ratio * (weight.mean(axis=1) - 1)))
+    assert estimates.error == pytest.approx(np.hypot(error, ratio * (weight.mean(axis=1) - 1)))
     kish = weight.sum(axis=1) ** 2 / (weight**2).sum(axis=1)
-    assert found.effective == pytest.approx(kish * np.minimum(1, weight.mean(axis=1)) ** 2)
+    assert estimates.effective == pytest.approx(kish * np.minimum(1, weight.mean(axis=1)) ** 2)
 
 
 @pytest.mark.parametrize("estimator", ["plain", "self-normalized"])
 def test_unused_alphas_against_enumeration(estimator):
     run = make_run(40)
     answers = {a: answered(run, a, 100) for a in (1, 4)}
-    found = off_policy_utility(make_qrels(run), answers, run, [0.5, 1, 2, 3, 4], "em", K, estimator)
-    for row in found.means.itertuples():
+    estimates = off_policy_utility(
+        make_qrels(run), answers, run, [0.5, 1, 2, 3, 4], "em", K, estimator
+    )
+    for row in estimates.means.itertuples():
         assert row.value == pytest.approx(exact_utility(run, row.alpha), abs=3.5 * row.error)
         assert 0 < row.error < 0.02
-    assert (found.means["n"] == 40).all() and (found.means["low"] == 0).all()
-    assert estimator in repr(found)
+    assert (estimates.means["n"] == 40).all() and (estimates.means["low"] == 0).all()
+    assert estimator in repr(estimates)
 
 
 @pytest.mark.parametrize("estimator", ["plain", "self-normalized"])
@@ -127,21 +129,21 @@ def test_standard_errors_say_how_far_off_values_are(estimator):
     truth = exact_utility(run.head(6), 2)
     for seeds in ((42, 42), (42, 7)):
         answers = {a: answered(run, a, 40, seed=s) for a, s in zip((1, 3), seeds, strict=True)}
-        found = off_policy_utility(make_qrels(run), answers, run, [2], "em", K, estimator)
-        z = (found.per_query["value"] - truth) / found.per_query["error"]
+        estimates = off_policy_utility(make_qrels(run), answers, run, [2], "em", K, estimator)
+        z = (estimates.per_query["value"] - truth) / estimates.per_query["error"]
         assert 0.8 < z.std() < 1.2
         # the pooled error is that of these queries: they are alike, so it is that of queries, too
-        row = found.means.iloc[0]
+        row = estimates.means.iloc[0]
         assert row["error"] == pytest.approx(row["error_queries"], rel=0.15)
 
 
 def test_an_alpha_that_was_used_alone_is_the_plain_mean():
     run = make_run(3)
     answers = {2: answered(run, 2)}
-    found = off_policy_utility(make_qrels(run), answers, run, [2], "em", K)
+    estimates = off_policy_utility(make_qrels(run), answers, run, [2], "em", K)
     wanted = fairtk.EU(utility="em").calc_aggregate(make_qrels(run), answers[2])
-    assert found.means["value"].iloc[0] == pytest.approx(wanted, abs=1e-12)
-    assert found.per_query["effective"].tolist() == pytest.approx([50.0] * 3)
+    assert estimates.means["value"].iloc[0] == pytest.approx(wanted, abs=1e-12)
+    assert estimates.per_query["effective"].tolist() == pytest.approx([50.0] * 3)
 
 
 def test_order_of_rows_and_what_is_below_the_cutoff_change_nothing():
@@ -163,9 +165,11 @@ def test_a_measure_may_be_given_and_short_profiles_are_read_whole():
     one = run.tail(1).assign(rank=0, sample=0, qanswer="yes")
     answers[1] = pd.concat([answers[1], one], ignore_index=True)
     with pytest.warns(DataWarning, match="30"):
-        found = off_policy_utility(make_qrels(run), answers, run, [1], fairtk.EU(utility="em"), K)
-    assert found.per_query["value"].iloc[1] == 1.0
-    assert np.isnan(found.per_query["error"].iloc[1])  # one draw says nothing of its spread
+        estimates = off_policy_utility(
+            make_qrels(run), answers, run, [1], fairtk.EU(utility="em"), K
+        )
+    assert estimates.per_query["value"].iloc[1] == 1.0
+    assert np.isnan(estimates.per_query["error"].iloc[1])  # one draw says nothing of its spread
 
 
 def test_what_no_answer_was_generated_for_is_doubtful():
@@ -173,8 +177,8 @@ def test_what_no_answer_was_generated_for_is_doubtful():
     run = make_run(1, [2.0, 1.9, 1.0] + [1.0 + i / 1000 for i in range(100, 0, -1)])
     answers = {0: answered(run, 0)}
     with pytest.warns(DataWarning, match="unreliable"):
-        found = off_policy_utility(make_qrels(run), answers, run, [64], "em", K)
-    assert found.per_query["effective"].iloc[0] < 1
+        estimates = off_policy_utility(make_qrels(run), answers, run, [64], "em", K)
+    assert estimates.per_query["effective"].iloc[0] < 1
 
 
 # --- what is missing, and what is refused
@@ -187,9 +191,9 @@ def test_a_query_without_answers_gets_the_worst_value():
         pytest.warns(MissingWarning, match="1 of 2"),
         pytest.warns(DataWarning, match="unreliable"),
     ):
-        found = off_policy_utility(make_qrels(run), answers, run, [1], "em", K)
-    assert found.per_query["value"].tolist()[1] == 0.0
-    assert found.means[["n", "low"]].iloc[0].tolist() == [2, 1]
+        estimates = off_policy_utility(make_qrels(run), answers, run, [1], "em", K)
+    assert estimates.per_query["value"].tolist()[1] == 0.0
+    assert estimates.means[["n", "low"]].iloc[0].tolist() == [2, 1]
 
 
 def test_answers_of_another_run_are_refused():
@@ -198,8 +202,8 @@ def test_answers_of_another_run_are_refused():
     with pytest.raises(InputError):
         off_policy_utility(make_qrels(run), {2: answered(run, 2)}, other, [3], "em", K)
     stratified = FairSampler(1, 50, K, method="stratified")(run).assign(qanswer="yes")
-    found = off_policy_utility(make_qrels(run), {1: stratified}, run, [1], "em", K)
-    assert found.means["value"].tolist() == [1]
+    estimates = off_policy_utility(make_qrels(run), {1: stratified}, run, [1], "em", K)
+    assert estimates.means["value"].tolist() == [1]
 
 
 @pytest.mark.parametrize(("alpha", "said"), [(1, "more likely"), (4, "less likely")])
@@ -217,9 +221,9 @@ def test_answers_of_any_seed_are_taken(seed, alpha, n_samples):
     answers = {alpha: answered(run, alpha, n_samples, seed=seed)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        found = off_policy_utility(make_qrels(run), answers, run, [alpha], "em", K)
+        estimates = off_policy_utility(make_qrels(run), answers, run, [alpha], "em", K)
     rankings = answers[alpha].drop_duplicates(["qid", "sample"])
-    assert found.means["value"][0] == pytest.approx((rankings["qanswer"] == "yes").mean())
+    assert estimates.means["value"][0] == pytest.approx((rankings["qanswer"] == "yes").mean())
 
 
 def test_rankings_that_the_policy_cannot_draw_are_refused():
@@ -281,11 +285,11 @@ def test_frames_that_are_no_answers():
 def test_answers_that_are_all_right_do_not_say_that_none_is_wrong():
     # ten draws, all of value 1, and one more at 0 and at 1: mean 11/12
     nothing = np.zeros((1, 10))
-    found = balanced_means(
+    estimates = balanced_means(
         nothing, nothing, np.zeros(10, int), np.arange(10), np.ones(10), "self-normalized", (0, 1)
     )
     variance = ((11 / 12) ** 2 + (1 / 12) ** 2 + 10 * (1 / 12) ** 2) / 12
-    assert found.value[0] == 1 and found.error[0] == pytest.approx(np.sqrt(variance / 10))
+    assert estimates.value[0] == 1 and estimates.error[0] == pytest.approx(np.sqrt(variance / 10))
     # without bounds, as of an error that has no largest value, nothing is added
     free = balanced_means(
         nothing, nothing, np.zeros(10, int), np.arange(10), np.ones(10), "self-normalized"

@@ -41,13 +41,13 @@ def test_means_over_samples_by_hand():
     run = pd.DataFrame(
         {"qid": "q", "docno": "d0", "score": 1.0, "rank": 0, "sample": range(4)}
     ).assign(qanswer=["yes", "yes", "no", "yes"])
-    found = precision(QRELS.assign(gold_answer="yes"), run, EU(utility="em"), 0.1)
-    row = found.per_query.iloc[0]
+    result = precision(QRELS.assign(gold_answer="yes"), run, EU(utility="em"), 0.1)
+    row = result.per_query.iloc[0]
     assert row["value"] == 0.75 and row["n_samples"] == 4 and row["bias"] == 0
     assert row["error"] == pytest.approx(np.sqrt(1 / 4 / 4))
     assert row["needed"] == np.ceil(1.959964**2 / 4 / 0.1**2)  # 97 = 96.04 rounded up
-    assert found.means["half_width"][0] == pytest.approx(1.959964 * row["error"])
-    assert "samples for +-0.1 at 95%" in repr(found)
+    assert result.means["half_width"][0] == pytest.approx(1.959964 * row["error"])
+    assert "samples for +-0.1 at 95%" in repr(result)
 
 
 def test_variance_of_pairs_is_unbiased_by_enumeration():
@@ -169,14 +169,14 @@ def test_other_evaluators_samples_and_missing_queries():
     run = sampled(6)
     qrels = pd.concat([QRELS, QRELS.assign(qid="r")])
     # P@3 has a fast form here, its form with judged documents alone has none
-    found = precision(qrels, run, [E(P @ 3), E(P(judged_only=True) @ 3)])
-    table = found.per_query.set_index(["measure", "qid"])
-    one, other = (table.xs(m, level="measure") for m in found.means["measure"])
+    result = precision(qrels, run, [E(P @ 3), E(P(judged_only=True) @ 3)])
+    table = result.per_query.set_index(["measure", "qid"])
+    one, other = (table.xs(m, level="measure") for m in result.means["measure"])
     assert one["error"].tolist() == other["error"].tolist()
     assert other.loc["r", ["value", "error", "n_samples"]].tolist() == [0, 0, 0]
-    assert found.means["n"].tolist() == [2, 2]
+    assert result.means["n"].tolist() == [2, 2]
     # half of the queries varies: the mean's error is half of that query's
-    assert found.means["error"][0] == pytest.approx(one["error"].iloc[0] / 2)
+    assert result.means["error"][0] == pytest.approx(one["error"].iloc[0] / 2)
 
 
 def test_samples_that_do_not_differ_are_no_proof():
@@ -184,9 +184,9 @@ def test_samples_that_do_not_differ_are_no_proof():
     one = sampled(1).assign(qanswer="yes")
     run = pd.concat([one.assign(sample=number) for number in range(19)])
     measures = [EE_R @ 3, E(nDCG @ 3), EU(utility="em"), EE_D(estimator="unbiased") @ 3]
-    found = precision(QRELS.assign(gold_answer="yes"), run, measures)
-    assert found.per_query["error"].tolist() == pytest.approx([1 / 20, 1 / 20, 1 / 20, 2 / 20])
-    assert found.means["error"].tolist() == found.per_query["error"].tolist()
+    result = precision(QRELS.assign(gold_answer="yes"), run, measures)
+    assert result.per_query["error"].tolist() == pytest.approx([1 / 20, 1 / 20, 1 / 20, 2 / 20])
+    assert result.means["error"].tolist() == result.per_query["error"].tolist()
 
 
 def test_few_samples_say_nothing():

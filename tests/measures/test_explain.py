@@ -71,11 +71,11 @@ def check_sums(explanation):
 class TestByHand:
     def test_awrf(self):
         run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1}})
-        found = fairtk.explain(qrels, run, AWRF(groups=GENDER, target=HALF) @ 2)
+        result = fairtk.explain(qrels, run, AWRF(groups=GENDER, target=HALF) @ 2)
         # exposure (f, m) = (1, 0), target (1/2, 1/2), mean (3/4, 1/4)
         f = 0.5 * (math.log(1 / 0.75) + 0.5 * math.log(0.5 / 0.75))
         m = 0.5 * 0.5 * math.log(0.5 / 0.25)
-        rows = found.by_group.set_index("group")
+        rows = result.by_group.set_index("group")
         assert rows.loc["f", "cost"] == pytest.approx(f, abs=1e-15)
         assert rows.loc["m", "cost"] == pytest.approx(m, abs=1e-15)
         assert rows["exposure"].to_dict() == {"m": 0, "f": 1}
@@ -84,15 +84,15 @@ class TestByHand:
         assert rows["queries"].to_dict() == {"m": 0, "f": 1}
         assert rows.index.tolist() == ["m", "f"]  # 0.173 and 0.042
         # both ranks show the same with the same attention
-        assert found.by_rank["ranks"].tolist() == ["1", "2"]
-        assert found.by_rank["cost"].tolist() == pytest.approx([(f + m) / 2] * 2)
-        assert found.by_query["costliest"].tolist() == ["m"]
-        assert found.by_query["costliest_share"].tolist() == pytest.approx([m / (f + m)])
-        assert found.by_query["value"].tolist() == pytest.approx([1 - f - m])
+        assert result.by_rank["ranks"].tolist() == ["1", "2"]
+        assert result.by_rank["cost"].tolist() == pytest.approx([(f + m) / 2] * 2)
+        assert result.by_query["costliest"].tolist() == ["m"]
+        assert result.by_query["costliest_share"].tolist() == pytest.approx([m / (f + m)])
+        assert result.by_query["value"].tolist() == pytest.approx([1 - f - m])
 
     def test_awrf_by_rank(self):
         run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1}})
-        found = fairtk.explain(qrels, run, AWRF(groups=GENDER, target=HALF))
+        result = fairtk.explain(qrels, run, AWRF(groups=GENDER, target=HALF))
         # attention 1, 1, 1/log2(3); W = their sum; f = 2 / W, m the rest
         w = [1, 1, 1 / math.log2(3)]
         f = 2 / sum(w)
@@ -100,20 +100,20 @@ class TestByHand:
         g = [0.5 * math.log(f / (f / 2 + 0.25)), 0.5 * math.log(m / (m / 2 + 0.25))]
         owed = 0.25 * (math.log(0.5 / (f / 2 + 0.25)) + math.log(0.5 / (m / 2 + 0.25)))
         expected = [v / sum(w) * (g[i] + owed) for v, i in zip(w, [0, 0, 1], strict=True)]
-        assert found.by_rank["cost"].tolist() == pytest.approx(expected, abs=1e-15)
+        assert result.by_rank["cost"].tolist() == pytest.approx(expected, abs=1e-15)
         assert expected[2] < 0  # shows what is missing
-        check_sums(found)
+        check_sums(result)
 
     def test_loss_by_group(self):
         run, qrels = run_of({"q": ["a", "b"]}), qrels_of({"q": {"a": 1, "b": 1, "c": 1}})
-        found = fairtk.explain(qrels, run, EE_L(groups=GENDER, target=HALF) @ 2)
+        result = fairtk.explain(qrels, run, EE_L(groups=GENDER, target=HALF) @ 2)
         # attention 1 + 1: exposure (2, 0), target 2 (1/2, 1/2): each group costs 1
-        rows = found.by_group.set_index("group")
+        rows = result.by_group.set_index("group")
         assert rows["cost"].to_dict() == {"f": 1, "m": 1}
         assert rows["target"].to_dict() == {"f": 1, "m": 1}
-        assert found.by_rank["cost"].tolist() == [1, 1]
-        assert found.total == 2
-        long = found.to_frame().set_index(["group", "ranks"])
+        assert result.by_rank["cost"].tolist() == [1, 1]
+        assert result.total == 2
+        long = result.to_frame().set_index(["group", "ranks"])
         # f: 1 (1 - 1/2), m: -1 (0 - 1/2)
         assert long["cost"].tolist() == [0.5] * 4
         assert long.loc[("f", "1"), "exposure"] == 1
@@ -121,30 +121,30 @@ class TestByHand:
     def test_loss_by_document(self):
         run = run_of({"q": ["a", "c", "b"]})
         qrels = qrels_of({"q": {"a": 1, "b": 1, "d": 0}})
-        found = fairtk.explain(qrels, run, EE_L(normalize=False) @ 2)
+        result = fairtk.explain(qrels, run, EE_L(normalize=False) @ 2)
         # two useful documents, two ranks: target 1 for a and b; exposure 1 for a and c
-        rows = found.by_group.set_index("group")
+        rows = result.by_group.set_index("group")
         assert rows["cost"].to_dict() == {"useful": 1, "not judged": 1, "not useful": 0}
         assert rows["difference"].to_dict() == {"useful": -1, "not judged": 1, "not useful": 0}
-        check_sums(found)
+        check_sums(result)
         by_gender = fairtk.explain(qrels, run, EE_L(normalize=False) @ 2, groups=GENDER).by_group
         assert by_gender.set_index("group")["cost"].to_dict() == {"f": 1, "m": 1}
 
     def test_documents_that_only_n_knows(self):
         run, qrels = run_of({"q": ["c"]}), qrels_of({"q": {"a": 1, "c": 0}})
-        found = fairtk.explain(qrels, run, EE_L(normalize=False, n=6) @ 3)
+        result = fairtk.explain(qrels, run, EE_L(normalize=False, n=6) @ 3)
         # target: a 1, the five others 2/5; exposure: c 1
-        rows = found.by_group.set_index("group")["cost"]
+        rows = result.by_group.set_index("group")["cost"]
         assert rows["useful"] == pytest.approx(1)
         assert rows["not useful"] == pytest.approx(0.36)
         assert rows["(neither judged nor retrieved)"] == pytest.approx(4 * 0.16)
-        check_sums(found)
+        check_sums(result)
 
     def test_a_document_without_a_group(self):
         run, qrels = run_of({"q": ["z"]}), qrels_of({"q": {"a": 1}})
         with pytest.warns(UnmatchedWarning):
-            found = fairtk.explain(qrels, run, EE_L(normalize=False) @ 1, groups=GENDER)
-        assert found.by_group.set_index("group")["cost"].to_dict() == {"(no group)": 1, "f": 1}
+            result = fairtk.explain(qrels, run, EE_L(normalize=False) @ 1, groups=GENDER)
+        assert result.by_group.set_index("group")["cost"].to_dict() == {"(no group)": 1, "f": 1}
 
 
 LISTS = st.lists(st.sampled_from("abcdez"), min_size=1, max_size=6, unique=True)
@@ -174,14 +174,14 @@ def test_parts_add_up_to_what_the_measure_says(rankings, data):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = fairtk.explain(qrels, run, measure)
+        result = fairtk.explain(qrels, run, measure)
         mean = mean_of(measure, run, qrels)
-        check_sums(found)
-        if found.n_defined == len(labels):
-            value = 1 - found.total if measure.NAME == "AWRF" else found.total
+        check_sums(result)
+        if result.n_defined == len(labels):
+            value = 1 - result.total if measure.NAME == "AWRF" else result.total
             assert value == pytest.approx(mean, abs=1e-12)
         shuffled = fairtk.explain(qrels, run.sample(frac=1, random_state=1), measure)
-    pd.testing.assert_frame_equal(shuffled.by_rank, found.by_rank)
+    pd.testing.assert_frame_equal(shuffled.by_rank, result.by_rank)
 
 
 @pytest.mark.filterwarnings("ignore::fairtk.errors.TruncationWarning")
@@ -190,9 +190,9 @@ def test_sampled_runs(amortize):
     run = run_of({"q": [["a", "b"], ["c", "d"], ["a", "e"]], "r": [["c"], ["b"], ["d"]]})
     qrels = qrels_of({"q": {"a": 1}, "r": {"b": 1}})
     measure = AWRF(groups=GENDER, target=HALF, amortize=amortize) @ 2
-    found = fairtk.explain(qrels, run, measure)
-    check_sums(found)
-    assert 1 - found.total == pytest.approx(mean_of(measure, run, qrels))
+    result = fairtk.explain(qrels, run, measure)
+    check_sums(result)
+    assert 1 - result.total == pytest.approx(mean_of(measure, run, qrels))
     check_sums(fairtk.explain(qrels, run, EE_L @ 1))
 
 
@@ -200,36 +200,36 @@ class TestWhatIsMissing:
     qrels = qrels_of({"q": {"a": 1}, "r": {"b": 1}, "s": {"c": 0}})
 
     def test_queries_that_the_run_lacks_cost_what_the_measure_says(self):
-        found = fairtk.explain(
+        result = fairtk.explain(
             self.qrels, run_of({"q": ["a", "c"]}), AWRF(groups=GENDER, target=HALF)
         )
-        rows = found.by_group.set_index("group")["cost"]
+        rows = result.by_group.set_index("group")["cost"]
         assert rows["(query not in the run)"] == pytest.approx(2 / 3)
-        assert found.by_rank.set_index("ranks")["cost"]["(not in the run)"] == pytest.approx(2 / 3)
-        check_sums(found)
+        assert result.by_rank.set_index("ranks")["cost"]["(not in the run)"] == pytest.approx(2 / 3)
+        check_sums(result)
 
     def test_undefined_queries_are_last_and_no_part_of_the_mean(self):
         target = Target.from_qrels(self.qrels, GENDER)  # none for s
         run = run_of({"q": ["a", "c"], "r": ["c"], "s": ["a"]})
         with pytest.warns(UndefinedWarning, match="'s'"):
-            found = fairtk.explain(self.qrels, run, AWRF(groups=GENDER, target=target))
-        assert found.by_query["qid"].tolist()[-1] == "s"
-        assert math.isnan(found.by_query["cost"].iloc[-1])
-        assert found.by_query["costliest"].iloc[-1] == ""
-        assert "mean of 2 of 3 queries" in str(found)
-        assert str(found).splitlines()[0] == "AWRF(groups='gender',target='relevance')"
-        check_sums(found)
+            result = fairtk.explain(self.qrels, run, AWRF(groups=GENDER, target=target))
+        assert result.by_query["qid"].tolist()[-1] == "s"
+        assert math.isnan(result.by_query["cost"].iloc[-1])
+        assert result.by_query["costliest"].iloc[-1] == ""
+        assert "mean of 2 of 3 queries" in str(result)
+        assert str(result).splitlines()[0] == "AWRF(groups='gender',target='relevance')"
+        check_sums(result)
 
     def test_nothing_defined(self):
         with pytest.warns(UndefinedWarning), pytest.warns(DataWarning):
-            found = fairtk.explain(
+            result = fairtk.explain(
                 self.qrels.iloc[:1], run_of({"q": ["z"]}), AWRF(groups=GENDER, target=HALF)
             )
-        check_sums(found)
-        assert math.isnan(found.total) and found.by_rank["attention"].isna().all()
-        assert found.by_group.empty
-        assert found.to_frame().empty
-        assert "nan" in repr(found)
+        check_sums(result)
+        assert math.isnan(result.total) and result.by_rank["attention"].isna().all()
+        assert result.by_group.empty
+        assert result.to_frame().empty
+        assert "nan" in repr(result)
 
 
 class TestBaseline:
@@ -239,27 +239,27 @@ class TestBaseline:
     measure = AWRF(groups=GENDER, target=HALF) @ 2
 
     def test_both_and_the_change(self):
-        found = fairtk.explain(self.qrels, self.after, self.measure, baseline=self.before)
+        result = fairtk.explain(self.qrels, self.after, self.measure, baseline=self.before)
         alone = fairtk.explain(self.qrels, self.before, self.measure)
-        assert found.before.total == alone.total
-        rows = found.by_group.set_index("group")
+        assert result.before.total == alone.total
+        rows = result.by_group.set_index("group")
         assert (
             rows["baseline_cost"].to_dict() == alone.by_group.set_index("group")["cost"].to_dict()
         )
-        assert rows["change"].sum() == pytest.approx(found.total - alone.total)
-        for frame in (found.by_rank, found.by_query, found.to_frame()):
+        assert rows["change"].sum() == pytest.approx(result.total - alone.total)
+        for frame in (result.by_rank, result.by_query, result.to_frame()):
             assert (frame["change"] == frame["cost"] - frame["baseline_cost"]).all()
-        assert found.by_query.set_index("qid").loc["q", "cost"] == pytest.approx(0)
-        assert f"change {found.total - alone.total:+.4f}" in str(found)
-        assert f"baseline: {alone.total:.4f}" in repr(found)
+        assert result.by_query.set_index("qid").loc["q", "cost"] == pytest.approx(0)
+        assert f"change {result.total - alone.total:+.4f}" in str(result)
+        assert f"baseline: {alone.total:.4f}" in repr(result)
 
     def test_a_group_that_only_the_baseline_shows(self):
         target = Target.population({"m": 1}, GENDER)
         measure = AWRF(groups=GENDER, target=target) @ 1
-        found = fairtk.explain(
+        result = fairtk.explain(
             self.qrels, run_of({"q": ["c"], "r": ["d"]}), measure, baseline=self.before
         )
-        rows = found.by_group.set_index("group")
+        rows = result.by_group.set_index("group")
         assert rows.loc["f", "cost"] == 0
         assert rows.loc["f", "baseline_exposure"] == 1
         assert rows.loc["f", "change"] == -rows.loc["f", "baseline_cost"]
@@ -268,9 +268,9 @@ class TestBaseline:
         # the baseline shows nobody whose group is known for r
         before = run_of({"q": ["a", "b"], "r": ["z"]})
         with pytest.warns(UndefinedWarning), pytest.warns(DataWarning):
-            found = fairtk.explain(self.qrels, self.after, self.measure, baseline=before)
-        assert found.by_query["cost"].notna().tolist() == [True, False]
-        check_sums(found)
+            result = fairtk.explain(self.qrels, self.after, self.measure, baseline=before)
+        assert result.by_query["cost"].notna().tolist() == [True, False]
+        check_sums(result)
 
 
 class TestOneQuery:
@@ -279,17 +279,17 @@ class TestOneQuery:
     measure = AWRF(groups=GENDER * GEO, target=Target.uniform(GENDER * GEO)) @ 2
 
     def test_only_its_rows_are_read(self):
-        found = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
+        result = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
         all_queries = fairtk.explain(self.qrels, self.run, self.measure).by_query
-        assert found.by_query["qid"].tolist() == ["q"]
-        assert found.total == all_queries.set_index("qid").loc["q", "cost"]
-        check_sums(found)
+        assert result.by_query["qid"].tolist() == ["q"]
+        assert result.total == all_queries.set_index("qid").loc["q", "cost"]
+        check_sums(result)
         # what is wrong with other queries is not seen
         wrong = pd.concat([self.qrels, qrels_of({"r": {"b": 0}})])
-        assert fairtk.explain(wrong, self.run, self.measure, qid="q").total == found.total
+        assert fairtk.explain(wrong, self.run, self.measure, qid="q").total == result.total
 
     def test_documents(self):
-        found = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
+        result = fairtk.explain(self.qrels, self.run, self.measure, qid="q")
         expected = {
             "docno": ["a", "c"],
             "rank": [1, 2],
@@ -297,20 +297,20 @@ class TestOneQuery:
             "exposure": [1.0, 1.0],
             "label": [1.0, math.nan],
         }
-        pd.testing.assert_frame_equal(found.by_document, pd.DataFrame(expected), check_dtype=False)
-        assert "f x x" in str(found) and "f x x" in found._repr_html_()
+        pd.testing.assert_frame_equal(result.by_document, pd.DataFrame(expected), check_dtype=False)
+        assert "f x x" in str(result) and "f x x" in result._repr_html_()
         no_groups = fairtk.explain(self.qrels, self.run, EE_L @ 1, qid="q").by_document
         assert no_groups.columns.tolist() == ["docno", "rank", "exposure", "label"]
         assert no_groups["docno"].tolist() == ["a"]
 
     def test_documents_of_samples_and_of_a_baseline(self):
         sampled = run_of({"q": [["a", "b"], ["c", "a"]]})
-        found = fairtk.explain(
+        result = fairtk.explain(
             self.qrels, sampled, self.measure @ 1, qid="q", baseline=run_of({"q": ["a", "d"]})
         ).by_document.set_index("docno")
-        assert found["exposure"].to_dict() == {"a": 0.5, "c": 0.5}
-        assert found["baseline_exposure"].dropna().to_dict() == {"a": 1}
-        assert found["baseline_rank"].dropna().to_dict() == {"a": 1}
+        assert result["exposure"].to_dict() == {"a": 0.5, "c": 0.5}
+        assert result["baseline_exposure"].dropna().to_dict() == {"a": 1}
+        assert result["baseline_rank"].dropna().to_dict() == {"a": 1}
 
     def test_ids_that_are_numbers(self):
         run, qrels = (
@@ -319,28 +319,28 @@ class TestOneQuery:
         assert len(fairtk.explain(qrels, run, self.measure, qid=7).by_document) == 2
 
     def test_a_query_that_is_missing(self):
-        found = fairtk.explain(self.qrels, self.run, self.measure, qid="s")
-        assert found.total == 1 and found.by_document.empty
-        assert "missing from the run: 1 of 1" in str(found)
+        result = fairtk.explain(self.qrels, self.run, self.measure, qid="s")
+        assert result.total == 1 and result.by_document.empty
+        assert "missing from the run: 1 of 1" in str(result)
         with pytest.raises(InputError, match="'x' is not in the qrels, nor in the run.*3 queries"):
             fairtk.explain(self.qrels, self.run, self.measure, qid="x")
         with pytest.raises(InputError, match="'r' is not in the qrels;"):
             fairtk.explain(self.qrels[:2], self.run, self.measure, qid="r")
 
     def test_all_queries_have_no_table_of_documents(self):
-        found = fairtk.explain(self.qrels, self.run, self.measure)
-        assert "missing from the run: 1 of 3 queries; pass `qid`" in str(found)
+        result = fairtk.explain(self.qrels, self.run, self.measure)
+        assert "missing from the run: 1 of 3 queries; pass `qid`" in str(result)
         with pytest.raises(ParameterError, match="qid"):
-            _ = found.by_document
+            _ = result.by_document
 
 
 def test_exact_exposure():
     run, qrels = run_of({"q": ["a", "b", "c"]}), qrels_of({"q": {"a": 1, "c": 1, "d": 0}})
     exact = fairtk.PlackettLuceExposure(alpha=1, cutoff=2)(run)
     for measure in (EE_L @ 2, EE_L(groups=GENDER, target=HALF, browsing="MU") @ 2):
-        found = fairtk.explain(qrels, exact, measure)
-        check_sums(found)
-        assert found.total == pytest.approx(mean_of(measure, exact, qrels))
+        result = fairtk.explain(qrels, exact, measure)
+        check_sums(result)
+        assert result.total == pytest.approx(mean_of(measure, exact, qrels))
 
 
 class TestCrossed:
@@ -349,12 +349,12 @@ class TestCrossed:
 
     def test_groups_are_named_by_their_levels(self):
         target = Target.from_qrels(self.qrels, self.groups)
-        found = fairtk.explain(
+        result = fairtk.explain(
             self.qrels, run_of({"q": ["a", "b"]}), AWRF(groups=self.groups, target=target) @ 2
         )
-        assert found.by_group.columns[:2].tolist() == ["gender", "geo"]
-        assert found.by_query["costliest"].tolist() == ["f x y"]
-        assert found.by_attribute["attribute"].unique().tolist() == ["gender", "geo"]
+        assert result.by_group.columns[:2].tolist() == ["gender", "geo"]
+        assert result.by_query["costliest"].tolist() == ["f x y"]
+        assert result.by_attribute["attribute"].unique().tolist() == ["gender", "geo"]
 
     def test_groups_that_are_too_many_to_list_are_one(self):
         # 80 levels squared are more than are listed
@@ -364,13 +364,13 @@ class TestCrossed:
         target = Target.uniform(many)
         run = run_of({"q": ["a", "b"]})
         for measure in (AWRF(groups=many, target=target), EE_L(groups=many, target=target) @ 2):
-            found = fairtk.explain(self.qrels, run, measure)
-            rest = found.by_group.set_index("n").loc["(groups not shown)"]
+            result = fairtk.explain(self.qrels, run, measure)
+            rest = result.by_group.set_index("n").loc["(groups not shown)"]
             shown = 2 if measure.NAME == "AWRF" else 1  # b is not relevant
-            assert len(found.by_group) == shown + 1
+            assert len(result.by_group) == shown + 1
             scale = 1 if measure.NAME == "AWRF" else 2
             assert rest["target"] == pytest.approx(scale * (1 - shown / 6400))
-            check_sums(found)
+            check_sums(result)
 
 
 def test_bands_of_ranks():
@@ -378,7 +378,7 @@ def test_bands_of_ranks():
     groups = small_groups(docs, "fm" * 15)
     run, qrels = run_of({"q": docs}), qrels_of({"q": {"d01": 1}})
     measure = AWRF(groups=groups, target=Target.uniform(groups))
-    ranks = lambda found: found.by_rank["ranks"].tolist()  # noqa: E731
+    ranks = lambda result: result.by_rank["ranks"].tolist()  # noqa: E731
     assert ranks(fairtk.explain(qrels, run, measure)) == ["1-5", "6-10", "11-20", "21-30"]
     assert ranks(fairtk.explain(qrels, run, measure @ 3)) == ["1", "2", "3"]
     assert ranks(fairtk.explain(qrels, run, measure, bands=[1, 20])) == ["1", "2-20", "21-30"]
@@ -423,8 +423,8 @@ class TestPlot:
     def test_is_written_and_returned(self, tmp_path):
         pytest.importorskip("matplotlib")
         measure = AWRF(groups=GENDER * GEO, target=Target.uniform(GENDER * GEO)) @ 3
-        found = fairtk.explain(self.qrels, self.run, measure, baseline=run_of({"q": ["c"]}))
-        figure = found.plot(tmp_path / "explain.png")
+        result = fairtk.explain(self.qrels, self.run, measure, baseline=run_of({"q": ["c"]}))
+        figure = result.plot(tmp_path / "explain.png")
         assert (tmp_path / "explain.png").read_bytes()[:4] == b"\x89PNG"
         assert figure.get_suptitle().startswith("AWRF(groups='gender*geo',")
         bars = {bar.get_y() + bar.get_height() / 2 for bar in figure.axes[1].containers[0]}
@@ -437,7 +437,7 @@ class TestPlot:
         groups = small_groups(docs, docs)
         run = run_of({f"q{i}": docs for i in range(40)})
         qrels = qrels_of({f"q{i}": {"d0": 1} for i in range(40)})
-        found = fairtk.explain(qrels, run, AWRF(groups=groups, target=Target.uniform(groups)))
-        axes = found.plot().axes
+        result = fairtk.explain(qrels, run, AWRF(groups=groups, target=Target.uniform(groups)))
+        axes = result.plot().axes
         assert len(axes) == 4
         assert axes[0].get_yticklabels()[0].get_text() == "(9 other groups)"
