@@ -153,8 +153,14 @@ REFUSED = {
     ),
     "no label": (lambda: fairtk.evaluate({"q1": {"a": None}}, RUN, "nDCG@2"), "docno 'a'; 1 such"),
     "no queries": (lambda: fairtk.evaluate({}, RUN, MEASURES), "qrels must not be empty"),
-    "no labels": (lambda: fairtk.evaluate({**QRELS, "q9": {}}, RUN, MEASURES), "'q9' (1 in"),
-    "no results": (lambda: fairtk.evaluate(QRELS, {"q1": {}}, MEASURES), "'q1' (1 in"),
+    "no labels": (
+        lambda: fairtk.evaluate({**QRELS, "q9": {}}, RUN, MEASURES),
+        "qid 'q9' has no documents (1 such query)",
+    ),
+    "no results": (
+        lambda: fairtk.evaluate(QRELS, {"q1": {}}, MEASURES),
+        "qid 'q1' has no documents (1 such query)",
+    ),
     "no runs": (lambda: fairtk.evaluate(QRELS, {}, MEASURES), "runs must not be empty"),
 }
 

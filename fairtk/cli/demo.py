@@ -39,9 +39,9 @@ def command(
     from fairtk.display.tables import aligned_lines, number_text
 
     started = time.monotonic()
-    scope = "all queries" if queries is None else f"at most {queries} queries"
+    scope = "query" if queries is None else f"of at most {queries} queries"
     click.echo(
-        f"Demo: 6 policies, {n_samples} rankings for each of {scope}, one answer per ranking.\n"
+        f"Demo: 6 policies, {n_samples} rankings for each {scope}, one answer per ranking.\n"
         "Ten rankings for all queries take about half a minute on two cores.",
         err=True,
     )

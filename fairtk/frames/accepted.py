@@ -204,8 +204,8 @@ def _given(data: Any, value: str, where: str) -> Any:
     if isinstance(data, Mapping) and (frame.empty or value == LABEL):
         empty = [qid for qid, docs in data.items() if not docs]
         if empty:
-            first = f"no document at {empty[0]!r} ({len(empty)} in all)"
-            raise InputError(f"{where} must not be empty: {first}")
+            such = f"{len(empty)} such {'query' if len(empty) == 1 else 'queries'}"
+            raise InputError(f"{where}: qid {empty[0]!r} has no documents ({such})")
     if isinstance(frame, pd.DataFrame) and (message := swapped(frame.columns, value)):
         raise ColumnError(f"{where}: {message}")
     return frame
