@@ -17,7 +17,7 @@ import pandas as pd
 from fairtk import checks
 from fairtk.analysis.off_policy import off_policy_utility
 from fairtk.display import Points, Table, draw_trade_off, new_figure, series_style, write_figure
-from fairtk.display.tables import aligned_lines, html_text
+from fairtk.display.tables import fitted_lines, html_text, shorten
 from fairtk.errors import InputError, NotFoundError, ParameterError, printable, warn
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
@@ -34,10 +34,14 @@ from fairtk.frames.columns import ALPHA
 from fairtk.measures import format_measure
 from fairtk.plugins import as_position_model
 from fairtk.report.curves import area_under
+from fairtk.report.page import Section, write_analysis
+from fairtk.report.tables import LIMITS, axis_text, count_text, signed
+from fairtk.report.tables import interval as interval_text
 from fairtk.transformers import DeterministicExposure, PlackettLuceExposure
 
 CURVE = ["system", "alpha", "x", "x_low", "x_high", "y", "y_low", "y_high", "dominated"]
 _NEAR = 0.06
+_NAME = 40  # characters of a name in a summary or legend
 AREAS = ["system", "area", "low", "high"]
 PAIRS = ["one", "other", "difference", "low", "high"]
 EQUAL = ["level", "one", "other", "x_one", "x_other", "difference", "low", "high"]
@@ -81,29 +85,30 @@ class Frontier:
     def summary(self) -> str:
         """The areas and the comparisons at equal y, in words."""
         x, y = self.measures
+        short = {name: shorten(printable(name), _NAME) for name in self.curve["system"]}
         lines = [
-            f"{row.system}: area {row.area:.4f} [{row.low:.4f}, {row.high:.4f}]"
+            f"{short[row.system]}: area {row.area:.4f} [{row.low:.4f}, {row.high:.4f}]"
             for row in self.areas.itertuples()
         ]
         lines += [
-            f"area of {row.other} minus area of {row.one}: {row.difference:+.4f} "
-            f"[{row.low:+.4f}, {row.high:+.4f}]"
+            f"area of {short[row.other]} minus area of {short[row.one]}: {row.difference:+.4f} "
+            f"{interval_text(row.low, row.high)}"
             for row in self.area_differences.itertuples()
         ]
         for row in self.equal.itertuples():
             lines.append(
-                f"at {y} = {row.level:.4f}, {x} is {row.x_one:.4f} for {row.one} and "
-                f"{row.x_other:.4f} for {row.other}: {row.difference:+.4f} "
-                f"[{row.low:+.4f}, {row.high:+.4f}]"
+                f"at {y} = {row.level:.4f}, {x} is {row.x_one:.4f} for {short[row.one]} and "
+                f"{row.x_other:.4f} for {short[row.other]}: {row.difference:+.4f} "
+                f"{interval_text(row.low, row.high)}"
             )
         compared = set(zip(self.equal["one"], self.equal["other"], strict=True))
         lines += [
-            f"{one} and {other} have no {y} in common"
+            f"the curves of {short[one]} and {short[other]} reach no common value of {y}"
             for one, other in combinations(self.areas["system"], 2)
             if (one, other) not in compared
         ]
         parts = self.curve.groupby("system", sort=False)["dominated"]
-        lines += [f"{name} is dominated everywhere" for name, marks in parts if marks.all()]
+        lines += [f"{short[name]} is dominated everywhere" for name, marks in parts if marks.all()]
         return "\n".join(lines)
 
     def _table(self) -> Table:
@@ -121,7 +126,7 @@ class Frontier:
 
     def __repr__(self) -> str:
         table = self._table()
-        return "\n".join([*aligned_lines(table, range(1, 6)), "", table.caption])
+        return "\n".join([*fitted_lines(table, range(1, 6), keys=2), "", table.caption])
 
     def _repr_html_(self) -> str:
         return html_text(self._table())
@@ -149,18 +154,90 @@ class Frontier:
                 alpha = part["alpha"].iloc[point]
                 labels[point] = "fixed" if np.isinf(alpha) else f"alpha {alpha:g}"
             hollow = part["dominated"].to_numpy()
-            every.append(Points(x, y, look, name, hollow=hollow, joined=True, labels=labels))
-        better = ["lower" if low else "higher" for low in self.lower]
-        sides = zip(self.measures, better, strict=True)
-        draw_trade_off(axes, every, *(f"{m} ({side} is better)" for m, side in sides))
+            label = shorten(str(name), _NAME)
+            every.append(Points(x, y, look, label, hollow=hollow, joined=True, labels=labels))
+        x_better, y_better = self._better
+        titles = map(axis_text, self.measures, self._better)
+        draw_trade_off(axes, every, *titles, better=(x_better, y_better))
         axes.set_title(
             f"{self.n} queries, {self.confidence:.0%} bands, hollow: dominated",
-            fontsize=8, loc="left",
+            fontsize=8, loc="left", pad=16,
         )  # fmt: skip
-        axes.legend(fontsize=7, frameon=False)
+        for text in axes.legend(fontsize=7, frameon=False).get_texts():
+            text.set_parse_math(False)
         if path is not None:
             write_figure(figure, Path(path))
         return figure
+
+    @property
+    def _better(self) -> list[str]:
+        return ["lower" if low else "higher" for low in self.lower]
+
+    def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
+        """Write one HTML file with the figure, the means and the comparisons.
+
+        Args:
+            path: the file; its folder must exist.
+            command: the command that writes this page again; `None` if unknown.
+
+        Raises:
+            MissingExtraError: Jinja2 or matplotlib is not installed.
+        """
+        x, y = self.measures
+        retrievers, alphas = len(self.areas), self.curve["alpha"].nunique()
+        single = self.curve["system"].nunique() - retrievers
+        overview = [
+            f"{count_text(retrievers, 'retriever')} at {count_text(alphas, 'value')} of alpha"
+        ]
+        overview += [count_text(single, "sampled run")] if single else []
+        values = self._table()
+        means = [
+            [*row[:2], f"{mean.x:.3f}", f"{mean.y:.3f}", row[-1]]
+            for row, mean in zip(values.rows, self.curve.itertuples(), strict=True)
+        ]
+        confidence = f"{self.confidence:.0%}"
+        write_analysis(
+            path,
+            title=f"Trade-off of {x} and {y}",
+            overview=f"{' and '.join(overview)} on {count_text(self.n, 'query', 'queries')}. "
+            "Rankings are sampled with exponent alpha: 0 is uniform, and the larger alpha, the "
+            "closer the rankings are to the retriever's own.",
+            figure=self.plot(),
+            caption=f"Means over queries with {confidence} bands. Hollow points are dominated: "
+            "another point is at least as good in both measures and better in one.",
+            table=Table(["system", "alpha", x, y, "note"], means, "Means over queries."),
+            measures=dict(zip(self.measures, self._better, strict=True)),
+            comparisons=Section(
+                "Comparison of retrievers" if retrievers > 1 else "Area under the curve",
+                (f"The area is the mean of {y} over {x}. Intervals ({confidence}) are bootstrap "
+                 "intervals over queries, not corrected for the number of comparisons.",),
+                self._comparisons(),
+            ),
+            sections=[
+                Section(
+                    "Means and intervals",
+                    table=Table([*values.columns[:-1], "note"], values.rows),
+                ),
+                Section("Limits", LIMITS),
+            ],
+            command=command,
+        )  # fmt: skip
+
+    def _comparisons(self) -> Table:
+        """Return the areas, their differences, and the differences of x at equal y."""
+        x, y = self.measures
+        rows = [
+            [row.system, "", "area", f"{row.area:.3f}", f"[{row.low:.3f}, {row.high:.3f}]"]
+            for row in self.areas.itertuples()
+        ]
+        rows += [
+            [row.other, row.one, what, signed(row.difference, 3),
+             interval_text(row.low, row.high, 3)]
+            for frame in (self.area_differences.assign(level=math.nan), self.equal)
+            for row in frame.itertuples()
+            for what in ["area" if row.level != row.level else f"{x} at {y} = {row.level:.3f}"]
+        ]  # fmt: skip
+        return Table(["retriever", "compared with", "quantity", "value", "interval"], rows)
 
 
 def _distant_points(x: FloatArray, y: FloatArray) -> list[int]:

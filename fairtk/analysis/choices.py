@@ -18,7 +18,7 @@ import pandas as pd
 from fairtk import checks, plugins
 from fairtk.display import Table, new_figure, write_figure
 from fairtk.display.figures import INK
-from fairtk.display.tables import aligned_lines, html_text, wrap_label
+from fairtk.display.tables import fitted_lines, format_rows, html_text, shorten, wrap_label
 from fairtk.errors import InputError, ParameterError, printable
 from fairtk.experiment.compare_runs import evaluate_runs
 from fairtk.experiment.evaluate_runs import (
@@ -34,6 +34,8 @@ from fairtk.frames import DOCNO, LABEL, QID, SAMPLE, SCORE, FloatArray
 from fairtk.frames.accepted import accepts_dataframes
 from fairtk.groups.distances import RELEVANCE, UNIFORM
 from fairtk.measures import FairMeasure, format_measure
+from fairtk.report.page import Section, write_analysis
+from fairtk.report.tables import LIMITS, count_text
 
 COLUMNS = [
     "measure", "choice", "setting", "tau", "winner", "flips", "swapped", "defined", "note",
@@ -55,11 +57,13 @@ class Sensitivity:
         means: one row per measure, setting and system: ``measure``, ``choice``, ``setting``,
             ``system``, ``mean``.
         systems: the names of the systems.
+        better: for each measure, ``"higher"`` or ``"lower"``.
     """
 
     table: pd.DataFrame
     means: pd.DataFrame
     systems: list[str]
+    better: dict[str, str]
 
     @property
     def flips(self) -> pd.DataFrame:
@@ -73,16 +77,17 @@ class Sensitivity:
         for measure, part in self.table.groupby("measure", sort=False):
             first = part[part["choice"] == "as asked"].iloc[0]
             flips = part[part["flips"]]
-            other_choices = part["tau"].notna() & (part["choice"] != "as asked")
-            wins = f"{first['winner']} wins" if first["winner"] else "several systems tie"
+            others = part[(part["choice"] != "as asked") & (part["note"] == "")]
+            wins = f"{_short(first['winner'])} wins" if first["winner"] else "several systems tie"
             if flips.empty:
-                count = int(other_choices.sum())
-                lines.append(f"{measure}: {wins}, also with all {count} other settings.")
+                lines.append(f"{measure}: {wins}, also with all {len(others)} other settings.")
                 continue
-            names = [f"{r.choice} {r.setting} ({r.winner or 'a tie'})" for r in flips.itertuples()]
-            tau = ""
-            if other_choices.any():
-                tau = f"; tau is at least {part.loc[other_choices, 'tau'].min():.2f}"
+            names = [
+                f"{row.choice} {row.setting} ({_short(row.winner) or 'a tie'})"
+                for row in flips.itertuples()
+            ]
+            lowest = others["tau"].min()
+            tau = "" if math.isnan(lowest) else f"; tau is at least {lowest:.2f}"
             lines.append(f"{measure}: {wins}, but not with {', '.join(names)}{tau}.")
         return "\n".join(lines)
 
@@ -99,7 +104,7 @@ class Sensitivity:
 
     def __repr__(self) -> str:
         table = self._table()
-        return "\n".join([*aligned_lines(table, (3, 5)), "", table.caption])
+        return "\n".join([*fitted_lines(table, (3, 5), keys=3), "", table.caption])
 
     def _repr_html_(self) -> str:
         return html_text(self._table())
@@ -130,10 +135,11 @@ class Sensitivity:
             values[i, j] = row.tau
             is_dark = row.tau < 0.2
             words = [] if math.isnan(row.tau) else [f"{row.tau:.2f}"]
-            words += [row.winner or "tie"] if row.flips else []
+            words += [_short(row.winner, 16) or "tie"] if row.flips else []
             axes.text(
                 j, i, "\n".join(words), ha="center", va="center", fontsize=7,
                 color="white" if is_dark else INK, weight="bold" if row.flips else "normal",
+                parse_math=False,
             )  # fmt: skip
         image = axes.imshow(values, cmap="cividis", vmin=-1, vmax=1, aspect="auto")
         heads = [wrap_label(name, 24) for name in columns]
@@ -143,6 +149,66 @@ class Sensitivity:
         if path is not None:
             write_figure(figure, Path(path))
         return figure
+
+    def report(self, path: str | PathLike[str], *, command: str | None = None) -> None:
+        """Write one HTML file with the heat map, the winners and all settings.
+
+        Args:
+            path: the file; its folder must exist.
+            command: the command that writes this page again; `None` if unknown.
+
+        Raises:
+            MissingExtraError: Jinja2 or matplotlib is not installed.
+        """
+        table = self._table()
+        rows = []
+        for measure, part in self.table.groupby("measure", sort=False):
+            others = part[part["choice"] != "as asked"]
+            lowest = others["tau"].min()
+            rows.append(
+                [str(measure), part["winner"].iloc[0] or "tie", str(len(others)),
+                 str(others["flips"].sum()), "" if lowest != lowest else f"{lowest:.2f}"]
+            )  # fmt: skip
+        n = len(self.systems)
+        keys = self.means[["measure", "choice", "setting"]].iloc[::n].to_numpy().tolist()
+        means = self.means["mean"].to_numpy().reshape(-1, n).tolist()
+        flips = [table.rows[i] for i in np.flatnonzero(self.table["flips"])]
+        write_analysis(
+            path,
+            title="Order of systems under other settings",
+            overview=f"{len(self.systems)} systems by {count_text(len(rows), 'measure')}, with "
+            f"{len(table.rows) - len(rows)} other settings; {len(flips)} change the winner.",
+            figure=self.plot(),
+            caption="Kendall's tau with the original order of systems, for each setting: 1 is the "
+            "same order, -1 the reverse. A name is the system that wins with another setting. Empty: the measure does "
+            "not support the setting.",
+            table=Table(
+                ["measure", "winner", "settings", "other winners", "lowest tau"], rows,
+                "Winner: the system with the best mean, which is no test.",
+            ),
+            measures=self.better,
+            comparisons=Section(
+                "Settings with another winner",
+                () if flips else ("The same system wins with all settings.",),
+                Table(table.columns, flips) if flips else None,
+            ),
+            sections=[
+                Section("All settings", table=table._replace(caption="")),
+                Section(
+                    "Means",
+                    table=format_rows(
+                        ["measure", "choice", "setting", *self.systems],
+                        [[*key, *row] for key, row in zip(keys, means, strict=True)],
+                    ),
+                ),
+                Section("Limits", LIMITS),
+            ],
+            command=command,
+        )  # fmt: skip
+
+
+def _short(name: str, letters: int = 40) -> str:
+    return shorten(printable(name), letters)
 
 
 def compared(base: FloatArray, values: FloatArray, lower: bool) -> tuple[float, int, int]:
@@ -419,8 +485,8 @@ def sensitivity(
             relabeled = [Variant("judgments", name, (text, m)) for text, m in complete.items()]
             all_variants += relabeled
             means += _means(others, frames, relabeled)
-    lower = {text: getattr(m, "better", "higher") == "lower" for text, m in complete.items()}
-    return _outcome(all_variants, means, lower, list(frames))
+    better = {text: getattr(m, "better", "higher") for text, m in complete.items()}
+    return _outcome(all_variants, means, better, list(frames))
 
 
 Means: TypeAlias = list[tuple[list[float], int, str]]
@@ -460,7 +526,7 @@ def _means(
 
 
 def _outcome(
-    all_variants: Sequence[Variant], means: Means, lower: Mapping[str, bool], systems: list[str]
+    all_variants: Sequence[Variant], means: Means, better: dict[str, str], systems: list[str]
 ) -> Sensitivity:
     rows, long = [], []
     base = {
@@ -471,8 +537,9 @@ def _outcome(
     for variant, (values, defined, note) in zip(all_variants, means, strict=True):
         text = variant.measure[0]
         first = np.array(base[text])
-        _, _, first_winner = compared(first, first, lower[text])
-        tau, swapped, winner = compared(first, np.array(values), lower[text])
+        lower = better[text] == "lower"
+        _, _, first_winner = compared(first, first, lower)
+        tau, swapped, winner = compared(first, np.array(values), lower)
         defined_all = not np.isnan(values).any()
         rows.append(
             [text, variant.choice, variant.setting, tau, systems[winner] if winner >= 0 else "",
@@ -483,7 +550,8 @@ def _outcome(
             for name, value in zip(systems, values, strict=True)
         ]
     table = pd.DataFrame(rows, columns=COLUMNS)
-    rank = {text: i for i, text in enumerate(lower)}
+    rank = {text: i for i, text in enumerate(better)}
     table = table.sort_values("measure", key=lambda m: m.map(rank), kind="stable")
     columns = ["measure", "choice", "setting", "system", "mean"]
-    return Sensitivity(table.reset_index(drop=True), pd.DataFrame(long, columns=columns), systems)
+    long_means = pd.DataFrame(long, columns=columns)
+    return Sensitivity(table.reset_index(drop=True), long_means, systems, better)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import plot_option, printing_options
-from fairtk.cli.output import show, wrapped_below
+from fairtk.cli.options import page_option, plot_option, printing_options
+from fairtk.cli.output import command_line, show, wrapped_below
 from fairtk.cli.signature import signature_command
 from fairtk.errors import InputError
 from fairtk.plugins.streams import to_stderr
@@ -29,12 +29,14 @@ from fairtk.plugins.streams import to_stderr
               "suffix), a run (.parquet, .tsv, .jsonl) with the columns sample and qanswer. "
               "Repeatable.")  # fmt: skip
 @plot_option("Also write a figure of the curves")
+@page_option
 @printing_options
 def command(
     runs: tuple[str, ...],
     answers: tuple[str, ...],
     levels: tuple[float, ...],
     plot: str | None,
+    page: str | None,
     form: str,
     output: str | None,
     **options: Any,
@@ -60,6 +62,9 @@ def command(
     if plot is not None:
         curves.plot(Path(plot))
         click.echo(f"Figure: {plot}", err=True)
+    if page is not None:
+        curves.report(page, command=command_line())
+        click.echo(f"Page: {page}", err=True)
 
 
 def _answers(texts: tuple[str, ...], runs: tuple[str, ...]) -> dict[str, dict[float, Any]] | None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from fairtk.cli.options import plot_option, printing_options
-from fairtk.cli.output import show, wrapped_below
+from fairtk.cli.options import page_option, plot_option, printing_options
+from fairtk.cli.output import command_line, show, wrapped_below
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
 
@@ -21,8 +21,11 @@ from fairtk.plugins.streams import to_stderr
     },
 )
 @plot_option("Also write a heat map of tau")
+@page_option
 @printing_options
-def command(plot: str | None, form: str, output: str | None, **options: Any) -> None:
+def command(
+    plot: str | None, page: str | None, form: str, output: str | None, **options: Any
+) -> None:
     """Check whether the order of RUNS changes with other settings of the measures.
 
     QRELS, RUNS and the measures are as in `fairtk evaluate`. The command varies the browsing model,
@@ -44,3 +47,6 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
     if plot is not None:
         outcome.plot(Path(plot))
         click.echo(f"Figure: {plot}", err=True)
+    if page is not None:
+        outcome.report(page, command=command_line())
+        click.echo(f"Page: {page}", err=True)

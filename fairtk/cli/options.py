@@ -97,7 +97,7 @@ page_option = click.option(
     "--page",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Also write an HTML page with the trade-off figure, all tables and single queries.",
+    help="Also write an HTML page with the figure and all tables.",
 )
 
 

@@ -113,7 +113,18 @@ class Points:
 _MAX_LABEL, _AXIS_WIDTH = 28, 44  # characters of a point's label, and of a line beside an axis
 
 
-def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
+CORNERS = {
+    ("higher", "higher"): "better ↗",
+    ("higher", "lower"): "better ↘",
+    ("lower", "higher"): "↖ better",
+    ("lower", "lower"): "↙ better",
+}
+"""The mark of the better corner of a trade-off, by the better directions of x and y."""
+
+
+def draw_trade_off(
+    axes: Any, every: Iterable[Points], x: str, y: str, *, better: tuple[str, str] | None = None
+) -> None:
     """Draw one measure against another.
 
     Args:
@@ -121,6 +132,8 @@ def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
         every: the points; their labels avoid points and other labels.
         x: the label of the horizontal axis.
         y: the label of the vertical axis.
+        better: ``"higher"`` or ``"lower"`` for each axis, to mark the better corner; `None` for no
+            mark.
     """
     positions, bars, labels = [], [], []
     for points in every:
@@ -147,6 +160,12 @@ def draw_trade_off(axes: Any, every: Iterable[Points], x: str, y: str) -> None:
         artist = _label_artist()(np.concatenate(positions), np.concatenate(bars), labels)
         axes.add_artist(artist)
         artist.set_in_layout(False)
+    if better is not None:
+        right, top = (float(side == "higher") for side in better)
+        axes.text(
+            right, top, CORNERS[better], transform=axes.transAxes, fontsize=8, color=GRAY,
+            ha="right" if right else "left", va="bottom",
+        )  # fmt: skip
     for text, set_label in ((x, axes.set_xlabel), (y, axes.set_ylabel)):
         set_label(wrap_label(text, _AXIS_WIDTH), fontsize=9, color=INK, parse_math=False)
     despine(axes)

@@ -66,8 +66,9 @@ def plot_trade_off(
         y_error=reach[1],
         labels=[str(name) for name in means.index],
     )
-    labels = [f"{name} ({better(name)} is better)" for name in (x, y)]
-    draw_trade_off(figure.subplots(), [points], *labels)
+    sides = better(x), better(y)
+    labels = [f"{name} ({side} is better)" for name, side in zip((x, y), sides, strict=True)]
+    draw_trade_off(figure.subplots(), [points], *labels, better=sides)
     return figure
 
 

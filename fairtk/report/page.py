@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fairtk import checks
+from fairtk import __version__, checks
 from fairtk.display import Table, svg_text
 from fairtk.display.tables import shorten
 from fairtk.errors import FairtkWarning, MissingExtraError, ParameterError
@@ -189,10 +189,6 @@ def page_text(
         MissingExtraError: Jinja2 is not installed.
     """
     checks.integer("cutoff", cutoff)
-    try:
-        import jinja2
-    except ImportError:
-        raise MissingExtraError("Jinja2", "report", "a report") from None
     how = results.config.get("correction") or correction or "none"
     first = baseline or results.baseline or results.systems[0]
     with warnings.catch_warnings(record=True) as caught:
@@ -217,24 +213,9 @@ def page_text(
         others = compared[compared["system"] != first].rename(columns={"n": "queries"})
         tests = baseline_table(others, first, test, how)
         tests = tests._replace(caption=f"{tests.caption} {remarks}".strip())
-    folder = files("fairtk.report") / "page"
-    css, js = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["right"] = _right
-    environment.filters["shorten"] = shorten
-    environment.filters["parts"] = _BREAKS.split
-    text: str = environment.get_template("page.html").render(
+    return _rendered(
+        "page.html",
         title=title or results.config.get("title") or "Report",
-        lengths={"title": _TITLE_LETTERS, "name": _NAME_LETTERS, "cell": _CELL_LETTERS},
-        policy=_policy(css, js),
-        css=css,
-        js=js,
         description=description or results.config.get("description"),
         overview=overview(results, details.systems),
         remarks=remarks,
@@ -268,6 +249,81 @@ def page_text(
         made_by=results.config.get("command"),
         command=command,
         sources=results.cite().strip(),
+    )
+
+
+def write_analysis(
+    path: str | PathLike[str],
+    *,
+    title: str,
+    overview: str,
+    figure: Any,
+    caption: str,
+    table: Table,
+    measures: Mapping[str, str],
+    comparisons: Section,
+    sections: Iterable[Section],
+    command: str | None,
+) -> None:
+    """Write the page of an analysis, such as a frontier: the figure and a table come first.
+
+    Args:
+        path: the file; its folder must exist.
+        title: the title of the page.
+        overview: one sentence on what was compared.
+        figure: a ``matplotlib.figure.Figure``.
+        caption: the caption of the figure, also its text alternative.
+        table: the table next to the figure.
+        measures: for each measure, ``"higher"`` or ``"lower"``, the better direction.
+        comparisons: the section below the sentences on measures.
+        sections: more sections, folded.
+        command: the command that writes this page again; `None` if unknown.
+
+    Raises:
+        MissingExtraError: Jinja2 is not installed.
+    """
+    text = _rendered(
+        "analysis.html",
+        title=title,
+        overview=overview,
+        description="",
+        figure=picture(figure),
+        caption=caption,
+        table=table,
+        readings={measure: reading(measure, better) for measure, better in measures.items()},
+        comparisons=comparisons,
+        sections=list(sections),
+        command=command,
+        environment={"fairtk": __version__},
+    )
+    with atomic_text(Path(path)) as stream:
+        stream.write(text)
+
+
+def _rendered(template: str, **variables: Any) -> str:
+    """Return a page of a template, with style and script."""
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtraError("Jinja2", "report", "a report") from None
+    folder = files("fairtk.report") / "page"
+    css, js = ((folder / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js"))
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["right"] = _right
+    environment.filters["shorten"] = shorten
+    environment.filters["parts"] = _BREAKS.split
+    text: str = environment.get_template(template).render(
+        lengths={"title": _TITLE_LETTERS, "name": _NAME_LETTERS, "cell": _CELL_LETTERS},
+        policy=_policy(css, js),
+        css=css,
+        js=js,
+        **variables,
     )
     return text
 

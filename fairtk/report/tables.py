@@ -424,6 +424,13 @@ def measure_name(measure: str) -> str:
     return str(getattr(inner, "PRETTY_NAME", None) or "")
 
 
+def axis_text(measure: str, better: str) -> str:
+    """Return the title of an axis: the name of a measure, its label and the better direction."""
+    name = measure_name(measure)
+    text = f"{name} ({measure})" if name not in ("", measure) else measure
+    return f"{text}, {better} is better"
+
+
 def reading(measure: str, better: str) -> str:
     """Return one sentence on how to read the values of a measure.
 
@@ -445,15 +452,15 @@ def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> str:
     if not results.measures:
         queries = queries.union(*(system.qids for system in rankings.values()))
     parts = [
-        f"{_number(len(results.systems), 'system')} on "
-        f"{_number(len(queries), 'query', 'queries')}"
-        + (f", by {_number(len(results.measures), 'measure')}" if results.measures else "")
+        f"{count_text(len(results.systems), 'system')} on "
+        f"{count_text(len(queries), 'query', 'queries')}"
+        + (f", by {count_text(len(results.measures), 'measure')}" if results.measures else "")
     ]
     samples = [system.samples for system in rankings.values() if system.samples not in ("0", "1")]
     if samples:
         verb = "samples" if len(samples) == 1 else "sample"
         counts = " or ".join(sorted(set(samples)))
-        systems = _number(len(samples), "system")
+        systems = count_text(len(samples), "system")
         parts.append(f"{systems} {verb} {counts} rankings per query")
     answered = sum(system.answered for system in rankings.values())
     if answered:
@@ -464,16 +471,20 @@ def overview(results: Results, rankings: Mapping[str, SystemRankings]) -> str:
     return "; ".join(parts) + "."
 
 
+LIMITS = (
+    "No number shows that a system is fair. The numbers do not answer whether documents should "
+    "get equal exposure, or whether the labels are right.",
+    "Intervals and tests are over these queries. They do not cover other collections, errors "
+    "in labels, other seeds or other models.",
+    "If you choose the best of several systems on these queries, its values here are too good.",
+)
+"""The limits of all numbers."""
+
+
 def limits(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str]:
     """Return sentences on the limits of the numbers."""
     sampled = [s.samples for s in rankings.values() if s.samples not in ("0", "1")]
-    sentences = [
-        "No number shows that a system is fair. The numbers do not answer whether documents should "
-        "get equal exposure, or whether the labels are right.",
-        "Intervals and tests are over these queries. They do not cover other collections, errors "
-        "in labels, other seeds or other models.",
-        "If you choose the best of several systems on these queries, its values here are too good.",
-    ]
+    sentences = list(LIMITS)
     if sampled and any(m.startswith(("EE_D", "EE_L")) for m in results.measures):
         sentences.append(
             "The plain estimate of EE_D from N sampled rankings is too large by (1 - EE_D) / N "
@@ -495,12 +506,12 @@ def warned(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
     for measure, part in counts[counts["undefined"] > 0].groupby("measure", sort=False):
         most = int(part["undefined"].max())
         texts.append(
-            f"{measure} is undefined for up to {_number(most, 'query', 'queries')}, which are "
+            f"{measure} is undefined for up to {count_text(most, 'query', 'queries')}, which are "
             "excluded from its means and tests."
         )
     if len(results.failures):
         texts.append(
-            f"{_number(len(results.failures), 'result')} failed and got the worst value of "
+            f"{count_text(len(results.failures), 'result')} failed and got the worst value of "
             f"each measure, e.g. {results.failures['system'].iloc[0]}, query "
             f"{results.failures[QID].iloc[0]}: {results.failures['error'].iloc[0]}"
         )
@@ -510,11 +521,12 @@ def warned(results: Results, rankings: Mapping[str, SystemRankings]) -> list[str
         missing = len(labeled - system.qids - failed.get(name, set()))
         if missing:
             texts.append(
-                f"{name} has no rows for {_number(missing, 'query', 'queries')} with labels, which "
-                "get the worst value of each measure."
+                f"{name} has no rows for {count_text(missing, 'query', 'queries')} with labels, "
+                "which get the worst value of each measure."
             )
     return texts
 
 
-def _number(n: int, one: str, many: str | None = None) -> str:
+def count_text(n: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, e.g. ``"1 query"``."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"

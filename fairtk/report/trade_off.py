@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairtk.display.figures import place_labels
+from fairtk.display.figures import CORNERS, place_labels
 from fairtk.display.tables import shorten, text_width
 from fairtk.frames import FloatArray
-from fairtk.report.tables import mean_intervals_of, measure_name
+from fairtk.report.tables import axis_text, mean_intervals_of, measure_name
 
 if TYPE_CHECKING:
     from fairtk.experiment import Results
@@ -23,12 +23,6 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 464, 50, 356  # the ends of the plot
 _LETTER, _LINE = 8.0, 16  # mean width of a letter of a label, and the height of a line
 _LABEL_LETTERS, _TITLE_LETTERS = 24, 60
 _LABEL_DISTANCES = (9, 16, 26, 40, 58)
-_CORNERS = {
-    (True, True): "better ↗",
-    (True, False): "better ↘",
-    (False, True): "↖ better",
-    (False, False): "↙ better",
-}
 
 
 def main_measures(results: Results) -> tuple[str, str] | None:
@@ -68,15 +62,18 @@ def trade_off(results: Results, x: str, y: str, baseline: str) -> dict[str, Any]
     upward, y_ticks = _scaled(values[1], _BOTTOM, _TOP)
     names = [results.systems[i] for i in drawn]
     labels = [shorten(name, _LABEL_LETTERS) for name in names]
-    right, up = results.better(x) == "higher", results.better(y) == "higher"
-    better = _RIGHT - 60 if right else _LEFT + 4, _TOP + 14 if up else _BOTTOM - 6
+    sides = results.better(x), results.better(y)
+    better = (
+        _RIGHT - 60 if sides[0] == "higher" else _LEFT + 4,
+        _TOP + 14 if sides[1] == "higher" else _BOTTOM - 6,
+    )
     boxes = _label_boxes(across, upward, labels, better)
     return {
         "width": _WIDTH,
         "ends": (_LEFT, _RIGHT, _TOP, _BOTTOM),
         "titles": [_axis_title(results, measure) for measure in (x, y)],
         "ticks": (x_ticks, y_ticks),
-        "better": (*better, _CORNERS[right, up]),
+        "better": (*better, CORNERS[sides]),
         "systems": [
             {
                 "index": index,
@@ -150,12 +147,11 @@ def _near(point: tuple[float, float], box: list[float]) -> list[float] | None:
 
 
 def _axis_title(results: Results, measure: str) -> list[str]:
-    """Return the lines of an axis title: the name of the measure and the better direction."""
-    name = measure_name(measure)
-    text = f"{name} ({measure})" if name not in ("", measure) else measure
-    direction = f"{results.better(measure)} is better"
-    if len(text) + len(direction) < _TITLE_LETTERS:
-        return [f"{text}, {direction}"]
+    """Return the lines of an axis title."""
+    name, better = measure_name(measure), results.better(measure)
+    title = axis_text(measure, better)
+    if len(title) <= _TITLE_LETTERS:
+        return [title]
     if name in ("", measure):
-        return [shorten(measure, _TITLE_LETTERS), direction]
-    return [f"{name}, {direction}", shorten(measure, _TITLE_LETTERS)]
+        return [shorten(measure, _TITLE_LETTERS), f"{better} is better"]
+    return [f"{name}, {better} is better", shorten(measure, _TITLE_LETTERS)]

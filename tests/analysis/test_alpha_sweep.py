@@ -102,7 +102,7 @@ def test_two_retrievers_and_a_sampled_run():
     assert bad["dominated"].tolist()[1:] == [True, True, True]
     assert (found.curve["system"] == "even").sum() == 1
     # the reversed run is never better than the uniform policy, the other one never worse
-    assert "good and bad have no EE_R@5 in common" in found.summary
+    assert "good and bad reach no common value of EE_R@5" in found.summary
     areas = found.areas.set_index("system")
     assert list(areas.index) == ["good", "bad"]
     assert areas.loc["good", "area"] > areas.loc["bad", "area"]
