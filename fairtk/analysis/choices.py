@@ -180,8 +180,8 @@ class Sensitivity:
             f"{len(table.rows) - len(rows)} other settings; {len(flips)} change the winner.",
             figure=self.plot(),
             caption="Kendall's tau with the original order of systems, for each setting: 1 is the "
-            "same order, -1 the reverse. A name is the system that wins with another setting. Empty: the measure does "
-            "not support the setting.",
+            "same order, -1 the reverse. A name is the system that wins with another setting. "
+            "Empty: the measure does not support the setting.",
             table=Table(
                 ["measure", "winner", "settings", "other winners", "lowest tau"], rows,
                 "Winner: the system with the best mean, which is no test.",
