@@ -1,4 +1,4 @@
-"""Batches: prompts in files, for a batch API or a cluster, and their answers.
+"""Batches: write prompts to files for a batch API or a cluster, and read the answers.
 
     from fairtk.batch import Batches
     from fairtk.llm import Ledger

@@ -42,7 +42,7 @@ def pack(frame: pd.DataFrame, where: str, durable: bool, spans: Sequence[Span] =
     Args:
         frame: the frame.
         where: the stage that returned it, for errors.
-        durable: whether the table may be stored, so that nothing is pickled.
+        durable: whether the table may be stored, so nothing is pickled.
         spans: the spans of queries, if known; this avoids reading all qids.
 
     Raises:
@@ -89,7 +89,7 @@ def to_bytes(table: Table) -> bytes:
 def from_bytes(data: bytes, pickled: bool = False) -> Table:
     """Return the table that `to_bytes` wrote.
 
-    Pickled columns could run code, so they are rejected unless the bytes are from this run.
+    Pickled columns could run code, so they are rejected unless the bytes come from this run.
     """
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
     if not pickled and any(

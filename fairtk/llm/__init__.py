@@ -1,4 +1,4 @@
-"""Language models: chats in, completions out, and a ledger of all answers.
+"""Language models: call servers and local models, and record all answers in a ledger.
 
     from fairtk.llm import Ledger, OpenAICompatible
 

@@ -19,7 +19,7 @@ _MOST_NUMBERS = 1 << 22
 
 
 def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
-    """Return values as an array of floats; NaN means undefined.
+    """Return values as an array of floats, with NaN for undefined values.
 
     Raises:
         InputError: a value is infinite or not a number, or the number of dimensions is wrong.
@@ -404,8 +404,8 @@ class MarginTest:
         margin: the margin.
         n: the number of defined pairs.
         difference: the mean of x - y over these pairs, NaN if there are no pairs.
-        low: the lower one-sided confidence bound of the difference.
-        high: the upper one-sided bound; [low, high] is an interval at 90 % for 95 %.
+        low: the lower one-sided confidence bound.
+        high: the upper one-sided bound. With confidence 0.95, [low, high] is a 90 % interval.
         p: the p-value, in [0, 1].
         note: the reason if `p`, `low` and `high` are NaN, otherwise ``""``.
     """

@@ -63,8 +63,8 @@ class MeasureContract:
         measure: the measure under test, with a cutoff if it needs one.
         missing: the value of a query missing from the run, if a parameter changes the declared
             one.
-        knows_documents: whether the measure has data about certain documents (their groups), so
-            that it depends on docnos.
+        knows_documents: whether the measure depends on docnos, because it has data about certain
+            documents, such as their groups.
     """
 
     measure: Any

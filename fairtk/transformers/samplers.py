@@ -319,12 +319,11 @@ class FairSampler(Sampler):
     among those not drawn yet. Exposure depends only on chance and score, not on groups.
 
     * ``alpha`` is an exponent, the opposite of a temperature: 0 is uniform, larger is closer to the
-      deterministic ranking. It is exact for large values: tied documents have equal exposure,
-      however far they are behind the first.
+      deterministic ranking. Tied documents have equal exposure, even for large values.
     * If all scores are equal, the policy is uniform. A query with fewer documents than ``cutoff``
       gets all of them.
     * The random numbers of a query depend only on (seed, qid), and its documents are sorted by
-      score and docno. So rankings do not depend on the batch, the order of rows, the ranks of ties,
+      score and docno, so rankings do not depend on the batch, the order of rows, the ranks of ties,
       or other queries.
     * ``n_samples`` and ``cutoff`` only truncate: the first 10 of 100 samples are the samples of
       ``n_samples=10``, and a ranking at ``cutoff=5`` is the top of the one without cutoff.
@@ -333,9 +332,9 @@ class FairSampler(Sampler):
       change, and means over the samples vary less (EE-D most). The samples are not independent:
       their standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` overcorrects.
     * ``target_disparity`` and ``max_relevance_loss`` replace alpha: the alpha of each query is
-      computed from exact values (`calibrated`), with a tolerance of 0.001. If a query cannot reach
-      the target, the nearest value is used, with a warning; the minimum disparity at cutoff k is
-      k / n. With a target, alpha depends on the cutoff.
+      computed from exact values, with a tolerance of 0.001 (see `calibrated`). It depends on the
+      cutoff. If a query cannot reach the target, the nearest value is used, with a warning; the
+      minimum disparity at cutoff k is k / n.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
@@ -408,7 +407,7 @@ class FairSampler(Sampler):
             self.max_relevance_loss, self.relevance = target.max_relevance_loss, target.relevance
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings, without unused ones, so that stored results stay valid."""
+        """Return the settings without unused ones."""
         settings = super().settings()
         if self.method == "independent":
             del settings["method"]
@@ -551,7 +550,7 @@ class PerSample(FairTransformer):
         self.joint = bool(joint)
 
     def __eq__(self, other: object) -> bool:
-        # by the transformers' equality: their `repr` may lack settings
+        # by the transformers' equality, because their `repr` may omit settings
         return (
             isinstance(other, PerSample)
             and type(self) is type(other)
