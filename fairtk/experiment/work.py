@@ -89,7 +89,7 @@ class Prompts:
 
     qids: list[str]
     texts: list[str]
-    lengths: list[int]  # tokens of each (characters where the backend has no tokenizer)
+    lengths: list[int]  # tokens of each (characters if the backend has no tokenizer)
     rows: np.ndarray[Any, Any]  # index of the text for each row of the rankings
 
 

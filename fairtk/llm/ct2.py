@@ -95,7 +95,7 @@ def _convert(model: Any, tokenizer: Any, folder: str, name: str, output: Path) -
     from ctranslate2.converters import TransformersConverter
 
     class Converter(TransformersConverter):  # type: ignore[misc]
-        """Converts the loaded model: it comes from safetensors, without foreign code."""
+        """Converts the loaded model, which comes from safetensors, without foreign code."""
 
         def load_model(self, model_class: Any, path: str, **kwargs: Any) -> Any:
             return model

@@ -86,7 +86,7 @@ def window(tokenizer: Any) -> int | None:
 
 
 SHORTEST_ENTRY = 8
-"""The minimum number of tokens of a truncated entry; a shorter one says nothing."""
+"""The minimum number of tokens of a truncated entry; shorter ones have too little content."""
 QUESTION_TOKENS = 256
 """The maximum number of tokens of a question in the published code."""
 

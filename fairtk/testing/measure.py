@@ -301,7 +301,7 @@ class MeasureContract:
         missing = self.measure.MISSING if self.missing is None else self.missing
         values = self.values(self.qrels(), self.whole_run())
         left_open = {q for q, value in values.items() if math.isnan(value)}
-        bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # what pt.Experiment makes
+        bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # as in pt.Experiment
         for run in (self.samples()[:0], self.run()[:0], bare):
             actual = self.values(self.qrels(), run)
             # values that are undefined for the labels may stay undefined; values that are undefined

@@ -129,8 +129,8 @@ class Calibration:
     def _to_relevance(self, run: Run, score: FloatArray, loss: float) -> pd.DataFrame:
         """Return the smallest alphas whose loss of nDCG is at most `loss`.
 
-        If gains are sorted like scores, nDCG rises with alpha. Otherwise it may fall in between, so
-        that a grid of smaller alphas is searched, too.
+        If gains are sorted like scores, nDCG rises with alpha. Otherwise it may fall, so a grid of
+        smaller alphas is also searched.
         """
         weight = RankWeights.of(DCG(), self.cutoff, self.cutoff).weight
         gain = self._gain(run, score)
@@ -518,7 +518,7 @@ class PerSample(FairTransformer):
     Use it for rerankers, readers and all transformers that group their input by ``qid`` and would
     mix the samples of a query. The transformer gets plain runs, without the column ``sample``. It
     may change scores and ranks, drop rows or add columns; its order of rows is kept within each
-    (qid, sample). A frame without samples is passed unchanged. If a reader returns one row per
+    (qid, sample). A frame without samples is passed on unchanged. If a reader returns one row per
     query, such as pyterrier_rag's, its new columns (``qanswer`` and others) are added to all rows
     of the ranking.
 

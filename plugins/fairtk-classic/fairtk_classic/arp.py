@@ -96,7 +96,7 @@ def favored_pairs(listed: Listing) -> FloatArray:
     above_own, above_other = listed.running(own) - own, listed.running(other) - other
     wins = listed.total(above_own * other)
     losses = listed.total(above_other * own)
-    # sums of products can leave a trace where there is no pair
+    # sums of products may not be exactly 0 without a pair
     pairs = np.where(wins + losses > 1e-9, wins + losses, 0.0)
     return ratio(wins, pairs)
 

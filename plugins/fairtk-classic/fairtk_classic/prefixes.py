@@ -305,12 +305,12 @@ class FairPrefixes(BinaryMeasure):
     protected documents are not fewer than expected by chance. Too many protected documents are not
     penalized: the value is 1 for protected documents alone, and about 0.5 or more at a share of p.
 
-    ``p`` is by default the share of ``protected`` in ``target``, or without a target its share among
-    all documents that have groups. The ranking is cut at ``@k``; documents without a known group
-    are left out and the others move up. A document of several groups counts fractionally; F is then
-    interpolated with the incomplete beta function, which equals F at whole numbers. The value is
-    undefined (NaN) if no document has a group, or if the share is 0, 1 or unknown. A query missing from the
-    run gets 0. On sampled runs, the value is the mean over samples.
+    By default, ``p`` is the share of ``protected`` in ``target``, or without a target its share
+    among all documents that have groups. The ranking is cut at ``@k``; documents without a known
+    group are left out and the others move up. A document of several groups counts fractionally; F
+    is then interpolated with the incomplete beta function, which equals F at whole numbers. The
+    value is undefined (NaN) if no document has a group, or if p is 0, 1 or unknown. A query missing
+    from the run gets 0. On sampled runs, the value is the mean over samples.
     """
 
     identity_name = "fairtk_classic.FAIR_prefix"

@@ -211,8 +211,8 @@ SKEW = Skew()
 class MinSkew(SkewMeasure):
     """How much less than its target share the most disadvantaged group has of the first k ranks.
 
-    MinSkew@k = min over groups of ln(share among the first k / target share) (Geyik et al. 2019). At
-    most 0; higher is closer to the target, 0 is the target.
+    MinSkew@k = min over groups of ln(share among the first k / target share) (Geyik et al. 2019).
+    At most 0; higher is closer to the target, 0 is the target.
 
     The value is undefined (NaN) if a group of the target has no document, without a target, or if
     no document has a group. ``smoothing=s`` makes the first case finite; a query missing from the

@@ -169,7 +169,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
                 `fit`.
         """
         coded, scores = self._scored(inp)
-        # rows by query and falling score; equal scores stay in order
+        # rows by query and descending score; equal scores keep their order
         within = np.lexsort((coded.position, -scores, coded.query))
         result = inp.take(coded.order[within]).reset_index(drop=True)
         result[SCORE] = strictly_falling(scores[within], coded.query)

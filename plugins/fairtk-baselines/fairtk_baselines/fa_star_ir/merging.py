@@ -89,9 +89,9 @@ def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
     As in FA*IR (Zehlike et al. 2017, Algorithm 2), each rank gets the best remaining document if
     the prefix is then fair, otherwise the best document of the groups that make it fair. With
     several groups, this may lead to a rank where no document makes the prefix fair, although
-    another earlier choice would have; such rankings are computed again with `longest_fair_path`. The
-    result has the longest possible fair prefix, and among all such orders the first difference is
-    always a document that ranks higher in the input.
+    another earlier choice would have; these rankings are computed again with `longest_fair_path`.
+    Of all orders with the longest possible fair prefix, the result is the one whose first
+    difference from any other is a document that ranks higher in the input.
 
     If no document makes a prefix fair, the document that comes closest is taken; with one group,
     this is a protected document if there is one, otherwise the best remaining document. Documents

@@ -146,7 +146,7 @@ class CountBoxes:
         return np.asarray(self.cdf[np.indices(sizes).sum(axis=0) <= length])
 
     def fail_probability(self, limit: float) -> float:
-        """Return the probability that a fair ranking has a prefix with a value of at most `limit`."""
+        """Return the probability that a prefix of a fair ranking has a value of at most `limit`."""
         mass = np.zeros(self.cdf.shape[1:])
         mass.flat[0] = 1.0
         failed = 0.0
@@ -272,10 +272,10 @@ class MTable:
 def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTable:
     """Return the m-table of FA*IR (Zehlike et al., CIKM 2017).
 
-    ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. The authors' package uses F(m; i, p)
-    >= alpha, which differs only if F equals alpha. The correction is exact, because it considers all
+    ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. The authors' package has >= instead
+    of >, which differs only if F equals alpha. The correction is exact, because it considers all
     values at which the table changes. `MTable.adjusted_alpha` is the first significance with this
-    table in a bisection of [0, alpha], as the package prints it.
+    table in a bisection of [0, alpha], as in the package.
 
     Args:
         k: the length of the longest prefix, at least 1; cost grows with k squared.
@@ -498,7 +498,10 @@ def mtree(
     counts with one more document of a group. `fairtk_baselines.FAStarIR` does not use the tree.
 
     Args:
-        k: see `multinomial_test`, also for `p`, `alpha` and `adjust`.
+        k: see `multinomial_test`.
+        p: see `multinomial_test`.
+        alpha: see `multinomial_test`.
+        adjust: see `multinomial_test`.
         test: a test to use instead of these arguments.
 
     Returns:
