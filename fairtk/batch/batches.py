@@ -116,7 +116,7 @@ class Batches:
         The work runs as far as recorded answers allow, and stores its results. Local models are
         called, servers are not. Prompts that depend on missing answers are written by a later call,
         after these answers were read; it may use the same folder. A file has prompts to one model,
-        at most 50,000 lines and 200 MB. A killed call writes nothing.
+        at most 50,000 lines and 200 MB.
 
         Args:
             work: a function without arguments that runs a study or `fairtk.Experiment` with models
@@ -298,7 +298,6 @@ class _Reader:
 
 
 def _end_claim(database: sqlite3.Connection, key: str, owner: str, price: float) -> None:
-    """End a claim, if this owner has it."""
     database.execute(
         "UPDATE owners SET claims = claims - 1, price = price - ? "
         "WHERE owner = (SELECT owner FROM claims WHERE key = ? AND owner = ?)",

@@ -107,10 +107,8 @@ def providers(
 
     The exposure of provider p is E_p = sum_q w_q sum_{d in p} e_qd, where e_qd is the expected
     exposure of document d for query q (R, S or X), or its expected credit (C). Merit is the same
-    sum for the target of EE_R. The table has the providers with a judged or retrieved document. In
-    a frame C, a document only in rankings with undefined credit (NaN, or a sum of 0) does not count
-    as retrieved. A query missing from the run gives no exposure. A query with undefined credit is
-    left out.
+    sum for the target of EE_R. The table has the providers with a judged or retrieved document. A
+    query missing from the run gives no exposure. A query with undefined credit is left out.
 
     Args:
         qrels: labels for merit: a frame or a file.
@@ -232,7 +230,6 @@ def _by_query(judged: LabeledRun, amount: FloatArray, of_docs: Any) -> Any:
 
 
 def _shares(rows: FloatArray) -> FloatArray:
-    """Return rows divided by their sums, NaN if a sum is 0."""
     total = rows.sum(axis=1, keepdims=True)
     return np.asarray(rows / np.where(total > 0, total, np.nan))
 

@@ -267,25 +267,23 @@ AE_D, AE_R, AE_L = (
 class CreditExposureGap(FairMeasure):
     """The distance between the credit and the exposure of documents or groups.
 
-    The squared distance over documents, or with ``groups=...`` over groups, between the mean credit
-    share a_d / sum(a) and the mean exposure share of a query's rankings. The exposure share is the
-    attention of a document's rank divided by the ranking's total, under `browsing` (`MU`: equal for
-    the first k documents). With v the difference in one ranking, the plain value is ||mean v||^2,
-    and ``estimator="unbiased"`` is (N ||mean v||^2 - mean ||v||^2) / (N - 1) for N rankings,
-    without the bias by sampling. Lower is closer; 0 if credit is proportional to exposure. The
-    plain value is in [0, 2]; if the weights of `groups` are not normalized, up to twice the largest
-    squared norm of a document's memberships. An unbiased value may be below 0. Exposure may itself
-    be uneven (EE_D, AWRF): the measure does not say which of the two is fair. `per_group` returns
-    the signed differences.
+    CreditGap is the squared distance over documents, or with ``groups=...`` over groups, between
+    the mean credit share a_d / sum(a) and the mean exposure share of a query's rankings. The
+    exposure share is the attention of a document's rank divided by the ranking's total, under
+    `browsing` (`MU`: equal for the first k documents). With v the difference in one ranking, the
+    plain value is ||mean v||^2, and ``estimator="unbiased"`` is (N ||mean v||^2 - mean ||v||^2) /
+    (N - 1) for N rankings, without the bias by sampling. Lower is closer; 0 if credit is
+    proportional to exposure. The plain value is in [0, 2], or up to twice the largest squared norm
+    of a document's memberships if the weights of `groups` are not normalized. An unbiased value may
+    be below 0. The measure does not say whether credit or exposure is fair. `per_group` returns the
+    signed differences.
 
     With groups, each document also belongs to ``@UNKNOWN``, with weight 1 minus the sum of its
-    weights, at least 0.
-
-    The frame C must have ``rank`` or ``score``, and a row for each document of a ranking; gaps in
-    ranks do not count. A ranking without defined credit is left out of both means. A query is
-    undefined (NaN) if none of its rankings has defined credit, if only one has (for the unbiased
-    estimate), or, with `groups`, if no document with credit or exposure has a group. A query
-    missing from the frame gets the upper bound.
+    weights. The frame C must have ``rank`` or ``score``, and a row for each document of a ranking.
+    A ranking without defined credit is left out of both means. A query is undefined (NaN) if none
+    of its rankings has defined credit, if only one has (for the unbiased estimate), or, with
+    `groups`, if no document with credit or exposure has a group. A query missing from the frame
+    gets the upper bound.
 
     References:
         Kim and Diaz, Towards Fair RAG (attribution of exposure); fairtk defines the distance.

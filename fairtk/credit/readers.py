@@ -418,7 +418,6 @@ def order_audit(
 def _per_ranking(
     measure: Any, labels: Qrels, out: pd.DataFrame, where: str
 ) -> tuple[IntArray, FloatArray]:
-    """Return the query and the value of each ranking."""
     judged = LabeledRun(labels, Run(out, f"{where} (output)", either=True), where)
     if isinstance(measure, type(EU)):
         return measure.of_answers(judged)
@@ -453,7 +452,6 @@ def _share(
 
 
 def _equal_answers(run: Run, frame: pd.DataFrame) -> FloatArray:
-    """Return the share of pairs of rankings with equal answers, by query."""
     code = pd.factorize(frame[QANSWER].to_numpy()[run.order])[0][run.ranking_start[:-1]]
     n = np.bincount(run.ranking_query, minlength=len(run.qids)).astype(np.float64)
     pairs = pd.DataFrame({"query": run.ranking_query, "code": code}).value_counts().reset_index()

@@ -148,7 +148,6 @@ class Subsets(FairTransformer):
             )
 
     def _masks(self, run: Run, ranking: int, k: int) -> IntArray:
-        """Return the sets of the first k documents of a ranking."""
         if self.kind != "sampled":
             return np.arange(1 << k) if self.kind == "all" else _one_out(k)
         qid, sample = str(run.qids[run.ranking_query[ranking]]), int(run.ranking_sample[ranking])
@@ -320,7 +319,6 @@ def _utilities(
 
 
 def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return gold answers by qid."""
     if isinstance(gold, Mapping):
         return {str(qid): answer for qid, answer in gold.items()}
     require_columns(gold, [QID, GOLD_ANSWER], "from_answers (gold)")

@@ -525,7 +525,6 @@ class Engine:
             self._check(number, table)
 
     def _check(self, node: int, table: Table | None) -> None:
-        """Check the first rows of the systems of a node."""
         if table is not None and len(table):
             for system in self._unchecked.pop(node, ()):
                 assert self.check_rows is not None

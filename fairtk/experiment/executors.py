@@ -215,9 +215,8 @@ ATTEMPTS = 3
 class ProcessExecutor:
     """Runs tasks in processes on this machine; each loads a model once and uses one thread.
 
-    A worker is a new interpreter that does not import the user's script, so it works in notebooks,
-    from standard input and in scripts without a main guard. A worker that dies is replaced, and its
-    task is retried. If there are several GPUs, each worker uses one of them.
+    It works in notebooks and in scripts without a main guard. A worker that dies is replaced, and
+    its task is retried. If there are several GPUs, each worker uses one of them.
 
     Args:
         workers: the number of processes; `None` for one per GPU, or per core without GPUs.
@@ -275,8 +274,6 @@ def gpu_of(worker: int) -> dict[str, str]:
 
 
 class _Pool:
-    """Worker processes, one per calling thread."""
-
     def __init__(self, stages: Mapping[str, Any], threads: int) -> None:
         self.stages = stages
         self.environment = {**os.environ, **dict.fromkeys(VARIABLES, str(threads))}

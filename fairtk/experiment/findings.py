@@ -533,7 +533,6 @@ def ties(run: pd.DataFrame, effects: pd.DataFrame, cutoff: int) -> Iterator[Find
 
 
 def _keys(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[np.ndarray]:
-    """Yield the sort keys of tied rows."""
     by_name = np.empty(len(run), dtype=np.int64)
     by_name[np.argsort(run[DOCNO].to_numpy(dtype=str), kind="stable")] = np.arange(len(run))
     labels = qrels.set_index([QID, DOCNO])[LABEL]

@@ -156,7 +156,6 @@ def _encoded(array: Any) -> Any:
 
 
 def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[Any, Any]:
-    """Return the field and array of a column."""
     kind, dtype = b"plain", str(column.dtype)
     if column.dtype in (np.int64, np.int32):
         array = _small(column.to_numpy())
@@ -186,7 +185,6 @@ def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[An
 
 
 def _unpacked(table: Table, name: str, codes: bool) -> Any:
-    """Return the values of a column for pandas."""
     notes = table.schema.field(name).metadata or {}
     kind, dtype = notes.get(_KIND, b"plain"), notes.get(_DTYPE, b"").decode()
     array = table.column(name)

@@ -286,7 +286,6 @@ class Results:
         raise NotFoundError(kind, str(measure), self.measures)
 
     def _margins(self, margin: Margin) -> Margin:
-        """Return margins by the labels of measures."""
         if not isinstance(margin, Mapping):
             return margin
         return {self._label(m, "measure of the comparison"): limit for m, limit in margin.items()}
@@ -393,7 +392,6 @@ class Results:
         return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
     def _parsed(self) -> dict[str, Any]:
-        """Return the measures by label."""
         return {label: self._read(label) for label in self._measures}
 
     def _read(self, label: str) -> Any:
@@ -573,7 +571,6 @@ class Results:
 
     @property
     def _failed(self) -> pd.Series:
-        """The number of failed queries by system."""
         return self.failures.groupby("system").size()
 
     def _table(self) -> Table:

@@ -343,7 +343,6 @@ def _results(
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    """Return pipelines and frames by name."""
     if isinstance(systems, Mapping):
         if names is not None:
             raise ParameterError("Experiment: `names` is only valid with a list of systems")

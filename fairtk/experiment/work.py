@@ -294,7 +294,6 @@ def _stage_parts(
 
 
 def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> dict[str, str]:
-    """Return the notes of a stage as JSON by qid."""
     unknown = notes.keys() - set(qids)
     if unknown:
         raise InputError(f"{name} returned notes for unknown qid {min(unknown)!r}")

@@ -283,10 +283,9 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
     """A Hugging Face model that generates answers, in batches of similar length.
 
     The model and the tokenizer are loaded on first use, from safetensors only. Code in a repository
-    is never run. Each distinct prompt is generated once per call. In float32, batches do not change
-    answers, except where two candidates differ only by rounding. In half precision, rounding
-    depends more on the batch: compare runs with equal settings, and set ``batch_tokens`` if they
-    come from different machines.
+    is never run. In float32, batches do not change answers, except where two candidates differ only
+    by rounding. In half precision, rounding depends more on the batch: compare runs with equal
+    settings, and set ``batch_tokens`` if they come from different machines.
 
     Args:
         model: a hub name or a local folder with safetensors weights.
@@ -520,7 +519,6 @@ class HuggingFaceCausal(HuggingFaceBackend):
         return ids
 
     def _chat(self, prompt: str | Sequence[tuple[str, str]]) -> str:
-        """Return a prompt formatted with the chat template."""
         from jinja2.exceptions import TemplateError
 
         messages = [("user", prompt)] if isinstance(prompt, str) else prompt

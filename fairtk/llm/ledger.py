@@ -70,8 +70,7 @@ class Ledger:
         max_calls: the maximum number of calls to pay for from now on, including those of other
             processes with the same file; `None` for no limit.
         max_cost: the maximum price of these calls, in the currency of `prices`; `None` for no
-            limit. A call under way counts with the price of the longest possible answer, so fewer
-            calls run at a time near the limit.
+            limit. A call under way counts with the price of the longest possible answer.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
         retry_unusable: whether to request unusable answers once more: empty, refused, cut off or

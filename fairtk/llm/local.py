@@ -30,9 +30,8 @@ class LocalChat(ChatModel):
 
     A model with a chat template gets the messages with their roles; other models get the messages
     as one text. Hugging Face models sample at a temperature above 0, and an answer depends only on
-    the seed and the prompt. Other backends do not sample: the temperature has no effect. A prompt
-    that exceeds the model's window is a `Failure`. Each batch of answers is yielded as soon as it
-    is generated.
+    the seed and the prompt. For other backends the temperature has no effect. A prompt that exceeds
+    the model's window is a `Failure`.
 
     Args:
         backend: a `fairtk.llm.Backend` such as ``HuggingFaceCausal("...")``, a pyterrier_rag
@@ -318,7 +317,6 @@ class KeywordRefiner(ChatModel):
             yield index, Completion(json.dumps([*keywords, *added], ensure_ascii=False), 0, 0, 0.0)
 
     def _next_terms(self, keywords: Sequence[str], group: Sequence[str]) -> list[str]:
-        """Return the next terms of each part of a group."""
         present = {word.lower() for word in keywords}
         added = []
         for part in group:

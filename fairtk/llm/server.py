@@ -62,22 +62,19 @@ Clients = dict[ServerState, list[Any]]
 class OpenAICompatible(ChatModel):
     """A model on a server with OpenAI's chat protocol, called with the ``openai`` client.
 
-    At most `concurrency` calls run at a time. Rate limits (429), server errors (5xx), timeouts,
-    broken connections and responses that are not JSON are retried, after waits that double and have
-    a random part. A server gets no calls until its ``Retry-After`` (up to 120 s) has passed. A call
-    is a `Failure` if all its attempts fail.
+    Rate limits (429), server errors (5xx), timeouts, broken connections and responses that are not
+    JSON are retried, after waits that double and have a random part. A ``Retry-After`` of up to 120
+    s is respected. A call is a `Failure` if all its attempts fail.
 
     A wrong key, an unknown model, a redirect, an unsupported parameter, or five failed calls in a
     row raise an `LLMError`. If a server refuses ``max_tokens``, ``max_completion_tokens`` is sent
     from then on, with a warning.
 
-    With several servers, each call is sent to the server with the fewest calls under way, and the
-    next attempt of a call to another server. After a failure the others are preferred for 1 s, and
-    twice as long after each further failure. A server that refuses the key or the model, or
-    redirects, is left out with a warning; an `LLMError` is raised when none is left.
+    With several servers, each call is sent to the server with the fewest calls under way, and its
+    next attempt to another server. A server that refuses the key or the model, or redirects, is
+    left out with a warning; an `LLMError` is raised when none is left.
 
-    The key is read from the environment when calls are made. It is never printed or recorded; if
-    an answer repeats it, it is replaced by ``<hidden>``.
+    The key is read from the environment when calls are made, and never printed or recorded.
 
     Args:
         model: the model's name at the server.

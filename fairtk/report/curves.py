@@ -220,7 +220,6 @@ def _slopes_of(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _area(x: FloatArray, y: FloatArray, span: tuple[float, float]) -> float:
-    """Return the mean of a piecewise linear curve over a span; x is sorted."""
     first, last = np.searchsorted(x, span, side="right")
     ends = np.interp(span, x, y)
     position = np.concatenate([span[:1], x[first:last], span[1:]])

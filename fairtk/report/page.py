@@ -284,7 +284,6 @@ def _policy(css: str, js: str) -> str:
 
 
 def _measures(results: Results) -> list[dict[str, str]]:
-    """Return the label, name, direction and reading of each measure."""
     return [
         {
             "label": measure,

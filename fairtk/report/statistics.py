@@ -197,8 +197,8 @@ def paired_test(
 ) -> PairedTest:
     """Test whether x and y differ, two-sided. Pairs with NaN are ignored.
 
-    P-value and interval use the same null distribution, so the interval contains 0 exactly if
-    p > 1 - `confidence` (for the Wilcoxon test, if no two differences have the same size).
+    P-value and interval use the same null distribution, so they agree, except for the Wilcoxon test
+    if differences have the same size.
 
     Args:
         x: values of one system, one per query, shape (n,).

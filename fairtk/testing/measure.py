@@ -52,7 +52,6 @@ def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
 
 
 def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return the rows in random order."""
     return frame.iloc[rng.permutation(len(frame))]
 
 

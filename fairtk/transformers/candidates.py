@@ -122,8 +122,6 @@ class Candidates(FairTransformer):
 
 @dataclass(frozen=True)
 class _Pool:
-    """All candidates of a dataset."""
-
     docs: pd.DataFrame  # ``docno``, ``score``, ``rank`` and fields, grouped by query
     spans: dict[str, tuple[int, int]]  # first row and number of rows of qids with candidates
     queries: pd.DataFrame  # ``query`` and ``question`` by qid

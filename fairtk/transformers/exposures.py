@@ -77,10 +77,8 @@ class PlackettLuceExposure(ExposureTransformer):
 
     Numerical integration (`fairtk.exposure.exact`; absolute error below 1e-10) replaces sampling,
     so measures of the output have no sampling noise and no bias. EE_D, EE_R, EE_L, AWRF and
-    E(nDCG@k) support it, with the same browsing model and cutoff. Values that are not linear in
-    exposure (the probability that two documents are seen together, the variance over rankings)
-    require samples. With 1,000 candidates, a cutoff of 5 takes milliseconds per query, and all
-    ranks take seconds.
+    E(nDCG@k) support it, with the same browsing model and cutoff. With 1,000 candidates, a cutoff
+    of 5 takes milliseconds per query, and all ranks take seconds.
 
     Args:
         alpha: exponent on the scaled scores, >= 0, as in `FairSampler`. For a list, the output has

@@ -285,7 +285,6 @@ class Generator(FairTransformer):
         return prompts
 
     def _generate(self, prompts: RowPrompts) -> list[str]:
-        """Return one answer per prompt."""
         where = type(self).__name__
         try:
             outputs = self.backend.generate(prompts.prompts)

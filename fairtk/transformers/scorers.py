@@ -194,10 +194,9 @@ class BM25Scorer(Scorer):
         idf   = ln(N - df + 0.5) - ln(df + 0.5)
         score = sum over query words of  idf * tf (k1 + 1) / (tf + k1 (1 - b + b dl / avgdl))
 
-    The idf of a word in more than half of the documents is negative. It is replaced by ``epsilon``
-    times the mean of the raw idf of all words of the candidates (which can also be negative, for
-    one or two documents, or nearly equal ones). A query word counts as often as it occurs. There is
-    no lower-casing and no stemming. If all documents are empty, all scores are 0.
+    The idf of a word in more than half of the documents is negative; it is replaced by ``epsilon``
+    times the mean of the raw idf of all words of the candidates. A query word counts as often as it
+    occurs. There is no lower-casing and no stemming.
 
     See `Scorer` for the frames.
 

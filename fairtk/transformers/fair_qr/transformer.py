@@ -410,7 +410,7 @@ class FairQR(FairTransformer):
         llm: a `fairtk.llm.ChatModel`, or any argument of `fairtk.llm.as_chat_model`.
         depth: the number of ranks to measure; 20 is the cutoff of the paper's evaluation.
         k: the number of pooled documents of each kept list; `None` for `depth`, or 200 with
-            ``rerank="exposure"``. A large `k` with ``rerank="relevance"`` restores the first list.
+            ``rerank="exposure"``.
         threshold: the divergence to stop at; 0.05 is about KL(0.65, 0.35 || 0.5, 0.5).
         max_iterations: the maximum number of refinements of a query; 5 as in the paper.
         temperature: the temperature of the model, 0.3 as in the paper; `None` to keep the model's.
@@ -420,7 +420,7 @@ class FairQR(FairTransformer):
         divergence: ``"kl"``, KL(shares || target), with the arguments in the paper's order;
             ``"reverse-kl"``; ``"js"``; a plugin's; or a `fairtk.groups.Divergence`.
         smoothing: the weight in [0, 1) of a uniform distribution mixed into both arguments of KL,
-            so that it is finite. 0.01 changes a share by at most 0.01.
+            so that it is finite.
         pool: ``"last"``: the last kept list, closest to the paper's numbers; ``"refined"``: all
             kept lists but the first; ``"union"``: all kept lists; `None` for ``"last"``, or
             ``"union"`` with ``rerank="exposure"``.
@@ -428,8 +428,7 @@ class FairQR(FairTransformer):
             the pool's own order; ``"exposure"`` (not in the paper) for relevance times closeness to
             the target.
         reranker: R -> R; `None` for the scores of the first retrieval, with other documents last.
-        weight: for ``"exposure"``: the weight of closeness, at least 0; see
-            `fairtk.transformers.fair_qr.ordering`.
+        weight: for ``"exposure"``: the weight of closeness, at least 0.
         floor: for ``"exposure"``: the minimum expected relevance, as a share in [0, 1] of the
             maximum.
         prompt: a name or a refinement prompt; see `fairtk.llm.refinement`.

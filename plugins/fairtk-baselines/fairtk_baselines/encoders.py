@@ -44,16 +44,14 @@ _NOTHING = 1e-7  # a projection shorter than this share of its text's weights is
 class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
     """Latent semantic analysis (Deerwester et al., 1990): TF-IDF, projected by a truncated SVD.
 
-    Queries and documents are encoded alike: (1 + ln tf) * idf of the words of the fitted
-    collection, idf = ln((1 + n) / (1 + df)) + 1, projected on the leading right singular
-    vectors of the collection's l2-normalized matrix, then scaled to length 1, so dot products
-    are cosines. A text without words of the collection has the zero vector. Words are defined in
-    `fairtk_baselines.vectors`.
+    Queries and documents are encoded in the same way: the weights (1 + ln tf) * idf of the words of
+    the fitted collection, with idf = ln((1 + n) / (1 + df)) + 1, are projected on the leading right
+    singular vectors of the collection's l2-normalized matrix and scaled to length 1, so dot
+    products are cosines. A text without words of the collection has the zero vector. Words are
+    defined in `fairtk_baselines.vectors`.
 
-    The number of dimensions is at most the rank of the matrix. The fit depends on the documents,
-    their order, the settings and the seed, up to the last bits of the linear algebra library. With
-    the randomized SVD of Halko et al. (2011) the last dimensions differ between seeds. Use `fit` or
-    `load` to create objects.
+    The number of dimensions is at most the rank of the matrix. The SVD is randomized (Halko et al.
+    2011), so the last dimensions differ between seeds. Use `fit` or `load` to create objects.
 
     Args:
         terms: the words by column.

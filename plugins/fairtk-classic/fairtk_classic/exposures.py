@@ -290,8 +290,8 @@ class GroupExposure(CombinedExposure):
     EXP compares the groups' mean attention, sum of attention / number of documents (Singh and
     Joachims 2018), by ``combine``: ``"min/max"`` (default) is in [0, 1], higher is more even, and 1
     if all groups get the same. For ``"max/min"``, ``"max-min"``, ``"max-deviation"``,
-    ``"mean-deviation"``, ``"l2"`` and ``"variance"``, lower is more even. The Euclidean norm
-    ``"l2"`` is not 0 for even groups, and it would be lowest without any exposure.
+    ``"mean-deviation"``, ``"l2"`` and ``"variance"``, lower is more even (``"l2"`` is not 0 for
+    even groups).
 
     The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set.
     ``population`` sets the documents of a group, by default those that are labeled for the query or

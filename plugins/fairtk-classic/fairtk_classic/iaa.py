@@ -28,8 +28,7 @@ class AmortizedAttention(FairMeasure):
 
     Attention falls geometrically with the rank, as in the paper: ``browsing="RBP(p=0.5)"`` by
     default. The value is undefined (NaN) if the labels have no relevant document, or no document
-    gets attention. A query missing from the run gets 2. (One published implementation returns after
-    the first ranking.)
+    gets attention. A query missing from the run gets 2.
     """
 
     identity_name = "fairtk_classic.IAA"

@@ -89,8 +89,7 @@ class LogDemographicParity(LogRatio):
     Singh and Joachims. Closer to 0 is better; because values on both sides of 0 cancel in a mean,
     ``absolute=True`` gives the distance from 0.
 
-    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set (one
-    published implementation multiplies by the reciprocal, so exposure grows with rank). A group
+    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set. A group
     without exposure gives a large but finite value, about -13 or 13, that dominates a mean.
     Documents without a known group keep their ranks and belong to no side. The value is undefined
     (NaN) if no document has a known group, for ``per="document"`` if a side has no documents, and

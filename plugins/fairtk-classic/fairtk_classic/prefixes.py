@@ -209,8 +209,7 @@ class NormalizedRatioDifference(PrefixMeasure):
 
     Z is the highest sum of any order of the same documents, or with a target of any ranking of the
     same length, computed exactly. A prefix without other documents has the ratio 0, like one
-    without protected documents, and a prefix with one other document dominates. The published code
-    caps the ratio at that of the whole instead, so it misses too many protected documents, and
+    without protected documents. The published code caps the ratio at that of the whole instead, and
     estimates Z.
 
     A document that is partly protected is an error. Otherwise like `rND`.

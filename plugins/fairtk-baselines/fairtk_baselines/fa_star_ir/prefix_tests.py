@@ -423,8 +423,8 @@ def multinomial_test(
     above the significance; with one group, the results are those of `mtable`. The significance is a
     quantile of the lowest such value in a random ranking. Its distribution is exact up to
     `MOST_COUNTS` vectors of counts (at k = 20, about three groups of common sizes), otherwise
-    sampled. The authors simulate, refine trees, and for large k fit a regression. Here counts are
-    compared with the distribution function itself, not with one path of a tree.
+    sampled. The authors simulate, and compare counts with one path of a tree instead of the
+    distribution function itself.
 
     Args:
         k: the length of the longest prefix, at least 1.
