@@ -1,5 +1,7 @@
 """Batches: write prompts to files for a batch API or a cluster, and read the answers.
 
+For example::
+
     from fairtk.batch import Batches
     from fairtk.llm import Ledger
 

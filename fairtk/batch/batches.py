@@ -87,6 +87,8 @@ class ReadReport:
 class Batches:
     """The batches of one ledger: prompts in files for a batch API or a cluster.
 
+    For example::
+
         batches = Batches(ledger)
         batches.write(lambda: fairtk.Experiment(systems, ..., save_dir="study"), "prompts")
         ...  # a batch API, or vllm run-batch

@@ -183,8 +183,8 @@ def from_answers(
             values if the subsets allow it, else leave-one-out.
 
     Returns:
-        The frame C: ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``, ``credit``, in the
-        order of the documents; and ``standard_error`` for sampled subsets.
+        The frame C with the columns ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``,
+        ``credit``, in the order of the documents, and ``standard_error`` for sampled subsets.
 
     Raises:
         ColumnError: a column is missing.

@@ -314,7 +314,7 @@ class Results:
                 (`fairtk.statistics.two_level_mean`); samples with the same number are paired.
 
         Returns:
-            A row per measure and system:
+            A row per measure and system, with the columns
 
             - ``system``, ``measure``, ``mean``, ``n`` (queries), ``difference``, ``low``, ``high``,
               ``p``, ``p_corrected``, ``effect`` (Cohen's dz);
@@ -364,8 +364,8 @@ class Results:
         """Return the sampling bias of the means of EE_D and EE_L with ``estimator="plain"``.
 
         Returns:
-            A row per sampled system and measure: ``system``, ``measure``, ``bias`` (plain minus
-            unbiased estimate, NaN with one sample per query).
+            ``system``, ``measure`` and ``bias`` (plain minus unbiased estimate, NaN with one sample
+            per query), one row per sampled system and measure.
         """
         return self._bias.copy()
 

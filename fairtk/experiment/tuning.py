@@ -294,7 +294,7 @@ def tune(
 
     The topics of each fold are ranked with the settings whose mean is best on the other folds.
     Trained pipelines are fitted without the fold to choose for, and without the fold that they are
-    measured on.
+    measured on. For example::
 
         def build(weight=1.0):
             return FairQR(bm25, gender, target, llm, rerank="exposure", weight=weight)

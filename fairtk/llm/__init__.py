@@ -1,5 +1,7 @@
 """Language models: call servers and local models, and record all answers in a ledger.
 
+For example::
+
     from fairtk.llm import Ledger, OpenAICompatible
 
     llm = Ledger("answers.sqlite").wrap(OpenAICompatible("gpt-4o"))

@@ -57,6 +57,8 @@ collecting: ContextVar[Collector | None] = ContextVar("collecting", default=None
 class Ledger:
     """A file that records all answers of language models, so that no call is repeated.
 
+    For example::
+
         llm = Ledger("answers.sqlite", max_calls=500).wrap(OpenAICompatible("gpt-4o"))
 
     Calls are equal if their model, parameters and prompt are equal. Each answer is committed before

@@ -1,5 +1,7 @@
 """Reports: results as one HTML page that works offline, its tables, and statistics.
 
+For example::
+
     results.report("report.html")
 
 `Section` adds prose, a table or a figure to a page.

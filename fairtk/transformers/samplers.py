@@ -490,8 +490,8 @@ def useful_first(run: Run, labels: Qrels) -> tuple[IntArray, FloatArray]:
     """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
 
     Returns:
-        Sorted rows by query, grade and docno; and gaps: `SURE` at the end of a grade within a
-        query, else 0. See `fairtk.exposure.score_gaps`.
+        Sorted rows by query, grade and docno; and gaps, which are `SURE` at the end of a grade
+        within a query, otherwise 0. See `fairtk.exposure.score_gaps`.
     """
     grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
     within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)

@@ -52,7 +52,7 @@ Its documentation standardizes features, as here; its default does not (``standa
 class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
     """R -> R: linear learning to rank with a term for the exposure of protected groups.
 
-    Scores are weighted sums of ``features`` (Zehlike and Castillo, WWW 2020). The weights minimize
+    Scores are weighted sums of ``features`` (Zehlike and Castillo, WWW 2020). Weights minimize::
 
         -sum_i P_label(i) ln P_score(i) / ln(n)  +  gamma * max(0, E_rest - E_protected)^2
 
@@ -180,10 +180,10 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """Return the exposure of each side in a run with ``features``, as in the loss.
 
         Returns:
-            One row per query and protected group, sorted by qid: ``qid``, ``group``,
-            ``protected`` and ``rest`` (mean exposure of each side, in the unit of the setting
-            ``exposure``; NaN without documents), and ``gap``, rest minus protected: 0 for equal
-            exposure, above 0 for a disadvantage of the protected group.
+            ``qid``, ``group``, ``protected`` and ``rest`` (mean exposure of each side, in the unit
+            of the setting ``exposure``; NaN without documents), and ``gap`` (rest minus protected,
+            above 0 for a disadvantage of the protected group), one row per query and protected
+            group, sorted by qid.
         """
         coded, scores = self._scored(inp)
         lists = Lists(coded.ranking_start)

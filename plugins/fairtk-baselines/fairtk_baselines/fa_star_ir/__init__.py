@@ -123,12 +123,12 @@ class FAStarIR(FairTransformer):
         """Test a run without changing it.
 
         Returns:
-            One row per query and protected group: ``qid``; ``group``; ``p``, the minimum share;
-            ``shown``, the number of its documents in the first `cutoff`; ``alpha``, the
-            significance level of each test; ``fail_probability`` of a random ranking; ``unfair``,
-            the length of the first unfair prefix, or 0. With ``protected=None`` the protected
-            levels can differ between input and output. Queries without a target have one row,
-            with NaN.
+            One row per query and protected group, with the columns ``qid``, ``group``, ``p`` (the
+            minimum share), ``shown`` (the number of its documents in the first `cutoff` ranks),
+            ``alpha`` (the significance of each test), ``fail_probability`` (of a random ranking)
+            and ``unfair`` (the length of the first unfair prefix, or 0). With ``protected=None``
+            the protected levels can differ between input and output. Queries without a target have
+            one row, with NaN.
         """
         encoded, counted = self._counted(run)
         given = (encoded.ranking_start, counted.group, self._test(counted))
