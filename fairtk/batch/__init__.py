@@ -1,4 +1,6 @@
-"""Batches: prompts in files, for a batch API or a cluster, and their answers.
+"""Batches: write prompts to files for a batch API or a cluster, and read the answers.
+
+For example::
 
     from fairtk.batch import Batches
     from fairtk.llm import Ledger

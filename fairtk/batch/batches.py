@@ -1,4 +1,4 @@
-"""Batches: prompts written to files, answered elsewhere, and read back into the ledger."""
+"""Write prompts to files, and read answers into the ledger."""
 
 from __future__ import annotations
 
@@ -57,12 +57,13 @@ class ReadReport:
     """The result of `Batches.read`.
 
     Attributes:
-        counts: lines by kind. ``taken``: new answers; ``unusable``, also counted as taken: refused,
-            cut off at the token limit, or without text; ``there``: read earlier; ``duplicate``:
-            a second answer in these files; ``error``: the prompt failed, and may be written again;
-            ``unknown``: the id is not of this batch; ``other model``: the answer of another model;
-            ``edited``: the prompt was changed after it was written; ``broken``: not an answer;
-            ``cut``: the last line is incomplete; ``empty``: files without lines.
+        counts: the number of lines by kind. ``taken``: new answers; ``unusable``: those of them
+            that were refused, cut off at the token limit, or without text; ``there``: read earlier;
+            ``duplicate``: a second answer in these files; ``error``: the prompt failed, and may be
+            written again; ``unknown``: no prompt of this batch has the id; ``other model``: the
+            answer of another model; ``edited``: the prompt was changed after it was written;
+            ``broken``: not an answer; ``cut``: the last line is incomplete; ``empty``: files
+            without lines.
         problems: messages by kind, each with file and line, up to 1,000 of a kind.
         price: the price of the answers, at batch rates; NaN if unknown.
         out: the number of prompts of the batch without an answer.
@@ -84,16 +85,18 @@ class ReadReport:
 
 
 class Batches:
-    """Prompts of one ledger in files, for a batch API or a cluster, and their answers.
+    """The batches of one ledger: prompts in files for a batch API or a cluster.
+
+    For example::
 
         batches = Batches(ledger)
         batches.write(lambda: fairtk.Experiment(systems, ..., save_dir="study"), "prompts")
         ...  # a batch API, or vllm run-batch
         batches.read("prompts", ["answers.jsonl"])
 
-    A written prompt is claimed in the ledger, with its maximum price, until its answer is read and
-    paid for. Until then it is not requested again: work that needs it ends with a `DeferredError`
-    after all other work is done. A killed process loses no answers and pays none twice.
+    A written prompt is claimed in the ledger, with its maximum price, until its answer is read.
+    Until then it is not requested again: work that needs it ends with a `DeferredError` after all
+    other work is done.
 
     Args:
         ledger: the ledger of the models, with its limits and prices.
@@ -113,9 +116,9 @@ class Batches:
         """Write the prompts without an answer as JSON lines of OpenAI's batch API.
 
         The work runs as far as recorded answers allow, and stores its results. Local models are
-        called, servers are not. Prompts that depend on missing answers are written in another
-        round: a later call, after these answers were read, possibly to the same folder. A file has
-        prompts to one model, at most 50,000 lines and 200 MB. A killed call writes nothing.
+        called, servers are not. Prompts that depend on missing answers are written by a later call,
+        after these answers were read; it may use the same folder. A file has prompts to one model,
+        at most 50,000 lines and 200 MB.
 
         Args:
             work: a function without arguments that runs a study or `fairtk.Experiment` with models
@@ -156,7 +159,7 @@ class Batches:
         """Return the number of answered prompts of each file.
 
         Columns: ``round``, ``file``, ``model``, ``prompts``, ``answered``, ``failed`` (to be
-        written again), ``out``.
+        written again), ``out`` (without an answer yet).
 
         Raises:
             InputError: the folder has no batch.
@@ -179,8 +182,8 @@ class Batches:
     def drop(self, folder: Place) -> int:
         """Drop the unanswered prompts of a folder, and return their number.
 
-        They may then be requested or written again. If a server still answers them, the answers can
-        be read; they are paid for unless there is already an answer. The folder may be deleted.
+        They may then be requested or written again, and the folder may be deleted. If a server
+        still answers them, the answers can be read.
         """
         place = Path(folder).absolute()
 
@@ -297,7 +300,6 @@ class _Reader:
 
 
 def _end_claim(database: sqlite3.Connection, key: str, owner: str, price: float) -> None:
-    """End a claim, if this owner has it."""
     database.execute(
         "UPDATE owners SET claims = claims - 1, price = price - ? "
         "WHERE owner = (SELECT owner FROM claims WHERE key = ? AND owner = ?)",

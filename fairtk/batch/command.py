@@ -190,7 +190,6 @@ def drop(folder: str, ledger: str | None) -> None:
 
 @contextlib.contextmanager
 def _batches(folder: str, ledger: str | None) -> Iterator[Batches]:
-    """Yield the batches of a folder's ledger."""
     from fairtk.batch import Batches
     from fairtk.batch.files import ledger_of
     from fairtk.llm import Ledger
@@ -241,7 +240,6 @@ def _stored_command(path: Path) -> tuple[list[str], str]:
 
 
 def _kind(path: Path) -> str:
-    """Return the command that can read a TOML file."""
     errors: dict[str, str] = {}
     names = registry.studies.names()
     for name in names:

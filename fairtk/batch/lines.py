@@ -133,7 +133,6 @@ def _answer_line(place: str, line: bytes) -> AnswerLine:
 
 
 def _error_message(error: Any) -> str:
-    """Return code and message of an error, which may be nested."""
     while isinstance(error, dict) and isinstance(error.get("error"), dict):
         error = error["error"]
     if not isinstance(error, dict):

@@ -1,4 +1,4 @@
-"""Credit: how much an answer depends on each document, compared with its exposure.
+"""Credit of documents: how much an answer depends on each of them.
 
 An optional subpackage: nothing else in fairtk imports it.
 """

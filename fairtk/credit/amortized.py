@@ -1,5 +1,4 @@
-"""Exposure or credit of providers over all queries, and the gain of groups of queries from
-documents.
+"""Exposure of providers over all queries, and the gain of groups of queries from documents.
 
 Providers with several documents, such as authors, outlets or domains, are evaluated over all
 queries, not within each query (Biega et al. 2018, "Equity of Attention").
@@ -51,9 +50,9 @@ class Providers:
         table: a row per provider, most exposed first: ``provider``, ``documents`` (judged or
             retrieved in these queries), ``exposure`` (share of exposure, or of credit for a frame
             C), ``merit`` (share of the target), ``gap`` (exposure minus merit).
-        summary: a row for each of `SUMMARY`: ``name``, ``value``, ``low``, ``high``, by bootstrap
-            over queries.
-        unknown: share of exposure of documents without a provider, which are left out above.
+        summary: a row for each of `SUMMARY`: ``name``, ``value``, ``low``, ``high`` (bootstrap over
+            queries).
+        unknown: the share of exposure of documents without a provider, which the tables exclude.
         settings: the settings.
     """
 
@@ -104,13 +103,12 @@ def providers(
     confidence: float = 0.95,
     seed: int = 42,
 ) -> Providers:
-    """Return the exposure of providers over all queries: E_p = sum_q w_q sum_{d in p} e_qd.
+    """Compare the exposure of providers over all queries with their merit.
 
-    e_qd is the expected exposure of document d for query q (R, S or X), or its expected credit for
-    a frame C. Merit is the same sum for the target of EE_R. The table has the providers with a
-    judged or retrieved document. In a frame C, a document only in rankings with undefined credit
-    (NaN, or a sum of 0) does not count as retrieved. A query missing from the run gives no
-    exposure. A query with undefined credit is left out.
+    The exposure of provider p is E_p = sum_q w_q sum_{d in p} e_qd, where e_qd is the expected
+    exposure of document d for query q (R, S or X), or its expected credit (C). Merit is the same
+    sum for the target of EE_R. The table has the providers with a judged or retrieved document. A
+    query missing from the run gives no exposure. A query with undefined credit is left out.
 
     Args:
         qrels: labels for merit: a frame or a file.
@@ -232,7 +230,6 @@ def _by_query(judged: LabeledRun, amount: FloatArray, of_docs: Any) -> Any:
 
 
 def _shares(rows: FloatArray) -> FloatArray:
-    """Return rows divided by their sums, NaN if a sum is 0."""
     total = rows.sum(axis=1, keepdims=True)
     return np.asarray(rows / np.where(total > 0, total, np.nan))
 
@@ -276,10 +273,10 @@ class QueryGain:
     Attributes:
         table: a row per group: ``group``, ``queries``, the mean utility ``with`` documents and
             ``without``, their difference ``gain`` (above 0 if documents help), ``low``, ``high``.
-        comparison: rows ``difference`` (largest minus smallest gain) and ``ratio`` (smallest by
-            largest; NaN unless that is above 0), as in `fairtk.ByGroup`, with a paired bootstrap
-            over queries. A difference by noise alone is also above 0.
-        undefined: the number of queries with a group that are left out, because the utility is
+        comparison: rows ``difference`` (largest minus smallest gain) and ``ratio`` (smallest
+            divided by largest; NaN unless the largest is above 0), as in `fairtk.ByGroup`, with a
+            paired bootstrap over queries. Noise alone also gives a difference above 0.
+        undefined: the number of queries with a group that are left out because their utility is
             undefined.
     """
 
@@ -301,8 +298,8 @@ def query_gain(
 ) -> QueryGain:
     """Return the gain of each group: the mean of EU with documents minus EU without documents.
 
-    See arXiv 2603.24218. The generator produces answers without documents from topics: ``topics >>
-    FlanT5()``, or a system of an experiment. The gain does not say whether the answers are good.
+    A generator answers without documents if its input is topics: ``FlanT5()(topics)``. The gain
+    does not say whether the answers are good.
 
     Args:
         qrels: labels with ``gold_answer``.
@@ -318,6 +315,9 @@ def query_gain(
     Raises:
         InputError: no query has a group, or answers or gold answers are missing (names the qid).
         ParameterError: a setting is out of its range.
+
+    References:
+        arXiv 2603.24218.
     """
     where = "query_gain"
     resamples = checks.integer("resamples", resamples, where, 2)

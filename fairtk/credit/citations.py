@@ -69,11 +69,11 @@ def _sentence(text: str) -> Sentence:
 def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatArray, int]:
     """Return the credit of each document of a prompt from the citations in its answer.
 
-    With C_i the documents that sentence i cites and L_i its words of more than two letters, a
-    document gets ``sum_i 1[d in C_i] / |C_i|``, times L_i for ``"words"``, and times
-    L_i exp(-i / (S - 1)) for ``"position"``, i from 0 to S - 1 (one sentence: factor 1): Aggarwal
-    et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735. Without citations, its
-    code gives every document 1/n; here the credit is undefined.
+    Document d gets the sum of w_i / |C_i| over the sentences i that cite it, where C_i are the
+    documents that sentence i cites. The weight w_i is 1 for ``"count"``, the number L_i of words of
+    more than two letters for ``"words"``, and L_i exp(-i / (S - 1)) for ``"position"``, with i from
+    0 to S - 1 (L_i for a single sentence). Without citations, the published code gives every
+    document 1/n; here the credit is undefined.
 
     Args:
         answer: the text, with citations such as ``[2]``, a position in the prompt, from 1.
@@ -83,6 +83,9 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
     Returns:
         The credit of each document, shape (n,), >= 0, or NaN for all if there are no citations, or
         only in sentences of weight 0; and the number of citations beyond n.
+
+    References:
+        Aggarwal et al. 2024, "GEO: Generative Engine Optimization", arXiv 2311.09735.
     """
     sentences = sentences_of(answer)
     credit, n_invalid = np.zeros(n), 0
@@ -99,13 +102,13 @@ def citation_credit(answer: str, n: int, weight: str = "count") -> tuple[FloatAr
 
 
 class Citations(FairTransformer):
-    """Answers -> C: the credit of each document from the citations in the answer to its ranking.
+    """Answers -> C: the credit of each document from the citations in the answer.
 
     ``[n]`` cites the document at position n of the prompt, from 1. ``[1, 2]``, ``[1-3]`` and digits
     of any script are supported. The documents that a sentence cites share its weight: 1
-    (``"count"``), its words of more than two letters (``"words"``), or these times exp(-i / (S -
-    1)) for sentence i of S (``"position"``; Aggarwal et al. 2024, GEO, arXiv 2311.09735). A
-    citation shows what the model wrote, not what it used.
+    (``"count"``), the number of its words of more than two letters (``"words"``), or this number
+    times exp(-i / (S - 1)) for sentence i of S (``"position"``; Aggarwal et al. 2024, GEO, arXiv
+    2311.09735). A citation shows what the model wrote, not what it used.
 
     ==========  =====================================================================
     input       answers: ``qid``, ``docno``, ``score``, ``qanswer``; ``sample`` if sampled

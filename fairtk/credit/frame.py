@@ -1,7 +1,4 @@
-"""The frame C: checks, credit shares of each ranking, and means over the rankings of a query.
-
-It contains how much an answer depends on each document of its ranking.
-"""
+"""The frame C, the credit of documents: checks, shares per ranking, and means per query."""
 
 from __future__ import annotations
 

@@ -180,17 +180,17 @@ class AttributedExposure(FairMeasure):
 class AttributedExposureDisparity(AttributedExposure):
     """How unevenly credit is distributed over documents.
 
-    The sum over documents of their squared expected credit: alpha_d is the mean over a query's
-    rankings of a_d / sum(a), with a_d the document's credit in one answer (frame C: `qid`,
-    `sample`, `docno`, `credit`). It is EE_D with credit instead of exposure (Diaz et al. 2020; Kim
-    and Diaz, Towards Fair RAG, Eq. 5). In [0, 1]; lower is more even; 1 if all answers depend on
-    the same document only. With ``bounds="exact"`` the lower bound is 1 / n, with n the number of
-    judged documents and documents in rankings with defined credit. A cutoff does not truncate
-    credit: it is that of `AE_R`'s target.
+    AE_D is the sum over documents of their squared expected credit. The expected credit of document
+    d is the mean over a query's rankings of a_d / sum(a), with a_d its credit in one answer (frame
+    C: `qid`, `sample`, `docno`, `credit`). It is EE_D with credit instead of exposure (Diaz et al.
+    2020; Kim and Diaz, Towards Fair RAG, Eq. 5). In [0, 1]; lower is more even; 1 if all answers
+    depend on the same document only. With ``bounds="exact"`` the lower bound is 1 / n, with n the
+    number of judged documents and documents in rankings with defined credit. A cutoff does not
+    truncate credit; it is the cutoff of `AE_R`'s target.
 
     Sampling increases it: from N rankings it is too large by (mean squared norm of one ranking's
     shares - AE_D) / N in expectation. ``estimator="unbiased"`` removes this bias; its values may be
-    negative. Then one sample per query is an error, and a query with one ranking of defined credit
+    negative, one sample per query is an error, and a query with only one ranking of defined credit
     is undefined. The plain value of a frame without ``sample``, a deterministic policy, is exact.
 
     It does not say whether these documents are useful (see AE_R). A document without credit may
@@ -211,13 +211,14 @@ class AttributedExposureDisparity(AttributedExposure):
 class AttributedExposureRelevance(AttributedExposure):
     """How much credit useful documents get.
 
-    The inner product of expected credit (see `AE_D`) and the target of EE divided by its sum: EE_R
-    with credit instead of exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eq. 6). It is
-    normalized by its maximum, all credit on a document with the highest target. In [0, 1]; higher
-    is better. With labels of one grade and at least k useful documents, it is the share of credit
-    of useful documents. With m < k useful documents of n, the target leaves k - m ranks to the
-    others (Eq. 6), so their credit counts (k - m) / (n - m) as much; with n <= k it is always 1. A
-    query without a useful document is undefined; a query missing from the frame gets 0.
+    AE_R is the inner product of expected credit (see `AE_D`) and the target of EE divided by its
+    sum: EE_R with credit instead of exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eq.
+    6). It is normalized by its maximum, the value for all credit on a document with the highest
+    target. In [0, 1]; higher is better. With labels of one grade and at least k useful documents,
+    it is the share of credit of useful documents. With only m < k useful documents of n, the target
+    leaves k - m ranks to the others (Eq. 6), so their credit counts (k - m) / (n - m) times as
+    much; with n <= k it is always 1. A query without a useful document is undefined; a query
+    missing from the frame gets 0.
     """
 
     identity_name = "fairtk.AE_R"
@@ -238,12 +239,12 @@ class AttributedExposureRelevance(AttributedExposure):
 class AttributedExposureLoss(AttributedExposure):
     """The distance of credit from its target.
 
-    The squared distance of expected credit (see `AE_D`) and the target of EE divided by its sum:
-    AE_D - 2 AE_R + squared norm of the target, all unnormalized. Normalized by its maximum
-    (``bounds="paper"``: 1 + squared norm of the target; ``"exact"``: the value for all credit on a
-    document with the lowest target) it is in [0, 1]; lower is better. ``estimator="unbiased"``
-    removes the bias by sampling, as in `AE_D`; its values may be negative. A query without a useful
-    document is undefined; a query missing from the frame gets the upper bound.
+    AE_L is the squared distance between expected credit (see `AE_D`) and the target of EE divided
+    by its sum: AE_D - 2 AE_R + squared norm of the target, all unnormalized. It is normalized by
+    its maximum (``bounds="paper"``: 1 + squared norm of the target; ``"exact"``: the value for all
+    credit on a document with the lowest target). In [0, 1]; lower is better. The unbiased
+    `estimator` removes the bias by sampling, as in `AE_D`; its values may be negative. A query
+    without a useful document is undefined; a query missing from the frame gets the upper bound.
     """
 
     identity_name = "fairtk.AE_L"
@@ -266,25 +267,23 @@ AE_D, AE_R, AE_L = (
 class CreditExposureGap(FairMeasure):
     """The distance between the credit and the exposure of documents or groups.
 
-    The squared distance over documents, or with ``groups=...`` over groups, between the mean credit
-    share a_d / sum(a) and the mean exposure share of a query's rankings. The exposure share is the
-    attention of a document's rank divided by the ranking's total, under `browsing` (`MU`: equal for
-    the first k documents). With v the difference in one ranking, the plain value is ||mean v||^2,
-    and ``estimator="unbiased"`` is (N ||mean v||^2 - mean ||v||^2) / (N - 1) for N rankings,
-    without the bias by sampling. Lower is closer; 0 if credit is proportional to exposure. The
-    plain value is in [0, 2]; if the weights of `groups` are not normalized, up to twice the largest
-    squared norm of a document's memberships. An unbiased value may be below 0. Exposure may itself
-    be uneven (EE_D, AWRF): the measure does not say which of the two is fair. `per_group` returns
-    the signed differences.
+    CreditGap is the squared distance over documents, or with ``groups=...`` over groups, between
+    the mean credit share a_d / sum(a) and the mean exposure share of a query's rankings. The
+    exposure share is the attention of a document's rank divided by the ranking's total, under
+    `browsing` (`MU`: equal for the first k documents). With v the difference in one ranking, the
+    plain value is ||mean v||^2, and ``estimator="unbiased"`` is (N ||mean v||^2 - mean ||v||^2) /
+    (N - 1) for N rankings, without the bias by sampling. Lower is closer; 0 if credit is
+    proportional to exposure. The plain value is in [0, 2], or up to twice the largest squared norm
+    of a document's memberships if the weights of `groups` are not normalized. An unbiased value may
+    be below 0. The measure does not say whether credit or exposure is fair. `per_group` returns the
+    signed differences.
 
     With groups, each document also belongs to ``@UNKNOWN``, with weight 1 minus the sum of its
-    weights, at least 0.
-
-    The frame C must have ``rank`` or ``score``, and a row for each document of a ranking; gaps in
-    ranks do not count. A ranking without defined credit is left out of both means. A query is
-    undefined (NaN) if none of its rankings has defined credit, if only one has (for the unbiased
-    estimate), or, with `groups`, if no document with credit or exposure has a group. A query
-    missing from the frame gets the upper bound.
+    weights. The frame C must have ``rank`` or ``score``, and a row for each document of a ranking.
+    A ranking without defined credit is left out of both means. A query is undefined (NaN) if none
+    of its rankings has defined credit, if only one has (for the unbiased estimate), or, with
+    `groups`, if no document with credit or exposure has a group. A query missing from the frame
+    gets the upper bound.
 
     References:
         Kim and Diaz, Towards Fair RAG (attribution of exposure); fairtk defines the distance.
@@ -463,8 +462,11 @@ class CitationMeasure(FairMeasure):
     SUPPORTED_PARAMS: ClassVar[dict[str, Param]] = {"rel": PARAMETERS["rel"]}
 
     def counts(self, judged: LabeledRun) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
-        """Return the query, the number of cited documents and of useful cited documents of each
-        ranking, and the number of useful documents of each query.
+        """Return numbers of documents.
+
+        Returns:
+            For each ranking its query, and the numbers of cited and of useful cited documents; and
+            the number of useful documents for each query.
         """
         rel = self["rel"]
         labels = judged.qrels

@@ -1,4 +1,4 @@
-"""Position effects of readers: browsing models fitted to credit, and audits of document order."""
+"""Position effects in readers: browsing models fitted to credit, and audits of document order."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class FittedBrowsing(Fitted):
             ``documents``, the number of (query, document) pairs in the estimate.
         tests: a row per ``hypothesis``: ``statistic`` (F), its ``df1`` and ``df2``, and ``p``; NaN
             if there are too few queries, or no variance.
-        counts: ``queries``; ``rankings``; ``undefined``, rankings without defined credit, which are
-            left out; ``pairs`` of a document and a rank, and ``unlikely`` pairs, which are left
-            out.
+        counts: the numbers of ``queries``, ``rankings``, ``undefined`` rankings (without defined
+            credit, left out), ``pairs`` of a document and a rank, and ``unlikely`` pairs (left
+            out).
     """
 
     identity_name = "fairtk.FittedBrowsing"
@@ -99,15 +99,14 @@ def fit_browsing(
     sampler: FairSampler | OracleSampler,
     least: float = 0.001,
 ) -> FittedBrowsing:
-    """Return the browsing model of a reader, fitted to the credit of documents in sampled rankings.
+    """Fit the browsing model of a reader to the credit of documents in sampled rankings.
 
-    The model of the credit of document d at rank i is a_{d,i} = w_i r_d, the examination of
-    position-based models (Joachims et al. 2017). The sampler's policy assigns rank i to d with
-    probability p_{d,i}, which is computed exactly. So sums of a / p over documents differ between
-    ranks only by w_i. w_i is the ratio of such sums at rank i and at the first rank over the same
-    documents, each weighted by p_{d,1} p_{d,i} / (p_{d,1} + p_{d,i}), so that rare positions do not
-    dominate (overlap weights: Li, Morgan and Zaslavsky 2018). Standard errors are those of a ratio,
-    by query.
+    The credit of document d at rank i is modeled as a_{d,i} = w_i r_d, as in position-based click
+    models. The sampler's policy assigns rank i to d with probability p_{d,i}, which is computed
+    exactly, so sums of a / p over the same documents differ between ranks only by w_i. The estimate
+    of w_i is the ratio of such sums at rank i and at the first rank. Each document is weighted by
+    p_{d,1} p_{d,i} / (p_{d,1} + p_{d,i}) (overlap weights), so that rare positions do not dominate.
+    Standard errors are those of a ratio over queries.
 
     Args:
         credit: the frame C with ``rank`` or ``score``, of rankings that `sampler` drew.
@@ -120,9 +119,13 @@ def fit_browsing(
         The model with weight 1 at the first rank, e.g. for ``EE_D(browsing=...)``.
 
     Raises:
-        InputError: credit for a document that is not a candidate, or at an impossible rank; or a
-            rank without credit to compare.
+        InputError: a document with credit is not a candidate or cannot be at its rank, or a rank
+            has no credit to compare.
         ParameterError: a setting is out of its range.
+
+    References:
+        Joachims et al. 2017 (position-based models); Li, Morgan and Zaslavsky 2018 (overlap
+        weights).
     """
     where = "fit_browsing"
     least = checks.number("least", least, where, 0, 1, "()")
@@ -291,14 +294,15 @@ class OrderAudit:
 
     Attributes:
         table: a row for each ``name``: ``value``, ``low``, ``high`` (bootstrap over queries) and
-            ``queries``. ``utility share``: the share of the utility's variance between orders of
-            the same documents, in [0, 1]. ``kendall tau``: of the outputs for two orders, in
-            [-1, 1], 1 if order has no effect. ``equal answers``: the share of pairs of orders with
-            the same answer. ``AWRF out - in``: the change of AWRF by the transformer, above 0 if
-            exposure gets closer to the target.
-        preferences: a row per pair of groups: ``group``, ``other``, ``value`` (the share of
-            document pairs with equal labels in which the document of ``group`` is ranked first; .5
-            is no preference), ``low``, ``high`` and ``queries``.
+            ``queries``. With a `measure`, ``utility share`` is the share of the utility's variance
+            between orders of the same documents, in [0, 1]. For a reader, ``equal answers`` is the
+            share of pairs of orders with the same answer. For a reranker, ``kendall tau`` compares
+            the outputs for two orders, in [-1, 1], 1 if order has no effect; with a `target`,
+            ``AWRF in``, ``AWRF out`` and ``AWRF out - in`` are AWRF before and after, and its
+            change, above 0 if exposure gets closer to the target.
+        preferences: for a reranker with `groups`, a row per pair of groups: ``group``, ``other``,
+            ``value`` (the share of document pairs with equal labels in which the document of
+            ``group`` is ranked first; 0.5 is no preference), ``low``, ``high`` and ``queries``.
         settings: the settings.
     """
 
@@ -321,7 +325,7 @@ def order_audit(
     confidence: float = 0.95,
     seed: int = 42,
 ) -> OrderAudit:
-    """Return the effects of document order on the output of a reader or a reranker.
+    """Measure the effects of document order on the output of a reader or a reranker.
 
     The documents of each query are shuffled uniformly n times (``FairSampler(alpha=0)``), and the
     transformer gets each order. The audit does not say whether the order in use is good.
@@ -332,7 +336,8 @@ def order_audit(
         n: the number of orders per query, at least 2.
         qrels: labels, with ``gold_answer`` for ``EU``; required for `measure`. Preferences compare
             documents with equal labels; without qrels, all documents.
-        measure: the utility: ``EU(utility=...)`` for a reader, e.g. ``nDCG@10`` for a reranker.
+        measure: ``EU(utility=...)`` for a reader, or a measure of one ranking such as ``nDCG@10``
+            for a reranker.
         groups: groups of documents, for preferences, and for AWRF if there is a target.
         target: the target over the groups.
         cutoff: ranks that AWRF reads; `None` for all.
@@ -413,7 +418,6 @@ def order_audit(
 def _per_ranking(
     measure: Any, labels: Qrels, out: pd.DataFrame, where: str
 ) -> tuple[IntArray, FloatArray]:
-    """Return the query and the value of each ranking."""
     judged = LabeledRun(labels, Run(out, f"{where} (output)", either=True), where)
     if isinstance(measure, type(EU)):
         return measure.of_answers(judged)
@@ -448,7 +452,6 @@ def _share(
 
 
 def _equal_answers(run: Run, frame: pd.DataFrame) -> FloatArray:
-    """Return the share of pairs of rankings with equal answers, by query."""
     code = pd.factorize(frame[QANSWER].to_numpy()[run.order])[0][run.ranking_start[:-1]]
     n = np.bincount(run.ranking_query, minlength=len(run.qids)).astype(np.float64)
     pairs = pd.DataFrame({"query": run.ranking_query, "code": code}).value_counts().reset_index()

@@ -43,15 +43,15 @@ MOST_EXACT = 20
 MOST_ASKED = 8
 """The maximum number of documents for `Subsets("all")`: 256 prompts for one ranking."""
 MOST_SAMPLED = 62
-"""The maximum number of documents for sampled sets: bit masks are integers of 64 bits."""
+"""The maximum number of documents for sampled sets, because bit masks have 64 bits."""
 
 
 class Subsets(FairTransformer):
     """S -> S: subsets of each ranking.
 
-    A generator after it answers from each subset (equal prompts once), and `from_answers` computes
-    credit from the answers. Documents keep their order. Measures refuse the frame, because a subset
-    is not a ranking of a system.
+    Add a generator to answer from each subset (equal prompts once), then compute credit with
+    `from_answers`. Documents keep their order. Measures refuse the frame, because a subset is not a
+    ranking of a system.
 
     ==========  =====================================================================
     input       R or S: ``qid``, ``docno``, ``score`` and any other columns
@@ -66,12 +66,14 @@ class Subsets(FairTransformer):
             rankings; ``"all"``: all 2^k; ``"sampled"``: the prefixes of `n_orders` random orders of
             the documents, k + 1 each.
         cutoff: the number of documents of a ranking to use; `None` for all.
-        n_orders: for ``"sampled"``, the number of orders, even: each is followed by its reverse.
+        n_orders: for ``"sampled"``, the number of orders, even, because each order is followed by
+            its reverse.
         seed: for ``"sampled"``, the seed; orders depend only on seed, qid and sample.
 
     Raises:
         ParameterError: a setting is out of its range.
-        InputError: a ranking has more than 8 documents with ``"all"`` (names the qid).
+        InputError: in `transform`, a ranking has more than 8 documents with ``"all"``, or more than
+            62 with the other kinds (names the qid).
     """
 
     identity_name = "fairtk.Subsets"
@@ -146,7 +148,6 @@ class Subsets(FairTransformer):
             )
 
     def _masks(self, run: Run, ranking: int, k: int) -> IntArray:
-        """Return the sets of the first k documents of a ranking."""
         if self.kind != "sampled":
             return np.arange(1 << k) if self.kind == "all" else _one_out(k)
         qid, sample = str(run.qids[run.ranking_query[ranking]]), int(run.ranking_sample[ranking])
@@ -182,8 +183,8 @@ def from_answers(
             values if the subsets allow it, else leave-one-out.
 
     Returns:
-        The frame C: ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``, ``credit``, in the
-        order of the documents; and ``standard_error`` for sampled subsets.
+        The frame C with the columns ``qid``, ``sample`` (of the ranking), ``docno``, ``rank``,
+        ``credit``, in the order of the documents, and ``standard_error`` for sampled subsets.
 
     Raises:
         ColumnError: a column is missing.
@@ -318,7 +319,6 @@ def _utilities(
 
 
 def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return gold answers by qid."""
     if isinstance(gold, Mapping):
         return {str(qid): answer for qid, answer in gold.items()}
     require_columns(gold, [QID, GOLD_ANSWER], "from_answers (gold)")
@@ -328,8 +328,8 @@ def _gold(gold: pd.DataFrame | Mapping[str, Any]) -> Mapping[str, Any]:
 def shapley(values: npt.ArrayLike) -> FloatArray:
     """Return the Shapley value of each document from the utilities of all sets of documents.
 
-    ``phi_d = sum over the sets T without d of |T|! (k - |T| - 1)! / k! (u(T + d) - u(T))``, Shapley
-    1953: the mean contribution of d to the documents before it, over all orders. The values of a
+    ``phi_d = sum over the sets T without d of |T|! (k - |T| - 1)! / k! (u(T + d) - u(T))`` (Shapley
+    1953) is the mean contribution of d to the documents before it, over all orders. The values of a
     list sum to u(all) - u(none).
 
     Args:
@@ -339,7 +339,8 @@ def shapley(values: npt.ArrayLike) -> FloatArray:
         The values, shape (..., k); NaN if a utility of the list is NaN.
 
     Raises:
-        InputError: the length of the last axis is not a power of two, or a value is infinite.
+        InputError: the length of the last axis is not a power of two, there are more than 20
+            documents, or a value is infinite.
     """
     utility, k = _by_mask(values)
     masks = np.arange(1 << k)
@@ -374,10 +375,10 @@ def leave_one_out(values: npt.ArrayLike) -> FloatArray:
 def max_shapley(x: npt.ArrayLike) -> FloatArray:
     """Return the Shapley value of each document if the value of a set is that of its best document.
 
-    For one key point with relevances x, ascending and with x_(0) = 0, the i-th document gets
-    phi_(i) = sum_{j <= i} (x_(j) - x_(j-1)) / (n - j + 1), as in the airport game (Littlechild and
-    Owen 1973). Points are summed. MaxShapley (arXiv 2512.05958) is named after it; its published
-    code differs from this value by up to .12 per document.
+    For one key point with ascending relevances x and x_(0) = 0, the i-th document gets phi_(i) =
+    sum_{j <= i} (x_(j) - x_(j-1)) / (n - j + 1), as in the airport game (Littlechild and Owen
+    1973). Points are summed. The published code of MaxShapley (arXiv 2512.05958) differs from this
+    value by up to 0.12 per document.
 
     Args:
         x: shape (..., documents, points): how well each document covers each key point, >= 0.

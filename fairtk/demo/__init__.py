@@ -1,7 +1,7 @@
 """The packaged demo: an invented movie-tagging collection and a tiny T5 trained for it.
 
 ``fairtk demo`` and the tutorials use both, offline. The collection has the format of LaMP-2. The
-README in its folder describes how it was made and what it must not be used for.
+README in its folder describes how it was made and what it must not be used for. For example::
 
     from fairtk import demo
     data = demo.load()

@@ -47,12 +47,11 @@ TOLERANCE = 0.01
 def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
     """Run the study.
 
-    As in the paper, only queries with a useful profile entry are used: EE_R is undefined for the
-    others.
+    As in the paper, only queries with a useful profile entry are used, because EE_R is undefined
+    for the others.
 
     Args:
-        n_samples: rankings per query and alpha, at least 2 for the unbiased EE_D. Almost all of the
-            time is spent on the answers from them.
+        n_samples: rankings per query and alpha, at least 2 for the unbiased EE_D.
         queries: the number of queries to use, at least 1; `None` for all.
 
     Returns:
@@ -96,7 +95,7 @@ def prepare(queries: int | None = None) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def policies(n_samples: int) -> dict[str, Any]:
-    """Return the systems by name: samplers of rankings of five, and BM25's ranking."""
+    """Return the systems by name: samplers and BM25's ranking, each cut at five documents."""
     samplers: dict[str, Any] = {
         f"alpha {alpha}": FairSampler(alpha=alpha, n_samples=n_samples, cutoff=CUTOFF)
         for alpha in ALPHAS

@@ -1,4 +1,4 @@
-"""Experiments: one engine that runs systems, keeps what they make, and measures them.
+"""Experiments: run systems, save their results, and measure and compare them.
 
 For example::
 

@@ -1,4 +1,4 @@
-"""Results of runs in files or frames: values, and differences from a baseline."""
+"""Measure and compare runs in files or frames."""
 
 from __future__ import annotations
 
@@ -81,9 +81,10 @@ def evaluate(
         gold: gold answers, if missing from the qrels.
         order: the column that orders runs in files; ``"auto"`` rejects runs whose ranks and scores
             disagree.
-        groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
-        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``
-            for measures that need a target but name none; one, or one per attribute of the groups.
+        groups: `fairtk.Groups`, frames or files, for measures that need groups but do not name
+            any.
+        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``,
+            for measures that need a target but do not name one; one, or one per attribute.
 
     Returns:
         The results, with the runs as systems.
@@ -218,13 +219,10 @@ class Comparison(Results):
     """The results of runs, compared with a baseline.
 
     Attributes:
-        table: one row per measure and run: ``run`` (the file, or the name of a frame), ``measure``,
-            ``mean``, ``n`` (the queries for which the measure is defined in every run, which means
-            and tests use), ``difference`` from the baseline, ``low`` and ``high`` (the ends of its
-            interval), ``p``, ``p_corrected``, and ``effect`` (Cohen's dz); with the Wilcoxon test
-            also ``estimate`` and ``estimand`` (``"pseudomedian"``, to which ``low``, ``high`` and
-            ``p`` belong). Comparisons are NaN for the baseline, and if there is no test (with a
-            warning). With `margin` and `levels`, see the columns of `Results.compare`.
+        table: the columns of `Results.compare` without ``undefined`` and ``failed``, and with
+            ``run`` (the name in a mapping, the file, or ``"run 1"`` etc.) instead of ``system``.
+            Differences and tests are NaN for the baseline, and if a test is undefined (with a
+            warning).
         evaluation: the results over all queries.
         baseline: the name of the baseline.
         settings: the test and its settings.
@@ -282,10 +280,10 @@ class Comparison(Results):
             options: the ``significance`` of `fairtk.statistics.queries_needed`.
 
         Returns:
-            ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (standard deviation of true
-            differences over queries), ``deviation`` (of sampled differences), ``queries`` (NaN for
-            measures that `fairtk.precision` does not support, and for EE_D and EE_L with one
-            sample).
+            ``run``, ``measure``, ``n_samples``, ``deviation_queries`` (standard deviation of the
+            true differences over queries), ``deviation`` (that of differences with `n_samples`),
+            ``queries`` (NaN for measures that `fairtk.precision` does not support, and for EE_D and
+            EE_L with one sample).
         """
         plan = super().queries_needed(difference, n_samples, baseline, power=power, **options)
         return self._by_run(plan)
@@ -323,11 +321,12 @@ def compare(
             (`fairtk.statistics.correct_p_values`).
         queries: ``"all"`` for all queries (the worst value if missing from a run) or ``"common"``
             for queries with results in all runs.
-        confidence: the level of the intervals, above 0 and below 1.
+        confidence: the level of the intervals, in (0, 1).
         resamples: the number of draws of a randomization test.
         seed: the seed of these draws.
-        margin: the margin of non-inferiority and equivalence, for all measures or by measure.
-        levels: estimate the errors over queries and over samples separately
+        margin: the margin of non-inferiority and equivalence, above 0, for all measures or by
+            measure.
+        levels: whether to estimate the errors over queries and over samples separately
             (`fairtk.statistics.two_level_mean`). Samples with the same number are paired between
             runs, because runs with the same seed share random numbers.
         options: other options of `evaluate`.

@@ -42,9 +42,9 @@ _TESTED = ("difference", "low", "high")
 
 
 Variances = Callable[..., FloatArray]
-"""The function from two systems, a measure, qids and a number of samples (`None` for the actual
-one) to the sampling variance of the difference for each query.
+"""A function that returns the sampling variance of the difference of two systems by query.
 
+Its arguments are two systems, a measure, qids, and a number of samples (`None` for the actual one).
 The variance is 0 for two systems without samples, and NaN for measures that `fairtk.precision` does
 not support. It is an unbiased estimate, which may be negative.
 """
@@ -137,8 +137,8 @@ class SystemComparison:
     ) -> pd.DataFrame:
         """Return a row per measure and system: ``system``, the columns of `compare`, ``undefined``.
 
-        `drawing` has the options of `fairtk.statistics.paired_test`; with `variances` the errors of
-        samples and of queries are separate columns.
+        `drawing` has the options of `fairtk.statistics.paired_test`. With `variances`, the errors
+        over samples and over queries are separate columns.
         """
         rows = []
         margins = margin if isinstance(margin, Mapping) else dict.fromkeys(self.tables, margin)

@@ -147,11 +147,10 @@ def doctor(
 ) -> Diagnosis:
     """Find problems in a run, its labels and its groups, as the command ``fairtk doctor`` does.
 
-    One call reports all problems: malformed rows are counted and skipped, and all checks see the
-    rest. The checks cover malformed, truncated and duplicate lines, ids with two spellings, queries
-    missing on either side, missing or uninformative labels, ties and their effect on each measure,
-    samples that differ in number or length, groups with few documents or labels, and unreachable
-    targets.
+    Malformed rows are counted and skipped. The other checks cover truncated files and duplicate
+    rows, ids with two spellings, queries missing on either side, missing or uninformative labels,
+    ties and their effect on each measure, samples that differ in number or length, groups with few
+    documents or labels, and unreachable targets.
 
     Args:
         qrels: the labels, a file or frame.

@@ -1,4 +1,4 @@
-"""The engine of experiments: runs stages over batches of topics, and generates answers.
+"""The engine of experiments: run stages over batches of topics, and generate answers.
 
 The logits of a model depend slightly on the batch and on the number of threads. So the prompts of
 all systems are collected, sorted by (length, digest) and cut into batches before generation, and a
@@ -107,7 +107,7 @@ class Topics:
 def from_dataset(
     dataset: Any, topics: pd.DataFrame | None, qrels: pd.DataFrame | None
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Return topics and labels, from the dataset if not given, with gold answers if it has them.
+    """Return topics and labels; those not given are read from the dataset.
 
     The dataset is an id, an ``ir_datasets.Dataset`` or a PyTerrier dataset.
     """
@@ -525,7 +525,6 @@ class Engine:
             self._check(number, table)
 
     def _check(self, node: int, table: Table | None) -> None:
-        """Check the first rows of the systems of a node."""
         if table is not None and len(table):
             for system in self._unchecked.pop(node, ()):
                 assert self.check_rows is not None

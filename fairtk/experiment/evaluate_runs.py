@@ -50,10 +50,7 @@ _SUFFIXES = {
 
 
 def unique_names(paths: Sequence[str]) -> list[str]:
-    """Return short unique names for files: stems, with suffixes and folders if necessary.
-
-    Duplicate files get a number.
-    """
+    """Return short unique names for files: stems, with suffixes, folders and numbers if needed."""
     files = [real_path("stdin" if path == STDIN else path) for path in paths]
     distinct = list(dict.fromkeys(files))
     same = Counter(file.with_name(_stem(file)) for file in distinct)
@@ -310,7 +307,7 @@ def measure_list(measures: Any) -> list[Any]:
 
 
 def parse_with(given_groups: GivenGroups, text: Any) -> Any:
-    """Return the measure for a string, in which groups are names of given attributes."""
+    """Return the measure for a string, whose groups may be names of given attributes."""
     from fairtk.measures import parse
     from fairtk.plugins.registry import GROUPS
 

@@ -139,7 +139,6 @@ def _means(counts: pd.DataFrame) -> list[str]:
 
 
 def _remarks(results: Results) -> str:
-    """Return the measures for which lower is better, in words."""
     lower = [m for m in results.measures if results.better(m) == "lower"]
     return f"Lower is better: {', '.join(lower)}." if lower else ""
 

@@ -43,7 +43,7 @@ from fairtk.experiment.work import (
 from fairtk.interpreters import ENDED, Interpreter, cores
 
 Function = Callable[[Mapping[str, Any], Any], Any]
-"""A function of stages by key and a task, whose ``needs`` are the keys."""
+"""A function that runs a task; it gets the stages of ``task.needs`` by key, and the task."""
 
 
 class WorkerTraceback(Exception):
@@ -57,7 +57,7 @@ class WorkerTraceback(Exception):
 
 
 class Session:
-    """A running executor: this one runs tasks in turn, with transformers and backends by key."""
+    """A running executor; this one runs tasks one by one in this process."""
 
     def __init__(self, stages: Mapping[str, Any]) -> None:
         self.stages = stages
@@ -140,7 +140,7 @@ class Executor(Protocol):
 
 
 def working() -> Callable[[tuple[Function, Any, Mapping[str, bytes]]], tuple[str, Any, Any]]:
-    """Return the function that runs the tasks of a worker, which come with new stages."""
+    """Return the function that a worker calls for each task and its new stages."""
     stages: dict[str, Any] = {}
 
     def work(call: tuple[Function, Any, Mapping[str, bytes]]) -> tuple[str, Any, Any]:
@@ -215,9 +215,8 @@ ATTEMPTS = 3
 class ProcessExecutor:
     """Runs tasks in processes on this machine; each loads a model once and uses one thread.
 
-    A worker is a new interpreter that does not import the user's script, so it works in notebooks,
-    from standard input and in scripts without a main guard. A worker that dies is replaced, and its
-    task is retried. If there are several GPUs, each worker uses one of them.
+    It works in notebooks and in scripts without a main guard. A worker that dies is replaced, and
+    its task is retried. If there are several GPUs, each worker uses one of them.
 
     Args:
         workers: the number of processes; `None` for one per GPU, or per core without GPUs.
@@ -250,7 +249,7 @@ class ProcessExecutor:
 
 
 def checked_workers(workers: Any, default: int | None = None) -> int:
-    """Return the number of workers; `None` for the default, or one per core."""
+    """Check the number of workers; `None` for the default, or one per core."""
     if workers is None:
         return default or cores()
     return checks.integer("workers", workers, rule=checks.FROM_1)
@@ -275,8 +274,6 @@ def gpu_of(worker: int) -> dict[str, str]:
 
 
 class _Pool:
-    """Worker processes, one per calling thread."""
-
     def __init__(self, stages: Mapping[str, Any], threads: int) -> None:
         self.stages = stages
         self.environment = {**os.environ, **dict.fromkeys(VARIABLES, str(threads))}
@@ -341,9 +338,9 @@ class DaskExecutor:
 
     Without a scheduler, a local cluster starts on 127.0.0.1 and ends with the experiment. Remote
     workers need this version of fairtk, the packages of the pipelines, and the models and indexes
-    at the same paths; only the calling process uses the store. Workers may join and die: the tasks
-    of dead workers are run again, and without workers the experiment waits. A worker runs one task
-    at a time, with any number of threads. Assign a GPU to each ``dask worker`` with
+    at the same paths; only the calling process uses the store. Workers may join and leave: tasks of
+    dead workers are run again, and the experiment waits while there is no worker. A worker runs one
+    task at a time, however many threads it has. Assign a GPU to each ``dask worker`` with
     CUDA_VISIBLE_DEVICES; on one machine, use ``"processes"``. The extra ``dask`` is required.
 
     Args:

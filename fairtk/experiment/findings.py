@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairtk.groups import Groups, Target
 
 LEVELS = ("error", "warning", "note")
-"""The levels of findings: numbers would be wrong, numbers need care, information."""
+"""The levels of findings: results would be wrong, results need care, information only."""
 
 SOUND, CARE, BROKEN = "sound", "usable with care", "not usable as it is"
 
@@ -191,7 +191,7 @@ def _small(attribute: Groups, ranked: Run, qrels: pd.DataFrame, least: int) -> I
 
 
 def targets(attribute: Groups, target: Target, ranked: Run, cutoff: int) -> Iterator[Finding]:
-    """Yield findings about the share of a target that no ranking of the run's documents reaches."""
+    """Yield findings about queries without a target, and targets that no ranking can reach."""
     target = target.for_groups(attribute)
     name = attribute.name
     target_mass = target.for_qids(ranked.qids).expanded()
@@ -450,7 +450,7 @@ def _queries(ranked: Run, wrong: np.ndarray) -> list[str]:
 
 COLUMNS = ["measure", "now", "lowest", "highest"]
 SHUFFLES = 5
-"""The number of random orders of tied documents, in addition to five fixed ones."""
+"""The number of random orders of tied documents, in addition to the fixed ones."""
 MOVES = 0.001
 """The effect of ties on a mean from which there is a warning."""
 
@@ -464,10 +464,9 @@ def tied_rows(run: pd.DataFrame) -> pd.Series:
 def effect(run: pd.DataFrame, qrels: pd.DataFrame, measures: Mapping[str, Any]) -> pd.DataFrame:
     """Return the mean of each measure, and its lowest and highest over orders of tied documents.
 
-    Without ties, no rows are returned, but the measures are computed.
-
     The orders are that of the run, by docno ascending and descending (as in trec_eval), useful
-    documents first and last, and random ones. The range may not be exact for measures of exposure.
+    documents first and last, and random ones. Other orders may exceed the range of measures of
+    exposure. Without ties, the measures are computed (and may raise), but there are no rows.
 
     Args:
         run: the run, in the order of its ranks.
@@ -534,7 +533,6 @@ def ties(run: pd.DataFrame, effects: pd.DataFrame, cutoff: int) -> Iterator[Find
 
 
 def _keys(run: pd.DataFrame, qrels: pd.DataFrame) -> Iterator[np.ndarray]:
-    """Yield the sort keys of tied rows."""
     by_name = np.empty(len(run), dtype=np.int64)
     by_name[np.argsort(run[DOCNO].to_numpy(dtype=str), kind="stable")] = np.arange(len(run))
     labels = qrels.set_index([QID, DOCNO])[LABEL]

@@ -1,4 +1,4 @@
-"""Tables of groups: documents, shares, and target shares of each level."""
+"""Tables of the coverage and the levels of groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairtk.groups import Groups
 
 
 def summary_table(attributes: Sequence[Groups]) -> Table:
-    """Return a row per attribute: groups, documents, and shares of unknown and several groups."""
+    """Return a table of the groups, the documents and their unknown or multiple groups."""
     rows = []
     for groups in attributes:
         members = groups.memberships(groups.docnos)

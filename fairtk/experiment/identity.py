@@ -1,4 +1,4 @@
-"""Content identities of stages, by which stored results are found; pipelines as chains of stages.
+"""Identities of stages, which are the keys of stored results; pipelines as chains of stages.
 
 Tables map the `identity_name` of a class to its relevant attributes, or to a function that returns
 them. They have names instead of classes to avoid imports. fairtk's transformers need no entry
@@ -46,7 +46,7 @@ from fairtk.measures import FairMeasure
 from fairtk.transformers import Candidates, FairTransformer, Generator, NeuralScorer
 
 Adapter = Callable[[Any], dict[str, Any]]
-"""The function from an object to its settings; objects among these are described recursively."""
+"""A function that returns the settings of an object, which are described recursively."""
 
 _PYTERRIER: dict[str, tuple[str, ...]] = {
     "pyterrier._ops.Compose": ("_transformers",),
@@ -334,7 +334,7 @@ def identified(transformer: pt.Transformer, name: str) -> Identified:
 
 
 def describe_stage(stage: Any) -> Description:
-    """Return the identity of a stage.
+    """Return the identity of a stage as JSON values; see `fairtk.identified`.
 
     Raises:
         IdentityError: the stage or one of its settings has no identity.
@@ -425,8 +425,8 @@ def _array_digest(value: Any, where: str) -> str:
 def made_by(cls: type, where: str) -> str:
     """Return the versions that the output of a class depends on, as text.
 
-    These are each `output_version` of the class and its bases. For a class without its own
-    `output_version`, add the version of its distribution, or the digest of its file.
+    These are the `output_version` of the class and of its bases. A class without its own
+    `output_version` also gets the version of its distribution, or the digest of its file.
 
     Raises:
         IdentityError: the class has no `output_version` and is defined in a script or notebook,

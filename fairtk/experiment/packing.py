@@ -42,7 +42,7 @@ def pack(frame: pd.DataFrame, where: str, durable: bool, spans: Sequence[Span] =
     Args:
         frame: the frame.
         where: the stage that returned it, for errors.
-        durable: whether the table may be stored, so that nothing is pickled.
+        durable: whether the table may be stored, so nothing is pickled.
         spans: the spans of queries, if known; this avoids reading all qids.
 
     Raises:
@@ -89,7 +89,7 @@ def to_bytes(table: Table) -> bytes:
 def from_bytes(data: bytes, pickled: bool = False) -> Table:
     """Return the table that `to_bytes` wrote.
 
-    Pickled columns could run code, so they are rejected unless the bytes are from this run.
+    Pickled columns could run code, so they are rejected unless the bytes come from this run.
     """
     table = pa.ipc.open_file(pa.BufferReader(data)).read_all()
     if not pickled and any(
@@ -156,7 +156,6 @@ def _encoded(array: Any) -> Any:
 
 
 def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[Any, Any]:
-    """Return the field and array of a column."""
     kind, dtype = b"plain", str(column.dtype)
     if column.dtype in (np.int64, np.int32):
         array = _small(column.to_numpy())
@@ -186,7 +185,6 @@ def _packed(column: pd.Series, name: str, where: str, durable: bool) -> tuple[An
 
 
 def _unpacked(table: Table, name: str, codes: bool) -> Any:
-    """Return the values of a column for pandas."""
     notes = table.schema.field(name).metadata or {}
     kind, dtype = notes.get(_KIND, b"plain"), notes.get(_DTYPE, b"").decode()
     array = table.column(name)

@@ -80,23 +80,23 @@ def notes(counts: pd.DataFrame, systems: Sequence[str], failed: bool) -> list[st
 class Results:
     """The results of `fairtk.Experiment`, `fairtk.evaluate` and `fairtk.compare`.
 
-    Methods accept measures or their labels. A label has the names of groups and targets;
-    ``config["digests"]`` has the digests of their content.
+    Methods accept measures or their labels, e.g. ``"AWRF(groups='gender')@10"``.
 
     A failed query has no rows and gets the worst value of each measure. A query with an undefined
-    value (NaN) is excluded from means and tests. Tables have the numbers of both.
+    value (NaN) is excluded from means and tests. Tables report the numbers of both.
 
     Attributes:
         systems: the names of the systems.
         measures: the labels of the measures, e.g. ``"E(nDCG@5)"``, for `fairtk.measures.parse`.
-        per_query: ``system``, ``qid``, ``measure``, ``value``, a row per query with labels.
+        per_query: ``system``, ``qid``, ``measure``, ``value``, for all queries with labels.
         undefined: ``system``, ``qid``, ``measure``, ``reason`` of undefined values; the reason is
             NaN if unknown.
         failures: ``system``, ``qid``, ``error`` of failed queries.
         baseline: the system that `compare` compares with; `None` if no baseline was given.
-        config: the settings of the experiment, as JSON values.
+        config: the settings of the experiment, as JSON values; ``digests`` identifies the content
+            of groups and targets.
         environment: the versions of packages, as JSON values.
-        credits: credit that is not in the rankings, C by system; see `credit`.
+        credits: frames of credit by system, if the rankings have none; see `credit`.
     """
 
     def __init__(
@@ -150,7 +150,11 @@ class Results:
 
     @property
     def counts(self) -> pd.DataFrame:
-        """``system``, ``measure``, ``mean``, ``n`` (defined values), ``undefined``, ``failed``."""
+        """The means and numbers of queries, one row per system and measure.
+
+        The columns are ``system``, ``measure``, ``mean``, ``n`` (queries with a defined value),
+        ``undefined`` and ``failed`` (numbers of queries).
+        """
         groups = self.per_query.groupby(["system", "measure"], sort=False)["value"]
         table = groups.agg(n="count", queries="size").reset_index()
         means = [
@@ -162,15 +166,15 @@ class Results:
         return table
 
     def long(self) -> pd.DataFrame:
-        """Return `counts`, the means with a row per system and measure."""
+        """Return `counts`."""
         return self.counts
 
     @cached_property
     def per_sample(self) -> pd.DataFrame:
-        """``system``, ``qid``, ``sample``, ``measure``, ``value``: the values of each ranking.
+        """The values of each sample: ``system``, ``qid``, ``sample``, ``measure``, ``value``.
 
-        The values are ``m`` for ``E(m)`` and the utility for EU. Measures of exposure have no
-        values by sample. Computed on first access.
+        For ``E(m)``, the value is that of ``m``; for EU, the utility of the answer. Measures of
+        exposure have no values by sample. The table is computed on first access.
         """
         columns = ["system", QID, SAMPLE, "measure", "value"]
         measures, qrels = self._parsed(), self.qrels
@@ -193,11 +197,11 @@ class Results:
 
     @cached_property
     def qrels(self) -> pd.DataFrame | None:
-        """The labels; `None` if there are no measures."""
+        """The labels; `None` without measures."""
         return self._qrels.with_text_ids() if isinstance(self._qrels, Qrels) else self._qrels
 
     def rankings(self, name: str) -> pd.DataFrame:
-        """Return all rows of a system, with queries in the order of the topics.
+        """Return all rows of a system, in the order of the topics.
 
         Raises:
             NotFoundError: the system is unknown.
@@ -222,10 +226,10 @@ class Results:
         return saved.answers_in(frame)
 
     def credit(self, name: str) -> pd.DataFrame:
-        """Return the credit of a system, C.
+        """Return the credit of the documents of a system.
 
-        The columns are ``qid``, ``sample`` if sampled, ``docno``, ``credit``, and ``rank`` and
-        ``standard_error`` if known.
+        The columns are ``qid``, ``sample`` if sampled, ``docno``, ``credit``, and if known ``rank``
+        and ``standard_error``.
 
         Raises:
             NotFoundError: the system is unknown.
@@ -243,13 +247,13 @@ class Results:
         return frame
 
     def notes(self, name: str) -> pd.DataFrame:
-        """Return the notes of a system's stages on queries, including failed ones.
+        """Return the notes of a system's stages on queries, also on failed queries.
 
-        A transformer with notes has a method ``transform_with_notes(frame)``, which returns the
+        A stage leaves notes if it has a method ``transform_with_notes(frame)``, which returns the
         rows of ``transform`` and a dict from qid to a JSON value, e.g. seconds or a trace.
 
         Returns:
-            ``qid``, ``stage`` (its class), ``note``, with queries in the order of the topics.
+            ``qid``, ``stage`` (its class), ``note``, in the order of the topics.
 
         Raises:
             NotFoundError: the system is unknown.
@@ -264,7 +268,7 @@ class Results:
     def _label(self, measure: Any, kind: str = "measure") -> str:
         """Return the label of a measure.
 
-        ``AWRF@10`` matches the only AWRF@10 with any groups and target.
+        ``AWRF@10`` matches an AWRF@10 with any groups and target, if there is only one.
         """
         text = str(measure).strip()
         if text in self.measures:
@@ -282,7 +286,6 @@ class Results:
         raise NotFoundError(kind, str(measure), self.measures)
 
     def _margins(self, margin: Margin) -> Margin:
-        """Return margins by the labels of measures."""
         if not isinstance(margin, Mapping):
             return margin
         return {self._label(m, "measure of the comparison"): limit for m, limit in margin.items()}
@@ -297,27 +300,32 @@ class Results:
         margin: Margin = None,
         levels: bool = False,
     ) -> pd.DataFrame:
-        """Compare all systems with a baseline, on the queries that are defined for all systems.
+        """Compare all systems with a baseline, on queries with defined values for all systems.
 
         Args:
             baseline: the system to compare with; `None` for that of the experiment.
             test: see `fairtk.statistics.paired_test`.
             correction: see `fairtk.statistics.correct_p_values`; the tests of a measure are one
                 family.
-            confidence: the level of the intervals.
-            margin: the margin of non-inferiority and equivalence, for all measures or by measure.
+            confidence: the level of the intervals, in (0, 1).
+            margin: the margin of non-inferiority and equivalence, above 0, for all measures or by
+                measure.
             levels: whether to estimate the errors over queries and over samples separately
                 (`fairtk.statistics.two_level_mean`); samples with the same number are paired.
 
         Returns:
-            A row per measure and system: ``system``, ``measure``, ``mean``, ``n`` (queries),
-            ``difference``, ``low``, ``high``, ``p``, ``p_corrected``, ``effect`` (Cohen's dz), with
-            the Wilcoxon test ``estimate`` and ``estimand`` (``"pseudomedian"``, to which ``low``,
-            ``high`` and ``p`` belong), ``undefined`` (excluded queries) and ``failed`` (queries
-            with the worst value). ``ByGroup(by="query")`` has no tests. With a margin:
-            ``p_not_worse`` and ``p_equivalent``. With levels: the standard errors ``error_queries``
-            and ``error_samples``, and the interval over samples, ``low_samples`` to
-            ``high_samples``.
+            A row per measure and system, with the columns
+
+            - ``system``, ``measure``, ``mean``, ``n`` (queries), ``difference``, ``low``, ``high``,
+              ``p``, ``p_corrected``, ``effect`` (Cohen's dz);
+            - ``undefined`` (excluded queries), ``failed`` (queries with the worst value);
+            - with the Wilcoxon test, ``estimate`` and ``estimand`` (``"pseudomedian"``): ``low``,
+              ``high`` and ``p`` are then those of the estimate;
+            - with a margin, ``p_not_worse`` and ``p_equivalent``;
+            - with levels, the standard errors ``error_queries`` and ``error_samples``, and the
+              interval over samples, ``low_samples`` to ``high_samples``.
+
+            There are no tests of ``ByGroup(by="query")``.
 
         Raises:
             ParameterError: there is no baseline, or a margin is not above 0.
@@ -344,17 +352,20 @@ class Results:
             difference: the mean difference to detect.
             n_samples: numbers of samples per query.
             baseline: the system to compare with; `None` for that of the experiment.
-            options: see `fairtk.experiment.Comparison.queries_needed`, also for the columns, with
-                ``system`` instead of ``run``.
+            options: ``power`` and ``significance`` of `fairtk.statistics.queries_needed`.
+
+        Returns:
+            The columns of `fairtk.experiment.Comparison.queries_needed`, with ``system`` instead of
+            ``run``.
         """
         return self._compared(baseline).plan(self._variances, difference, n_samples, options)
 
     def sampling_bias(self) -> pd.DataFrame:
-        """Return the sampling bias of the means of plain EE_D and EE_L.
+        """Return the sampling bias of the means of EE_D and EE_L with ``estimator="plain"``.
 
         Returns:
-            ``system``, ``measure``, ``bias`` (plain minus unbiased estimate, NaN for one sample
-            per query), a row per sampled system and measure.
+            ``system``, ``measure`` and ``bias`` (plain minus unbiased estimate, NaN with one sample
+            per query), one row per sampled system and measure.
         """
         return self._bias.copy()
 
@@ -381,7 +392,6 @@ class Results:
         return pd.DataFrame(rows, columns=["system", "measure", "bias"])
 
     def _parsed(self) -> dict[str, Any]:
-        """Return the measures by label."""
         return {label: self._read(label) for label in self._measures}
 
     def _read(self, label: str) -> Any:
@@ -437,15 +447,16 @@ class Results:
         """Return or write the means as a LaTeX table for a paper (booktabs), systems by measures.
 
         The best mean is bold, the second is underlined, and arrows show the better direction. A
-        dagger marks systems that are significantly better than the baseline, a double dagger those
-        that are worse. Without a baseline, letters name the systems that a system is significantly
-        better than. The caption has test, correction and n.
+        dagger marks means that are significantly better than the baseline, a double dagger means
+        that are worse. Without a baseline, superscript letters list the systems that a mean is
+        significantly better than. The caption has test, correction and n.
 
         Args:
             baseline: the system to compare with; `None` for that of the experiment, if any.
             path: the file to write; `None` to return the text.
             options: ``digits`` (4), ``test`` and ``correction`` as in `compare`, ``significance``
-                (0.05, of the corrected p-value), ``pairs`` (`True` for letters despite a baseline).
+                (the limit of the corrected p-value, 0.05), ``pairs`` (`True` for letters instead of
+                daggers, even with a baseline).
 
         Raises:
             NotFoundError: the system, test or correction is unknown.
@@ -527,8 +538,8 @@ class Results:
     def to_trec(self, folder: str | PathLike[str]) -> list[Path]:
         """Write a run file and its ir_metadata for each system, and ``qrels.txt``.
 
-        The second column has the numbers of samples (`fairtk.io.write_run`). Systems without
-        rankings are skipped with a warning. The folder is created if missing.
+        The second column of a sampled run has the number of the sample (`fairtk.io.write_run`).
+        Systems without rankings are skipped with a warning. The folder is created if missing.
 
         Raises:
             InputError: an id contains a space, which TREC files do not support.
@@ -560,7 +571,6 @@ class Results:
 
     @property
     def _failed(self) -> pd.Series:
-        """The number of failed queries by system."""
         return self.failures.groupby("system").size()
 
     def _table(self) -> Table:

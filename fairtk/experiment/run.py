@@ -1,6 +1,4 @@
-"""`fairtk.Experiment`: systems, topics, labels and measures in; `Results` out, now or from a
-folder. `fairtk.plan`: what is stored and what is missing.
-"""
+"""Run and plan experiments; open and export their results."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ PROMPTS = ["model", "prompts", "stored", "missing", "unknown"]
 
 @dataclass(frozen=True)
 class Plan:
-    """The result of `fairtk.plan`: the work of an experiment, stored and missing.
+    """The stored and the missing work of an experiment; see `fairtk.plan`.
 
     Attributes:
         cells: one row per system: ``system``, ``queries``, ``stored`` (results in the store),
@@ -142,20 +140,21 @@ def Experiment(
     """Run systems over topics and measure them, like `pt.Experiment` but durable.
 
     Shared stages run once, and each distinct prompt is generated once for all systems. With
-    `save_dir`, each result is saved immediately: an interrupted run continues where it stopped,
-    with identical results. See the tutorials for examples.
+    `save_dir`, each batch of results is saved at once: an interrupted run continues where it
+    stopped, with identical results.
 
     Args:
         systems: pipelines, or frames of results, as a list or by name.
-        topics: the queries; `None` for those of `dataset`, or of the qrels if all systems are
-            frames.
-        qrels: labels (and ``gold_answer``), or a file of them; `None` for those of `dataset`.
+        topics: the queries (``qid``, ``query``) or candidates; `None` for those of `dataset`, or of
+            the qrels if all systems are frames.
+        qrels: labels (``qid``, ``docno``, ``label``, for some measures ``gold_answer``), or a file;
+            `None` for those of `dataset`.
         measures: measures, or strings like ``"E(nDCG@5)"``.
         dataset: a dataset or its id, for missing topics and qrels.
         names: names for a list of systems; `None` for their text forms.
         baseline: the name or index of the system that `Results.compare` compares with.
         filter_by_qrels: whether to ignore topics without labels.
-        save_dir: the folder of the store, which experiments may share, also concurrently.
+        save_dir: the folder of the store. Several experiments may use it at the same time.
         executor: ``"serial"``, ``"processes"``, ``"dask"``, a Dask client or an executor.
         workers: the number of worker processes; `None` for one per core (or one per GPU with
             ``"processes"``).
@@ -164,6 +163,12 @@ def Experiment(
             otherwise one.
         batch_size: the number of queries to run and save together; `None` for 64.
         fail_fast: whether to raise if a query fails, instead of recording the failure.
+
+    Raises:
+        InputError: topics, labels or measures are missing or invalid.
+        IdentityError: a stage has no identity (only with `save_dir`); see `fairtk.identified`.
+        StageError: all queries failed, or one query with `fail_fast`.
+        StoreError: the store cannot be read or written.
     """
     prepared = _prepare(
         systems,
@@ -207,12 +212,7 @@ def plan(
 ) -> Plan:
     """Return the stored and the missing work of an experiment without running it.
 
-    Args:
-        systems: see `Experiment`.
-        topics: see `Experiment`.
-        qrels: see `Experiment`.
-        measures: see `Experiment`.
-        **options: other arguments of `Experiment`. No store is created in `save_dir`.
+    The arguments are those of `Experiment`. No store is created in `save_dir`.
     """
     folder = options.get("save_dir")
     if folder is not None and not (Path(folder) / FILE).exists():
@@ -242,7 +242,7 @@ def _prepare(
 ) -> tuple[Engine, Evaluation, dict[str, pd.DataFrame], list[str], str | None]:
     """Return engine, evaluation, frames of results, names of all systems, and baseline.
 
-    `durable` is whether stages require an identity; `None` for yes if there is a `save_dir`.
+    With `durable`, stages require an identity; `None` means only with a `save_dir`.
     """
     by_name = _systems(systems, names)
     frames = {name: s for name, s in by_name.items() if isinstance(s, pd.DataFrame)}
@@ -343,7 +343,6 @@ def _results(
 
 
 def _systems(systems: Any, names: Sequence[str] | None) -> dict[str, Any]:
-    """Return pipelines and frames by name."""
     if isinstance(systems, Mapping):
         if names is not None:
             raise ParameterError("Experiment: `names` is only valid with a list of systems")
@@ -411,7 +410,7 @@ def _labeled(topics: pd.DataFrame, qrels: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _warn_of_changes(store: Store, name: str, node: Node) -> None:
-    """Warn if a system of a stored name has another identity."""
+    """Warn if a stored system with the same name has a different identity."""
     before = store.earlier(name, node.key)
     if before is None:
         return
@@ -453,19 +452,20 @@ def open_results(
 ) -> Results:
     """Open the results in a folder of `Results.save` or of ``Experiment(save_dir=...)``.
 
-    A save_dir has the output of systems but no values: without labels and measures, the results
-    have rankings only. Systems with the same name get the start of their key.
+    A save_dir has rankings and answers but no values, so give `qrels` and `measures` to measure
+    them. The start of its key is added to a system name that is not unique.
 
     Args:
         folder: the folder.
         qrels: labels for a save_dir: a frame, a file or the id of a dataset.
         measures: measures for a save_dir.
-        gold: gold answers, if missing from the qrels: a frame or a file.
+        gold: gold answers (a frame or a file), if missing from the qrels.
         groups: see `fairtk.evaluate`.
         target: see `fairtk.evaluate`.
 
     Raises:
-        InputError: the folder has no results, or labels or measures are given for saved results.
+        InputError: the folder has no results, or labels or measures are given for a folder of
+            `Results.save`.
         StoreError: the store is damaged.
     """
     path, given_groups = results_folder(folder), GivenGroups.read(groups, target)
@@ -502,13 +502,13 @@ def open_results(
 
 
 def _as_numbered(qid: str) -> list[tuple[int, str]]:
-    """Return the sort key of an id by its numbers, so that 2 is before 10."""
+    """Return the sort key of an id, so that 2 is before 10."""
     parts = re.split(r"(\d+)", qid)
     return [(int(part), "") if index % 2 else (0, part) for index, part in enumerate(parts)]
 
 
 def _of_setting(folder: Path, setting: str | None) -> Path:
-    """Return the folder of a study's setting; without `setting`, the folder of the study."""
+    """Return the folder of a study's setting, or of the study if it has only one."""
     known = sorted(
         {path.relative_to(folder).parts[1] for path in folder.glob(f"{SETTINGS}/*/**/{MEANS}")}
     )
@@ -595,8 +595,8 @@ def export(
 
     Args:
         source: a ``save_dir``, the folder of a study, or a folder of `Results.save`.
-        folder: a new or empty folder. The results of a study are in one subfolder per attribute or
-            model, next to the tables of the study and ``study.json``.
+        folder: a new or empty folder. A study gets one subfolder per attribute or model, next to
+            its tables and ``study.json``.
         form: ``"parquet"`` (tables and JSON, see `Results.save`) or ``"trec"`` (run files with
             ir_metadata and qrels, see `Results.to_trec`).
         qrels: see `open_results`.
@@ -607,7 +607,7 @@ def export(
         setting: the name of a study's setting, required if there are several.
 
     Returns:
-        The folders with results; `open_results` opens those of the form ``"parquet"``.
+        The folders that were written. `open_results` opens those in the form ``"parquet"``.
 
     Raises:
         InputError: there are no results, or the folder is not empty.

@@ -41,7 +41,7 @@ _ALIKE = 1e-9
 class SampleSpread:
     """The components of the sampling variance of a measure, arrays of shape (n_queries,).
 
-    They are NaN for fewer than two samples, four for EE_D and EE_L, and 0 for a query missing from
+    They are NaN for fewer than two samples (four for EE_D and EE_L), and 0 for a query missing from
     the run.
     """
 
@@ -96,8 +96,8 @@ class SharedSpread:
     def covariance(self, n: int | None = None) -> FloatArray:
         """Return the covariance of the values with n common samples, by default the actual ones.
 
-        It is an unbiased estimate: 0 without common samples, NaN for fewer than two, four for EE_D
-        and EE_L.
+        It is an unbiased estimate: 0 without common samples, and NaN for fewer than two (four for
+        EE_D and EE_L).
         """
         first, second, both = (
             np.asarray(size if n is None else n, dtype=np.float64)

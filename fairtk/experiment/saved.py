@@ -135,7 +135,6 @@ def credit_in(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_system(name: str, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return rows with the system as first column."""
     named = frame.rename(columns={_SYSTEM: _THEIRS})
     named.insert(0, _SYSTEM, pd.Series(name, index=named.index, dtype="str"))
     return named
@@ -225,7 +224,6 @@ def load(folder: Path) -> dict[str, Any]:
 
 
 def _manifest(folder: Path) -> dict[str, str]:
-    """Return the digests of the files of saved results."""
     path = folder / _MANIFEST
     if not folder.is_dir():
         raise FormatError("there is no such folder", folder)

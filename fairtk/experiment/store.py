@@ -374,8 +374,8 @@ def stored_results(save_dir: str | PathLike[str]) -> pd.DataFrame:
     """Return the content of a store, a row per chain of stages.
 
     Returns:
-        ``chain`` (the start of its key), ``stages``, ``systems`` (that end with it), ``queries``,
-        ``failed``, ``megabytes``, ``created``.
+        ``chain`` (the start of its key), ``stages``, ``systems`` (whose last stage it is),
+        ``queries`` and ``failed`` (numbers of queries), ``megabytes``, ``created``.
 
     Raises:
         StoreError: there is no store.
@@ -403,16 +403,16 @@ def prune(
     systems: Iterable[str] = (),
     failed: bool = False,
 ) -> int:
-    """Remove results from a store, but keep answers; the next run computes them again.
+    """Remove results from a store; the next run computes them again. Stored answers are kept.
 
     Args:
         save_dir: the folder of the store.
-        chains: chains to remove, by the key in `stored_results`.
-        systems: systems whose last chain to remove; earlier stages are kept.
+        chains: keys of chains to remove, as in `stored_results`.
+        systems: systems to remove; the results of their earlier stages are kept.
         failed: whether to remove failures.
 
     Returns:
-        The number of removed cells.
+        The number of removed results, one per chain and query.
 
     Raises:
         NotFoundError: a chain or system is unknown.
@@ -453,7 +453,7 @@ def stored_systems(
 
     Returns:
         The rows and the identities of stages by system; and the failed queries, ``system``,
-        ``qid``, ``error``. Systems with the same name get the start of their key.
+        ``qid``, ``error``. The start of the key is added to a name that is not unique.
 
     Raises:
         StoreError: there is no store, or it is unreadable.

@@ -182,9 +182,9 @@ class Tuner:
 
 
 def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]:
-    """Return a random fold for each topic; the sizes of folds differ by at most one.
+    """Assign each topic to a random fold; the sizes of folds differ by at most one.
 
-    The folds depend on seed and qids, but not on the order of topics.
+    The folds depend on the seed and the qids, but not on the order of the qids.
     """
     shuffled = sorted(qids, key=lambda qid: digest([seed, str(qid)], 16))
     return {qid: index % count for index, qid in enumerate(shuffled)}
@@ -193,7 +193,7 @@ def folds(qids: Sequence[str], count: int = 4, seed: int = 42) -> dict[str, int]
 def as_folds(
     qids: Sequence[str], split: int | Mapping[str, int], seed: int, where: str
 ) -> dict[str, int]:
-    """Return the fold of each topic, from a number of folds or a mapping."""
+    """Return the fold of each topic; `split` is a number of folds or a mapping."""
     if isinstance(split, Mapping):
         missing = [qid for qid in qids if qid not in split]
         if missing:
@@ -262,8 +262,8 @@ class Tuning:
         default: the ranking of each topic with ``build()``; `None` if `build` requires settings.
         chosen: a row per fold: the settings, their mean over the topics of the other folds
             (``value``), ``topics`` (the number of these) and ``seconds``.
-        table: the mean over all topics and the number of defined values, by system (``"default"``,
-            ``"tuned"``).
+        table: ``system`` (``"default"``, ``"tuned"``), ``value`` (the mean over all topics),
+            ``topics`` (the number with a defined value).
         values: the value of each topic: ``system``, ``qid``, ``value``.
     """
 
@@ -290,7 +290,11 @@ def tune(
     seed: int = 42,
     trained: bool | None = None,
 ) -> Tuning:
-    """Choose settings of a pipeline by cross-fitting, on other topics than those they rank.
+    """Choose the settings of a pipeline by cross-fitting.
+
+    The topics of each fold are ranked with the settings whose mean is best on the other folds.
+    Trained pipelines are fitted without the fold to choose for, and without the fold that they are
+    measured on. For example::
 
         def build(weight=1.0):
             return FairQR(bm25, gender, target, llm, rerank="exposure", weight=weight)
@@ -299,13 +303,9 @@ def tune(
         tuned = fairtk.tune(build, {"weight": [0.5, 1.0, 2.0]}, topics, qrels, measure)
         tuned.table, tuned.chosen
 
-    The topics of each fold are ranked with the settings whose mean is best on the other folds.
-    Trained pipelines are fitted without the fold to choose for, and without the fold that they are
-    measured on.
-
     Args:
         build: returns the pipeline (Q -> R) for settings; called without settings for the default.
-        grid: values by setting, of which all combinations are tried; or several such grids.
+        grid: the values to try by setting, in all combinations; or several such grids.
         topics: ``qid``, ``query``.
         qrels: ``qid``, ``docno``, ``label``.
         measure: a measure or its name.
@@ -314,9 +314,10 @@ def tune(
         trained: whether pipelines have ``fit``; `None` for yes if they have a PyTerrier estimator.
 
     Raises:
-        ParameterError: there are no settings, or folds do not match the topics.
+        ParameterError: the grid is empty, or the number of folds is invalid.
         NotFoundError: a setting is not a parameter of `build`.
-        InputError: a pipeline rejects its input; the message has its settings.
+        InputError: `folds` has no fold for a topic, or a pipeline rejects its input; the message
+            has its settings.
         FairtkError: a pipeline fails; the message has its settings.
     """
     require_columns(topics, [QID], "tune: topics")

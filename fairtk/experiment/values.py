@@ -373,11 +373,7 @@ def _by_query(measure: Any) -> bool:
 def values_of_samples(
     system: str, run: pd.DataFrame, measures: Mapping[str, Any], qrels: pd.DataFrame
 ) -> Iterator[pd.DataFrame]:
-    """Yield the values of each sample of a system, for ``E(m)`` and EU.
-
-    The values are ``m`` of each ranking, and the utility of each answer. Measures of exposure have
-    no values by sample.
-    """
+    """Yield the values of each sample of a system; see `Results.per_sample`."""
     of_samples = {
         label: measure.inner if measure.NAME == "E" else measure
         for label, measure in measures.items()
@@ -424,7 +420,7 @@ _EMPTY = {QID: "str", DOCNO: "str", SCORE: "float64"}
 
 
 SystemRows = Callable[..., pd.DataFrame]
-"""The function that returns the rows of a system, with queries in the order of the topics.
+"""A function that returns the rows of a system, in the order of the topics.
 
 Its arguments are the name of the system, ``columns`` (`None` for all; missing ones are ignored),
 ``codes`` (whether ids may be categories, which is faster), and in experiments ``qids`` (`None` for

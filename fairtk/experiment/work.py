@@ -89,7 +89,7 @@ class Prompts:
 
     qids: list[str]
     texts: list[str]
-    lengths: list[int]  # tokens of each (characters where the backend has no tokenizer)
+    lengths: list[int]  # tokens of each (characters if the backend has no tokenizer)
     rows: np.ndarray[Any, Any]  # index of the text for each row of the rankings
 
 
@@ -294,7 +294,6 @@ def _stage_parts(
 
 
 def _notes_as_json(notes: Mapping[str, Any], qids: Sequence[str], name: str) -> dict[str, str]:
-    """Return the notes of a stage as JSON by qid."""
     unknown = notes.keys() - set(qids)
     if unknown:
         raise InputError(f"{name} returned notes for unknown qid {min(unknown)!r}")

@@ -1,4 +1,6 @@
-"""Language models: chats in, completions out, and a ledger of all answers.
+"""Language models: call servers and local models, and record all answers in a ledger.
+
+For example::
 
     from fairtk.llm import Ledger, OpenAICompatible
 

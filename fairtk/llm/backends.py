@@ -1,4 +1,4 @@
-"""Generation backends: prompts in, answers out, in the same order."""
+"""Generation backends, which return one answer per prompt."""
 
 from __future__ import annotations
 
@@ -134,8 +134,8 @@ _PARTS = ("name", "tokenizer")
 class CallableBackend(EqualByContent):
     """A backend that calls a function with a list of prompts.
 
-    The function gets each distinct prompt once per call. Two backends are equal if they wrap the
-    same function with the same settings.
+    Each distinct prompt is passed to the function once per call. Two backends are equal if they
+    wrap the same function with the same settings.
 
     Args:
         function: takes a list of prompts, returns one answer per prompt: a string, or an object
@@ -197,14 +197,14 @@ class CallableBackend(EqualByContent):
 
 
 FAILED = frozenset({"ERROR::reduce_length", "ERROR::response_filtered", "ERROR::other"})
-"""What pyterrier_rag's backends return instead of an answer when a call fails."""
+"""The outputs of pyterrier_rag's backends for failed calls."""
 
 
 def texts(outputs: Iterable[Any], expected: int, name: str, failed: bool = False) -> list[str]:
     """Return the outputs of a backend as strings, one per prompt.
 
     Args:
-        outputs: what the backend returned.
+        outputs: the backend's outputs.
         expected: the number of prompts.
         name: the name of the backend.
         failed: whether `FAILED` outputs are accepted.
@@ -246,7 +246,7 @@ def as_backend(generator: Any) -> Backend:
     An object with `name`, `tokenizer` and ``generate(prompts)`` is used as it is. A function, an
     object with only ``generate``, and pyterrier_rag's backends (recognized by
     ``max_input_length``) are wrapped in a `CallableBackend`. pyterrier_rag's backends truncate
-    prompts without a warning, and their `repr` lacks settings.
+    prompts without a warning, and their `repr` omits settings.
 
     Raises:
         ParameterError: the object cannot generate.

@@ -22,7 +22,7 @@ class Payment(NamedTuple):
     model: str
     prompt_tokens: int | None
     completion_tokens: int | None
-    price: float | None  # `None`: unknown to the process that paid
+    price: float | None  # `None` if unknown to the process that paid
 
 
 CHARACTERS_PER_TOKEN = 4
@@ -48,7 +48,7 @@ class Prices:
             ``model``, ``prompt`` and ``completion``.
 
     Raises:
-        ParameterError: a price is not a pair of finite numbers from 0.
+        ParameterError: a price is not a pair of finite numbers of at least 0.
         FormatError: the file is not such a table.
     """
 
@@ -91,15 +91,15 @@ class Prices:
 
 
 class Estimate(NamedTuple):
-    """The estimated cost of work.
+    """The estimated cost of calls.
 
     Attributes:
         calls: the number of calls to pay for; equal calls count once.
         recorded: the number of distinct calls whose answers are in the ledger.
-        prompt_tokens: estimated from the length of the texts (`CHARACTERS_PER_TOKEN`).
-        completion_tokens: an upper bound: every answer has the maximum length. NaN if there is no
-            known limit.
-        price: an upper bound; NaN if the price is unknown.
+        prompt_tokens: estimated from the length of the texts, four characters per token.
+        completion_tokens: an upper bound, as if every answer had the maximum length; NaN if there
+            is no known limit.
+        price: the price of these tokens; NaN if unknown.
     """
 
     calls: int

@@ -62,7 +62,7 @@ class Completion:
         prompt_tokens: tokens of the prompt as the server counts them; `None` if unknown or invalid
             (negative, beyond 64 bits).
         completion_tokens: tokens of the answer; `None` if unknown.
-        seconds: the duration of the last attempt.
+        seconds: the duration of the last attempt, or the share of a local batch.
         finish: why the answer ended: ``"stop"``; ``"length"`` if it reached the maximum length;
             ``"refusal"`` or ``"content_filter"``; ``"unreadable"`` if the (paid) response was not
             text.
@@ -248,8 +248,9 @@ class ChatModel(EqualByContent, ABC):
 def call_keys(
     model: str, parameters: Mapping[str, Any], chats: Iterable[Chat], reads_facts: bool = False
 ) -> list[str]:
-    """Return the keys of calls in ledgers: digests of model, parameters, messages, and facts if
-    the model reads them.
+    """Return the keys of calls in ledgers.
+
+    They are digests of model, parameters, messages, and facts if the model reads them.
     """
     calls = [
         ([list(message) for message in chat.messages], dict(chat.facts) if reads_facts else {})
@@ -288,9 +289,9 @@ class BudgetError(LLMError):
 
 
 class DeferredError(LLMError):
-    """Answers come from a batch of prompts: the queries that need them wait for a later run.
+    """Some prompts wait for the answers of a batch.
 
-    All other work is done first, and stored.
+    All other work is done first and stored. Read the answers of the batch, then run again.
     """
 
 

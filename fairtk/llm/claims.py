@@ -1,5 +1,7 @@
 """Claims: which process or batch folder is answering which prompt.
 
+The states of a prompt are::
+
     absent --claim--> claimed --pay--> answered
        ^                 |
        +-----------------+  released without an answer, or the owner's lease lapsed

@@ -1,5 +1,4 @@
-"""Encoder-decoder models by CTranslate2, in a separate process: the answers of transformers,
-faster.
+"""Encoder-decoder models in CTranslate2, which is faster than transformers.
 
 CTranslate2 and PISA cannot share a process: both contain spdlog, whose unique symbols the loader
 merges, and the second one crashes. So only the separate process imports ctranslate2.
@@ -96,7 +95,7 @@ def _convert(model: Any, tokenizer: Any, folder: str, name: str, output: Path) -
     from ctranslate2.converters import TransformersConverter
 
     class Converter(TransformersConverter):  # type: ignore[misc]
-        """Converts the loaded model: it comes from safetensors, without foreign code."""
+        """Converts the loaded model, which comes from safetensors, without foreign code."""
 
         def load_model(self, model_class: Any, path: str, **kwargs: Any) -> Any:
             return model
@@ -236,13 +235,13 @@ def _end(interpreter: Interpreter, errors: IO[str]) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class CTranslate2Seq2Seq(HuggingFaceSeq2Seq):
-    """An encoder-decoder model in float32 by CTranslate2; see `HuggingFaceSeq2Seq` for settings.
+    """An encoder-decoder model that runs in CTranslate2, in float32.
 
-    The model's files are converted on first use and cached by content in
+    The answers are those of transformers in float32, except where two candidates differ only by
+    rounding. The model's files are converted on first use and cached by content in
     ``$XDG_CACHE_HOME/fairtk/ctranslate2``. Each load compares the scores of one probe with those
-    of transformers. CTranslate2 runs in a separate process (next to PISA it would crash), which
-    ends with this object. The answers are those of transformers in float32, except where two
-    candidates differ only by rounding. Requires the extra ``fast``.
+    of transformers. CTranslate2 runs in a separate process, because it cannot share one with PISA.
+    The extra ``fast`` is required. See `HuggingFaceSeq2Seq` for the settings.
 
     Raises:
         MissingExtraError: ctranslate2, torch or transformers is not installed.

@@ -145,8 +145,10 @@ Encoder.SETTINGS = tuple(field.name for field in fields(Encoder))
 class MeanEncoder(Encoder):
     """An encoder of dense vectors: the mean of the last layer over a text's tokens (Contriever).
 
-    See `Encoder` for the settings. Izacard et al. 2022, "Unsupervised Dense Information Retrieval
-    with Contrastive Learning".
+    See `Encoder` for the settings.
+
+    References:
+        Izacard et al. 2022, "Unsupervised Dense Information Retrieval with Contrastive Learning".
     """
 
     identity_name = "fairtk.MeanEncoder"
@@ -169,10 +171,13 @@ class MeanEncoder(Encoder):
 
 
 class SpladeEncoder(Encoder):
-    """An encoder of sparse vectors: per vocabulary term the maximum of log(1 + relu(score)).
+    """An encoder of sparse vectors, with one weight per vocabulary term (SPLADE).
 
-    The maximum is over a text's tokens. See `Encoder` for the settings. Formal et al. 2021,
-    "SPLADE v2", equation 6 (max pooling).
+    The weight of a term is the maximum of log(1 + relu(score)) over a text's tokens. See `Encoder`
+    for the settings.
+
+    References:
+        Formal et al. 2021, "SPLADE v2", equation 6 (max pooling).
     """
 
     identity_name = "fairtk.SpladeEncoder"

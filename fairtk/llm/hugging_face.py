@@ -1,6 +1,4 @@
-"""Encoder-decoder and decoder-only Hugging Face models as backends, with batches that do not
-change the answers.
-"""
+"""Hugging Face models as backends."""
 
 from __future__ import annotations
 
@@ -282,13 +280,12 @@ _NO_SAMPLING: dict[str, Any] = {
 
 @dataclass(eq=False, repr=False)
 class HuggingFaceBackend(HuggingFaceModel, ABC):
-    """A Hugging Face model that generates without sampling, in batches of similar length.
+    """A Hugging Face model that generates answers, in batches of similar length.
 
     The model and the tokenizer are loaded on first use, from safetensors only. Code in a repository
-    is never run. Each distinct prompt is generated once per call. In float32, batches do not change
-    answers, except where two candidates differ only by rounding. In half precision, rounding
-    depends more on the batch: compare runs with equal settings, and set ``batch_tokens`` if they
-    come from different machines.
+    is never run. In float32, batches do not change answers, except where two candidates differ only
+    by rounding. In half precision, rounding depends more on the batch: compare runs with equal
+    settings, and set ``batch_tokens`` if they come from different machines.
 
     Args:
         model: a hub name or a local folder with safetensors weights.
@@ -305,6 +302,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
     Raises:
         ParameterError: a setting is out of its range.
+        MissingExtraError: torch or transformers is not installed.
     """
 
     COUNTS = ("num_beams", "max_new_tokens", "max_prompt_tokens", "batch_tokens")
@@ -339,7 +337,6 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
             InputError: a prompt is not a string.
             PromptLengthError: a prompt exceeds the window; nothing is generated.
             ModelError: the model cannot be loaded, or memory does not hold a single prompt.
-            MissingExtraError: torch or transformers is not installed.
         """
         for index, prompt in enumerate(prompts):
             if not isinstance(prompt, str):
@@ -360,7 +357,7 @@ class HuggingFaceBackend(HuggingFaceModel, ABC):
 
         Args:
             prompts: texts; for models with a chat template also chats, as sequences of (role,
-                content).
+                content) pairs.
             temperature: if above 0, answers are sampled without beams. An answer depends only on
                 the seed and the prompt.
             seed: the seed of the sampling.
@@ -522,7 +519,6 @@ class HuggingFaceCausal(HuggingFaceBackend):
         return ids
 
     def _chat(self, prompt: str | Sequence[tuple[str, str]]) -> str:
-        """Return a prompt formatted with the chat template."""
         from jinja2.exceptions import TemplateError
 
         messages = [("user", prompt)] if isinstance(prompt, str) else prompt

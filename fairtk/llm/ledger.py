@@ -55,28 +55,28 @@ collecting: ContextVar[Collector | None] = ContextVar("collecting", default=None
 
 
 class Ledger:
-    """A file with all answers of language models, from which equal calls are answered.
+    """A file that records all answers of language models, so that no call is repeated.
+
+    For example::
 
         llm = Ledger("answers.sqlite", max_calls=500).wrap(OpenAICompatible("gpt-4o"))
 
     Calls are equal if their model, parameters and prompt are equal. Each answer is committed before
     it is used, so a killed run continues where it stopped. If several threads or processes with the
-    same file make equal calls, one makes the call and the others wait for the answer. The file
-    contains prompts and answers, and no keys. It may be the file of an experiment.
+    same file need the same answer, one makes the call and the others wait. The file contains
+    prompts and answers, but no API keys. It may be the file of an experiment.
 
     Args:
         path: the SQLite file; created if absent.
-        offline: whether a call that is not in the ledger is an error. The file need not be
-            writable.
+        offline: whether a call that is not in the ledger is an error. The file may be read-only.
         max_calls: the maximum number of calls to pay for from now on, including those of other
             processes with the same file; `None` for no limit.
         max_cost: the maximum price of these calls, in the currency of `prices`; `None` for no
-            limit. A call under way counts with the price of the longest possible answer, so that
-            fewer calls run at a time near the limit.
+            limit. A call under way counts with the price of the longest possible answer.
         prices: model to (prompt, completion) per million tokens, or a TSV file with the columns
             ``model``, ``prompt``, ``completion``. The price of other models is unknown.
-        retry_unusable: whether to request unusable answers once more: refused, cut off, unreadable,
-            or rejected by their reader.
+        retry_unusable: whether to request unusable answers once more: empty, refused, cut off or
+            unreadable ones, and those without usable keywords.
 
     Raises:
         ParameterError: a limit is negative or not a number.
@@ -191,7 +191,7 @@ class Ledger:
 
 
 def estimate_all(llm: ChatModel, chats: Sequence[Chat]) -> Estimate:
-    """Return what calls take at most, none of them recorded; the prices of a ledger count."""
+    """Return the estimate for calls as if no answer were recorded, with the ledger's prices."""
     if isinstance(llm, LedgerModel):
         return estimate(llm.llm, chats, 0, llm.ledger.prices)
     return estimate(llm, chats, 0, Prices())

@@ -30,14 +30,13 @@ class LocalChat(ChatModel):
 
     A model with a chat template gets the messages with their roles; other models get the messages
     as one text. Hugging Face models sample at a temperature above 0, and an answer depends only on
-    the seed and the prompt. Other backends do not sample: the temperature has no effect. A prompt
-    that exceeds the model's window is a `Failure`. Each batch of answers is yielded as soon as it
-    is generated.
+    the seed and the prompt. For other backends the temperature has no effect. A prompt that exceeds
+    the model's window is a `Failure`.
 
     Args:
         backend: a `fairtk.llm.Backend` such as ``HuggingFaceCausal("...")``, a pyterrier_rag
             backend, or a function from a list of prompts to a list of answers. A ledger identifies
-            a function or a third-party backend by its name: choose a specific one.
+            a function or a third-party backend by its name, so choose a specific one.
         temperature: the temperature of the sampling; 0 for no sampling. `fairtk.FairQR` sets the
             paper's 0.3.
         seed: the seed of the sampling.
@@ -55,7 +54,7 @@ class LocalChat(ChatModel):
 
     @property
     def local(self) -> bool:
-        """Whether the model runs here; functions and third-party backends may call servers."""
+        """Whether the model runs in this process; other backends may call servers."""
         return isinstance(self.backend, HuggingFaceBackend)
 
     @property
@@ -80,8 +79,9 @@ class LocalChat(ChatModel):
         return self.backend.tokenizer
 
     def parameters(self) -> dict[str, Any]:
-        """Return the backend's class, the digest of the model's files if it has files, and the
-        settings that affect answers.
+        """Return the backend's class, the digest of its files, and its settings.
+
+        Settings that do not affect answers are omitted.
 
         Raises:
             ModelError: the files cannot be found.
@@ -214,7 +214,8 @@ class ChatBackend(EqualByContent):
 
         Raises:
             NoAnswerError: a call failed. The other answers are kept for the next attempt.
-            LLMError, BudgetError, OfflineError: the model cannot be called.
+            LLMError: no call would succeed, or the budget is spent.
+            OfflineError: an answer is missing, and the ledger is offline.
         """
         answer_of = self._answers
         unanswered = [prompt for prompt in dict.fromkeys(prompts) if prompt not in answer_of]
@@ -251,11 +252,10 @@ PACKAGED = Path(__file__).parent / "group_terms.tsv"
 class KeywordRefiner(ChatModel):
     """A deterministic refiner that adds terms of the group from a table, without a model.
 
-    It is a free baseline, and a way to run every pipeline without a model. It adds the next terms
-    in the table's order that are not in the query yet. If the query has all of them, it does not
-    change. A few words are a crude picture of a group: read the table before you interpret a
-    result. Terms that resemble the rules that labeled a collection retrieve what these rules
-    labeled.
+    It is a free baseline. Each step adds the next terms, in the table's order, that are not in the
+    query yet. A few words are a crude picture of a group, so read the table before you interpret a
+    result. If the terms resemble the rules that labeled a collection, they retrieve the documents
+    that these rules labeled.
 
     Args:
         table: a TSV file with a header line and the columns ``group`` and ``term``, or a mapping
@@ -317,7 +317,6 @@ class KeywordRefiner(ChatModel):
             yield index, Completion(json.dumps([*keywords, *added], ensure_ascii=False), 0, 0, 0.0)
 
     def _next_terms(self, keywords: Sequence[str], group: Sequence[str]) -> list[str]:
-        """Return the next terms of each part of a group."""
         present = {word.lower() for word in keywords}
         added = []
         for part in group:

@@ -83,7 +83,8 @@ def build_model(spec: ModelSpec, settings: Mapping[str, Any]) -> Any:
     """Return a backend or chat model of a kind.
 
     Raises:
-        NotFoundError, ParameterError: see `check_settings`, or a setting is out of its range.
+        NotFoundError: unknown setting.
+        ParameterError: the model's name is missing, or a setting is invalid.
         MissingExtraError: a package is not installed.
     """
     check_settings(spec, settings)

@@ -1,7 +1,7 @@
-"""Prompt builders: a question and ranked documents in, one prompt out.
+"""Prompt builders, which join a question and ranked documents into one prompt.
 
 The published Fair-RAG code reserves tokens for the question but not for the words that join the
-parts, so that a long prompt loses the end of its question. Here all tokens of the prompt count,
+parts, so a long prompt loses the end of its question. Here all tokens of the prompt count,
 including joining words and special tokens:
 
 1. A prompt that fits the window is not truncated.
@@ -86,7 +86,7 @@ def window(tokenizer: Any) -> int | None:
 
 
 SHORTEST_ENTRY = 8
-"""The minimum number of tokens of a truncated entry; a shorter one says nothing."""
+"""The minimum number of tokens of a truncated entry; shorter ones have too little content."""
 QUESTION_TOKENS = 256
 """The maximum number of tokens of a question in the published code."""
 
@@ -275,7 +275,7 @@ class Prompt(ABC):
         return keep_question(self, question, entries, tokenizer)
 
     def room(self, question: str, tokenizer: Any) -> int | None:
-        """Return the number of tokens that a question leaves for documents, `None` if unlimited.
+        """Return the number of tokens left for documents, `None` if unlimited.
 
         It is negative if the question exceeds the window and will be truncated.
         """
@@ -464,14 +464,14 @@ _RANK = "rank"
 class Template(Prompt):
     """A template with ``{question}`` and, unless it is closed-book, ``{documents}``.
 
+    Double a brace to escape it, as in `str.format`. Formats (``{x:.2f}``) and attributes are not
+    supported.
+
     Args:
         template: the prompt, with ``{question}`` and optionally ``{documents}``.
         document: one document. Its names are columns of the frame; ``{rank}`` is the 1-based rank.
             If the prompt is too long, the value of the last name is truncated.
         joiner: the text between two documents.
-
-    Double a brace to escape it, as in `str.format`. Formats (``{x:.2f}``) and attributes are not
-    supported.
     """
 
     identity_name = "fairtk.Template"

@@ -60,30 +60,27 @@ Clients = dict[ServerState, list[Any]]
 
 
 class OpenAICompatible(ChatModel):
-    """A model behind OpenAI's chat protocol, through the ``openai`` client.
+    """A model on a server with OpenAI's chat protocol, called with the ``openai`` client.
 
-    At most `concurrency` calls run at a time. Rate limits (429), server errors (5xx), timeouts,
-    broken connections and responses that are not JSON are retried. The waits double and have a
-    random part. A server gets no calls until its ``Retry-After`` (up to 120 s) has passed. A call
-    is a `Failure` if all its attempts fail.
+    Rate limits (429), server errors (5xx), timeouts, broken connections and responses that are not
+    JSON are retried, after waits that double and have a random part. A ``Retry-After`` of up to 120
+    s is respected. A call is a `Failure` if all its attempts fail.
 
-    These end the work with an `LLMError`: a wrong key, an unknown model, a redirect, a parameter
-    that the server does not support, and five failed calls in a row. If a server refuses
-    ``max_tokens``, ``max_completion_tokens`` is sent from then on, with a warning.
+    A wrong key, an unknown model, a redirect, an unsupported parameter, or five failed calls in a
+    row raise an `LLMError`. If a server refuses ``max_tokens``, ``max_completion_tokens`` is sent
+    from then on, with a warning.
 
-    With several servers of one model, each call is sent to the server with the fewest calls under
-    way, and the next attempt of a call to the next server. After a failure the others are
-    preferred for 1 s, and twice as long after each further failure. A server that refuses the key
-    or the model, or redirects, is left out with a warning. The work ends when all of them fail.
+    With several servers, each call is sent to the server with the fewest calls under way, and its
+    next attempt to another server. A server that refuses the key or the model, or redirects, is
+    left out with a warning; an `LLMError` is raised when none is left.
 
-    The key is read from the environment when calls are made. It is never printed or recorded; if
-    an answer repeats it, it is replaced by ``<hidden>``.
+    The key is read from the environment when calls are made, and never printed or recorded.
 
     Args:
         model: the model's name at the server.
         base_url: the server's address, e.g. ``"http://127.0.0.1:8000/v1"``, or several addresses,
-            as a list or separated by commas; `None` for OpenAI's. It is not part of a ledger's
-            keys.
+            as a list or separated by commas; `None` for OpenAI's. Recorded answers do not depend
+            on it.
         api_key_env: the environment variable with the key; `None` if the server needs no key.
         temperature: the sampling temperature, from 0. FAIR-QR uses 0.3. `None` to send none.
         max_tokens: the maximum number of tokens of an answer; `None` to send no limit.
@@ -92,7 +89,7 @@ class OpenAICompatible(ChatModel):
         retries: the maximum number of retries of a call. Each server is tried at least once.
         backoff: seconds before the first retry.
         seed: sent to the server if given; many servers ignore it.
-        max_completion_tokens: the same limit under its newer name, sent instead of `max_tokens`.
+        max_completion_tokens: the newer name of `max_tokens`; if given, it is sent instead.
         reasoning_effort: sent if given, e.g. ``"low"``.
         extra_body: more fields of the request's body, e.g. ``{"top_p": 0.9}``; JSON values.
         max_bytes: the maximum size of a response. A larger one is a `Failure`.

@@ -156,7 +156,7 @@ _loops_lock = threading.Lock()
 def call_loop() -> asyncio.AbstractEventLoop:
     """Return the event loop for all calls of this process, in a separate thread.
 
-    A forked process does not inherit threads, so that it starts a new loop.
+    A forked process does not inherit threads, so it starts a new loop.
     """
     with _loops_lock:
         loop = _loops.get(os.getpid())

@@ -1,4 +1,4 @@
-"""Plugins: hooks, the host that loads them, and the registries of what they provide."""
+"""Plugins: hooks, the host that loads plugins, and registries of measures and other objects."""
 
 from __future__ import annotations
 

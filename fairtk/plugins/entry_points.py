@@ -22,7 +22,7 @@ RESTRICT = "FAIRTK_PLUGINS"
 STRICT = "FAIRTK_STRICT_PLUGINS"
 BUILTIN = "fairtk"
 HOOK_GROUP, COMMAND_GROUP = "fairtk", "fairtk.commands"
-"""The group of entry points with hooks."""
+"""The groups of entry points with hooks and with commands."""
 
 
 @dataclass(eq=False)

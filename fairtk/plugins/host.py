@@ -1,6 +1,6 @@
-"""Loads plugins one by one and registers what they provide.
+"""Load plugins one by one, and register the objects that they provide.
 
-A plugin that is broken, misspells a hook or provides a name that is taken is left out as a whole.
+A plugin that is broken, misspells a hook or provides a duplicate name is left out completely.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class PluginHost:
                 plugin.reject(error)
 
     def _collect(self, implementation: Any, plugin: Plugin) -> None:
-        """Register everything that a plugin provides, or raise and register nothing."""
+        """Register all objects of a plugin, or raise an error and register nothing."""
         if self.manager.is_registered(implementation):
             raise PluginError(
                 f"{plugin.module} is registered already; name a module in only one entry point, "

@@ -24,9 +24,9 @@ def cite(*names: Any) -> str:
 
     Args:
         *names: measures (``"AWRF"``, or as in tables: ``"E(nDCG@5)"``), ids of data sets, and
-            transformers, studies or their systems (``"FairSampler"``, ``"rag"``, ``"mmr"``);
-            measures and transformers as objects. Without names, return the references of fairtk
-            and its tools.
+            transformers, studies or their systems (``"FairSampler"``, ``"rag"``, ``"mmr"``).
+            Measures and transformers may be objects. Without names, the references are those of
+            fairtk and its tools.
 
     Raises:
         NotFoundError: a name is unknown; the nearest is suggested.
@@ -55,7 +55,7 @@ def citation_keys(name: str) -> list[str]:
 
 
 def cite_results(systems: Iterable[str], measures: Iterable[str]) -> str:
-    """Return BibTeX for the systems and measures of an experiment, as far as fairtk knows them.
+    """Return BibTeX for the systems and measures of an experiment that have a reference.
 
     Args:
         systems: pipelines as text, e.g. ``"Candidates >> BM25Scorer >> FairSampler"``.

@@ -1,8 +1,8 @@
-"""Registries of what plugins provide, and parsing of strings such as ``"RBP(p=0.8)"``.
+"""Registries of the objects of plugins, and parsing of strings such as ``"RBP(p=0.8)"``.
 
 `fairtk.plugins` fills the registries; importing a module never does. A measure holds its groups and
-its target as objects and prints their names. A registered name, a name that a measure printed, and
-a path are read back as an object.
+its target as objects and prints their names. The parser finds an object by a registered name, by a
+name that a measure printed, or by a path.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def load_target(target: str) -> Any:
 
 @dataclass(frozen=True)
 class Spec:
-    """An object that is imported on first use.
+    """The description of an object that is imported on first use.
 
     Attributes:
         name: the registered name.
@@ -76,8 +76,8 @@ class PromptSpec(Spec):
 class ModelSpec(Spec):
     """A kind of language model, written ``KIND:MODEL``; base of `BackendSpec` and `ChatModelSpec`.
 
-    The target is called with keywords: its first parameter is the model (a name or a folder;
-    required if it has no default), the others are its settings.
+    The target is called with keyword arguments: its first parameter is the model (a name or a
+    folder; required if it has no default), the others are its settings.
 
     Attributes:
         example: an example of a model.
@@ -111,7 +111,7 @@ class ChatModelSpec(ModelSpec):
 
 @dataclass(frozen=True)
 class TransformerSpec(Spec):
-    """A PyTerrier transformer: its class, its input frames (``"R|S|Q"``) and output (``"S"``)."""
+    """A PyTerrier transformer, with its input frames (``"R|S|Q"``) and its output (``"S"``)."""
 
     inputs: str
     outputs: str
@@ -120,7 +120,7 @@ class TransformerSpec(Spec):
 
 @dataclass(frozen=True)
 class DatasetSpec(Spec):
-    """A data set: its ir_datasets id, and a function of the id that returns it."""
+    """A data set: its ir_datasets id, and a function that returns it for the id."""
 
     warning: str | None = None
 
@@ -142,14 +142,14 @@ class StudySystemSpec(Spec):
 class StudySpec(Spec):
     """A study: its command, and a class whose ``read(path)`` reads its TOML file.
 
-    `fairtk prompts` tries each study's ``read`` to find the command of a file; it raises a
-    `FormatError` for the file of another study.
+    ``read`` must raise a `FormatError` for the file of another study, because `fairtk prompts`
+    tries each study to find the command of a file.
     """
 
 
 @dataclass(frozen=True)
 class Registration(Generic[T]):
-    """A registered value, its name, its plugin, and the plugin's name and version."""
+    """A registered value with its name, its plugin, and the plugin's name and version."""
 
     name: str
     value: T
@@ -259,7 +259,7 @@ class Living:
         self._of: dict[str, WeakValueDictionary[int, Any]] = {}
 
     def add(self, text: str, value: Any) -> None:
-        """Add an object, even next to an equal one, which may be deleted earlier."""
+        """Add an object, even if there is an equal one, which may be deleted earlier."""
         self._of.setdefault(text, WeakValueDictionary())[id(value)] = value
 
     def all(self, text: str) -> list[Any]:
@@ -299,8 +299,7 @@ class Directory(Generic[Named]):
 
         Args:
             text: the name or path.
-            space: the levels that a target should have; targets of several attributes may share
-                a name.
+            space: the levels of the target, because targets of several attributes may share a name.
         """
         if text in self.registered:
             return self.registered[text]

@@ -1,4 +1,6 @@
-"""Reports: statistics over queries, tables, and results as one HTML page that works offline.
+"""Reports: results as one HTML page that works offline, its tables, and statistics.
+
+For example::
 
     results.report("report.html")
 

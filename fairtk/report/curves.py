@@ -50,7 +50,7 @@ def plot_trade_off(
     Args:
         means: means by system (index) and measure (columns).
         per_query: ``system``, ``qid``, ``measure``, ``value``.
-        better: the function from a measure to ``"higher"`` or ``"lower"``.
+        better: a function that returns ``"higher"`` or ``"lower"`` for a measure.
         x: the measure of the horizontal axis.
         y: the measure of the vertical axis.
     """
@@ -103,8 +103,8 @@ def curve_values(
         seed: the seed of the bootstrap; results also depend on the order of the queries.
 
     Returns:
-        The values by name, as in `CURVES`. A slope is NaN if all x are equal, an interval if there
-        are fewer than two queries.
+        The values by name, as in `CURVES`. A slope is NaN if all x are equal. Intervals are NaN for
+        fewer than two queries.
 
     Raises:
         InputError: the shapes differ, or a value is infinite or not a number.
@@ -221,7 +221,6 @@ def _slopes_of(x: FloatArray, y: FloatArray) -> FloatArray:
 
 
 def _area(x: FloatArray, y: FloatArray, span: tuple[float, float]) -> float:
-    """Return the mean of a piecewise linear curve over a span; x is sorted."""
     first, last = np.searchsorted(x, span, side="right")
     ends = np.interp(span, x, y)
     position = np.concatenate([span[:1], x[first:last], span[1:]])
@@ -237,9 +236,9 @@ class TwoLevelMean:
         n: the number of queries with a value.
         mean: the mean of their values.
         error: the standard error of the mean over queries and samples.
-        error_queries: the standard error over queries, as with infinitely many samples.
-        error_samples: the standard error over samples, for these queries; NaN if the variance of a
-            query is unknown.
+        error_queries: the standard error over queries alone, as with infinitely many samples.
+        error_samples: the standard error over samples alone, for these queries; NaN if the variance
+            of a query is unknown.
         low: the lower end of the interval over queries and samples (Student).
         high: the upper end.
         low_samples: the lower end of the interval over samples (normal).

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def picture(figure: Any) -> str:
-    """Return a figure as a data URL; browsers run and load nothing in images.
+    """Return a figure as a data URL, in which browsers run and load nothing.
 
     Args:
         figure: see `fairtk.display.svg_text`.
@@ -340,7 +340,6 @@ def _policy(css: str, js: str) -> str:
 
 
 def _measures(results: Results) -> list[dict[str, str]]:
-    """Return the label, name, direction and reading of each measure."""
     return [
         {
             "label": measure,

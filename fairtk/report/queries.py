@@ -127,7 +127,6 @@ def _query() -> dict[str, Any]:
 def _collect(
     frame: pd.DataFrame, name: str, index: int, cutoff: int, queries: dict[str, dict[str, Any]]
 ) -> SystemRankings:
-    """Add a system's rankings to the queries."""
     if frame.empty:
         return SystemRankings()
     if DOCNO not in frame.columns:  # answers without retrieval

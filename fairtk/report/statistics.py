@@ -19,7 +19,7 @@ _MOST_NUMBERS = 1 << 22
 
 
 def numbers(values: npt.ArrayLike, name: str, ndim: int) -> FloatArray:
-    """Return values as an array of floats; NaN means undefined.
+    """Return values as an array of floats, with NaN for undefined values.
 
     Raises:
         InputError: a value is infinite or not a number, or the number of dimensions is wrong.
@@ -197,8 +197,8 @@ def paired_test(
 ) -> PairedTest:
     """Test whether x and y differ, two-sided. Pairs with NaN are ignored.
 
-    P-value and interval use the same null distribution, so the interval contains 0 exactly if
-    p > 1 - `confidence` (for the Wilcoxon test, if no two differences have the same size).
+    P-value and interval use the same null distribution, so they agree, except for the Wilcoxon test
+    if differences have the same size.
 
     Args:
         x: values of one system, one per query, shape (n,).
@@ -404,8 +404,8 @@ class MarginTest:
         margin: the margin.
         n: the number of defined pairs.
         difference: the mean of x - y over these pairs, NaN if there are no pairs.
-        low: the lower one-sided confidence bound of the difference.
-        high: the upper one-sided bound; [low, high] is an interval at 90 % for 95 %.
+        low: the lower one-sided confidence bound.
+        high: the upper one-sided bound. With confidence 0.95, [low, high] is a 90 % interval.
         p: the p-value, in [0, 1].
         note: the reason if `p`, `low` and `high` are NaN, otherwise ``""``.
     """

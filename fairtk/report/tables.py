@@ -79,8 +79,8 @@ def mean_intervals_of(
         measure: the label of the measure.
 
     Returns:
-        Three arrays of shape (systems,): means, lower and upper ends. The ends are NaN if fewer
-        than two queries have a value.
+        Means, lower ends and upper ends, each of shape (systems,). The ends are NaN if fewer than
+        two queries have a value.
     """
     values = per_query[per_query["measure"] == measure]
     table = values.pivot(index="system", columns=QID, values="value").loc[means.index]

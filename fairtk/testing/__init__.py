@@ -1,7 +1,7 @@
-"""Contracts for testing plugins, and small frames to test with.
+"""Contracts for testing plugins, and small frames for tests.
 
 A contract is a class of tests for pytest. Subclass it, name the subclass ``Test...``, and set the
-object under test:
+object under test::
 
     from fairtk.testing import MeasureContract
 

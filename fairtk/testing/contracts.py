@@ -158,7 +158,7 @@ class PromptContract:
         name: its registered name.
         options: its options.
         question: a valid question.
-        keeps_question: whether the prompt has the whole question, even with long documents.
+        keeps_question: whether the prompt has the complete question, even with long documents.
     """
 
     name: str

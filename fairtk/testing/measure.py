@@ -52,7 +52,6 @@ def _only(frame: pd.DataFrame, columns: set[str]) -> pd.DataFrame:
 
 
 def _shuffled(frame: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Return the rows in random order."""
     return frame.iloc[rng.permutation(len(frame))]
 
 
@@ -63,8 +62,8 @@ class MeasureContract:
         measure: the measure under test, with a cutoff if it needs one.
         missing: the value of a query missing from the run, if a parameter changes the declared
             one.
-        knows_documents: whether the measure has data about certain documents (their groups), so
-            that it depends on docnos.
+        knows_documents: whether the measure depends on docnos, because it has data about certain
+            documents, such as their groups.
     """
 
     measure: Any
@@ -301,7 +300,7 @@ class MeasureContract:
         missing = self.measure.MISSING if self.missing is None else self.missing
         values = self.values(self.qrels(), self.whole_run())
         left_open = {q for q, value in values.items() if math.isnan(value)}
-        bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # what pt.Experiment makes
+        bare = pd.DataFrame([], columns=[QID, DOCNO, SCORE])  # as in pt.Experiment
         for run in (self.samples()[:0], self.run()[:0], bare):
             actual = self.values(self.qrels(), run)
             # values that are undefined for the labels may stay undefined; values that are undefined

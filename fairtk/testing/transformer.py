@@ -19,8 +19,8 @@ class TransformerContract:
     """Tests of a transformer; subclass it and define `make`.
 
     Attributes:
-        per_query: whether a query's rows depend only on the query's own input, so that batches may
-            be split between queries.
+        per_query: whether the rows of a query depend only on the query's own input, so that batches
+            may be split between queries.
     """
 
     per_query: bool = True

@@ -46,8 +46,8 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
     """A transformer whose output, `repr` and equality depend on its settings.
 
     A subclass lists its settings in `SETTINGS` and stores each as an attribute of that name. Two
-    transformers are equal if class and settings are equal, frames by content. So
-    ``pt.Experiment(plan="tree")`` shares prefixes and never merges different systems.
+    transformers are equal if class and settings are equal (frames are compared by content), so
+    ``pt.Experiment(plan="tree")`` shares equal stages only.
     """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
@@ -58,12 +58,12 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
     def schematic(self) -> dict[str, Any]:
         """The settings of PyTerrier's schematics: the URL of the class in the reference.
 
-        Without a URL they request pyterrier.readthedocs.io, and fail offline.
+        Without it, PyTerrier requests pyterrier.readthedocs.io, which fails offline.
         """
         return {"help_url": help_address(type(self))}
 
     def __call__(self, inp: Any) -> Any:
-        """Apply the transformer to a frame, a table of another library, or dicts, as PyTerrier."""
+        """Apply the transformer to a frame, a table of another library, or dicts."""
         run = isinstance(inp, Mapping)
         frame = labels_or_scores(inp, SCORE, type(self).__name__) if run else frame_of(inp)
         return super().__call__(frame)
@@ -139,7 +139,7 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
 
         Args:
             inp: the input of `transform`.
-            remedy: the advice in the message, if not that for rerankers.
+            remedy: the advice in the message; by default that for rerankers.
         """
         if SAMPLE in inp.columns:
             name = type(self).__name__

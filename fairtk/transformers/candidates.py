@@ -1,7 +1,4 @@
-"""First stages, Q -> R: the candidates of a dataset, or BM25 over a collection by PISA.
-
-Also the tokens of a query that a retriever looks up.
-"""
+"""First stages, Q -> R: the candidates of a dataset, and BM25 over a collection (PISA)."""
 
 from __future__ import annotations
 
@@ -35,13 +32,13 @@ _RUN = (QID, QUERY, QUESTION, DOCNO, SCORE, RANK)
 
 
 class Candidates(FairTransformer):
-    """Q -> R: the dataset's candidates of each query, with the fields of the documents.
+    """Q -> R: the dataset's candidates for each query, with the fields of the documents.
 
-    The candidates of a LaMP query are the entries of its profile: ``Candidates("lamp/4/dev") >>
+    The candidates for a LaMP query are the entries of its profile: ``Candidates("lamp/4/dev") >>
     BM25Scorer()``. Any other dataset of ir_datasets with scoreddocs is also supported.
 
-    Input columns: ``qid``. If the topics have no ``query`` or ``question``, the dataset's are used.
-    Other columns of the topics are kept, unless a field of the documents has the same name.
+    Input columns: ``qid``. A missing ``query`` or ``question`` is added from the dataset. Other
+    columns of the topics are kept, unless a field of the documents has the same name.
 
     Output columns: ``qid``, ``query``, ``question`` (if the dataset has one), ``docno``, ``score``
     (LaMP: always 0), ``rank`` (by score, then the dataset's order), ``text`` (for retrieval) and
@@ -52,7 +49,7 @@ class Candidates(FairTransformer):
 
     Args:
         dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` (such as the result of
-            ``fairtk.datasets.lamp.from_folder``), or a PyTerrier dataset of one.
+            ``fairtk.datasets.lamp.from_folder``), or the PyTerrier form of one.
 
     Raises:
         NotFoundError: unknown dataset.
@@ -125,8 +122,6 @@ class Candidates(FairTransformer):
 
 @dataclass(frozen=True)
 class _Pool:
-    """All candidates of a dataset."""
-
     docs: pd.DataFrame  # ``docno``, ``score``, ``rank`` and fields, grouped by query
     spans: dict[str, tuple[int, int]]  # first row and number of rows of qids with candidates
     queries: pd.DataFrame  # ``query`` and ``question`` by qid
@@ -206,9 +201,9 @@ _WORD = re.compile(r"\w+")
 
 
 def index_tokens(retriever: Any) -> Tokens | None:
-    """Return the function from a text to a retriever's query tokens, `None` if unknown.
+    """Return a function that returns a retriever's query tokens for a text, `None` if unknown.
 
-    It is known for PISA, Terrier (stop words, without stemming), and retrievers with a method
+    Supported are PISA, Terrier (stop words, without stemming), and retrievers with a method
     ``tokens(text)`` such as `fairtk.transformers.CollectionBM25`, alone or first in a pipeline.
     """
     if isinstance(retriever, pt.Compose):
@@ -268,7 +263,7 @@ _INDEX = "index of the query"
 
 
 class CollectionBM25(FairTransformer):
-    """Q -> R: BM25 over all documents, by PISA.
+    """Q -> R: BM25 over all documents of a collection, with PISA.
 
     Ties are broken by docno, descending, as in trec_eval, because PISA's order of ties depends on
     the depth. The query is a bag of words: punctuation is ignored.
@@ -353,7 +348,7 @@ class CollectionBM25(FairTransformer):
         return self._tokens(_bag(text))
 
     def prepare(self) -> None:
-        """Open the index, and build it if it does not exist. Otherwise the first search does so.
+        """Open the index, and build it if it does not exist, before the first search.
 
         Raises:
             FairtkError: pyterrier-pisa is not installed.

@@ -26,9 +26,9 @@ class ExposureTransformer(FairTransformer):
     """Base class of transformers R -> X that compute the exact exposure of a policy.
 
     Output: the columns of the input and ``exposure``, ``browsing`` and ``cutoff``; one row per
-    query and document, also if its exposure is 0. ``score`` becomes the exposure and ``rank`` its
+    query and document, even if its exposure is 0. ``score`` becomes the exposure and ``rank`` its
     order, so that PyTerrier accepts the frame; measures of ranks refuse it. Cascade models (GERR)
-    are not supported: their attention depends on the labels.
+    are not supported, because their attention depends on the labels.
     """
 
     def __init__(self, cutoff: int | None = 5, browsing: str | BrowsingModel = "MU") -> None:
@@ -75,16 +75,14 @@ class ExposureTransformer(FairTransformer):
 class PlackettLuceExposure(ExposureTransformer):
     """R -> X: the exact expected exposure of each document under `FairSampler`'s policy.
 
-    Numerical integration (see `fairtk.exposure.exact`; absolute error below 1e-10) replaces
-    sampling, so measures of the output have no sampling noise and no bias. EE_D, EE_R, EE_L, AWRF
-    and E(nDCG@k) support it, with the same browsing model and cutoff. Values that are not linear in
-    exposure (the probability that two documents are seen together, the variance over rankings)
-    require samples. For 1,000 candidates a cutoff of 5 takes milliseconds, one of 100 tenths of a
-    second, all ranks seconds.
+    Numerical integration (`fairtk.exposure.exact`; absolute error below 1e-10) replaces sampling,
+    so measures of the output have no sampling noise and no bias. EE_D, EE_R, EE_L, AWRF and
+    E(nDCG@k) support it, with the same browsing model and cutoff. With 1,000 candidates, a cutoff
+    of 5 takes milliseconds per query, and all ranks take seconds.
 
     Args:
         alpha: exponent on the scaled scores, >= 0, as in `FairSampler`. For a list, the output has
-            one frame X per alpha, with the column ``alpha``; measures accept one at a time.
+            one frame X per alpha, with the column ``alpha``; measures accept one alpha at a time.
         cutoff: ranks that are read, >= 1; `None` for all (not with MU).
         browsing: the browsing model: MU, RBP(p=0.8), DCG, TREC; not GERR.
 

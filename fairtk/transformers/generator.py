@@ -99,10 +99,10 @@ class Generator(FairTransformer):
     ==========  =====================================================================
 
     The prompt contains the first ``cutoff`` ranks of a ranking, and the column ``question`` if
-    present, else ``query``. Each row of a ranking gets its answer, also below the cutoff; an
-    earlier ``qanswer`` is replaced. Equal prompts are generated once: 100 samples of a peaked
-    policy cost a few answers. For Q, and for the empty subset of `fairtk.credit.Subsets`, the
-    prompt has no documents.
+    present, else ``query``. All rows of a ranking get the answer, also those below the cutoff; an
+    earlier ``qanswer`` is replaced. Equal prompts are generated once, so 100 similar samples cost
+    few answers. For Q, and for the empty subset of `fairtk.credit.Subsets`, the prompt has no
+    documents.
 
     Args:
         backend: a `fairtk.llm.Backend`, a pyterrier_rag backend, a function from a list of prompts
@@ -137,6 +137,7 @@ class Generator(FairTransformer):
                 a prompt exceeds the model's window; names the qid.
             DuplicateError: duplicate document in a ranking, or duplicate qid in topics.
             ModelError: the model cannot be loaded.
+            NoAnswerError: a call to a server failed.
         """
         prompts = self.build_prompts(inp)
         out = inp.copy()
@@ -160,9 +161,10 @@ class Generator(FairTransformer):
         return self._ranking_prompts(inp) if DOCNO in inp.columns else self._topic_prompts(inp)
 
     def estimate(self, inp: pd.DataFrame) -> Estimate:
-        """Return the calls, tokens and price that a frame takes at most, without any call.
+        """Estimate the calls, tokens and price for a frame, without any call.
 
-        Equal prompts count once, and none as recorded. A backend of this machine makes no calls.
+        Equal prompts count once. Recorded answers are not subtracted. Everything is 0 for a backend
+        that is not a model of `fairtk.llm` with calls, e.g. `FlanT5`.
 
         Raises:
             InputError: as `transform`.
@@ -283,7 +285,6 @@ class Generator(FairTransformer):
         return prompts
 
     def _generate(self, prompts: RowPrompts) -> list[str]:
-        """Return one answer per prompt."""
         where = type(self).__name__
         try:
             outputs = self.backend.generate(prompts.prompts)
@@ -316,10 +317,10 @@ def _location(inp: pd.DataFrame, row: int) -> str:
 
 
 class FlanT5(Generator):
-    """A generator with a T5: beam search with 4 beams, no sampling, 128 new tokens.
+    """A generator with a T5 model: 4 beams, no sampling, at most 128 new tokens.
 
-    See `Generator` for the frames. The model is loaded on first use, from a local folder, the hub's
-    cache or the hub, from safetensors only. Requires the extra ``t5``.
+    See `Generator` for the frames. The model is loaded on first use, from safetensors only. The
+    extra ``t5`` is required.
 
     Args:
         model: a hub name, or a local folder with config.json, model.safetensors and

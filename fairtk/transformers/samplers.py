@@ -129,8 +129,8 @@ class Calibration:
     def _to_relevance(self, run: Run, score: FloatArray, loss: float) -> pd.DataFrame:
         """Return the smallest alphas whose loss of nDCG is at most `loss`.
 
-        If gains are sorted like scores, nDCG rises with alpha. Otherwise it may fall in between, so
-        that a grid of smaller alphas is searched, too.
+        If gains are sorted like scores, nDCG rises with alpha. Otherwise it may fall, so a grid of
+        smaller alphas is also searched.
         """
         weight = RankWeights.of(DCG(), self.cutoff, self.cutoff).weight
         gain = self._gain(run, score)
@@ -318,32 +318,27 @@ class FairSampler(Sampler):
     log-weights: the next document is drawn with probability proportional to exp(scaled ** alpha)
     among those not drawn yet. Exposure depends only on chance and score, not on groups.
 
-    * ``alpha`` is an exponent, the opposite of a temperature: 0 is uniform, larger is closer to the
-      deterministic ranking. It is exact for large values: tied documents have equal exposure,
-      however far they are behind the first.
-    * If all scores are equal, the policy is uniform. A query with fewer documents than ``cutoff``
-      gets all of them.
-    * The random numbers of a query depend only on (seed, qid), and its documents are sorted by
-      score and docno. So rankings do not depend on the batch, the order of rows, the ranks of ties,
-      or other queries.
+    * ``alpha`` is the opposite of a temperature: 0 is uniform, larger is closer to the
+      deterministic ranking. Tied documents have equal exposure, even for large values.
+    * The random numbers of a query depend only on (seed, qid), so rankings do not depend on the
+      batch, the order of rows, the ranks of ties, or other queries.
     * ``n_samples`` and ``cutoff`` only truncate: the first 10 of 100 samples are the samples of
       ``n_samples=10``, and a ranking at ``cutoff=5`` is the top of the one without cutoff.
     * ``method="stratified"`` spreads the random numbers of a query evenly over its samples
-      (scrambled Sobol points). Each ranking has the same distribution, so expectations do not
-      change, and means over the samples vary less (EE-D most). The samples are not independent:
-      their standard errors are mostly too large, and ``EE_D(estimator="unbiased")`` overcorrects.
+      (scrambled Sobol points). Expectations do not change, and means over the samples vary less.
+      The samples are not independent: their standard errors are mostly too large, and
+      ``EE_D(estimator="unbiased")`` overcorrects.
     * ``target_disparity`` and ``max_relevance_loss`` replace alpha: the alpha of each query is
-      computed from exact values (`calibrated`), with a tolerance of 0.001. If a query cannot reach
-      the target, the nearest value is used, with a warning; the minimum disparity at cutoff k is
-      k / n. With a target, alpha depends on the cutoff.
+      computed from exact values, with a tolerance of 0.001 (see `calibrated`). If a query cannot
+      reach the target, the nearest value is used, with a warning; the minimum disparity at cutoff k
+      is k / n.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; one row per query, sample and rank, in that order.
     ``score`` becomes n, n - 1, ... by rank, for a query with n documents.
 
     Args:
-        alpha: exponent on the scaled scores, >= 0: 0 is uniform, larger is closer to the run.
-            `None` for 1, or for a target below.
+        alpha: exponent on the scaled scores, >= 0. `None` for 1, or with a target below.
         n_samples: rankings per query, >= 1; use 1 to serve users.
         cutoff: documents per ranking, >= 1; `None` for all.
         seed: the seed, any integer.
@@ -408,7 +403,7 @@ class FairSampler(Sampler):
             self.max_relevance_loss, self.relevance = target.max_relevance_loss, target.relevance
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings, without unused ones, so that stored results stay valid."""
+        """Return the settings without unused ones."""
         settings = super().settings()
         if self.method == "independent":
             del settings["method"]
@@ -443,12 +438,10 @@ class FairSampler(Sampler):
 class OracleSampler(Sampler):
     """R -> S: rankings with useful documents first, shuffled within each grade.
 
-    The optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al. 2020):
-    grades in descending order, and within a grade every order equally likely. A document without a
-    label, or with a label of at most 0, is not useful. Scores are ignored.
-
-    As in `FairSampler`, random numbers depend only on (seed, qid), and ``n_samples`` and ``cutoff``
-    only truncate.
+    This is the optimal policy of expected exposure (*Towards Fair RAG*, section 3.3; Diaz et al.
+    2020): grades in descending order, and within a grade every order equally likely. A document
+    without a label, or with a label of at most 0, is not useful. Scores are ignored. For seed,
+    ``n_samples`` and ``cutoff`` see `FairSampler`.
 
     Input: ``qid``, ``docno``, ``score`` and any other columns; one ranking per query. Output: the
     same columns and ``rank`` and ``sample``; ``score`` becomes n, n - 1, ... by rank, for a query
@@ -456,7 +449,6 @@ class OracleSampler(Sampler):
 
     Args:
         qrels: labels: ``qid``, ``docno``, ``label`` (utility or relevance; larger is better).
-            Other columns are ignored.
         n_samples: rankings per query, >= 1.
         cutoff: documents per ranking, >= 1; `None` for all.
         seed: the seed, any integer.
@@ -498,8 +490,8 @@ def useful_first(run: Run, labels: Qrels) -> tuple[IntArray, FloatArray]:
     """Return the sorted rows of a run, useful ones first, and the gaps between their grades.
 
     Returns:
-        Sorted rows by query, grade and docno; and gaps: `SURE` at the end of a grade within a
-        query, else 0. See `fairtk.exposure.score_gaps`.
+        Sorted rows by query, grade and docno; and gaps, which are `SURE` at the end of a grade
+        within a query, otherwise 0. See `fairtk.exposure.score_gaps`.
     """
     grade = np.maximum(np.nan_to_num(labels.labels_of(run)), 0.0)
     within = order_by((-grade, run.query), lambda rows: (run.doc[rows], run.docnos), False)
@@ -518,10 +510,8 @@ class PerSample(FairTransformer):
 
     Use it for rerankers, readers and all transformers that group their input by ``qid`` and would
     mix the samples of a query. The transformer gets plain runs, without the column ``sample``. It
-    may change scores and ranks, drop rows or add columns; its order of rows is kept within each
-    (qid, sample). A frame without samples is passed unchanged. If a reader returns one row per
-    query, such as pyterrier_rag's, its new columns (``qanswer`` and others) are added to all rows
-    of the ranking.
+    may change scores and ranks, drop rows or add columns. If a reader such as pyterrier_rag's
+    returns one row per query, its new columns are added to all rows of the ranking.
 
     By default the transformer runs once per sample, on all queries, with the original qids.
     ``joint=True`` runs it once, with a temporary qid per (qid, sample). Neural models then get full
@@ -551,7 +541,7 @@ class PerSample(FairTransformer):
         self.joint = bool(joint)
 
     def __eq__(self, other: object) -> bool:
-        # by the transformers' equality: their `repr` may lack settings
+        # by the transformers' equality, because their `repr` may omit settings
         return (
             isinstance(other, PerSample)
             and type(self) is type(other)
@@ -637,7 +627,6 @@ class PerSample(FairTransformer):
         return self._returned(restored, sample[first[pair]])
 
     def _returned(self, part: pd.DataFrame, number: Any) -> pd.DataFrame:
-        """Return the transformer's output with its sample."""
         where = f"the output of {self._name()}"
         require_columns(part, [QID], where)
         if SAMPLE in part.columns:

@@ -46,10 +46,8 @@ def okapi(
 ) -> FloatArray:
     """Return the BM25 score of each document for its query.
 
-    Robertson and Zaragoza: The Probabilistic Relevance Framework: BM25 and Beyond (2009), with the
-    idf of rank_bm25's ``BM25Okapi`` (see `BM25Scorer`). All sums run in the order of df or of the
-    words' columns, so a score does not depend on the other queries, to the last bit, as long as the
-    words of the queries keep their relative order.
+    All sums run in the order of df or of the words' columns, so a score does not depend on the
+    other queries, to the last bit, as long as the words of the queries keep their relative order.
 
     Args:
         words: counts of words in documents; CSR with sorted columns, shape (n_documents, n_words).
@@ -62,6 +60,10 @@ def okapi(
 
     Returns:
         Scores of any sign, higher is better; shape (n_documents,).
+
+    References:
+        Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", with
+        the idf of rank_bm25's ``BM25Okapi``.
     """
     n_queries = query_words.shape[0]
     n_docs = np.bincount(query, minlength=n_queries)
@@ -192,12 +194,11 @@ class BM25Scorer(Scorer):
         idf   = ln(N - df + 0.5) - ln(df + 0.5)
         score = sum over query words of  idf * tf (k1 + 1) / (tf + k1 (1 - b + b dl / avgdl))
 
-    A negative idf, of a word in more than half of the documents, is replaced by ``epsilon`` times
-    the mean of the raw idf of all words of the candidates (which can also be negative, for one or
-    two documents, or nearly equal ones). A query word counts as often as it occurs. There is no
-    lower-casing and no stemming. If all documents are empty, all scores are 0 (the original fails).
+    The idf of a word in more than half of the documents is negative; it is replaced by ``epsilon``
+    times the mean of the raw idf of all words of the candidates. A query word counts as often as it
+    occurs. There is no lower-casing and no stemming.
 
-    See `Scorer` for the frames. Many queries are scored with one sparse product.
+    See `Scorer` for the frames.
 
     Args:
         k1: saturation of term frequencies, at least 0.
@@ -274,9 +275,8 @@ class NeuralScorer(Scorer):
     """R -> R: base class of scorers by the inner product of query and text vectors.
 
     See `Scorer` for the frames. The distinct texts and queries of a frame are encoded once, in
-    batches of similar length; equal texts have equal scores. The model is loaded on first use, from
-    a local folder, the hub's cache or the hub. Requires the extra ``t5``. The vectors of a frame's
-    distinct texts must fit into memory.
+    batches of similar length; equal texts have equal scores. The model is loaded on first use. The
+    vectors of a frame's distinct texts must fit into memory. The extra ``t5`` is required.
 
     Args:
         model: a hub name, or a local folder with config.json, weights and tokenizer.json.
@@ -337,11 +337,13 @@ class NeuralScorer(Scorer):
 
 
 class ContrieverScorer(NeuralScorer):
-    """R -> R: a dense encoder: the mean of the last layer over a text's tokens, inner product.
+    """R -> R: scores of a dense encoder, the mean of the last layer over a text's tokens.
 
-    Izacard et al. 2022, "Unsupervised Dense Information Retrieval with Contrastive Learning". The
-    default, ``facebook/contriever``, requires ``allow_pickled_weights=True``. See `NeuralScorer`
-    for frames and settings.
+    The default, ``facebook/contriever``, requires ``allow_pickled_weights=True``. See
+    `NeuralScorer` for frames and settings.
+
+    References:
+        Izacard et al. 2022, "Unsupervised Dense Information Retrieval with Contrastive Learning".
     """
 
     identity_name = "fairtk.ContrieverScorer"
@@ -351,10 +353,13 @@ class ContrieverScorer(NeuralScorer):
 
 
 class SpladeScorer(NeuralScorer):
-    """R -> R: a learned sparse encoder: max of log(1 + relu(score)) over a text's tokens.
+    """R -> R: scores of a sparse encoder, the maximum of log(1 + relu(score)) over a text's tokens.
 
-    Formal et al. 2021, "SPLADE v2" (equation 6). The default, ``naver/splade_v2_max``, requires
-    ``allow_pickled_weights=True``. See `NeuralScorer` for frames and settings.
+    The default, ``naver/splade_v2_max``, requires ``allow_pickled_weights=True``. See
+    `NeuralScorer` for frames and settings.
+
+    References:
+        Formal et al. 2021, "SPLADE v2", equation 6.
     """
 
     identity_name = "fairtk.SpladeScorer"

@@ -1,4 +1,4 @@
-"""Decoder-only models by vLLM, in process: ``vllm:MODEL`` in ``fairtk rag`` and ``fairtk qr``."""
+"""Decoder-only models in vLLM: ``vllm:MODEL`` in ``fairtk rag`` and ``fairtk qr``."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ def has_batch_invariance() -> bool:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class VLLMCausal(HuggingFaceCausal):
-    """A decoder-only model that vLLM runs on the GPU, in this process, without sampling.
+    """A decoder-only model that vLLM runs on the GPU, in this process.
 
     Prompts, chat templates, windows and safetensors files are those of
     `fairtk.llm.HuggingFaceCausal`; vLLM gets token ids. Common prefixes of prompts are computed
-    once. With batch-invariant kernels, an answer does not depend on other prompts; without them it
-    may, by rounding. In a chat with a temperature, there is one seed per prompt.
+    once. With batch-invariant kernels, an answer does not depend on other prompts; without them, it
+    may, because of rounding. At a temperature above 0, there is one seed per prompt.
 
     Args:
         model: a hub name or a local folder, not a T5.
@@ -89,11 +89,11 @@ class VLLMCausal(HuggingFaceCausal):
             because it depends on the device.
         seed: the seed of the engine, at least 0.
         batch_invariant: whether vLLM uses batch-invariant kernels (``VLLM_BATCH_INVARIANT``).
-            `None` for the value of that variable, or else if the device has them. Set it if this
-            process has another device than the workers.
+            `None` for the value of that variable, otherwise if the device has them. Set it if
+            this process has a different device than the workers.
         engine: other arguments of ``vllm.LLM``, e.g. ``{"tensor_parallel_size": 2}``.
-        batch_tokens: the number of tokens in prompts and answers that vLLM gets at a time, and
-            divides into batches.
+        batch_tokens: the maximum number of tokens, in prompts and answers, that vLLM gets at a
+            time; it makes its own batches of them.
 
     Raises:
         ParameterError: a setting is out of its range, or not supported.

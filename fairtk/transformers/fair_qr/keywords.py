@@ -81,10 +81,10 @@ def parse_completion(completion: Completion, text: str | None = None, before: st
     Args:
         completion: the answer.
         text: the part of it that contains the keywords; `None` for the full text.
-        before: the keywords to refine; the limit is larger by their number.
+        before: the keywords to refine; their number is added to the limit.
 
     Raises:
-        AnswerError: it was cut off, filtered or refused, or `parse_keywords` rejects it.
+        AnswerError: the answer was cut off, filtered or refused, or `parse_keywords` rejects it.
     """
     if completion.finish == "length":
         raise AnswerError("the answer was cut off at the maximum number of tokens")
@@ -100,10 +100,10 @@ def parse_keywords(text: str, most: int = MOST_WORDS) -> str:
     """Return the distinct keywords of an answer, separated by spaces.
 
     The parser accepts words separated by commas, semicolons, line breaks, bullets, numbers or
-    spaces, a JSON list, and a JSON object with a list under a name such as ``keywords``; with a
-    code fence, quotation marks or a label such as ``Final refined keywords:`` around them. It
-    ignores the reasoning of a model, between ``<think>`` and ``</think>`` or in a ``<|channel|>``
-    other than the final one. Other markup is an error. Operators of query languages are removed.
+    spaces, a JSON list, and a JSON object with a list under a name such as ``keywords``, also
+    within a code fence, within quotation marks, or after a label such as ``Final refined
+    keywords:``. It ignores reasoning between ``<think>`` and ``</think>`` and in channels other
+    than the final one. Other markup is an error. Operators of query languages are removed.
 
     Args:
         text: the answer.
@@ -260,16 +260,16 @@ def topics_by_qid(inp: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 class QueryRefiner(FairTransformer):
-    """Q -> Q: a model refines each query once, to find more documents of a group.
+    """Q -> Q: refine each query once with a model, to find more documents of a group.
 
-    The first step of FAIR-QR without its loop (Chen & Fang 2025, section 2.2). As in PyTerrier, the
-    earlier query becomes ``query_0`` (an existing ``query_0`` becomes ``query_1``, and so on). The
-    prompt contains the earliest query as the original query and ``query`` as the current keywords,
-    so that a second refiner continues the first. Other columns are kept.
+    This is one step of FAIR-QR without its loop (Chen & Fang 2025, section 2.2). As in PyTerrier,
+    the earlier query becomes ``query_0`` (an existing ``query_0`` becomes ``query_1``, and so on).
+    The prompt contains the earliest query as the original query and ``query`` as the current
+    keywords, so a second refiner continues the first. Other columns are kept.
 
-    A query is left out if its call fails, or if the answer is not a list of keywords (a sentence, a
-    refusal, an empty answer). A `DataWarning` names it and the reason; `missing` has the failures
-    of the last call (``qid``, ``reason``).
+    A query is left out, with a `DataWarning`, if its call fails or the answer is not a list of
+    keywords (a sentence, a refusal, an empty answer). `missing` has the failures of the last call
+    (``qid``, ``reason``).
 
     Args:
         llm: a `fairtk.llm.ChatModel`, or any argument of `fairtk.llm.as_chat_model`.

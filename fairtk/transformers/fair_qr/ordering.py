@@ -256,7 +256,7 @@ def exposure_order(
 ) -> IntArray:
     """Return an order of one query's documents that trades relevance for closeness to the target.
 
-    A greedy algorithm chooses at each rank the document that maximizes
+    A greedy algorithm chooses at each rank the document that maximizes::
 
         (expected relevance so far) x (closeness of the exposure so far to the target) ^ weight
 

@@ -1,4 +1,4 @@
-"""`FairQR`: the loop that retrieves, measures, chooses a group and refines; its trace."""
+"""`FairQR`, which retrieves, measures, chooses a group and refines in a loop, and its trace."""
 
 from __future__ import annotations
 
@@ -393,15 +393,15 @@ _MOST_GROUPS = 1 << 10
 class FairQR(FairTransformer):
     """Q -> R: the FAIR-QR loop (Chen & Fang 2025, arXiv 2503.21092).
 
-    Retrieve, and measure the groups' shares of exposure in the top `depth`. While their divergence
-    from the target is above `threshold`, choose the most under-represented group, refine the
-    keywords with a model, and retrieve again. The loop of a query ends when its divergence does not
-    fall. The best list is then ordered by relevance to the original query. The loop runs for all
-    queries together, with concurrent calls. A target from judgments is an oracle. A query whose
-    call fails is missing, with a warning; one that cannot be measured keeps its first list (`trace`
-    has the reason).
+    The loop retrieves documents and measures the groups' shares of exposure in the top `depth`.
+    While their divergence from the target is above `threshold`, it chooses the most
+    under-represented group, refines the keywords with a model, and retrieves again. It ends when
+    the divergence does not fall. The best list is then ordered by relevance to the original query.
+    All queries run together, with concurrent calls. A query whose call fails is missing, with a
+    warning; one that cannot be measured keeps its first list (`trace` has the reason). A target
+    from judgments is an oracle.
 
-    The paper leaves many details open. The defaults:
+    The paper leaves many details open; the arguments name the choices and their defaults.
 
     Args:
         retriever: Q -> R; its columns are kept.
@@ -410,7 +410,7 @@ class FairQR(FairTransformer):
         llm: a `fairtk.llm.ChatModel`, or any argument of `fairtk.llm.as_chat_model`.
         depth: the number of ranks to measure; 20 is the cutoff of the paper's evaluation.
         k: the number of pooled documents of each kept list; `None` for `depth`, or 200 with
-            ``rerank="exposure"``. A large `k` with ``rerank="relevance"`` restores the first list.
+            ``rerank="exposure"``.
         threshold: the divergence to stop at; 0.05 is about KL(0.65, 0.35 || 0.5, 0.5).
         max_iterations: the maximum number of refinements of a query; 5 as in the paper.
         temperature: the temperature of the model, 0.3 as in the paper; `None` to keep the model's.
@@ -420,15 +420,15 @@ class FairQR(FairTransformer):
         divergence: ``"kl"``, KL(shares || target), with the arguments in the paper's order;
             ``"reverse-kl"``; ``"js"``; a plugin's; or a `fairtk.groups.Divergence`.
         smoothing: the weight in [0, 1) of a uniform distribution mixed into both arguments of KL,
-            so that it is finite; 0.01 changes a share by at most 0.01.
+            so that it is finite.
         pool: ``"last"``: the last kept list, closest to the paper's numbers; ``"refined"``: all
             kept lists but the first; ``"union"``: all kept lists; `None` for ``"last"``, or
             ``"union"`` with ``rerank="exposure"``.
-        rerank: ``"relevance"`` (or True): order the pool by the original query; False: keep its
-            order; ``"exposure"`` (not in the paper): by relevance times closeness to the target.
+        rerank: the order of the pool: ``"relevance"`` (or True) to the original query; False for
+            the pool's own order; ``"exposure"`` (not in the paper) for relevance times closeness to
+            the target.
         reranker: R -> R; `None` for the scores of the first retrieval, with other documents last.
-        weight: for ``"exposure"``: the weight of closeness, at least 0; see
-            `fairtk.transformers.fair_qr.ordering`.
+        weight: for ``"exposure"``: the weight of closeness, at least 0.
         floor: for ``"exposure"``: the minimum expected relevance, as a share in [0, 1] of the
             maximum.
         prompt: a name or a refinement prompt; see `fairtk.llm.refinement`.
@@ -550,7 +550,7 @@ class FairQR(FairTransformer):
             )
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings by name, without a default `retries`, so that keys do not change."""
+        """Return the settings by name, without the default of `retries`."""
         settings = super().settings()
         if self.retries == RETRIES:
             del settings["retries"]
@@ -558,15 +558,15 @@ class FairQR(FairTransformer):
 
     @property
     def trace(self) -> pd.DataFrame:
-        """The steps of the last call, one row per query and iteration; see also `refine`.
+        """The steps of the last call, one row per query and step.
 
-        ``qid``, ``iteration`` (0 for the original query), ``query``, ``added``, ``dropped`` (words,
-        compared with the previous keywords), ``group`` (the requested group), ``divergence``,
-        ``AWRF`` (at `depth`), ``retrieved`` (documents in the top `depth`), the groups' shares of
-        exposure (``share:<level>``), with `qrels` ``nDCG`` (the track's, at `depth`), the same
-        after re-ranking (``AWRF_reranked``, ``nDCG_reranked``; with a `reranker` only if there are
-        qrels), ``prompt_tokens``, ``completion_tokens``, ``seconds`` (of the recorded call),
-        ``kept``, ``note``.
+        The columns are ``qid``, ``iteration`` (0 for the original query), ``query``, ``added`` and
+        ``dropped`` (words, compared with the previous keywords), ``group`` (the requested group),
+        ``divergence``, ``AWRF`` (at `depth`), ``nDCG`` (with `qrels`: the track's, at `depth`),
+        ``AWRF_reranked`` and ``nDCG_reranked`` (after re-ranking; with a `reranker` only if there
+        are qrels), ``retrieved`` (documents in the top `depth`), ``share:<level>`` (the groups'
+        shares of exposure), ``prompt_tokens``, ``completion_tokens``, ``seconds`` (of the recorded
+        call), ``kept`` and ``note``.
         """
         if self._last is None:
             return trace_frame([], self.ordering.meter.columns)
@@ -597,8 +597,9 @@ class FairQR(FairTransformer):
     ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
         """Return the rankings, and notes of each query for an experiment, as JSON values.
 
-        The notes by qid are ``waited``, an even share of the seconds of waiting for the model, and
-        ``trace``, the query's rows of `trace`. See `transform` for arguments and errors.
+        The notes by qid are ``waited`` (the seconds of waiting for the model, divided evenly among
+        the queries) and ``trace`` (the query's rows of `trace`). See `transform` for arguments and
+        errors.
         """
         run = self.transform(inp)
         waited = 0.0 if self._last is None else self._last.waited / max(1, len(inp))
@@ -618,17 +619,17 @@ class FairQR(FairTransformer):
             ColumnError: a column is missing.
             DuplicateError: duplicate qid.
             InputError: a query is missing, or the retriever's rankings are invalid.
-            LLMError, BudgetError, OfflineError: the model cannot be called. Earlier answers are in
-                its ledger.
+            LLMError: no call would succeed, or the budget is spent.
+            OfflineError: an answer is missing, and the ledger is offline.
         """
         self.check_inputs(topics, [QID, QUERY])
         return Loop(self, topics_by_qid(topics, "FairQR")).run()
 
     def estimate(self, topics: pd.DataFrame) -> Estimate:
-        """Return the maximum number of calls, tokens and the price, without any call.
+        """Estimate the maximum number of calls, their tokens and price, without any call.
 
-        Each query counts with `max_iterations` refinements, and no call as recorded, because the
-        groups to request are not known in advance. `retries` are not counted.
+        Each query counts with `max_iterations` refinements, without `retries`. Recorded answers are
+        not subtracted, because the groups are not known in advance.
 
         Args:
             topics: queries (Q).

@@ -36,7 +36,7 @@ _SOURCES = {
 }
 """Keys of ``references.bib``, by transformer."""
 
-_GRIDS: dict[str, Any] = {  # what tuning tries, the default first
+_GRIDS: dict[str, Any] = {  # the values for tuning, the default first
     "dlf": {"weight": (0.5, 0.0, 0.25, 0.75, 1.0)},
     "deltr": {"gamma": (1.0, 0.0, 0.1, 0.3, 3.0, 10.0)},
     "fa*ir": (  # p is the study's target, or a number

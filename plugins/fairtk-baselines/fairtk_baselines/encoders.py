@@ -1,4 +1,4 @@
-"""Bi-encoders: texts to vectors, by latent semantic analysis or any pretrained model."""
+"""Bi-encoders, which map texts to vectors: latent semantic analysis and pretrained models."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ FOLDER = ModelFolder(
 )
 
 _BLOCK = 4096  # texts whose term counts are in memory at a time
-_POWER_ITERATIONS = 7  # what scikit-learn takes by itself where few dimensions are wanted
-# what scikit-learn says where no word is left
+_POWER_ITERATIONS = 7  # scikit-learn's default for few dimensions
+# parts of scikit-learn's errors if no word is left
 _NO_WORDS = ("empty vocabulary", "no terms remain", "max_df corresponds to < documents")
 _NOTHING = 1e-7  # a projection shorter than this share of its text's weights is rounding noise
 
@@ -44,16 +44,14 @@ _NOTHING = 1e-7  # a projection shorter than this share of its text's weights is
 class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
     """Latent semantic analysis (Deerwester et al., 1990): TF-IDF, projected by a truncated SVD.
 
-    Queries and documents are encoded alike: (1 + ln tf) * idf of the words of the fitted
-    collection, idf = ln((1 + n) / (1 + df)) + 1, projected on the leading right singular
-    vectors of the collection's l2-normalized matrix, then scaled to length 1, so dot products
-    are cosines. A text without words of the collection has the zero vector. Words are defined in
-    `fairtk_baselines.vectors`.
+    Queries and documents are encoded in the same way: the weights (1 + ln tf) * idf of the words of
+    the fitted collection, with idf = ln((1 + n) / (1 + df)) + 1, are projected on the leading right
+    singular vectors of the collection's l2-normalized matrix and scaled to length 1, so dot
+    products are cosines. A text without words of the collection has the zero vector. Words are
+    defined in `fairtk_baselines.vectors`.
 
-    The number of dimensions is at most the rank of the matrix. The fit depends on the documents,
-    their order, the settings and the seed, up to the last bits of the linear algebra library. With
-    the randomized SVD of Halko et al. (2011) the last dimensions differ between seeds. Use `fit` or
-    `load` to create objects.
+    The number of dimensions is at most the rank of the matrix. The SVD is randomized (Halko et al.
+    2011), so the last dimensions differ between seeds. Use `fit` or `load` to create objects.
 
     Args:
         terms: the words by column.
@@ -76,7 +74,7 @@ class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
         self.terms = terms
         self.idf = idf
         self.components = components
-        self._onto = np.ascontiguousarray(components.T)  # which scipy copies at each use else
+        self._onto = np.ascontiguousarray(components.T)  # otherwise scipy copies it at each use
         self.fit_settings = settings
         self._vectorizer = tfidf_vectorizer(vocabulary=terms)
         self._vectorizer.idf_ = idf
@@ -125,7 +123,7 @@ class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
         _, value, right = randomized_svd(
             matrix, size, n_iter=_POWER_ITERATIONS, random_state=settings["seed"]
         )
-        # directions without weight are rounding noise: those beyond the matrix's rank
+        # directions beyond the rank of the matrix are rounding noise
         nonzero = value > value.max() * max(matrix.shape) * np.finfo(np.float32).eps
         return cls(
             vectorizer.get_feature_names_out().tolist(),
@@ -141,11 +139,11 @@ class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
 
     @property
     def model_name(self) -> str:
-        """Name that differs between encoders; pyterrier_dr compares encoders by it."""
+        """A name that differs between encoders, by which pyterrier_dr compares them."""
         return f"lsa#{self.digest()}"
 
     def digest(self) -> str:
-        """Return the content digest: equal encoders have equal ones."""
+        """Return the content digest, which is equal for equal encoders."""
         if self._digest is None:
             self._digest = digest([self.terms, self.idf, self.components])
         return self._digest
@@ -153,7 +151,9 @@ class LsaEncoder(EqualByContent, BiEncoder):  # type: ignore[misc]
     def encode_docs(self, texts: Iterable[str], batch_size: int | None = None) -> Float32Array:
         """Return vectors of length 1, or 0 for a text without known words; shape (n_texts, size).
 
-        Term counts of `batch_size` texts are in memory at a time. All texts must be strings.
+        Args:
+            texts: the texts, which must be strings.
+            batch_size: the number of texts whose term counts are in memory at a time.
         """
         left, size = _strings(texts), batch_size or self.batch_size
         blocks = [np.zeros((0, self.size), dtype=np.float32)]
@@ -292,7 +292,7 @@ def identity(encoder: str | PathLike[str] | BiEncoder | None) -> str | None:
     identity = getattr(encoder, "fingerprint", None) or getattr(encoder, "digest", None)
     if identity is not None:
         return f"{type(encoder).__qualname__}#{identity() if callable(identity) else identity}"
-    # what pyterrier_dr's encoders keep; batch sizes and devices do not change what a vector means
+    # attributes of pyterrier_dr's encoders; batch sizes and devices do not affect vectors
     skipped = {"batch_size", "verbose", "device", "text_field"}
     values = {
         key: value
@@ -335,7 +335,7 @@ def _lsa(
             return kept
     FOLDER.check_free(folder)
     Path(folder).mkdir(parents=True, exist_ok=True)
-    with FileLock(Path(folder) / LOCK):  # a second process waits, and uses the first's
+    with FileLock(Path(folder) / LOCK):  # a second process waits and uses the first one's encoder
         if (kept := _kept(folder, settings_of_fit)) is not None:
             return kept
         fitted = LsaEncoder.fit(source.mappings, **checked, collection=source.name)
@@ -386,7 +386,7 @@ def _folder(model: str) -> Path:
     from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    try:  # the cache first: no request when all is there
+    try:  # the cache first: no request if all files are cached
         cached = Path(snapshot_download(model, allow_patterns=_WANTED, local_files_only=True))
         if (cached / "config.json").is_file() and any(cached.rglob("*.safetensors")):
             return cached

@@ -29,29 +29,30 @@ from fairtk_baselines.vectors import FEATURES, min_max, row_cosines, unit_rows, 
 
 
 class Features(FairTransformer):
-    """R -> R + ``features``: one float array per row, PyTerrier's convention of learning to rank.
+    """R -> R with ``features``: an array of floats per row, as in PyTerrier's learning to rank.
 
-    The features, in the order of `names`, none of them standardized:
+    The features, in the order of `names` and not standardized, are:
 
-    * ``score``: the first-stage score, min-max scaled inside the query; 0.5 where all are equal.
-    * ``tfidf_cosine`` of query and text, 0 to 1; document frequencies are those among the query's
-      own documents in the frame. Words are what `fairtk_baselines.vectors` says.
-    * ``query_words``: share of the query's distinct words that the text has, 0 to 1.
+    * ``score``: the first-stage score, min-max scaled within the query; 0.5 if all are equal.
+    * ``tfidf_cosine``: cosine of query and text, 0 to 1; document frequencies are those among the
+      query's documents in the frame. Words are defined in `fairtk_baselines.vectors`.
+    * ``query_words``: share of the query's distinct words that are in the text, 0 to 1.
     * ``log_length``: ln(1 + number of words of the text).
-    * ``dense_cosine``, with an encoder, -1 to 1; 0 where query or text has no direction.
-    * the given columns of the frame, as they are.
+    * ``dense_cosine``, with an encoder: cosine of the vectors, -1 to 1; 0 for a zero vector.
+    * the given columns of the frame, unchanged.
 
-    A query's features depend on its own rows alone (the last bits of neural encoders aside). Input:
-    ``qid``, ``query``, ``docno``, ``score``, ``text`` and `columns`. Output: by query and rank.
+    The features of a query depend only on its own rows, up to the last bits of neural encoders.
+    Input: ``qid``, ``query``, ``docno``, ``score``, ``text`` and `columns`. Output rows are sorted
+    by query and rank.
 
     Args:
-        encoder: a bi-encoder, or the folder or hub name of one (see `encoders.get`); None for no
-            dense feature. An LSA encoder needs its collection: ``encoders.get("lsa", documents)``.
-        columns: numeric columns that are features, too.
+        encoder: a bi-encoder, or the folder or hub name of one (see `encoders.get`); `None` for no
+            dense feature. For LSA, pass ``encoders.get("lsa", documents)``.
+        columns: numeric columns to add as features.
 
     Raises:
-        InputError: a setting cannot be; in `transform`, for a column, text, query or number that is
-            missing or not what it should be, a qid with two queries, or a broken run.
+        InputError: a setting is invalid; in `transform`, a column, text, query or number is missing
+            or invalid, a qid has two queries, or the run is invalid.
     """
 
     identity_name = "fairtk_baselines.Features"
@@ -99,7 +100,7 @@ class Features(FairTransformer):
         terms = weigh(texts, run.query, queries)
         columns: list[npt.NDArray[Any]] = [
             min_max(score, run.ranking_start, when_equal=0.5),
-            # rounding takes a text that is its own query to 1 + 1e-16
+            # the cosine of equal texts may be 1 + 1e-16 because of rounding
             np.minimum(terms.documents.multiply(terms.queries[run.query]).sum(axis=1), 1.0),
             terms.known,
             np.log1p(terms.lengths),

@@ -23,9 +23,9 @@ def checked_groups(groups: Any, where: str) -> Groups:
 def levels_of(
     groups: Groups, given: Any, where: str, name: str = "protected", rules: Sequence[str] = ()
 ) -> tuple[Level, ...]:
-    """Return one or several levels in the groups' order; of crossed ones, a tuple is one level.
+    """Return one or several levels in the groups' order; for crossed groups, a tuple is one level.
 
-    `rules` are words that the setting may be instead, to be suggested.
+    `rules` are other valid values of the setting, for suggestions.
     """
     space = groups.space
     one = isinstance(given, str) or (space.crossed and isinstance(given, tuple))

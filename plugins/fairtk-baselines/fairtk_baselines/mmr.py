@@ -24,32 +24,33 @@ from fairtk_baselines.vectors import DOC_VEC, min_max, stacked, unit_rows, weigh
 
 _NORMALIZE = ("min-max", "none")
 _VECTORS = ("auto", DOC_VEC, TEXT)
-_SAME = 1e-12  # values nearer than this are ties: products of equal vectors differ by rounding
+_SAME = 1e-12  # closer values are ties: products of equal vectors differ by rounding
 
 
 class MMR(FairTransformer):
     r"""R -> R: maximal marginal relevance (Carbonell and Goldstein, 1998).
 
-    The next document is, among those not yet chosen,
+    The next document is, among the remaining ones,
 
     .. math:: \arg\max_d \; \lambda \, rel(d) - (1 - \lambda) \max_{s \in S} sim(d, s)
 
     where S are the documents chosen so far; the first one is the most relevant. Ties go to the
-    document that is ranked higher in the input. Similarity is the cosine, of the column ``doc_vec``
-    or of TF-IDF vectors of ``text`` (`words.weigh`); it may be negative. Input: ``qid``,
-    ``docno``, ``score``, and ``doc_vec`` or ``text``; all are kept. Output rows are ordered by
-    query and rank; ``score`` becomes 0, -1, -2, ...
+    document that is ranked higher in the input. Similarity is the cosine of the vectors in
+    ``doc_vec``, or of the TF-IDF vectors of ``text`` (`fairtk_baselines.vectors.weigh`); it may be
+    negative. Input: ``qid``, ``docno``, ``score``, and ``doc_vec`` or ``text``. Output: the same
+    columns and ``rank``, by query and rank; ``score`` becomes 0, -1, -2, ...
 
     Args:
         lambda_: weight of relevance against novelty, 0 to 1.
-        normalize: ``"min-max"`` scales scores to [0, 1] inside each query; ``"none"`` takes them as
-            they are (for scores that are cosines).
-        vectors: ``"doc_vec"``, ``"text"``, or ``"auto"``: ``doc_vec`` where the frame has it.
-        cutoff: how many ranks are chosen by MMR, the others keep their order behind; None for all.
+        normalize: ``"min-max"`` to scale scores to [0, 1] within each query; ``"none"`` for scores
+            that are cosines.
+        vectors: ``"doc_vec"``, ``"text"``, or ``"auto"`` for ``doc_vec`` if the frame has it.
+        cutoff: the number of ranks that MMR fills; the other documents keep their order below.
+            `None` for all.
 
     Raises:
-        InputError: a setting is out of its range; in `transform`, for a missing column, a sampled
-            or broken run, a text that is not a string, or a vector that is not like the others.
+        InputError: a setting is out of its range; in `transform`, a column is missing, the run is
+            sampled or invalid, a text is not a string, or vectors differ in length.
     """
 
     identity_name = "fairtk_baselines.MMR"
@@ -97,9 +98,13 @@ class MMR(FairTransformer):
 def marginal_order(
     relevance: FloatArray, similarity: FloatArray, lambda_: float, cutoff: int | None = None
 ) -> IntArray:
-    """Return the documents of one query by maximal marginal relevance, only `cutoff` chosen by it.
+    """Return the order of one query's documents, as indices into `relevance`, best first.
 
-    As indexes into `relevance`, best first; `similarity` is that of pairs, shape (n, n).
+    Args:
+        relevance: relevance of each document, best first; shape (n,).
+        similarity: similarity of each pair of documents; shape (n, n).
+        lambda_: see `MMR`.
+        cutoff: see `MMR`.
     """
     number = len(relevance)
     if lambda_ == 1:

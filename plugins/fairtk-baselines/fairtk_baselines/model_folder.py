@@ -1,6 +1,6 @@
-"""A saved model: a JSON record in a folder, and data files that are named by their content.
+"""Saved models: a folder with a JSON record and data files that are named by their content.
 
-The record is written last and atomically, so that it always describes a complete model.
+The record is written last and atomically, so it always describes a complete model.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class ModelFolder:
 
     what: str  # the model, for messages, such as "a DLF model"
     record: str  # name of the JSON file
-    kind: str  # what the record calls the model
-    keys: tuple[str, ...]  # what a record has besides ``kind`` and ``version``
-    data: str  # names of data files, with ``*`` where a digest of the content stands
-    version: int = 1  # of the record's form
+    kind: str  # the name of the model in the record
+    keys: tuple[str, ...]  # the keys of a record other than ``kind`` and ``version``
+    data: str  # names of data files, with ``*`` for a digest of the content
+    version: int = 1  # the version of the record's format
 
     def has_model(self, folder: Folder) -> bool:
         """Return whether the folder has a model."""
@@ -55,7 +55,7 @@ class ModelFolder:
             raise FormatError(f"expected a folder for {self.what}, got a file", path)
         names = [p.name for p in path.iterdir()] if path.is_dir() else []
         other = sorted(name for name in names if not self._ours(name))
-        # looked up after the listing: another process may put its record there meanwhile
+        # after the listing, because another process may write its record meanwhile
         if other and not self.has_model(path):
             raise FormatError(
                 f"expected an empty folder, or one with {self.what} ({self.record}), got "
@@ -68,7 +68,7 @@ class ModelFolder:
         self.check_free(folder)
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        with file_lock(path):  # what one saved, another would remove
+        with file_lock(path):  # another process would remove these files
             for name, write in data.items():
                 with atomic_write(path / name) as temporary:
                     write(temporary)
@@ -110,7 +110,7 @@ class ModelFolder:
     def write_arrays(
         self, folder: Folder, record: Mapping[str, Any], arrays: Arrays, content: str
     ) -> None:
-        """Write a record and its one data file, of the form safetensors; see `write`.
+        """Write a record and one data file in the format safetensors; see `write`.
 
         The name of the file, under the first of `keys`, and ``digest`` are added to the record.
         """
@@ -149,7 +149,7 @@ class ModelFolder:
         )
 
     def _ours(self, name: str) -> bool:
-        # ".part." is in the name of an incomplete file of a killed process
+        # the name of an incomplete file of a killed process contains ".part."
         part = name.startswith(".") and ".part." in name
         return part or name == LOCK or fnmatchcase(name, self.data)
 

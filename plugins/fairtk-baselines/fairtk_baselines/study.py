@@ -1,8 +1,9 @@
-"""The baselines as systems of ``fairtk qr``: each function builds one from a study's `Setting`.
+"""The baselines as systems of ``fairtk qr``; each function builds one from a study's `Setting`.
 
-A system's options are those of its table in the configuration; one that is unknown or out of its
-range is a `ParameterError`. All rank the retriever's candidates but vector search. Those that read
-vectors have ``encoder`` (``"lsa"`` by default; see `encoders.get`) and ``dimensions`` of ``"lsa"``.
+The options of a system are those of its table in the configuration; an unknown or invalid option is
+a `ParameterError`. All systems except vector search rank the retriever's candidates. Systems that
+use vectors have the options ``encoder`` (``"lsa"`` by default; see `encoders.get`) and, for
+``"lsa"``, ``dimensions``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _ENCODER = {"encoder", "dimensions"}
 
 
 def build_vector_search(setting: Setting) -> VectorSearch:
-    """Return vector search over the whole collection; its vectors are kept in the study's folder.
+    """Return vector search over the collection, with its vectors in the study's folder.
 
     Options: those of the encoder, and ``search`` (default ``"numpy"``; see `VectorSearch`).
     """
@@ -48,13 +49,12 @@ def build_vector_search(setting: Setting) -> VectorSearch:
 
 
 def build_fa_star_ir(setting: Setting) -> Any:
-    """Return the candidates, reranked by `FAStarIR`, with the study's groups and seed.
+    """Return a pipeline that reranks the candidates with `FAStarIR`.
 
-    Options: its other settings. ``p`` is by default each topic's shares in the study's target: that
-    comes from relevance judgments, so FA*IR is given FAIR-QR's oracle, and no other. ``test`` is
-    then ``"multinomial"``, since the measure looks at every level too, and for a number
-    ``"binomial"``, which sees only whether a document is of the most exposed level. ``cutoff`` is
-    the one that is measured.
+    Options: its settings except groups and seed. By default, ``p`` is each topic's shares in the
+    study's target, which comes from relevance judgments: FA*IR then has the same oracle as FAIR-QR.
+    The default ``test`` is ``"multinomial"``, which distinguishes all levels like the measure, or
+    ``"binomial"`` if ``p`` is a number. The default ``cutoff`` is that of the measure.
     """
     options = _options(setting, "fa*ir", _settings(FAStarIR))
     share = options.setdefault("p", setting.target)
@@ -64,10 +64,10 @@ def build_fa_star_ir(setting: Setting) -> Any:
 
 
 def build_mmr(setting: Setting) -> Any:
-    """Return the candidates in the order of maximal marginal relevance, the measured ranks chosen.
+    """Return a pipeline that reranks the candidates with `MMR`, to the depth of the measure.
 
-    Options: ``lambda`` and ``normalize`` of `MMR`, and those of the encoder; without these,
-    similarity is that of TF-IDF.
+    Options: ``lambda`` and ``normalize`` of `MMR`, and those of the encoder. Without an encoder,
+    similarity is the cosine of TF-IDF vectors.
     """
     options = _options(setting, "mmr", {"lambda", "normalize", *_ENCODER})
     dense = _ENCODER & setting.options.keys()
@@ -83,28 +83,29 @@ def build_mmr(setting: Setting) -> Any:
 
 
 def build_deltr(setting: Setting) -> Any:
-    """Return the candidates, ranked by `DELTR` over `Features`, with the study's groups and seed.
+    """Return a pipeline that reranks the candidates with `DELTR` over `Features`.
 
-    Options: its other settings, and those of the encoder for a dense feature (none by default).
-    ``exposure`` is ``"relative"`` by default: over a hundred candidates the paper's exposures are
-    so small that ``gamma=1`` changes next to nothing. DELTR aims at equal mean exposure of two
-    sides and never sees the study's target: where that is far from equal, one can cost the other.
+    Options: its settings except groups and seed, and those of the encoder for a dense feature (none
+    by default). The default ``exposure`` is ``"relative"``: with a hundred candidates, the paper's
+    exposures are so small that ``gamma=1`` has almost no effect. DELTR aims at equal mean exposure
+    of two sides and does not use the study's target, so it can move away from an unequal target.
     """
     options = _options(setting, "deltr", _settings(DELTR) | _ENCODER)
     features = Features(_encoder(setting) if _ENCODER & setting.options.keys() else None)
     settings = {"exposure": "relative", **options}
     rerank = DELTR(setting.groups, **settings, seed=setting.seed)
-    # what comes after DELTR in a pipeline is not fitted, and does no harm while it is
+    # stages after DELTR are not fitted
     end = rerank >> WithoutColumns(TEXT, FEATURES)
     return _candidates(setting) >> setting.texts >> features >> end
 
 
 def build_dlf(setting: Setting) -> Any:
-    """Return the candidates, ranked by `DLF`, with the study's groups, target and seed.
+    """Return a pipeline that reranks the candidates with `DLF`.
 
-    Options: its other settings, and those of the encoder; ``cutoff`` is by default the measured
-    one. The target, which comes from relevance judgments, is read for training topics only: unlike
-    FAIR-QR and FA*IR as the study sets them up, DLF has no oracle at retrieval time.
+    Options: its settings except groups, target and seed, and those of the encoder. The default
+    ``cutoff`` is that of the measure. The target, which comes from relevance judgments, is only
+    read for training topics: unlike FAIR-QR and FA*IR in the study, DLF has no oracle at retrieval
+    time.
     """
     options = _options(setting, "dlf", _settings(DLF) - {"target", "drop"} | _ENCODER)
     settings = {"cutoff": setting.cutoff, **options}

@@ -31,10 +31,13 @@ Documents: TypeAlias = Iterable[Mapping[str, Any]] | Callable[[], Iterable[Mappi
 
 
 class Collection:
-    """The documents of a collection, read again by each iteration.
+    """The documents of a collection, which each iteration reads again.
 
-    Mappings with ``docno`` and ``text``, a frame with these columns, or a function that gives such
-    mappings; a generator's are kept in memory. `name` identifies the content, by default a digest.
+    Args:
+        documents: mappings with ``docno`` and ``text``, a frame with these columns, or a function
+            that returns such mappings. Those of a generator are kept in memory.
+        where: the caller, for messages.
+        name: the identity of the content; `None` for a digest.
     """
 
     def __init__(self, documents: Documents, where: str, name: str | None = None) -> None:
@@ -91,7 +94,7 @@ _RECORD = "fairtk.json"
 _VERSION = 1
 _PREFIX = "index-"
 _PART = ".part-"
-_BATCH = 1024  # documents given to the encoder at once; it makes batches of its own of them
+_BATCH = 1024  # documents per call of the encoder, which makes its own batches
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,10 @@ class Record:
 
     encoder: str
     collection: str
-    documents: int  # that have a vector
-    without_vector: int  # documents whose vector is zero; they are not in the index
-    longest: float  # length of the longest vector
-    version: int = _VERSION  # of the folder's form
+    documents: int  # the number of documents with a vector
+    without_vector: int  # the number of documents with a zero vector, which are not in the index
+    longest: float  # the length of the longest vector
+    version: int = _VERSION  # the version of the folder's format
 
 
 def collections(folder: Path) -> list[str]:
@@ -145,7 +148,7 @@ def build(
         index = find(folder, name, source.name)
         if index is not None:
             return index
-        for left in folder.glob(f"{_PART}*"):  # of a process that was killed: we have the lock
+        for left in folder.glob(f"{_PART}*"):  # of a killed process, as this one has the lock
             shutil.rmtree(left, ignore_errors=True)
         part = Path(tempfile.mkdtemp(prefix=_PART, dir=folder))
         try:
@@ -240,7 +243,7 @@ def _batches(source: Collection, verbose: bool) -> Iterator[list[tuple[str, str]
         source,
         desc="VectorSearch: encoding",
         unit=" documents",
-        disable=None if verbose else True,  # None: unless it is a terminal
+        disable=None if verbose else True,  # None: only on a terminal
         delay=2,
         leave=False,
     )
@@ -250,10 +253,10 @@ def _batches(source: Collection, verbose: bool) -> Iterator[list[tuple[str, str]
 
 
 class Docnos:
-    """Docnos by position, with the interface that `pyterrier_dr.FlexIndex` expects of its own.
+    """Docnos by position, with the interface that `pyterrier_dr.FlexIndex` expects.
 
-    Its own, npids 0.1.3, fails on an index of a single document, and where docnos begin with the
-    same half of a letter in UTF-8. Here any string is a docno.
+    Its own package, npids 0.1.3, fails on an index of a single document, and if docnos begin with
+    the same part of a UTF-8 character. Here any string is a docno.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -284,7 +287,7 @@ class Docnos:
         return (self._one(i) for i in range(len(self)))
 
     def __getitem__(self, positions: Any) -> Any:
-        """Return the docno at a position, or an array of those at positions."""
+        """Return the docno at a position, or an array of docnos for several positions."""
         if np.ndim(positions) == 0:
             return self._one(int(positions))
         places = np.asarray(positions)
@@ -296,12 +299,12 @@ class Docnos:
 
     @property
     def fwd(self) -> Docnos:
-        """Docnos by position: itself."""
+        """The docnos by position, which is this object."""
         return self
 
     @cached_property
     def inv(self) -> _Positions:
-        """Positions by docno; made in memory on first use."""
+        """The positions by docno, built in memory on first use."""
         return _Positions({docno: i for i, docno in enumerate(self)})
 
     def _one(self, position: int) -> str:
@@ -321,11 +324,11 @@ class _Positions:
 
 
 class NamedIndex(FlexIndex):  # type: ignore[misc]
-    """A `pyterrier_dr.FlexIndex` in all but its docnos, which `Docnos` keeps."""
+    """A `pyterrier_dr.FlexIndex` with `Docnos`."""
 
     @classmethod
     def describe(cls, folder: Path, docnos: list[str], size: int) -> None:
-        """Write what belongs beside ``vecs.f4``, the vectors of this size with these docnos."""
+        """Write the files other than ``vecs.f4``, for vectors of this size with these docnos."""
         Docnos.write(folder, docnos)
         about = {
             "type": cls.ARTIFACT_TYPE,
@@ -336,7 +339,7 @@ class NamedIndex(FlexIndex):  # type: ignore[misc]
         (folder / "pt_meta.json").write_text(json.dumps(about), encoding="utf-8")
 
     def payload(self, return_dvecs: bool = True, return_docnos: bool = True) -> list[Any]:
-        """Return docnos, vectors and metadata, as far as wanted."""
+        """Return docnos, vectors and metadata; docnos and vectors are optional."""
         content: list[Any] = super().payload(return_dvecs=return_dvecs, return_docnos=False)
         return [self._named, *content] if return_docnos else content
 

@@ -40,7 +40,7 @@ from fairtk_baselines.vectors import strictly_falling
 
 SEARCHES = ("numpy", "torch", "faiss", "faiss-hnsw")
 _EXACT = SEARCHES[:3]
-_MARGIN = 16  # documents beyond those wanted, among which ties at the end are decided
+_MARGIN = 16  # additional documents, to break ties at the last rank
 
 
 def check_search(name: str, where: str) -> str:
@@ -59,12 +59,12 @@ def check_search(name: str, where: str) -> str:
 def nearest_documents(
     index: FlexIndex, record: Record, queries: npt.NDArray[np.float32], wanted: int, search: str
 ) -> list[tuple[list[str], FloatArray]]:
-    """Return docnos and similarities of the documents that are nearest to each query, not 0 itself.
+    """Return docnos and similarities of the documents nearest to each query vector, which is not 0.
 
-    pyterrier_dr finds candidates in single precision. Their dot products are then computed again
-    in double precision, each by itself, so that neither the other queries nor a document's place in
-    the index changes the last bits. Ties are ordered by docno, descending; where one may go on
-    beyond the candidates, more are asked for.
+    pyterrier_dr finds candidates in single precision. Their dot products are then computed one by
+    one in double precision, so that they do not depend on other queries or on the order of the
+    index. Ties are broken by docno, descending. If a tie may extend beyond the candidates, more
+    candidates are retrieved.
     """
     results: list[tuple[list[str], FloatArray]] = [([], np.zeros(0))] * len(queries)
     todo = np.arange(len(queries))
@@ -121,7 +121,7 @@ def _candidates(
 ) -> list[tuple[IntArray, FloatArray]]:
     frame = pd.DataFrame({"qid": [str(i) for i in range(len(queries))], "query_vec": list(queries)})
     with warnings.catch_warnings():
-        # pyterrier_dr makes a tensor of a read-only file, which torch warns of
+        # torch warns because pyterrier_dr creates a tensor from a read-only file
         warnings.filterwarnings("ignore", "The given buffer is not writable", UserWarning)
         result = _retriever(index, depth, search)(frame)
     row = result["qid"].astype(np.int64).to_numpy()
@@ -141,17 +141,16 @@ def _retriever(index: FlexIndex, depth: int, search: str) -> Any:
 
 
 class VectorSearch(FairTransformer):
-    """Q -> R: retrieval by vectors, over a whole collection, with any bi-encoder.
+    """Q -> R: retrieval of the nearest documents of a collection, with any bi-encoder.
 
     Input: ``qid`` and ``query``, one row per query. Output: the topics' columns and ``docno``,
-    ``score``, ``rank``, in the topics' order; the README says how documents are found. A query
-    without words or with a zero vector is as near to one document as to any other: it gets none,
-    and a `DataWarning` names it.
+    ``score``, ``rank``, in the topics' order. A query without words or with a zero vector gets no
+    documents, with a `DataWarning`.
 
     Args:
-        encoder: ``"lsa"``, which is fitted on the documents and kept in the folder; or a folder or
-            hub name of a sentence-transformers model, or a bi-encoder; see `encoders.get`.
-        documents: mappings with ``docno`` and ``text``, or a function that gives them: with a
+        encoder: ``"lsa"``, which is fitted on the documents and stored in the folder; or a folder
+            or hub name of a sentence-transformers model, or a bi-encoder; see `encoders.get`.
+        documents: mappings with ``docno`` and ``text``, or a function that returns them. With a
             function, memory does not grow with the texts. `None` to open the index in `folder`.
         folder: the folder of the index; created if absent. `None` for a temporary folder.
         num_results: the maximum number of documents per query.
@@ -159,7 +158,8 @@ class VectorSearch(FairTransformer):
             ``"faiss"`` (exact) or ``"faiss-hnsw"`` (approximate); these need the package faiss.
         collection: the identity of the documents, such as a digest or an id with version; the index
             is rebuilt if it changes. `None` to compute a digest of the documents.
-        seed, verbose: the seed of ``"lsa"``; whether to show progress on a terminal.
+        seed: the seed of ``"lsa"``.
+        verbose: whether to show progress on a terminal.
 
     Raises:
         InputError: a setting is invalid; on use, documents or topics are invalid.
@@ -219,7 +219,7 @@ class VectorSearch(FairTransformer):
         return self._open()[1]
 
     def prepare(self) -> None:
-        """Open the index, building it if absent. Otherwise the first search does so."""
+        """Open the index, and build it if absent, before the first search."""
         self._open()
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:

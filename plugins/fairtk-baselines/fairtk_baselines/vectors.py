@@ -1,9 +1,9 @@
-"""Vectors as the rows of an array, weighted words among them; scores inside each query.
+"""Arithmetic of vectors, TF-IDF weights, and scores within queries.
 
-Words, for all of this plugin: two or more letters or digits, lower case, no accents. There is no
-stemming and no list of stop words: document frequencies do what such a list would do. Scores are
-scaled, blended, and made to fall: the rows of a query are together; `start` is the first row of
-each query, and the number of rows.
+In this plugin, words have two or more letters or digits and are in lower case without accents.
+There is no stemming and no list of stop words, whose weights are small because of their document
+frequencies. The rows of a query are consecutive; `start` has the first row of each query, and the
+number of rows.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def unit_rows(vectors: npt.NDArray[Any]) -> FloatArray:
 
 
 def row_cosines(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the dot products of corresponding rows, in [-1, 1] for rows of `unit_rows`.
+    """Return the dot products of corresponding rows of `unit_rows`, in [-1, 1].
 
-    Each is summed by itself: in a matrix product its last bits would depend on the other rows.
+    Rows are summed one by one, because the last bits of a matrix product depend on other rows.
     """
     return np.asarray(np.clip((one * other).sum(axis=1), -1.0, 1.0))
 
@@ -53,10 +53,18 @@ def stacked(
     dimension: int | None = None,
     rows: IntArray | None = None,
 ) -> FloatArray:
-    """Return the vectors that a column holds as one matrix; shape (n, dimension).
+    """Return the vectors of a column as one matrix; shape (n, dimension).
 
-    They are of the run's `rows`, or of all; `name` is the column and `where` who asks. Without a
-    `dimension` all must have that of the first.
+    Args:
+        vectors: the values of the column.
+        rankings: the run, for messages.
+        name: the name of the column.
+        where: the caller, for messages.
+        dimension: the required length; `None` for that of the first vector.
+        rows: the rows of the run that the vectors belong to; `None` for all.
+
+    Raises:
+        InputError: a vector has another length, or a number that is not finite.
     """
     size = dimension or (max(1, np.size(vectors[0])) if len(vectors) else 1)
     if not len(vectors):
@@ -99,16 +107,16 @@ def _problem(vector: Any, dimension: int) -> str | None:
 
 
 NORMALIZATIONS = ("min-max", "z-score")
-_DIGITS = 12  # rounding noise of different batch sizes is far below
+_DIGITS = 12  # the rounding noise of different batch sizes is far smaller
 _STEP = 1e-9
-_SMALLEST = float(np.finfo(np.float64).tiny)  # below it, some processors' settings make it zero
+_SMALLEST = float(np.finfo(np.float64).tiny)  # some processors round smaller numbers to 0
 
 
 def min_max(score: FloatArray, start: IntArray, when_equal: float) -> FloatArray:
-    """Return finite scores scaled to [0, 1] inside each query, or `when_equal` where all are."""
+    """Return finite scores scaled to [0, 1] within each query; `when_equal` for equal scores."""
     if not len(score):
         return score.copy()
-    # halved, so that the range of very large scores of both signs does not overflow
+    # halved, so that the range of very large scores with both signs does not overflow
     half = score / 2
     low = np.repeat(np.minimum.reduceat(half, start[:-1]), np.diff(start))
     high = np.repeat(np.maximum.reduceat(half, start[:-1]), np.diff(start))
@@ -119,9 +127,9 @@ def min_max(score: FloatArray, start: IntArray, when_equal: float) -> FloatArray
 
 
 def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
-    """Return values scaled inside each query, equal ones to 0; shape (n_rows,).
+    """Return values scaled within each query; equal values become 0; shape (n_rows,).
 
-    ``"min-max"``: to [0, 1]; ``"z-score"``: mean 0, standard deviation 1.
+    ``"min-max"`` scales to [0, 1], ``"z-score"`` to mean 0 and standard deviation 1.
     """
     scaled = min_max(values, start, when_equal=0.0)
     if how == "min-max" or not len(values):
@@ -136,15 +144,16 @@ def normalized(values: FloatArray, start: IntArray, how: str) -> FloatArray:
 def fused(
     relevance: FloatArray, score: FloatArray, fuse: float, start: IntArray, how: str
 ) -> FloatArray:
-    """Return two scores, each scaled, blended by the share `fuse` of the second, scaled again."""
+    """Return the scaled blend of two scaled scores, with a share `fuse` of the second."""
     ours, theirs = normalized(relevance, start, how), normalized(score, start, how)
     return normalized((1 - fuse) * ours + fuse * theirs, start, how)
 
 
 def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return how rows are ordered by a blend of scores, highest first: order, 0-based rank, score.
+    """Return the order of rows by a blend of scores, highest first, their ranks, and scores.
 
-    Blends equal to 12 digits keep their order. The score is the blend, minus 1e-9 times the rank.
+    Ranks start at 0. Blends that are equal to 12 digits keep their order. The score is the blend,
+    minus 1e-9 times the rank.
     """
     size = np.diff(start)
     query = np.repeat(np.arange(len(size)), size)
@@ -155,7 +164,7 @@ def ranked(blend: FloatArray, start: IntArray) -> tuple[IntArray, IntArray, Floa
 
 
 def strictly_falling(score: FloatArray, query: IntArray) -> FloatArray:
-    """Return scores that do not rise, with ties undone in the last bit: order and scores agree."""
+    """Return scores that fall strictly within each query, with ties broken in the last bit."""
     falling = score + 0.0
     same = query[1:] == query[:-1]
     while len(late := np.flatnonzero(same & (falling[1:] >= falling[:-1]))):
@@ -168,27 +177,33 @@ _WORDS = {"strip_accents": "unicode", "token_pattern": r"(?u)\b\w\w+\b"}
 
 
 def tfidf_vectorizer(**settings: Any) -> TfidfVectorizer:
-    """Return scikit-learn's vectorizer that weighs words: (1 + ln tf) * idf, to length 1."""
+    """Return scikit-learn's vectorizer with weights (1 + ln tf) * idf, scaled to length 1."""
     return TfidfVectorizer(**_WORDS, sublinear_tf=True, dtype=np.float32, **settings)
 
 
 @dataclass(frozen=True)
 class CandidateTerms:
-    """Weighted words of candidates and of their queries, the same whatever other queries there are.
+    """Weighted words of candidates and of their queries, which do not depend on other queries.
 
     The weight of a word is (1 + ln tf) * idf, with idf = ln((1 + n) / (1 + df)) + 1 over the n
-    candidates of the *query* (scikit-learn's smooth form), scaled to length 1. A text without words
-    has no weights; words of a query that no candidate has take part in its length, with df = 0.
+    candidates of the query (scikit-learn's smooth form), scaled to length 1. A text without words
+    has no weights. Words of a query that are in no candidate have df = 0.
     """
 
     documents: sparse.csr_array  # shape (n_rows, n_terms)
     queries: sparse.csr_array  # shape (n_queries, n_terms)
-    lengths: IntArray  # words of each candidate, with repetitions
-    known: FloatArray  # share of the query's distinct words that a candidate has; 0 without any
+    lengths: IntArray  # the number of words of each candidate
+    known: FloatArray  # the share of the query's distinct words that are in each candidate
 
 
 def weigh(texts: list[str], query: IntArray, queries: list[str]) -> CandidateTerms:
-    """Return the weighted words of candidates and queries, given the index of each one's query."""
+    """Return the weighted words of candidates and queries.
+
+    Args:
+        texts: the texts of the candidates.
+        query: the index in `queries` of each candidate's query.
+        queries: the texts of the queries.
+    """
     counts = _counts([*texts, *queries])
     own, searched = counts[: len(texts)], counts[len(texts) :]
     asker, term = np.repeat(query, np.diff(own.indptr)), own.indices.astype(np.int64)
@@ -214,8 +229,8 @@ def _counts(texts: list[str]) -> sparse.csr_array:
             raise
         return sparse.csr_array((len(texts), 0), dtype=np.int64)
     counts = sparse.csr_array(counts_of_texts)
-    counts.sort_indices()  # columns are in the order of the alphabet, so sums do not depend on
-    return counts[code[:-1]]  # which other texts there are
+    counts.sort_indices()  # columns are in alphabetical order, so sums do not depend on other texts
+    return counts[code[:-1]]
 
 
 def _weighted(

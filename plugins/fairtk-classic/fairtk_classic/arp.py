@@ -29,18 +29,18 @@ COMBINE = Param(str, default="max-min", choices=p.COMBINATIONS, desc="how the gr
 class AttributeRankParity(GroupMeasure):
     """Whether documents of each group are ranked above others as often as below them.
 
-    The share of mixed pairs (a document of the group and one that is not) in which the group's
-    document is ranked higher: the favored pair representation of Cachel, Rundensteiner and Harrison
-    (2022), 0.5 for a group that wins as often as it loses. The groups' shares are compared by
-    ``combine``: ``"max-min"`` (default, the paper's: in [0, 1], lower is more even, 0: all alike),
-    or as in `EXP`.
+    Each group has a favored pair representation (Cachel, Rundensteiner and Harrison 2022): the
+    share of mixed pairs (a document of the group and another document) in which the group's
+    document is ranked higher. It is 0.5 for a group that wins as often as it loses. The groups'
+    shares are compared by ``combine``: ``"max-min"`` (default, as in the paper) is in [0, 1], lower
+    is more even, and 0 if all shares are equal; for the others see `EXP`.
 
     The ranking is cut at ``@k``; documents without a known group are left out. A document of
-    several groups counts fractionally. Undefined (NaN): a group of the attribute is in no mixed
-    pair (``empty="skip"`` compares the others, if there are two); no document with a known group; a
-    ratio with a denominator of 0. A query missing from the run gets the worst possible value: 1 for
-    ``"max-min"``, 0 for ``"min/max"``, NaN for ``"max/min"``. On sampled runs the mean over
-    samples.
+    several groups counts fractionally. The value is undefined (NaN) if a group of the attribute is
+    in no mixed pair (``empty="skip"`` compares the others, if there are two), if no document has a
+    known group, or for a ratio with a denominator of 0. A query missing from the run gets the worst
+    possible value: 1 for ``"max-min"``, 0 for ``"min/max"``, NaN for ``"max/min"``. On sampled
+    runs, the value is the mean over samples.
     """
 
     identity_name = "fairtk_classic.ARP"
@@ -96,7 +96,7 @@ def favored_pairs(listed: Listing) -> FloatArray:
     above_own, above_other = listed.running(own) - own, listed.running(other) - other
     wins = listed.total(above_own * other)
     losses = listed.total(above_other * own)
-    # sums of products can leave a trace where there is no pair
+    # sums of products may not be exactly 0 without a pair
     pairs = np.where(wins + losses > 1e-9, wins + losses, 0.0)
     return ratio(wins, pairs)
 

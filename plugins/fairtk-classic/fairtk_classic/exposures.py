@@ -1,7 +1,6 @@
-"""The exposure of groups and the documents it is divided by; measures that compare the groups'.
+"""Measures that compare the exposure of groups.
 
-EXP, EXPU and EXPRU of Singh and Joachims, ABR, and the rank-biased ERBE, ERBP and ERBR. How one
-number is made of one value per group is `combine`.
+These are EXP, EXPU and EXPRU (Singh and Joachims), ABR, and the rank-biased ERBE, ERBP and ERBR.
 """
 
 from __future__ import annotations
@@ -32,15 +31,18 @@ INFINITE = "a group has the value 0, so the ratio is infinite or open"
 
 
 def combine(values: FloatArray, counts: BoolArray, how: str) -> FloatArray:
-    """Return one number per row; NaN for a row with fewer than two groups, or a division by 0.
+    """Combine the values of groups into one number per row.
 
     Args:
-        values: value of each group, 0 or above; shape (n_rows, n_groups).
+        values: value of each group, at least 0; shape (n_rows, n_groups).
         counts: whether the group counts; same shape.
-        how: ``"min/max"``: 1 if all are alike; ``"max/min"``: 1; ``"max-min"``: 0;
-            ``"max-deviation"`` and ``"mean-deviation"``: largest and mean distance from the mean of
-            the groups, 0; ``"l2"``: the Euclidean norm of the values, which is not 0 if all are
-            alike; ``"variance"`` (of the population): 0.
+        how: ``"min/max"`` and ``"max/min"`` (1 for equal values), ``"max-min"``,
+            ``"max-deviation"`` and ``"mean-deviation"`` (largest and mean distance from the mean of
+            the groups), ``"variance"`` of the population (all 0 for equal values), or ``"l2"``, the
+            Euclidean norm of the values, which is not 0 for equal values.
+
+    Returns:
+        Shape (n_rows,); NaN for a row with fewer than two groups, or a division by 0.
     """
     number = counts.sum(axis=1)
     lowest = np.where(counts, values, np.inf).min(axis=1, initial=np.inf)
@@ -89,9 +91,9 @@ class Exposures:
 
     Attributes:
         query: index into the labels' queries of each row; shape (n_rows,).
-        exposure: attention of each group's documents, summed; shape (n_rows, n_groups).
-        gain: the same of attention times label.
-        known: whether any document with a group is shown; shape (n_rows,).
+        exposure: the sum of attention over each group's documents; shape (n_rows, n_groups).
+        gain: the sum of attention times label; same shape.
+        known: whether any document with a group gets attention; shape (n_rows,).
     """
 
     query: IntArray
@@ -102,12 +104,12 @@ class Exposures:
 
 @dataclass(frozen=True)
 class Population:
-    """The documents for counts and means, with one row per row of `Exposures`.
+    """The documents of groups, with one row per row of `Exposures`.
 
     Attributes:
-        size: number of documents of each group.
-        relevance: sum of their labels (below 0: 0; unlabeled: 0).
-        relevant: number of those with a label above 0.
+        size: number of documents of each group; shape (n_rows, n_groups).
+        relevance: sum of their labels; labels below 0 and unlabeled documents count as 0.
+        relevant: number of documents with a label above 0.
     """
 
     size: FloatArray
@@ -153,10 +155,10 @@ class ExposureMeasure(GroupMeasure):
         return Exposures(query, exposure, gain, exposure.sum(axis=1) > 0)
 
     def population(self, judged: LabeledRun) -> Population:
-        """Return the documents that counts and means are taken over, in each row of `exposures`.
+        """Return the documents of the groups, with one row per row of `exposures`.
 
-        What a ranking shows is counted in each ranking; where samples are averaged, so are the
-        counts. The documents that any sample shows would be more with every sample that is drawn.
+        Retrieved documents are counted in each ranking, and counts are averaged if exposure is,
+        because the number of documents in any sample grows with the number of samples.
         """
         chosen, cutoff = self["population"], self["cutoff"]
         ranked, amortize = judged.run, self["amortize"]
@@ -210,11 +212,11 @@ class CombinedExposure(ExposureMeasure):
         return "higher" if self.combined in HIGHER_IS_BETTER else "lower"
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
-        """Return what is compared, as a numerator and the denominator; both (n_rows, n_groups).
+        """Return the numerators and denominators of groups, both of shape (n_rows, n_groups).
 
         Args:
-            got: what the groups get.
-            have: their documents, one row for each row of `got`.
+            got: the exposure of the groups.
+            have: their documents, with one row per row of `got`.
         """
         raise NotImplementedError
 
@@ -268,13 +270,13 @@ def per_mean_relevance(
     """Return the groups' amounts divided by the mean relevance of their documents.
 
     Args:
-        amount: what each group gets in total; shape (n_rows, n_groups).
+        amount: the total amount of each group; shape (n_rows, n_groups).
         have: the groups' documents; same shape.
-        per: ``"group"``: the total is divided; ``"document"``: the mean over the documents, so that
-            their number cancels.
+        per: ``"group"`` to divide the total, or ``"document"`` to divide the mean over the group's
+            documents, whose number then cancels.
 
     Returns:
-        The quotients, and for each row whether all groups have relevance.
+        The quotients, and whether all groups of a row have relevance.
     """
     has_relevance = have.relevance > 0
     above = amount * have.size if per == "group" else amount
@@ -285,23 +287,23 @@ def per_mean_relevance(
 class GroupExposure(CombinedExposure):
     """Whether documents of all groups get the same exposure on average.
 
-    The mean attention of each group's documents, sum of attention / number of documents (Singh and
-    Joachims 2018), compared by ``combine``: ``"min/max"`` (default; in [0, 1], higher is more even,
-    1 if all groups get the same), ``"max/min"``, ``"max-min"``, ``"max-deviation"``,
-    ``"mean-deviation"``, ``"l2"`` and ``"variance"``, all lower is more even. The Euclidean norm
-    ``"l2"`` is not 0 for even groups, and no exposure at all would have the lowest.
+    EXP compares the groups' mean attention, sum of attention / number of documents (Singh and
+    Joachims 2018), by ``combine``: ``"min/max"`` (default) is in [0, 1], higher is more even, and 1
+    if all groups get the same. For ``"max/min"``, ``"max-min"``, ``"max-deviation"``,
+    ``"mean-deviation"``, ``"l2"`` and ``"variance"``, lower is more even (``"l2"`` is not 0 for
+    even groups).
 
     The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set.
-    Documents of a group that are not in the ranking count with 0 in its mean: ``population`` sets
-    the documents of a group, by default all that are labeled for the query or retrieved (retrieved
-    documents are counted in each ranking, and counts are averaged with samples). Documents without
-    a known group keep their ranks and belong to no group; a document of several groups counts
-    fractionally.
+    ``population`` sets the documents of a group, by default those that are labeled for the query or
+    retrieved; documents that are not in the ranking count with 0. Retrieved documents are counted
+    in each ranking, and counts are averaged over samples. Documents without a known group keep
+    their ranks and belong to no group; a document of several groups counts fractionally.
 
-    Undefined (NaN): no document with a known group is shown; a group of the attribute has no
-    document in the population (``empty="skip"`` compares the others, if there are two); a ratio
-    with a denominator of 0. A query missing from the run gets the worst possible value: 0 for
-    ``"min/max"``, NaN for ``"max/min"``. On sampled runs exposure is averaged over samples first.
+    The value is undefined (NaN) if no document with a known group gets attention, if a group of the
+    attribute has no document in the population (``empty="skip"`` compares the others, if there are
+    two), or for a ratio with a denominator of 0. A query missing from the run gets the worst
+    possible value: 0 for ``"min/max"``, NaN for ``"max/min"``. On sampled runs, exposure is
+    averaged over samples first.
     """
 
     identity_name = "fairtk_classic.EXP"
@@ -331,15 +333,15 @@ EXP = GroupExposure()
 class GroupExposureUtility(CombinedExposure):
     """Whether documents of all groups get exposure in proportion to their relevance.
 
-    Mean attention of each group's documents over their mean label, in which their number cancels:
-    sum of attention / sum of labels (disparate treatment of Singh and Joachims 2018), compared by
-    ``combine`` as in `EXP`: ``"min/max"`` (default) in [0, 1], higher is more in proportion; all
-    others 0 or above, lower is.
+    EXPU compares the groups' mean attention divided by their mean label, which is sum of attention
+    / sum of labels (disparate treatment of Singh and Joachims 2018), by ``combine`` as in `EXP`:
+    ``"min/max"`` (default) is in [0, 1], and higher is closer to proportional; the others are at
+    least 0, and lower is closer.
 
-    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) where a group has no
-    relevant document in ``population`` (``empty="skip"`` compares the others). A query missing from
-    the run gets 0 with ``"min/max"`` and NaN otherwise, since a quotient has no highest value.
-    Otherwise like `EXP`.
+    Labels below 0 and unlabeled documents count as 0. The value is also undefined (NaN) if a group
+    has no relevant document in ``population`` (``empty="skip"`` compares the others). A query
+    missing from the run gets 0 with ``"min/max"`` and NaN otherwise, because a quotient has no
+    highest value. Otherwise like `EXP`.
     """
 
     identity_name = "fairtk_classic.EXPU"
@@ -351,7 +353,7 @@ class GroupExposureUtility(CombinedExposure):
     EMPTY_REASON = "a group has no relevant document"
 
     def per_group(self, got: Exposures, have: Population) -> tuple[FloatArray, FloatArray]:
-        """Return exposure and relevance."""
+        """Return exposure and total relevance."""
         return got.exposure, have.relevance
 
 
@@ -361,14 +363,14 @@ EXPU = GroupExposureUtility()
 class GroupRealizedUtility(CombinedExposure):
     """Whether documents of all groups get clicks in proportion to their relevance.
 
-    Mean attention times label of each group's documents, a model of clicks, over their mean label,
-    in which their number cancels: sum of attention x label / sum of labels (disparate impact of
-    Singh and Joachims 2018), compared by ``combine`` as in `EXP`: ``"min/max"`` (default) in [0,
-    1], higher is more in proportion; all others 0 or above, lower is.
+    EXPRU compares the groups' mean clicks (attention times label) divided by their mean label,
+    which is sum of attention x label / sum of labels (disparate impact of Singh and Joachims 2018),
+    by ``combine`` as in `EXP`: ``"min/max"`` (default) is in [0, 1], and higher is closer to
+    proportional; the others are at least 0, and lower is closer.
 
-    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) where a group has no
-    relevant document in ``population`` (``empty="skip"`` compares the others). In all else as
-    `EXP`.
+    Labels below 0 and unlabeled documents count as 0. The value is also undefined (NaN) if a group
+    has no relevant document in ``population`` (``empty="skip"`` compares the others). A query
+    missing from the run gets 0 with ``"min/max"`` and NaN otherwise. Otherwise like `EXP`.
     """
 
     identity_name = "fairtk_classic.EXPRU"
@@ -391,15 +393,16 @@ class AttentionBiasRatio(CombinedExposure):
     """The smallest mean attention of a group, as a share of the largest.
 
     ABR = min over groups of mean attention / max over groups of mean attention (Ghosh, Dutt and
-    Wilson 2021), the mean over the group's documents in the ranking (``population="ranked"``). In
-    [0, 1]; higher is more even, 1: all groups get the same. Attention falls geometrically with the
-    rank, ``browsing="RBP(p=0.5)"`` by default, a choice of this plugin.
+    Wilson 2021), with the mean over the group's documents in the ranking (``population="ranked"``).
+    In [0, 1]; higher is more even, 1 if all groups get the same. Attention falls geometrically with
+    the rank; the default ``browsing="RBP(p=0.5)"`` is a choice of this plugin.
 
-    Documents without a known group keep their ranks and belong to no group; one of several groups
-    counts in part. Undefined (NaN): a group of the attribute has no document in the ranking, which
-    would look even if it were left out (``empty="skip"`` does so and compares the others, if there
-    are two); no document with a known group. 0 for a query missing from the run. On sampled runs
-    the mean over samples; ``amortize=True`` averages attention over the samples first.
+    Documents without a known group keep their ranks and belong to no group; a document of several
+    groups counts fractionally. The value is undefined (NaN) if a group of the attribute has no
+    document in the ranking (``empty="skip"`` compares the others, if there are two, although the
+    ranking then looks even), or if no document has a known group. A query missing from the run gets
+    0. On sampled runs, the value is the mean over samples; ``amortize=True`` averages attention
+    over samples first.
     """
 
     identity_name = "fairtk_classic.ABR"
@@ -445,7 +448,7 @@ GAMMA = Param(
 
 
 class RankBiasedExposure(CombinedExposure):
-    """Base class of the three: attention (1 - gamma) gamma^(k - 1), k from 1."""
+    """Base class of ERBE, ERBP and ERBR, with attention (1 - gamma) gamma^(k - 1), k from 1."""
 
     CITATION = "kirnap2021estimation"
     BETTER = "higher"
@@ -474,17 +477,17 @@ class RankBiasedExposure(CombinedExposure):
 class RankBiasedEquality(RankBiasedExposure):
     """Whether all groups get the same exposure in total.
 
-    ER(g) = (1 - gamma) sum over ranks k of gamma^(k - 1) [document k in g] (Kirnap et al. 2021, Eq.
-    2), compared over the groups by ``combine``: ``"min/max"`` (default; in [0, 1], higher is more
-    even), ``"max/min"``, ``"max-min"``, ``"max-deviation"``, ``"mean-deviation"``, ``"l2"`` and
-    ``"variance"``, all lower is more even. ``gamma`` is 0.8 by default, this plugin's choice.
+    ERBE compares ER(g) = (1 - gamma) sum over ranks k of gamma^(k - 1) [document k in g] (Kirnap et
+    al. 2021, Eq. 2) by ``combine``: ``"min/max"`` (default) is in [0, 1], and higher is more even;
+    for ``"max/min"``, ``"max-min"``, ``"max-deviation"``, ``"mean-deviation"``, ``"l2"`` and
+    ``"variance"``, lower is more even. The default ``gamma=0.8`` is a choice of this plugin.
 
-    A group without a document shown has an exposure of 0 and counts as such. Documents without a
-    known group keep their ranks and belong to no group; a document of several groups counts
-    fractionally. Undefined (NaN): no document with a known group; ``"max/min"`` with a denominator
-    of 0. A query missing from the run gets the worst possible value: 0 for ``"min/max"``,
-    NaN for ``"max/min"``. On sampled runs the mean over samples; ``amortize=True`` averages
-    exposure over the samples first.
+    A group without a document in the ranking has an exposure of 0. Documents without a known group
+    keep their ranks and belong to no group; a document of several groups counts fractionally. The
+    value is undefined (NaN) if no document has a known group, or for ``"max/min"`` with a
+    denominator of 0. A query missing from the run gets the worst possible value: 0 for
+    ``"min/max"``, NaN for ``"max/min"``. On sampled runs, the value is the mean over samples;
+    ``amortize=True`` averages exposure over samples first.
     """
 
     identity_name = "fairtk_classic.ERBE"
@@ -498,7 +501,7 @@ class RankBiasedEquality(RankBiasedExposure):
     }
 
     def population(self, judged: LabeledRun) -> Population:
-        """Return 1 for each group: nothing is divided by its documents."""
+        """Return 1 for each group, because exposure is not divided by documents."""
         rows = judged.run
         n_rows = len(rows.qids) if self["amortize"] else rows.n_rankings
         ones = np.ones((n_rows, len(self.compared)))
@@ -519,13 +522,14 @@ ERBE = RankBiasedEquality()
 class RankBiasedProportionality(RankBiasedExposure):
     """Whether all groups get exposure in proportion to their numbers of documents.
 
-    ER(g) of `ERBE` over the number of the group's documents (Kirnap et al. 2021), compared by
-    ``combine`` as in `ERBE`: ``"min/max"`` (default) in [0, 1], higher is more in proportion; all
-    others 0 or above, lower is. ``population`` says which documents there are: all that are labeled
-    for the query or shown (default), or ``"collection"``: all that have groups.
+    ERBP compares ER(g) of `ERBE` divided by the number of the group's documents (Kirnap et al.
+    2021), by ``combine`` as in `ERBE`: ``"min/max"`` (default) is in [0, 1], and higher is closer
+    to proportional; the others are at least 0, and lower is closer. ``population`` sets the
+    documents of a group: those that are labeled for the query or retrieved (default), or
+    ``"collection"``, all documents that have groups.
 
-    Undefined (NaN) also where a group of the attribute has no document there (``empty="skip"``
-    compares the others). Otherwise like `ERBE`.
+    The value is also undefined (NaN) if a group of the attribute has no document in the population
+    (``empty="skip"`` compares the others). Otherwise like `ERBE`.
     """
 
     identity_name = "fairtk_classic.ERBP"
@@ -548,14 +552,14 @@ ERBP = RankBiasedProportionality()
 class RankBiasedRelevance(RankBiasedExposure):
     """Whether all groups get exposure in proportion to their numbers of relevant documents.
 
-    ER(g) of `ERBE` over the number of the group's documents with a label above 0 in ``population``
-    (Kirnap et al. 2021), compared by ``combine`` as in `ERBE`: ``"min/max"`` (default) in [0, 1],
-    higher is more in proportion; all others 0 or above, lower is. All documents that are shown
-    count for the exposure, relevant or not.
+    ERBR compares ER(g) of `ERBE` divided by the number of the group's documents with a label above
+    0 in ``population`` (Kirnap et al. 2021), by ``combine`` as in `ERBE`: ``"min/max"`` (default)
+    is in [0, 1], and higher is closer to proportional; the others are at least 0, and lower is
+    closer. The exposure includes all documents, relevant or not.
 
-    Undefined (NaN) also where a group has no relevant document (``empty="skip"`` compares the
-    others). A query missing from the run gets 0 with ``"min/max"`` and NaN otherwise. In other
-    respects like `ERBE`.
+    The value is also undefined (NaN) if a group has no relevant document (``empty="skip"`` compares
+    the others). A query missing from the run gets 0 with ``"min/max"`` and NaN otherwise. Otherwise
+    like `ERBE`.
     """
 
     identity_name = "fairtk_classic.ERBR"

@@ -1,7 +1,4 @@
-"""GFR: group fairness and relevance, and how similar two distributions over groups are.
-
-Similarities are nominal or ordinal (Sakai, Kim and Kang 2022).
-"""
+"""GFR: group fairness and relevance (Sakai, Kim and Kang 2022), with its similarities."""
 
 from __future__ import annotations
 
@@ -54,8 +51,8 @@ def normalized_match_distance(p: FloatArray, q: FloatArray) -> FloatArray:
 def root_normalized_order_aware_divergence(p: FloatArray, q: FloatArray) -> FloatArray:
     """Return RNOD, in [0, 1].
 
-    The root of the mean, over the groups i that have a target q_i > 0, of
-    sum over j of |i - j| (p_j - q_j)^2, divided by n - 1.
+    RNOD is the square root of D / (n - 1), where D is the mean of sum over j of |i - j| (p_j -
+    q_j)^2 over the groups i with a target q_i > 0.
     """
     n = p.shape[1]
     steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n))).astype(float)
@@ -103,19 +100,21 @@ PART = Param(
 class GroupFairnessAndRelevance(GroupMeasure):
     """How relevant a ranking is, and how close the groups of its documents are to a target.
 
-    GFR is the mean of REL and of one GF for each attribute (Sakai, Kim and Kang 2022). A user stops
-    at rank k with probability s_k = P_k prod over j < k of (1 - P_j), P = (2^label - 1) /
-    2^max_label. REL = sum of s_k / k (``user="ERR"``) or s_k p^k (``"iRBU"``); GF = sum of s_k sim(
-    D@k, D*), with D@k the mean of the group memberships of the first k documents, D* the target and
-    sim 1 minus a divergence: JSD to base 2 for nominal groups, NMD or RNOD for ordinal ones, whose
-    levels must be in order (``Groups.from_frame(..., levels=[...])``). In [0, 1), as s_k sums to
-    less than 1; higher is more relevant and closer. Crossed groups are several attributes, each
-    with its own GF; ``similarity="NMD,JSD"`` names one for each. ``part`` selects only GF or REL.
+    GFR is the mean of REL and of one GF per attribute (Sakai, Kim and Kang 2022). A user stops at
+    rank k with probability s_k = P_k prod over j < k of (1 - P_j), where P = (2^label - 1) /
+    2^max_label. REL is the sum of s_k / k (``user="ERR"``) or of s_k p^k (``"iRBU"``). GF is the
+    sum of s_k sim(D@k, D*), where D@k is the mean group membership of the first k documents, D* is
+    the target, and sim is 1 minus a divergence: JSD to base 2 for nominal groups, NMD or RNOD for
+    ordinal groups, whose levels must be in order (``Groups.from_frame(..., levels=[...])``). In [0,
+    1), because the s_k sum to less than 1; higher is more relevant and closer to the target.
+    Crossed groups are several attributes, each with its own GF; ``similarity="NMD,JSD"`` sets one
+    similarity per attribute. ``part`` selects only GF or REL.
 
-    As in the task's tool, a document that is not relevant, or without a known group, belongs
-    equally to all groups, and the ranking is cut at ``@k``. Undefined (NaN): no relevant document
-    in the labels; no target. 0 for a query missing from the run. On sampled runs the mean over
-    samples. An attribute with one known level, and a label above `max_label`, are errors.
+    As in the task's tool, a document that is not relevant or has no known group belongs equally to
+    all groups, and the ranking is cut at ``@k``. The value is undefined (NaN) without a relevant
+    document in the labels, or without a target. A query missing from the run gets 0. On sampled
+    runs, the value is the mean over samples. An attribute with fewer than two known levels and a
+    label above `max_label` are errors.
     """
 
     identity_name = "fairtk_classic.GFR"
@@ -183,7 +182,7 @@ class GroupFairnessAndRelevance(GroupMeasure):
         return Scored(judged.ranking_query, value, (), gaps)
 
     def labels(self, judged: LabeledRun) -> FloatArray:
-        """Return the label of each (query, document), 0 for those below 0 and unlabeled ones."""
+        """Return the label of each (query, document); below 0 and unlabeled count as 0."""
         highest = self["max_label"]
         label: FloatArray = np.maximum(np.nan_to_num(judged.pair_label), 0.0)
         if (label > highest).any():
@@ -231,7 +230,7 @@ def _known(attribute: Groups) -> Any:
 
 
 def _shares(values: FloatArray, otherwise: float) -> FloatArray:
-    """Return each row divided by its sum; `otherwise` where that is 0."""
+    """Return each row divided by its sum; `otherwise` if the sum is 0."""
     total = values.sum(axis=1, keepdims=True)
     result: FloatArray = np.full_like(values, otherwise)
     return np.asarray(np.divide(values, total, out=result, where=total > 0))

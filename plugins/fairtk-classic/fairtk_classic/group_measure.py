@@ -1,4 +1,4 @@
-"""The base class of measures of groups: inputs, aggregation over rankings, undefined queries."""
+"""The base classes of measures of groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_GROUPS = 4096
 
 @dataclass(frozen=True)
 class Scored:
-    """Values before they are averaged inside each query.
+    """Values before they are averaged within each query.
 
     Attributes:
         query: index into the labels' queries of each row; shape (n_rows,).
@@ -44,12 +44,16 @@ class Scored:
 
 
 class GroupMeasure(FairMeasure):
-    """Base class of measures. Subclasses define `per_ranking`, and `worst` if MISSING is NaN."""
+    """Base class of measures of groups.
+
+    A subclass defines `per_ranking`, and `worst` if a missing query has a worst value other than
+    `MISSING`.
+    """
 
     MISSING = float("nan")
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
-        """Return the values of all rankings, or of all defined queries."""
+        """Return the value of each ranking, or of each query."""
         raise NotImplementedError(f"measure {self.NAME} must define per_ranking")
 
     def worst(self, judged: LabeledRun) -> FloatArray | float:
@@ -151,7 +155,7 @@ class BinaryMeasure(GroupMeasure):
     """Base class of the measures that compare one level with all others together."""
 
     def check_params(self) -> None:
-        """Raise a `ParameterError` if the groups lack the level."""
+        """Raise a `ParameterError` if the groups do not have the level."""
         super().check_params()
         if "groups" in self.params and "protected" in self.params:
             self.protected()
@@ -173,7 +177,7 @@ class BinaryMeasure(GroupMeasure):
         return names.index(level)
 
     def two(self, values: FloatArray) -> FloatArray:
-        """Return the column of the protected level and the sum of the others; shape (n, 2)."""
+        """Return the column of the protected level and the sum of all others; shape (n, 2)."""
         own = values[:, self.protected()]
         return np.column_stack([own, values.sum(axis=1) - own])
 
@@ -188,7 +192,7 @@ class Listing:
         query: index into the labels' queries of each ranking; shape (n_rankings,).
         ranking: ranking of each row, non-decreasing; shape (n_rows,).
         size: number of rows of each ranking; shape (n_rankings,).
-        share: how much of each document belongs to each group; shape (n_rows, n_groups).
+        share: membership of each document in each group; shape (n_rows, n_groups).
     """
 
     query: IntArray

@@ -22,13 +22,13 @@ class AmortizedAttention(FairMeasure):
     IAA = sum over documents of |A_d - R_d|, with A_d the attention that a document gets over all
     rankings of its query and R_d its relevance, each divided by its sum over the query's documents
     (Biega, Gummadi and Weikum 2018). In [0, 2]; lower is closer, 0 if attention is proportional to
-    relevance. The rankings are the samples of a sampled run; the relevance is the label, the same
-    in each (below 0, or unlabeled: 0). It measures documents, not groups. One
-    ranking alone cannot reach 0 unless relevance falls as fast as attention does.
+    relevance. The rankings are the samples of a sampled run. The relevance is the label; labels
+    below 0 and unlabeled documents count as 0. IAA measures documents, not groups. A single ranking
+    reaches 0 only if relevance falls as fast as attention.
 
     Attention falls geometrically with the rank, as in the paper: ``browsing="RBP(p=0.5)"`` by
-    default. Undefined (NaN): no relevant document in the labels. 2 for a query missing from the
-    run. (One published code returns after the first ranking.)
+    default. The value is undefined (NaN) if the labels have no relevant document, or no document
+    gets attention. A query missing from the run gets 2.
     """
 
     identity_name = "fairtk_classic.IAA"
@@ -68,9 +68,9 @@ def distance(
     """Return the sum of |share of attention - share of relevance| of each query; (n_queries,).
 
     Args:
-        attention_: attention of each (query, document); shape (n_pairs,).
-        relevance: relevance of each; same shape.
-        query: query of each; same shape.
+        attention_: attention of each (query, document) pair; shape (n_pairs,).
+        relevance: relevance of each pair; same shape.
+        query: query of each pair; same shape.
         n_queries: number of queries.
     """
     shares = []

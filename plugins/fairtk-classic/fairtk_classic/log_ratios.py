@@ -1,4 +1,4 @@
-"""Log ratios of the protected level's exposure and that of the others: logDP, logEUR and logRUR."""
+"""logDP, logEUR and logRUR: log ratios of the exposure of protected and other documents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ABSOLUTE = Param(bool, default=False, desc="take the distance from 0: lower is b
 
 
 class LogRatio(ExposureMeasure, BinaryMeasure):
-    """Base class of the three; a subclass defines `sides`."""
+    """Base class of logDP, logEUR and logRUR; a subclass defines `sides`."""
 
     CITATION = "singh2018fairness raj2022measuring"
     BETTER = "higher"
@@ -45,10 +45,10 @@ class LogRatio(ExposureMeasure, BinaryMeasure):
         return "lower" if self["absolute"] else "higher"
 
     def sides(self, got: Exposures, have: Population) -> tuple[FloatArray, BoolArray]:
-        """Return the two values that are compared, and whether both are defined.
+        """Return the values of both sides, shape (n_rows, 2), and whether both are defined.
 
         Args:
-            got: what the protected level and the others get; shape (n_rows, 2).
+            got: the exposure of the protected level and of the others; shape (n_rows, 2).
             have: their documents; same shape.
         """
         raise NotImplementedError
@@ -81,20 +81,20 @@ PER = Param(
 class LogDemographicParity(LogRatio):
     """Whether protected documents get more or less exposure than the others, as a log ratio.
 
-    logDP = ln(E_protected + d) - ln(E_others + d), d = 1e-6, with E_g the sum of the attention of a
+    logDP = ln(E_protected + d) - ln(E_others + d), d = 1e-6, with E_g the total attention of a
     group's documents (demographic parity of Singh and Joachims 2018, in the form of Raj and
-    Ekstrand 2022). 0 if both get the same total, whatever their numbers. ``per="document"``
+    Ekstrand 2022). It is 0 if both sides get the same total, whatever their numbers of documents,
+    below 0 if the protected documents get less, and above 0 if they get more. ``per="document"``
     divides E_g by the number of the group's documents in ``population``, which is the constraint of
-    Singh and Joachims. Below 0 the protected documents get less, above 0 more; better is closer to
-    0, and ``absolute=True`` gives the distance, since values of queries on both sides cancel in a
-    mean.
+    Singh and Joachims. Closer to 0 is better; because values on both sides of 0 cancel in a mean,
+    ``absolute=True`` gives the distance from 0.
 
-    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set
-    (a published code multiplies by the reciprocal, so that exposure grows with rank). A group that
-    gets none gives a large but finite value, about -13 or 13, that dominates a mean. Documents
-    without a known group keep their ranks and belong to no side. Undefined (NaN): no document with
-    a known group, ``per="document"`` for a side without documents, and a query missing from the run
-    (no value is the worst). On sampled runs exposure is averaged over samples first.
+    The attention of a rank is 1 / log2(rank + 2), rank from 0, unless ``browsing`` is set. A group
+    without exposure gives a large but finite value, about -13 or 13, that dominates a mean.
+    Documents without a known group keep their ranks and belong to no side. The value is undefined
+    (NaN) if no document has a known group, for ``per="document"`` if a side has no documents, and
+    for a query missing from the run, because no value is the worst. On sampled runs, exposure is
+    averaged over samples first.
     """
 
     identity_name = "fairtk_classic.logDP"
@@ -120,14 +120,14 @@ class LogExposedUtility(LogRatio):
     """Whether protected documents get more or less exposure for their relevance than the others.
 
     logEUR = ln(E_protected / Y_protected + d) - ln(E_others / Y_others + d), d = 1e-6, with E_g the
-    sum of the attention of a group's documents and Y_g the mean label of its documents in
-    ``population`` (the disparate treatment ratio of Singh and Joachims 2018, in the form of Raj and
-    Ekstrand 2022). ``per="document"`` takes the mean exposure for E_g, as Singh and Joachims do, so
-    that the numbers of documents cancel. 0 if equal; below 0 the protected documents get less;
-    better is closer to 0.
+    total attention of a group's documents and Y_g the mean label of its documents in ``population``
+    (the disparate treatment ratio of Singh and Joachims 2018, in the form of Raj and Ekstrand
+    2022). With ``per="document"``, E_g is the mean exposure, as in Singh and Joachims, so the
+    numbers of documents cancel. It is 0 if both sides are equal, and below 0 if the protected
+    documents get less; closer to 0 is better.
 
-    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) also where a side has no
-    relevant document. Otherwise like `logDP`.
+    Labels below 0 and unlabeled documents count as 0. The value is also undefined (NaN) if a side
+    has no relevant document. Otherwise like `logDP`.
     """
 
     identity_name = "fairtk_classic.logEUR"
@@ -149,13 +149,14 @@ class LogRealizedUtility(LogRatio):
     """Whether protected documents get more or less clicks for their relevance than the others.
 
     logRUR = ln(C_protected / Y_protected + d) - ln(C_others / Y_others + d), d = 1e-6, with C_g the
-    sum of attention times label over a group's documents, a model of clicks, and Y_g the mean label
-    of its documents in ``population`` (the disparate impact ratio of Singh and Joachims 2018, in
-    the form of Raj and Ekstrand 2022). ``per="document"`` takes the mean for C_g, as Singh and
-    Joachims do. 0 if equal; below 0 the protected documents get less; better is closer to 0.
+    total clicks (attention times label) of a group's documents and Y_g the mean label of its
+    documents in ``population`` (the disparate impact ratio of Singh and Joachims 2018, in the form
+    of Raj and Ekstrand 2022). With ``per="document"``, C_g is the mean, as in Singh and Joachims.
+    It is 0 if both sides are equal, and below 0 if the protected documents get less; closer to 0 is
+    better.
 
-    Labels below 0 and unlabeled documents count as 0. Undefined (NaN) also where a side has no
-    relevant document. Otherwise like `logDP`.
+    Labels below 0 and unlabeled documents count as 0. The value is also undefined (NaN) if a side
+    has no relevant document. Otherwise like `logDP`.
     """
 
     identity_name = "fairtk_classic.logRUR"

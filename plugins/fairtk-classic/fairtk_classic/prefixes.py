@@ -1,6 +1,7 @@
-"""Measures of prefixes: the protected level's share in them against the whole, or against chance.
+"""Measures of protected documents in prefixes of a ranking.
 
-rND, rKL and rRD are the family of Yang and Stoyanovich; FAIR_prefix is the test of FA*IR.
+rND, rKL and rRD (Yang and Stoyanovich) compare prefixes with the whole ranking or a target;
+FAIR_prefix, the test statistic of FA*IR, compares them with chance.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 TRACE = 1e-9
-"""A highest sum below this is 0 but for rounding."""
+"""A highest sum below this is 0 up to rounding."""
 
 
 class PrefixMeasure(BinaryMeasure):
@@ -55,11 +56,11 @@ class PrefixMeasure(BinaryMeasure):
     def difference(
         self, own: FloatArray, other: FloatArray, overall_share: FloatArray
     ) -> FloatArray:
-        """Return how far prefixes are from the whole; all arguments have one shape.
+        """Return the distance of prefixes from the whole; all arguments have the same shape.
 
         Args:
             own: number of protected documents in a prefix.
-            other: number of other documents in it.
+            other: number of other documents in the prefix.
             overall_share: share of protected documents in the whole.
         """
         raise NotImplementedError
@@ -103,7 +104,7 @@ class PrefixMeasure(BinaryMeasure):
 
         Args:
             listed: the rankings.
-            two: protected and other share of each document, in any order inside each ranking.
+            two: protected and other share of each document, in any order within each ranking.
             overall_share: share of protected documents in the whole of each ranking.
         """
         at = listed.place % self["step"] == 0
@@ -115,11 +116,11 @@ class PrefixMeasure(BinaryMeasure):
     def most(
         self, listed: Listing, two: FloatArray, overall_share: FloatArray, targeted: bool
     ) -> FloatArray:
-        """Return Z, the highest sum that is possible.
+        """Return Z, the highest possible sum.
 
-        Without a target: that of the two orders of the same documents that show the protected ones
-        first, or last; no other order has a higher one, because differences grow with the distance
-        of the share from the whole. With a target: that of a ranking of only one kind.
+        Without a target, it is reached if all protected documents of the ranking are first, or all
+        are last, because differences grow with the distance of the share from the whole. With a
+        target, it is reached by a ranking of protected documents only, or of other documents only.
         """
         if targeted:
             own = [np.ones(len(two)), np.zeros(len(two))]
@@ -136,18 +137,18 @@ class NormalizedDifference(PrefixMeasure):
 
     rND = (1/Z) sum over i = step, 2 step, ... of |n+_i / i - n+_N / N| / log2(i), with n+_i
     protected documents among the first i of N (Yang and Stoyanovich 2017). In [0, 1]; lower is
-    closer: 0 where every prefix has the share of the whole. Too many and too few protected
-    documents count alike.
+    closer, 0 if every prefix has the share of the whole. Too many and too few protected documents
+    count the same.
 
-    The whole is the ranking itself, cut at ``@k``, as in the paper; with ``target`` it is the
-    target. Z is the sum of the worst order of the same documents, computed exactly (the published
-    code estimates it from ten random rankings); with a target, of a ranking of one kind only. The
-    discount is the paper's log2(i); the published code has log2(i + 1).
+    The whole is the ranking itself, cut at ``@k``, as in the paper, or the ``target`` if given. Z
+    is the sum for the worst order of the same documents, computed exactly (the published code
+    estimates it from ten random rankings); with a target, the sum for a ranking of only one kind of
+    document. The discount is the paper's log2(i); the published code has log2(i + 1).
 
     Documents without a known group are left out and the others move up (``unlabeled``). A document
-    of several groups counts fractionally. Undefined (NaN): fewer than `step` documents with a
-    group; all of one kind, or a single prefix that is the whole (0/0, not 0). 1 for a query missing
-    from the run. On sampled runs the mean over samples.
+    of several groups counts fractionally. The value is undefined (NaN) if fewer than `step`
+    documents have a group, if all are of one kind, or if the only prefix is the whole. A query
+    missing from the run gets 1. On sampled runs, the value is the mean over samples.
     """
 
     identity_name = "fairtk_classic.rND"
@@ -172,10 +173,9 @@ class NormalizedDivergence(PrefixMeasure):
     protected and other documents among the first i, Q those of the whole, and logarithms to base 2
     (Yang and Stoyanovich 2017). In [0, 1]; lower is closer.
 
-    Otherwise like `rND`: the whole, Z, discount, documents without a group, undefined queries,
-    samples. A share of 0 adds nothing (0 log 0 = 0), as in the definition; the published code sets
-    shares of 0 and of 1 to 0.001. Undefined (NaN) also if a group in a prefix has a target
-    of 0. For more than two groups see `NDKL`.
+    A share of 0 adds nothing (0 log 0 = 0), as in the definition; the published code sets shares of
+    0 and 1 to 0.001. The value is also undefined (NaN) if a group in a prefix has a target of 0.
+    Otherwise like `rND`. For more than two groups see `NDKL`.
     """
 
     identity_name = "fairtk_classic.rKL"
@@ -203,18 +203,16 @@ class NormalizedRatioDifference(PrefixMeasure):
     """How far the ratio of protected to other documents in prefixes is from that of the whole.
 
     rRD = (1/Z) sum over i = step, 2 step, ... of |n+_i / n-_i - n+_N / n-_N| / log2(i), with n+
-    protected and n- other documents; a ratio whose numerator or denominator is 0 is 0 (Yang and
-    Stoyanovich 2017). In [0, 1]; lower is closer. The protected level must be the minority: where
-    it is more than half of the whole the measure does not apply (NaN).
+    protected and n- other documents; a ratio whose numerator or denominator is 0 counts as 0 (Yang
+    and Stoyanovich 2017). In [0, 1]; lower is closer. The value is undefined (NaN) if more than
+    half of the whole is protected, because the measure is only defined for minorities.
 
-    Z is the highest sum that any order of the same documents has, found exactly; with a target, any
-    ranking of the length. Note that a prefix without other documents has the
-    ratio 0, like one without protected documents, and a prefix with one other document dominates.
-    The published code caps the ratio at that of the whole instead, so it does not see too many
-    protected documents, and estimates Z.
+    Z is the highest sum of any order of the same documents, or with a target of any ranking of the
+    same length, computed exactly. A prefix without other documents has the ratio 0, like one
+    without protected documents. The published code caps the ratio at that of the whole instead, and
+    estimates Z.
 
-    Otherwise like `rND`, but every document must be protected or not: one that is so in part is an
-    error.
+    A document that is partly protected is an error. Otherwise like `rND`.
     """
 
     identity_name = "fairtk_classic.rRD"
@@ -242,13 +240,13 @@ class NormalizedRatioDifference(PrefixMeasure):
         return super().per_ranking(judged)
 
     def other_reasons(self, overall_share: FloatArray) -> Reasons:
-        """Return the reason that the protected level is no minority."""
+        """Return the reason for rankings in which the protected level is not a minority."""
         return (("the protected level is more than half of the whole", overall_share > 0.5),)
 
     def most(
         self, listed: Listing, two: FloatArray, overall_share: FloatArray, targeted: bool
     ) -> FloatArray:
-        """Return the highest sum of any order of the same documents; with a target, of any."""
+        """Return the highest sum of any order of the documents, or with a target of any ranking."""
         count = np.rint(listed.total((two[:, 0] > 0).astype(float))).astype(int)
         most = [
             highest(int(n), None if targeted else int(m), float(q), self["step"])
@@ -259,14 +257,14 @@ class NormalizedRatioDifference(PrefixMeasure):
 
 @lru_cache(maxsize=4096)
 def highest(n: int, n_protected: int | None, overall_share: float, step: int) -> float:
-    """Return the highest sum of ratio differences that a ranking can have.
+    """Return the highest sum of ratio differences of any ranking, by dynamic programming.
 
-    Prefix by prefix, for each number of protected documents in it the best sum so far: the ratio is
-    not monotone in that number, so sorted orders would not do.
+    The ratio is not monotone in the number of protected documents of a prefix, so sorted orders are
+    not enough.
 
     Args:
         n: number of documents.
-        n_protected: how many of them are protected; None: any number.
+        n_protected: number of protected documents; `None` for any number.
         overall_share: share of protected documents in the whole.
         step: distance of the prefixes.
     """
@@ -299,19 +297,19 @@ SHARE = Param(
 class FairPrefixes(BinaryMeasure):
     """How likely as few protected documents would be by chance, averaged over all prefixes.
 
-    (1/N) sum over k = 1..N of F(n+_k; k, p), with n+_k protected documents among the first k and F
-    the cumulative distribution function of the binomial distribution: the test statistic of ranked
-    group fairness (Zehlike et al. 2017) without a threshold, as Raj and Ekstrand (2022) make it a
-    measure. In (0, 1]; higher: protected documents are not fewer than chance would have them. Too
-    many of them are never a fault: it is 1 for protected documents alone, and about one half or
-    more at a share of p. It is not the FAIR of Gao, Ge and Shah (2022).
+    FAIR_prefix = (1/N) sum over k = 1..N of F(n+_k; k, p), with n+_k protected documents among the
+    first k and F the cumulative distribution function of the binomial distribution. It is the test
+    statistic of ranked group fairness (Zehlike et al. 2017) without a threshold, as in Raj and
+    Ekstrand (2022), and not the FAIR of Gao, Ge and Shah (2022). In (0, 1]; higher means that
+    protected documents are not fewer than expected by chance. Too many protected documents are not
+    penalized: the value is 1 for protected documents alone, and about 0.5 or more at a share of p.
 
-    ``p`` is given, or the share of ``protected`` in ``target``, or else its share among all
-    documents that have groups. The ranking is cut at ``@k``; documents without a known group are
-    left out and the others move up. A document of several groups counts fractionally: F is then
-    interpolated by the incomplete beta function, which equals it at whole numbers. Undefined (NaN):
-    no document with a group; a target, or a collection, that is all or not at all protected. 0 for
-    a query missing from the run. On sampled runs the mean over samples.
+    By default, ``p`` is the share of ``protected`` in ``target``, or without a target its share
+    among all documents that have groups. The ranking is cut at ``@k``; documents without a known
+    group are left out and the others move up. A document of several groups counts fractionally; F
+    is then interpolated with the incomplete beta function, which equals F at whole numbers. The
+    value is undefined (NaN) if no document has a group, or if p is 0, 1 or unknown. A query missing
+    from the run gets 0. On sampled runs, the value is the mean over samples.
     """
 
     identity_name = "fairtk_classic.FAIR_prefix"
@@ -363,12 +361,12 @@ class FairPrefixes(BinaryMeasure):
 
 
 def binomial_cdf(successes: FloatArray, trials: FloatArray, p: FloatArray) -> FloatArray:
-    """Return the probability of at most so many successes, interpolated between whole numbers.
+    """Return the binomial distribution function, interpolated between whole numbers.
 
     Args:
-        successes: at most `trials`.
-        trials: above 0.
-        p: probability of a success, between 0 and 1.
+        successes: the number of successes, at most `trials`.
+        trials: the number of trials, above 0.
+        p: the probability of a success, in (0, 1).
     """
     from scipy.special import betainc
 

@@ -1,4 +1,4 @@
-"""Measures of the groups' shares of the first ranks against a target: NDKL, and three of skew."""
+"""NDKL, Skew, MinSkew and MaxSkew, which compare the groups' shares of ranks with a target."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ class DiscountedDivergence(GroupMeasure):
     NDKL = (1/Z) sum over i = 1..N of KL(D_i || p) / log2(i + 1), with D_i the shares of the groups
     among the first i documents, p the target and Z = sum of 1 / log2(i + 1) (Geyik et al. 2019).
     From 0 to ln(1 / smallest target share), the value of a query missing from the run; lower is
-    closer. Natural logarithm by default (``base=2``: bits). It never reaches 0 in practice: a
-    prefix of one document cannot have the shares of the target.
+    closer. Natural logarithms by default; ``base=2`` gives bits. NDKL never reaches 0 in practice,
+    because a prefix of one document cannot have the shares of the target.
 
     The ranking is cut at ``@k``; documents without a known group are left out and the others move
-    up. A document of several groups counts fractionally. Nothing is added to shares of 0 (one
-    published code adds 1e-7), so that the value is undefined (NaN) where a group in the ranking has
-    a target of 0. Also undefined: no target; no document with a group. On sampled runs the mean
-    over samples.
+    up. A document of several groups counts fractionally. The value is undefined (NaN) if a group in
+    the ranking has a target of 0 (one published implementation adds 1e-7 to such shares), without a
+    target, or if no document has a group. On sampled runs, the value is the mean over samples.
     """
 
     identity_name = "fairtk_classic.NDKL"
@@ -71,7 +70,7 @@ class DiscountedDivergence(GroupMeasure):
         )
 
     def worst(self, judged: LabeledRun) -> FloatArray:
-        """Return the divergence of the group with the smallest target share alone."""
+        """Return the divergence of a ranking with only the group of the smallest target share."""
         target = self.target_shares(judged)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0)
         return np.asarray(-np.log(smallest) / log_base(self["base"]))
@@ -102,7 +101,7 @@ NOT_SHOWN = (
 
 
 class SkewMeasure(GroupMeasure):
-    """Base class of the three; a subclass defines `pick`."""
+    """Base class of Skew, MinSkew and MaxSkew; a subclass defines `pick`."""
 
     CITATION = "geyik2019fairness"
     SUPPORTED_PARAMS: ClassVar[dict[str, Any]] = {
@@ -114,10 +113,10 @@ class SkewMeasure(GroupMeasure):
     }
 
     def pick(self, skew: FloatArray) -> FloatArray:
-        """Return one of the groups' skews of each ranking; NaN columns have none.
+        """Return the skew of one group for each ranking; shape (n_rankings,).
 
         Args:
-            skew: skew of each group; shape (n_rankings, n_groups).
+            skew: skew of each group, NaN if undefined; shape (n_rankings, n_groups).
         """
         raise NotImplementedError
 
@@ -146,7 +145,7 @@ class SkewMeasure(GroupMeasure):
 
 
 def skew_values(shown: FloatArray, target: FloatArray, smoothing: float) -> FloatArray:
-    """Return ln(share shown / target share) of each group; NaN if both are 0.
+    """Return ln(share / target share) of each group; NaN if both are 0.
 
     Args:
         shown: number of documents of each group; shape (n_rankings, n_groups).
@@ -164,15 +163,17 @@ GROUP = Param(str, desc="the level whose skew is taken")
 class Skew(SkewMeasure):
     """Whether one group has more or less of the first k ranks than the target gives it.
 
-    Skew@k = ln(share of the group among the first k / target share) (Geyik et al. 2019). 0 is the
-    target; below 0 the group is shown too little, above 0 too much. Better is closer to 0: "higher"
-    is true of values below 0 only, and values of queries on both sides cancel in a mean.
+    Skew@k = ln(share of the group among the first k / target share) (Geyik et al. 2019). It is 0 at
+    the target, below 0 if the group has too few documents, and above 0 if it has too many. Closer
+    to 0 is better; "higher is better" only holds below 0, and values on both sides cancel in a
+    mean.
 
     Documents without a known group are left out. A document of several groups counts fractionally.
-    A group that is not shown has a skew of minus infinity, so the value is undefined (NaN);
-    ``smoothing=s`` takes (1 - s) share + s target instead, which keeps 0 in its place and cannot
-    fall below ln(s). Also undefined: no target, a target of 0, no document with a group, and a
-    query that the run lacks (no value is the worst). On sampled runs the mean over samples.
+    A group without a document has a skew of minus infinity, so the value is undefined (NaN);
+    ``smoothing=s`` uses (1 - s) share + s target instead, which does not move 0 and is at least
+    ln(s). The value is also undefined without a target, for a target of 0, if no document has a
+    group, and for a query missing from the run, because no value is the worst. On sampled runs, the
+    value is the mean over samples.
     """
 
     identity_name = "fairtk_classic.Skew"
@@ -183,7 +184,7 @@ class Skew(SkewMeasure):
     SUPPORTED_PARAMS: ClassVar = {**SkewMeasure.SUPPORTED_PARAMS, "group": GROUP}
 
     def check_params(self) -> None:
-        """Raise a `ParameterError` if the groups lack the level."""
+        """Raise a `ParameterError` if the groups do not have the level."""
         super().check_params()
         if "groups" in self.params and "group" in self.params:
             self.place()
@@ -210,13 +211,13 @@ SKEW = Skew()
 class MinSkew(SkewMeasure):
     """How much less than its target share the most disadvantaged group has of the first k ranks.
 
-    MinSkew@k = min over groups of ln(share among the first k / target share) (Geyik et al. 2019). 0
-    or below; higher is closer to the target, 0 is the target.
+    MinSkew@k = min over groups of ln(share among the first k / target share) (Geyik et al. 2019).
+    At most 0; higher is closer to the target, 0 is the target.
 
-    As `Skew` for documents without a known group or with several, and for samples. Groups without a
-    target share are not looked at. Undefined (NaN) where a group of the target is not shown at all,
-    which ``smoothing=s`` makes finite; then a query missing from the run gets ln(s), the lowest
-    value there is, otherwise NaN. Also undefined: no target, no document with a group.
+    The value is undefined (NaN) if a group of the target has no document, without a target, or if
+    no document has a group. ``smoothing=s`` makes the first case finite; a query missing from the
+    run then gets ln(s), the lowest value, otherwise NaN. Groups without a target share are ignored.
+    Otherwise like `Skew`.
     """
 
     identity_name = "fairtk_classic.MinSkew"
@@ -230,7 +231,7 @@ class MinSkew(SkewMeasure):
         return np.asarray(np.nanmin(skew, axis=1))
 
     def worst(self, judged: LabeledRun) -> float:
-        """Return the skew of a group that is not shown."""
+        """Return the skew of a group without a document."""
         return float(np.log(self["smoothing"])) if self["smoothing"] > 0 else np.nan
 
 
@@ -244,8 +245,8 @@ class MaxSkew(SkewMeasure):
     From 0 to ln(1 / smallest target share), the value of a query missing from the run; lower is
     closer to the target, 0 is the target.
 
-    As `Skew` for documents without a known group or with several, for samples and ``smoothing``.
-    Undefined (NaN): no target, no document with a group, a group that is shown and has no target.
+    The value is undefined (NaN) without a target, if no document has a group, or if a group in the
+    ranking has no target share. Otherwise like `Skew`.
     """
 
     identity_name = "fairtk_classic.MaxSkew"
@@ -259,7 +260,7 @@ class MaxSkew(SkewMeasure):
         return np.asarray(np.nanmax(skew, axis=1))
 
     def worst(self, judged: LabeledRun) -> FloatArray:
-        """Return the skew of the group with the smallest target share, if only it is shown."""
+        """Return the skew of a ranking with only the group of the smallest target share."""
         target = self.target_shares(judged)
         smallest = np.where(target > 0, target, 1.0).min(axis=1, initial=1.0, keepdims=True)
         alone = np.column_stack([np.ones(len(target)), np.zeros(len(target))])

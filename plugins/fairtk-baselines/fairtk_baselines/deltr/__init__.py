@@ -43,29 +43,31 @@ PUBLISHED: Mapping[str, Any] = MappingProxyType(
         "init_range": 0.01,
     }
 )
-"""What the authors' code (fairsearch-deltr 1.0.2) does, as settings: ``DELTR(..., **PUBLISHED)``.
+"""The settings of the authors' code (fairsearch-deltr 1.0.2), for ``DELTR(..., **PUBLISHED)``.
 
-With ``standardize="none"`` it is that code's default; its documentation standardizes.
+Its documentation standardizes features, as here; its default does not (``standardize="none"``).
 """
 
 
 class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
     """R -> R: linear learning to rank with a term for the exposure of protected groups.
 
-    Zehlike and Castillo (WWW 2020). Scores are weighted sums of ``features``; the weights minimize
+    Scores are weighted sums of ``features`` (Zehlike and Castillo, WWW 2020). Weights minimize::
 
         -sum_i P_label(i) ln P_score(i) / ln(n)  +  gamma * max(0, E_rest - E_protected)^2
 
-    over the training queries: P are top-one probabilities (Eqs. 2 and 7), E mean exposure (Eqs. 4
-    to 6). Input: ``qid``, ``docno``, ``score``, ``features``; output: the same columns by rank,
-    in descending order of ``score``. The README describes the settings and the limits of DELTR.
+    over the training queries, with top-one probabilities P (Eqs. 2 and 7) and mean exposure E (Eqs.
+    4 to 6). Input: ``qid``, ``docno``, ``score``, ``features``. Output: the same columns and
+    ``rank``, in descending order of ``score``. The README describes all settings and the limits of
+    DELTR.
 
     Args:
-        groups: the groups of the documents, read in training, and later if `protected_as_feature`.
+        groups: the groups of the documents, for training, and later if `protected_as_feature`.
         protected: a level, several, or a rule: ``"all-but-most"`` or ``"least-exposed"``.
         gamma: factor of the penalty, at least 0; 0 is plain ListNet, 1 is small for 100 documents.
-        groups_apart, unknown: whether levels are pooled; the side of documents without a level.
+        groups_apart: ``"pooled"`` for one protected side, ``"each"`` for one per protected level.
         protected_as_feature: whether membership in the protected side is the last feature.
+        unknown: the side of documents without a known level: ``"neither"`` or ``"unprotected"``.
         exposure, labels, normalize_by, average, standardize, l2: the loss.
         optimizer, gradient, learning_rate, max_iterations, init_range, seed: the optimization.
 
@@ -167,7 +169,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
                 `fit`.
         """
         coded, scores = self._scored(inp)
-        # rows by query and falling score; equal scores stay in order
+        # rows by query and descending score; equal scores keep their order
         within = np.lexsort((coded.position, -scores, coded.query))
         result = inp.take(coded.order[within]).reset_index(drop=True)
         result[SCORE] = strictly_falling(scores[within], coded.query)
@@ -178,10 +180,10 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         """Return the exposure of each side in a run with ``features``, as in the loss.
 
         Returns:
-            One row per query and protected group, sorted by qid: ``qid``, ``group``,
-            ``protected`` and ``rest`` (mean exposure of each side, in the unit of the setting
-            ``exposure``; NaN without documents), and ``gap``, rest minus protected: 0 for equal
-            exposure, above 0 for a disadvantage of the protected group.
+            ``qid``, ``group``, ``protected`` and ``rest`` (mean exposure of each side, in the unit
+            of the setting ``exposure``; NaN without documents), and ``gap`` (rest minus protected,
+            above 0 for a disadvantage of the protected group), one row per query and protected
+            group, sorted by qid.
         """
         coded, scores = self._scored(inp)
         lists = Lists(coded.ranking_start)
@@ -200,7 +202,7 @@ class DELTR(FairTransformer, pt.Estimator):  # type: ignore[misc]
         self.check_inputs(inp, NEEDED)
         self.refuse_samples(inp)
         coded = Run(inp, NAME)
-        if not len(inp):  # needs no model: PyTerrier looks into pipelines with empty frames
+        if not len(inp):  # PyTerrier inspects pipelines with empty frames, also before fitting
             return coded, np.zeros(0)
         model = self._fitted()
         features = feature_matrix(inp, coded, NAME, len(model.weights))

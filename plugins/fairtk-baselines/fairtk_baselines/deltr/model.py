@@ -38,16 +38,18 @@ def protected_setting(value: Any, groups: Groups, where: str) -> str | tuple[Lev
 
 @dataclass(frozen=True)
 class Division:
-    """Two sides: the protected groups, and the documents they are compared with.
+    """The protected groups, and the documents that they are compared with.
 
-    Each separate protected group is a column, the tuple of its levels; without any there
-    is one of all known levels but `reference`, the level that protected groups are compared with.
-    Where that is None, they are compared with every known level that is in no column.
+    Attributes:
+        columns: the levels of each protected group; empty for one group of all known levels except
+            `reference`.
+        reference: the level to compare with; `None` for all known levels that are in no column.
+        unknown: the side of documents without a known level, ``"neither"`` or ``"unprotected"``.
     """
 
     columns: tuple[tuple[Level, ...], ...]
     reference: Level | None
-    unknown: str  # documents without a known level: "neither" or "unprotected"
+    unknown: str
 
     @property
     def width(self) -> int:
@@ -56,7 +58,7 @@ class Division:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What each column is called in messages and tables."""
+        """The name of each column for messages and tables."""
         if not self.columns:
             return (f"all but {shown(self.reference or ())}",)
         return tuple(", ".join(map(shown, column)) for column in self.columns)
@@ -68,10 +70,10 @@ class Division:
         return named if self.reference is None else [*named, self.reference]
 
     def sides(self, groups: Groups, docnos: ObjectArray) -> tuple[FloatArray, FloatArray]:
-        """Return how much documents belong to each column, and to what these are compared with.
+        """Return the membership of documents in each column, and in the side to compare with.
 
-        Shares from 0 to 1, shapes (n, `width`) and (n,). A document in several levels of one side
-        counts once there; a document on both sides counts on both, with its shares.
+        Memberships are in [0, 1], with shapes (n, `width`) and (n,). A document in several levels
+        of a side counts once; a document on both sides counts for both.
         """
         memberships = groups.memberships(docnos, unlabeled="drop")
         space, owner, cell = groups.space, memberships.row, memberships.level
@@ -97,15 +99,15 @@ class Division:
 
 
 def neutral_shares(protected: FloatArray, rest: FloatArray) -> FloatArray:
-    """Return the mean share in each column among what is on some side; shape (n_columns,)."""
+    """Return the mean share in each column over the documents of both sides; shape (n_columns,)."""
     placed = _placed(protected, rest).sum()
     return np.asarray(protected.sum(axis=0) / placed if placed > 0 else np.zeros(len(protected.T)))
 
 
 def as_features(protected: FloatArray, rest: FloatArray, neutral: FloatArray) -> FloatArray:
-    """Return shares in the columns as features, where what is on no side has neutral ones.
+    """Return shares in the columns as features, with neutral values for documents on no side.
 
-    With 0 there, it would be scored like what is known not to be protected, and fall with that.
+    With 0, these documents would be scored like documents that are known not to be protected.
     """
     return np.asarray(protected + (1.0 - _placed(protected, rest))[:, None] * neutral)
 
@@ -121,9 +123,14 @@ def divide(
     settings: Mapping[str, Any],
     where: str,
 ) -> Division:
-    """Return the two sides, by the settings of `DELTR`; a rule looks at the training rankings.
+    """Return the two sides, according to the settings of `DELTR`.
 
-    These are given by their documents, with repetitions, and the attention each gets; shapes (n,).
+    Args:
+        groups: the groups.
+        docnos: the documents of the training rankings, with repetitions; shape (n,).
+        attention: the attention of each document; shape (n,).
+        settings: the settings of `DELTR`.
+        where: the name of the transformer, for messages.
     """
     protected, unknown = settings["protected"], settings["unknown"]
     groups_apart = settings["groups_apart"]
@@ -164,24 +171,24 @@ _ARRAYS = ("weights", "group_weights", "mean", "deviation", "neutral")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinearModel(EqualByContent):
-    """Scores are sums of standardized features times weights."""
+    """A linear model, whose scores are sums of standardized features times weights."""
 
     identity_name = "fairtk_baselines.LinearModel"
     output_version = 1
     weights: FloatArray  # of the features, after standardization; shape (n_features,)
-    group_weights: FloatArray  # of belonging to each protected group; empty: that is no feature
+    group_weights: FloatArray  # of membership in each protected group; empty if not a feature
     mean: FloatArray  # subtracted from each feature
-    deviation: FloatArray  # each feature is divided by it
-    neutral: FloatArray  # see `neutral_shares`, of the training documents; shape (n_columns,)
-    division: Division  # who is protected, and compared with whom
+    deviation: FloatArray  # divides each feature
+    neutral: FloatArray  # `neutral_shares` of the training documents; shape (n_columns,)
+    division: Division
     summary: Mapping[str, float]
-    """Of training: ``queries``, ``queries_left_out``, ``queries_with_both_groups``, ``documents``,
-    ``iterations``; ``loss``, the minimum found; means over queries of its parts ``ranking_loss``
-    and ``exposure_loss`` (without gamma), and of ``gap``, see `DELTR.gaps`."""
+    """The numbers of ``queries``, ``queries_left_out``, ``queries_with_both_groups``, ``documents``
+    and ``iterations`` of training; the final ``loss``; and the means over queries of its parts
+    ``ranking_loss`` and ``exposure_loss`` (without gamma), and of ``gap`` (see `DELTR.gaps`)."""
 
     def score(self, features: FloatArray, groups: Groups, docnos: ObjectArray) -> FloatArray:
-        """Return the score of each document, by its features as they come; shape (n_rows,)."""
-        # sums along rows, not a product of matrices: that one's rounding depends on their size
+        """Return the score of each document from its raw features; shape (n_rows,)."""
+        # sums along rows, because the rounding of a matrix product depends on its size
         result = (((features - self.mean) / self.deviation) * self.weights).sum(axis=1)
         if len(self.group_weights):
             members = as_features(*self.division.sides(groups, docnos), self.neutral)
@@ -207,7 +214,7 @@ class LinearModel(EqualByContent):
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> LinearModel:
-        """Return the model that `as_json` gave; a Key-, Type- or ValueError if it is another."""
+        """Return the model of `as_json`; raise a Key-, Type- or ValueError if it is invalid."""
         arrays = {}
         for name in _ARRAYS:
             arrays[name] = np.array(record[name], dtype=np.float64)

@@ -1,9 +1,8 @@
-"""From a run with features and labels to the weights of a linear model with the smallest loss.
+"""Train the linear model of DELTR (Zehlike and Castillo, WWW 2020).
 
-Zehlike and Castillo (WWW 2020): ListNet's cross entropy of top-one probabilities (Eqs. 2 and 7),
-and the squared difference of two groups' mean exposure, top-one probability times 1 / ln 2, where
-it is to the protected group's disadvantage (Eq. 5), added with a factor gamma (Eq. 6): pure array
-arithmetic, for all queries at once.
+The loss (Eq. 6) is ListNet's cross entropy of top-one probabilities (Eqs. 2 and 7) plus gamma times
+the squared difference of two groups' mean exposure, top-one probability times 1 / ln 2, if it is to
+the disadvantage of the protected group (Eq. 5).
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from fairtk.groups import Groups
 from fairtk_baselines.deltr.model import LinearModel, as_features, divide, neutral_shares
 from fairtk_baselines.vectors import FEATURES, feature_matrix
 
-TOP_ATTENTION = 1 / np.log(2.0)  # of the first place: 1 / ln(1 + rank) at rank 1
+TOP_ATTENTION = 1 / np.log(2.0)  # of the first rank: 1 / ln(1 + rank) at rank 1
 
 
 @dataclass(frozen=True)
 class Lists:
-    """Where the lists of documents lie in arrays that are sorted by query; none is empty."""
+    """The positions of documents in arrays that are sorted by query; each query has documents."""
 
     start: IntArray  # first row of each query, and the number of rows
 
@@ -51,7 +50,7 @@ class Lists:
         return np.repeat(np.arange(len(self.size)), self.size)
 
     def total(self, values: FloatArray) -> FloatArray:
-        """Sum rows inside each query; shape (n_rows, ...) to (n_queries, ...)."""
+        """Sum rows within each query; shape (n_rows, ...) to (n_queries, ...)."""
         if not len(self.size):
             return np.zeros((0, *values.shape[1:]))
         return np.asarray(np.add.reduceat(values, self.start[:-1], axis=0))
@@ -71,9 +70,9 @@ class Lists:
 
 @dataclass(frozen=True)
 class LossSides:
-    """How much each document belongs to the protected groups and to the others.
+    """The memberships of documents in the protected groups and in the side to compare with.
 
-    `scale` is what differences of top-one probabilities are multiplied by: 1 / ln 2, or n.
+    `scale` multiplies top-one probabilities: 1 / ln 2, or the number of documents.
     """
 
     protected: FloatArray  # shape (n_rows, n_groups)
@@ -81,14 +80,20 @@ class LossSides:
     scale: FloatArray  # shape (n_queries,)
 
     def means(self, lists: Lists, top: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return each group's, and the others', mean exposure by query; NaN without any (Eq. 4)."""
+        """Return the mean exposure of each group, and of the others, by query (Eq. 4).
+
+        The mean is NaN without documents.
+        """
         with np.errstate(invalid="ignore"):
             protected = lists.total(self.protected * top[:, None]) / lists.total(self.protected)
             rest = lists.total(self.rest * top) / lists.total(self.rest)
         return protected * self.scale[:, None], rest * self.scale
 
     def contrast(self, lists: Lists) -> FloatArray:
-        """Return what weighs top-one probabilities to E_rest - E_protected; 0 if a side lacks."""
+        """Return the weights with which top-one probabilities sum to E_rest - E_protected.
+
+        They are 0 if a side has no documents. Shape (n_rows, n_groups).
+        """
         protected, rest = lists.total(self.protected), lists.total(self.rest)
         both = ((protected > 0) & (rest > 0)[:, None])[lists.query]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,7 +104,7 @@ class LossSides:
 
 
 class LossParts(NamedTuple):
-    """Per query: ListNet's cross entropy, normalized, and the sum of squared disadvantages."""
+    """The normalized cross entropy and the sum of squared disadvantages of each query."""
 
     ranking: FloatArray
     exposure: FloatArray
@@ -107,15 +112,15 @@ class LossParts(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything that the loss is computed from, but the weights."""
+    """All inputs of the loss except the weights."""
 
-    features: FloatArray  # standardized, and the protected groups' columns where these are features
-    wanted: FloatArray  # top-one probabilities that the labels ask for; shape (n_rows,)
+    features: FloatArray  # standardized, and the columns of protected groups if these are features
+    wanted: FloatArray  # top-one probabilities of the labels; shape (n_rows,)
     lists: Lists
     sides: LossSides
     gamma: float  # factor of the exposure term
-    divisor: FloatArray  # what a query's cross entropy is divided by; shape (n_queries,)
-    share: FloatArray  # what a query's loss counts for; shape (n_queries,)
+    divisor: FloatArray  # divides the cross entropy of each query; shape (n_queries,)
+    share: FloatArray  # weight of the loss of each query; shape (n_queries,)
     l2: float  # factor of the squared norm of the weights
 
     @cached_property
@@ -140,11 +145,12 @@ class Problem:
         return self._value(weights), self._from_rows(by_score, top, weights)
 
     def value_and_published_step(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        """Return the loss, and what the authors' code takes for its gradient.
+        """Return the loss, and the gradient of the authors' code, which differs from Eq. 11.
 
-        With top-one probabilities s and features x, its derivative of the exposure of a group G is
+        With top-one probabilities s and features x, its derivative of the exposure of group G for
+        feature f is
         (sum over G of s_i x_if  -  mean over G of s_i * sum over j and f of s_j x_jf) / ln 2
-        for feature f, where Eq. 11 gives
+        instead of
         (mean over G of s_i x_if  -  mean over G of s_i * sum over j of s_j x_jf) / ln 2.
         """
         top = self.lists.softmax(self.features @ weights)
@@ -157,7 +163,7 @@ class Problem:
         return self._value(weights), self._from_rows(first, top, weights) - second.sum()
 
     def _behind(self, top: FloatArray) -> FloatArray:
-        """Return by how much each group is exposed less; shape (n_queries, n_groups)."""
+        """Return the disadvantage in exposure of each group; shape (n_queries, n_groups)."""
         return np.maximum(0.0, self.lists.total(self.contrast * top[:, None]))
 
     def _value(self, weights: FloatArray) -> float:
@@ -168,7 +174,7 @@ class Problem:
         )
 
     def _from_rows(self, exposure: FloatArray, top: FloatArray, weights: FloatArray) -> FloatArray:
-        """Return the gradient for that of the exposure term by score."""
+        """Return the gradient, given that of the exposure term with respect to scores."""
         ranking = (top - self.wanted) / self.divisor[self.lists.query]
         rows = self.share[self.lists.query] * (ranking + exposure)
         return np.asarray(rows @ self.features + 2 * self.l2 * weights)
@@ -176,15 +182,15 @@ class Problem:
 
 NAME = "DELTR"
 NEEDED = [QID, DOCNO, SCORE, FEATURES]
-_FLAT = 1e-6  # a gradient without a larger partial derivative is taken as 0
+_FLAT = 1e-6  # a gradient without a larger partial derivative counts as 0
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The rows that weights are learned from, sorted by qid and, inside, by rank."""
+    """The training rows, sorted by qid and rank."""
 
-    features: FloatArray  # as they came; shape (n_rows, n_features)
-    label: FloatArray  # 0 without label
+    features: FloatArray  # not standardized; shape (n_rows, n_features)
+    label: FloatArray  # 0 without a label
     docno: ObjectArray
     rank: IntArray  # 0-based
     lists: Lists
@@ -194,7 +200,7 @@ class TrainingSet:
     def of(cls, run: pd.DataFrame, qrels: pd.DataFrame) -> TrainingSet:
         """Return the training rows of a run.
 
-        Queries without a relevant document, or with one document, say nothing about order.
+        Queries without a relevant document, or with only one document, are left out.
         """
         coded = Run(run, NAME)
         if not len(run):
@@ -206,7 +212,7 @@ class TrainingSet:
         size = np.bincount(coded.query).astype(np.int64)
         _tell(coded, relevant, size)
         usable = (relevant > 0) & (size > 1)
-        # by qid, so that neither the order of rows nor that of topics changes a bit of the sums
+        # by qid, so that sums do not depend on the order of rows or topics
         by_name = np.argsort(coded.qids.astype(str), kind="stable")
         chosen = by_name[usable[by_name]]
         place = np.full(len(size), len(size))
@@ -244,7 +250,7 @@ def _tell(coded: Run, relevant: IntArray, size: IntArray) -> None:
 
 
 def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> LinearModel:
-    """Return the model of a training set, by the settings of `DELTR`."""
+    """Return the model for a training set and the settings of `DELTR`."""
     lists, size = data.lists, data.lists.size.astype(np.float64)
     attention = 1 / np.log(data.rank + 2.0)
     division = divide(groups, data.docno, attention, settings, NAME)
@@ -253,7 +259,7 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
     members = as_features(protected, rest, neutral)
     if not settings["protected_as_feature"]:
         members = members[:, :0]
-    with np.errstate(over="ignore"):  # said below, in words
+    with np.errstate(over="ignore"):  # the error below reports it
         mean, deviation = moments(data.features, members, settings["standardize"])
     if not np.isfinite([mean, deviation]).all():
         raise InputError(
@@ -294,10 +300,11 @@ def learn(data: TrainingSet, groups: Groups, settings: dict[str, Any]) -> Linear
 def moments(
     features: FloatArray, members: FloatArray, standardize: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what is subtracted from each feature, and what it is then divided by.
+    """Return the mean and the deviation of each feature for standardization.
 
-    A feature without variance is divided by 1. ``"global"`` takes one mean and deviation of all
-    numbers of the table, with `members` (shares in protected groups), as the published code does.
+    The deviation is 1 for a feature without variance. ``"global"`` uses one mean and deviation of
+    all numbers in the table, including `members` (shares in protected groups), like the published
+    code.
     """
     n_features = features.shape[1]
     if standardize == "none":
@@ -305,7 +312,7 @@ def moments(
     if standardize == "feature":
         mean = features.mean(axis=0)
         deviation = features.std(axis=0)
-        # what is constant up to rounding stays constant instead of being blown up
+        # do not scale up the rounding errors of constant features
         flat = deviation <= 1e-12 * np.maximum(1.0, np.abs(mean))
         return mean, np.where(flat, 1.0, deviation)
     every = np.hstack([features, members])
@@ -313,7 +320,7 @@ def moments(
 
 
 def wanted_top(lists: Lists, label: FloatArray, labels: str) -> FloatArray:
-    """Return the top-one probabilities that labels ask for; shape (n_rows,)."""
+    """Return the top-one probabilities of labels; shape (n_rows,)."""
     if labels == "softmax":
         return lists.softmax(label)
     gain = np.maximum(label, 0.0)
@@ -321,7 +328,7 @@ def wanted_top(lists: Lists, label: FloatArray, labels: str) -> FloatArray:
 
 
 def exposure_scale(lists: Lists, exposure: str) -> FloatArray:
-    """Return what mean top-one probabilities are multiplied with; shape (n_queries,)."""
+    """Return the factor of mean top-one probabilities for each query; shape (n_queries,)."""
     if exposure == "relative":
         return lists.size.astype(np.float64)
     return np.full(len(lists.size), TOP_ATTENTION)
@@ -349,7 +356,7 @@ def _summary(
 
 
 def _minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, int]:
-    """Return weights, and after how many iterations, by the settings of `DELTR`."""
+    """Return the weights and the number of iterations."""
     rng = np.random.default_rng(settings["seed"])
     weights = rng.random(problem.features.shape[1]) * settings["init_range"]
     if settings["optimizer"] == "gd":
@@ -358,7 +365,7 @@ def _minimize(problem: Problem, settings: dict[str, Any]) -> tuple[FloatArray, i
 
 
 def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[FloatArray, int]:
-    """Run L-BFGS, and BFGS where a large gamma, a steep wall, misleads its line search."""
+    """Run L-BFGS, and then BFGS if the line search failed, e.g. because of a large gamma."""
     from scipy import optimize
 
     options = {"ftol": 0.0, "gtol": 1e-9, "maxcor": 20, "maxfun": 20 * max_iterations}
@@ -391,12 +398,12 @@ def _lbfgs(problem: Problem, weights: FloatArray, max_iterations: int) -> tuple[
 def _descend(
     problem: Problem, weights: FloatArray, settings: dict[str, Any]
 ) -> tuple[FloatArray, int]:
-    """Take as many steps of fixed rate against the gradient as are asked for."""
+    """Run gradient descent with a fixed learning rate and number of steps."""
     published = settings["gradient"] == "published"
     evaluate = problem.value_and_published_step if published else problem.value_and_gradient
     rate = settings["learning_rate"]
     for step in range(settings["max_iterations"]):
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # the error below reports it
             weights = weights - rate * evaluate(weights)[1]
         if not np.isfinite(weights).all():
             raise InputError(

@@ -39,18 +39,18 @@ FAIRNESS = "dlf_fairness"
 class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     """R with vectors -> R: a relevance model and a fairness model, trained separately and blended.
 
-    After the distribution-based learning framework of Chen and Fang (ICTIR 2023). The fairness
-    model minimizes the divergence between the groups' shares of exposure and each query's target;
-    **ranking requires no groups**. Input: ``qid``, ``docno``, ``score``,
+    DLF follows the distribution-based learning framework of Chen and Fang (ICTIR 2023). The
+    fairness model minimizes the divergence of the groups' shares of exposure from each query's
+    target. Only training requires groups; ranking does not. Input: ``qid``, ``docno``, ``score``,
     ``query_vec``, ``doc_vec``. Output: the same columns without `drop`, ``rank``, and ``score``,
-    the blend minus 1e-9 times the rank. The README of fairtk-baselines describes the settings, what
-    the paper leaves open, and the limits of DLF.
+    the blend minus 1e-9 times the rank. The README of fairtk-baselines describes all settings, the
+    details that the paper leaves open, and the limits of DLF.
 
     Args:
         groups, target: the groups of the training documents and their target exposure, for one or
             several attributes. Only `fit` reads targets.
-        weight: share of the fairness model, 0 to 1.
-        fuse_bm25: share of the input's score in relevance, 0 to 1.
+        weight: the share of the fairness model in the blend, 0 to 1.
+        fuse_bm25: the share of the input's score in relevance, 0 to 1.
         hidden, fairness_hidden, inputs, fairness_inputs, cosine: the two networks.
         relevance_loss, exposure, temperature, browsing, cutoff, train_on: the losses.
         divergence, smoothing, unlabeled, unknown: the divergence of exposure from its target.
@@ -102,7 +102,7 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
         components: bool = False,
         drop: Sequence[str] = (),
     ) -> None:
-        given = dict(locals())  # a recipe's settings are arguments of the same names
+        given = dict(locals())  # the settings of a recipe are arguments with the same names
         super().__init__()
         self.unlabeled = checks.choice("unlabeled", unlabeled, UNLABELED, NAME)
         self.unknown = checks.choice("unknown", unknown, UNKNOWN, NAME)
@@ -153,10 +153,9 @@ class DLF(FairTransformer, pt.Estimator):  # type: ignore[misc]
     ) -> DLF:
         """Train both models from scratch and return this transformer.
 
-        Training is deterministic for a machine and number of threads. A terminal shows progress
-        after two seconds. The training rankings must have vectors; documents without a positive
-        label are not relevant. With validation rankings and labels training stops early, without
-        them it runs all epochs.
+        Training is deterministic on the same machine with the same number of threads. The training
+        rankings must have vectors; documents without a positive label are not relevant. With
+        validation rankings and labels, training stops early; otherwise it runs all epochs.
 
         Raises:
             InputError: no query of the run has a target or a relevant document, or the input is

@@ -1,4 +1,4 @@
-"""DLF's two models: aims and recipe, their inputs, and their networks."""
+"""The two models of DLF: settings, training examples, and networks."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Aim:
     unknown: str
 
     def memberships(self, docnos: ObjectArray) -> FloatArray:
-        """Return how much each document belongs to each group; shape (n, n_groups)."""
+        """Return the membership of each document in each group; shape (n, n_groups)."""
         memberships = self.groups.memberships(docnos, self.unlabeled)
         document = np.repeat(np.arange(len(docnos)), memberships.size)
         table = np.zeros((len(docnos), self.groups.space.size))
@@ -83,7 +83,7 @@ def checked_aims(
     unlabeled: str,
     unknown: str,
 ) -> tuple[Aim, ...]:
-    """Return the aims that a user's groups and targets make."""
+    """Return an aim for each pair of groups and target, after checks."""
     every = _several(groups, Groups, "groups")
     targets = _several(target, Target, "target")
     if len(every) != len(targets):
@@ -155,7 +155,7 @@ def _checked(check: Callable[..., Any], **settings: Any) -> Any:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the two models are built and trained; see `DLF` for what each setting means."""
+    """The settings for building and training the two models; see `DLF`."""
 
     hidden: tuple[int, ...] = _checked(_widths)
     fairness_hidden: tuple[int, ...] = _checked(_widths)
@@ -169,7 +169,7 @@ class Recipe:
     cutoff: int | None = _checked(_cutoff)
     train_on: str = _checked(checks.choice, choices=("alone", "blend"))
     divergence: str = _checked(checks.choice, choices=DIVERGENCES)
-    # at 0, a group that no candidate belongs to makes the divergence infinite
+    # at 0, a group without a candidate would make the divergence infinite
     smoothing: float = _checked(checks.number, least=0, most=1, ends="()")
     epochs: int = _checked(checks.integer, least=0)
     learning_rate: float = _checked(checks.number, least=0, most=1, ends="(]")
@@ -180,7 +180,7 @@ class Recipe:
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> Recipe:
-        """Return the recipe that a user's settings make."""
+        """Return the recipe for settings, after checks."""
         settings = {name: given[name] for name in cls.names()}
         if settings["temperature"] is None:
             settings["temperature"] = 1.0 if settings["exposure"] == "top-one" else 0.1
@@ -202,10 +202,10 @@ NEEDED = [QID, DOCNO, SCORE, QUERY_VEC, DOC_VEC]
 
 @dataclass(frozen=True)
 class DocumentPairs:
-    """The rows of a run, sorted by query and rank, with vectors of norm 1, or all 0."""
+    """The rows of a run, sorted by query and rank, with vectors of norm 1 or 0."""
 
     rankings: Run
-    score: FloatArray  # the retriever's, of each row
+    score: FloatArray  # the retriever's score of each row
     query: FloatArray  # shape (n_queries, dimension)
     document: FloatArray  # of each row; shape (n_rows, dimension)
 
@@ -216,9 +216,10 @@ class DocumentPairs:
 
 
 def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> DocumentPairs:
-    """Return the pairs of a frame R with ``query_vec`` and ``doc_vec``, at least one row.
+    """Return the pairs of a frame R with ``query_vec`` and ``doc_vec``, and at least one row.
 
-    A query's vector is that of its first rank; all must have the `dimension`, or that of the first.
+    A query has the vector of its first rank. All vectors must have the given `dimension`, or that
+    of the first one.
     """
     rankings = Run(frame, where)
     documents = frame[DOC_VEC].to_numpy(dtype=object)[rankings.order]
@@ -236,9 +237,9 @@ def pairs_of(frame: pd.DataFrame, where: str, dimension: int | None = None) -> D
 
 @dataclass(frozen=True)
 class Batch:
-    """Some queries of `Examples`, one per row, padded to the one with most documents.
+    """Some queries of `Examples`, one per row, padded to the largest number of documents.
 
-    `mask` says which cells are documents; shapes (n_rows, width), or (n_rows, width, size).
+    `mask` marks the cells with documents. Shapes are (n_rows, width) or (n_rows, width, size).
     """
 
     query: Tensor
@@ -258,9 +259,9 @@ class Examples:
     pairs: DocumentPairs
     gains: FloatArray  # relevance label of each row, at least 0
     relevance: FloatArray  # scaled relevance score of each row, or 0
-    membership: tuple[FloatArray, ...]  # for each aim, shape (n_rows, n_groups)
-    target: tuple[FloatArray, ...]  # for each aim, shape (n_queries, n_groups)
-    aimed: tuple[BoolArray, ...]  # for each aim, the queries with a target and a grouped document
+    membership: tuple[FloatArray, ...]  # by aim; shape (n_rows, n_groups)
+    target: tuple[FloatArray, ...]  # by aim; shape (n_queries, n_groups)
+    aimed: tuple[BoolArray, ...]  # by aim, whether a query has a target and a grouped document
 
     @property
     def size(self) -> IntArray:
@@ -268,16 +269,16 @@ class Examples:
         return np.diff(self.pairs.rankings.ranking_start)
 
     def relevant(self) -> IntArray:
-        """Return the queries that have a relevant document in the run, by qid."""
+        """Return the indices of queries with a relevant document in the run, sorted by qid."""
         of_relevant = self.pairs.rankings.query[self.gains > 0]
         return self._by_qid(np.bincount(of_relevant, minlength=len(self.size)) > 0)
 
     def fair(self) -> IntArray:
-        """Return the queries with a target for some aim, by qid."""
+        """Return the indices of queries with a target for any aim, sorted by qid."""
         return self._by_qid(np.any(self.aimed, axis=0))
 
     def _by_qid(self, chosen: BoolArray) -> IntArray:
-        # the order of rows in the frame must not decide which queries make a batch
+        # batches must not depend on the order of rows in the frame
         order = np.argsort(self.pairs.rankings.qids.astype(str), kind="stable")
         return order[chosen[order]].astype(np.int64)
 
@@ -312,10 +313,10 @@ class Examples:
 def examples_of(
     run: pd.DataFrame, qrels: pd.DataFrame, aims: Sequence[Aim], where: str, dimension: int | None
 ) -> Examples:
-    """Return the examples that a run makes with labels and targets; vectors have the `dimension`.
+    """Return the examples of a run with labels and targets.
 
-    Documents of the run without a label count as not relevant, as do labels of 0 and below;
-    labels of documents that the run lacks are not used: there are no vectors for them.
+    Documents without a label, or with a label of at most 0, are not relevant. Labels of documents
+    that are not in the run are not used, because they have no vectors.
     """
     if not len(run):
         raise InputError(f"{where}: the training run is empty")
@@ -366,11 +367,12 @@ _CHUNK = 1 << 24  # numbers in a network's input at a time
 
 
 class PairScorer(nn.Module):  # type: ignore[misc]
-    """Scores pairs: a feed-forward network of the vectors, plus a multiple of their cosine.
+    """A feed-forward network of query and document vectors, plus a multiple of their cosine.
 
-    score = network([q, d, q * d]) + c * cos(q, d), for vectors of norm 1 (or 0), which the network
-    sees times the square root of their dimension, so that inputs are of size 1. Hidden layers end
-    in ReLU. `cosine` is the first c, None: no such term; `flat` starts the last layer at 0.
+    score = network([q, d, q * d]) + c * cos(q, d), for vectors of norm 1 (or 0). The inputs of the
+    network are the vectors times the square root of their dimension, so they have size 1. Hidden
+    layers end in ReLU. `cosine` is the initial c, `None` for no such term; with `flat`, the weights
+    of the last layer are initially 0.
     """
 
     def __init__(
@@ -389,7 +391,7 @@ class PairScorer(nn.Module):  # type: ignore[misc]
         self.weights = nn.ParameterList()
         self.biases = nn.ParameterList()
         for layer, (before, after) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
-            # drawn from a generator of our own: torch's layers would use the global one
+            # torch's layers would use the global random generator
             bound = 0.0 if flat and layer == len(widths) - 2 else 1.0 / math.sqrt(before)
             draw = torch.rand(after, before, generator=generator)
             self.weights.append(nn.Parameter((2.0 * draw - 1.0) * bound))
@@ -418,7 +420,7 @@ class PairScorer(nn.Module):  # type: ignore[misc]
 def untrained(
     name: str, dimension: int, recipe: Recipe, generator: torch.Generator | None = None
 ) -> PairScorer:
-    """Return the model ``"relevance"`` or ``"fairness"`` of a recipe with its first weights."""
+    """Return the ``"relevance"`` or ``"fairness"`` model of a recipe with initial weights."""
     if name == "fairness":
         hidden, inputs = recipe.fairness_hidden, recipe.fairness_inputs
         return PairScorer(dimension, hidden, inputs, generator=generator)
@@ -428,9 +430,9 @@ def untrained(
 
 @dataclass(frozen=True)
 class Models:
-    """A relevance model and a fairness model; `of` makes them of two that were trained.
+    """A trained relevance model and a trained fairness model.
 
-    In double precision, as a query's neighbors in a batch must not change a ranking by rounding.
+    They use double precision, so that rounding does not make rankings depend on the batch.
     """
 
     relevance: PairScorer
@@ -438,7 +440,7 @@ class Models:
 
     @classmethod
     def of(cls, relevance: PairScorer, fairness: PairScorer) -> Models:
-        """Return two models that were trained, ready for use."""
+        """Return copies of two trained models that are ready for use."""
         return cls(frozen(relevance), frozen(fairness))
 
     @property
@@ -448,7 +450,7 @@ class Models:
 
     @classmethod
     def from_arrays(cls, recipe: Recipe, dimension: int, arrays: Arrays) -> Models:
-        """Return the models that `to_arrays` described; a ValueError if they do not fit."""
+        """Return the models of `to_arrays`; raise a ValueError if the arrays do not fit."""
         models = {name: untrained(name, dimension, recipe) for name in ("relevance", "fairness")}
         for name, model in models.items():
             state = {
@@ -465,7 +467,7 @@ class Models:
         return cls.of(**models)
 
     def to_arrays(self) -> Arrays:
-        """Return all weights by name, in the single precision that they were trained in."""
+        """Return all weights by name, in the single precision of training."""
         return {
             f"{name}.{key}": np.ascontiguousarray(tensor.to(torch.float32).numpy())
             for name, model in (("relevance", self.relevance), ("fairness", self.fairness))

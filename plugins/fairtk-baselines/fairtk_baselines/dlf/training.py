@@ -1,8 +1,7 @@
-"""From training rankings to the two trained models, each by gradient descent on its loss.
+"""Train the two models of DLF, each by gradient descent on its loss.
 
-Scores are in rows of one query each, padded to the longest; a mask says which places are documents.
-Both have the shape (n_rows, width), as have gains (0 or above, such as labels) and exposure;
-temperatures are above 0.
+Scores have one row per query, padded to the longest, and a mask marks the documents. Both have the
+shape (n_rows, width), like gains (at least 0, such as labels) and exposure.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from fairtk_baselines.dlf.models import (
 )
 from fairtk_baselines.vectors import fused
 
-_VARIANCE_FLOOR = 1e-6  # a rank is known to 0.001: what sharp scores come to, without a 0 below
+_VARIANCE_FLOOR = 1e-6  # avoids a division by 0 for scores that are far apart
 _SPREAD_FLOOR = 1e-6
 
 
 def standardized(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return the scores with mean 0 and standard deviation 1 in each row; equal ones become 0.
+    """Return the scores with mean 0 and standard deviation 1 in each row; equal scores become 0.
 
-    So a temperature means the same for all queries, and no model comes near a target by scores that
-    hardly differ, whose soft ranking says little about the ranking itself.
+    A temperature then has the same effect for all queries, and a model cannot reach a target with
+    almost equal scores, whose soft ranking differs from the ranking itself.
     """
     count = mask.sum(dim=-1, keepdim=True).clamp(min=1)
     mean = scores.masked_fill(~mask, 0.0).sum(dim=-1, keepdim=True) / count
@@ -56,17 +55,17 @@ def standardized(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 def min_max(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return the scores scaled to [0, 1] in each row, equal ones to 0."""
+    """Return the scores scaled to [0, 1] in each row; equal scores become 0."""
     lowest = scores.masked_fill(~mask, torch.inf).amin(dim=-1, keepdim=True)
     off = (scores - lowest).masked_fill(~mask, 0.0)
     return off / off.amax(dim=-1, keepdim=True).clamp(min=_SPREAD_FLOOR)
 
 
 def rank_moments(scores: Tensor, mask: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return mean and variance of each document's 0-based rank; near temperature 0, the rank and 0.
+    """Return the mean and the variance of each document's random rank, from 0.
 
-    Each other document j stands above i by chance, independently, with probability
-    p = sigmoid((s_j - s_i) / temperature): the mean is the sum of p, the variance of p (1 - p).
+    Each other document j is above document i independently with probability p = sigmoid((s_j - s_i)
+    / temperature), so the mean is the sum of p, and the variance is the sum of p (1 - p).
     """
     width = scores.shape[-1]
     other = ~torch.eye(width, dtype=torch.bool, device=scores.device)
@@ -76,16 +75,16 @@ def rank_moments(scores: Tensor, mask: Tensor, temperature: float) -> tuple[Tens
 
 
 def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperature: float) -> Tensor:
-    """Return the expected attention of each document, by soft ranks.
+    """Return the expected attention of each document under soft ranks, as in SoftRank.
 
-    `weights` is the attention of rank 0, 1, ...; later ranks get none; shape (n_ranks,). That is
-    E[w(rank)] under the normal distribution with the moments of the rank, as in SoftRank (Taylor et
-    al. 2008, there for the gain of NDCG): it has a gradient where the discount is flat or cut off.
+    It is E[w(rank)] for a normal distribution with the moments of the rank (Taylor et al. 2008,
+    there for the gain of NDCG), which has a gradient even where the discount is flat or cut off.
+    `weights` is the attention of ranks 0, 1, ..., shape (n_ranks,); later ranks get no attention.
     """
     mean, variance = rank_moments(scores, mask, temperature)
     spread = torch.sqrt(variance + _VARIANCE_FLOOR)
-    # sum over ranks of w_k P(rank = k), rearranged: documents at rank k or above get the decrease
-    # of the weight between ranks k and k + 1
+    # the sum over ranks of w_k P(rank = k) is rearranged: a document at rank k or above gets the
+    # decrease of the weight between ranks k and k + 1
     decrease = weights - torch.cat([weights[1:], weights.new_zeros(1)])
     edges = torch.arange(len(weights), dtype=scores.dtype, device=scores.device) + 0.5
     used = torch.nonzero(decrease).flatten()
@@ -96,7 +95,7 @@ def soft_rank_exposure(scores: Tensor, mask: Tensor, weights: Tensor, temperatur
 
 
 def top_one_exposure(scores: Tensor, mask: Tensor, temperature: float) -> Tensor:
-    """Return the probability of each document to be ranked first, as in DELTR: no browsing."""
+    """Return the probability that each document is ranked first, as in DELTR."""
     shares = torch.softmax((scores / temperature).masked_fill(~mask, -torch.inf), dim=-1)
     return torch.nan_to_num(shares)  # a row without documents
 
@@ -110,8 +109,8 @@ def rank_weights(browsing: BrowsingModel, cutoff: int | None, width: int) -> Ten
 def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:
     """Return each group's share of the exposure; shape (n_rows, n_groups).
 
-    The sum of exposure times membership (TREC Fair Ranking 2022's epsilon), divided by its sum over
-    groups, or 0 without any; `membership` has the shape (n_rows, width, n_groups).
+    It is the sum of exposure times membership, divided by its sum over groups (0 if that is 0).
+    `membership` has the shape (n_rows, width, n_groups).
     """
     sums = torch.einsum("rd,rdg->rg", exposure, membership)
     total = sums.sum(dim=-1, keepdim=True)
@@ -119,16 +118,16 @@ def group_shares(exposure: Tensor, membership: Tensor) -> Tensor:
 
 
 def smoothed(distribution: Tensor, smoothing: float) -> Tensor:
-    """Return the distributions, one per row, mixed with a uniform one by a share in (0, 1)."""
+    """Return distributions, one per row, mixed with a share `smoothing` of a uniform one."""
     return (1.0 - smoothing) * distribution + smoothing / distribution.shape[-1]
 
 
 def divergence(shares: Tensor, target: Tensor, kind: str, smoothing: float) -> Tensor:
-    """Return how far shares of exposure e are from the target e*, in nats; shape (n_rows,).
+    """Return the divergence of shares of exposure e from the target e*, in nats; shape (n_rows,).
 
-    ``"kl"`` is KL(e || e*), ``"reverse-kl"`` KL(e* || e), and ``"js"`` the mean of KL(e || m) and
-    KL(e* || m) with m = (e + e*) / 2. Both are mixed with a uniform distribution first, by the
-    share `smoothing`: a group of the target without any candidate would make it infinite otherwise.
+    ``"kl"`` is KL(e || e*), ``"reverse-kl"`` is KL(e* || e), and ``"js"`` is the mean of KL(e || m)
+    and KL(e* || m) with m = (e + e*) / 2. Both are smoothed first, because the divergence would be
+    infinite for a group of the target without a candidate.
     """
     p, q = smoothed(shares, smoothing), smoothed(target, smoothing)
     if kind == "kl":
@@ -146,8 +145,9 @@ def _kl(p: Tensor, q: Tensor) -> Tensor:
 def listwise(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
     """Return the cross entropy of the gains' shares and softmax(scores); shape (n_rows,).
 
-    ListNet's top-one loss (Cao et al. 2007), but with gains over their sum, not their softmax: with
-    binary labels, only relevant documents should be first. Rows without a gain are 0.
+    This is ListNet's top-one loss (Cao et al. 2007), but with gains divided by their sum instead of
+    their softmax: with binary labels, only relevant documents should be first. Rows without a gain
+    are 0.
     """
     gain_shares = gains * mask
     gain_shares = gain_shares / gain_shares.sum(dim=-1, keepdim=True).clamp(min=1e-12)
@@ -156,7 +156,7 @@ def listwise(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
 
 
 def bce(scores: Tensor, gains: Tensor, mask: Tensor) -> Tensor:
-    """Return the mean binary cross entropy of documents, scores as log-odds; shape (n_rows,)."""
+    """Return the mean binary cross entropy, with scores as log-odds; shape (n_rows,)."""
     is_relevant = (gains > 0).to(scores.dtype)
     each = functional.binary_cross_entropy_with_logits(scores, is_relevant, reduction="none")
     count = mask.sum(dim=-1).clamp(min=1)
@@ -173,24 +173,24 @@ Labeled = tuple[pd.DataFrame, pd.DataFrame]
 """A run and its labels."""
 
 Loss = Callable[[Tensor, Batch], Tensor]
-"""From scores (n_rows, width) and a batch to one value per query, (n_rows,)."""
+"""A function of scores, shape (n_rows, width), and a batch; returns a value per query."""
 
 
 @dataclass(frozen=True)
 class Blend:
-    """How the two models' scores are blended, in training as in ranking."""
+    """The blend of both models' scores, in training and in ranking."""
 
-    weight: float  # share of the fairness model
-    fuse: float  # share of the retriever's score in relevance
+    weight: float  # the share of the fairness model
+    fuse: float  # the share of the retriever's score in relevance
     normalize: str
 
     def __call__(self, scores: Tensor, batch: Batch) -> Tensor:
-        """Return the blend of the fairness model's scores and what is relevant; same shape."""
+        """Return the blend of the fairness model's scores and relevance; same shape."""
         scale = min_max if self.normalize == "min-max" else standardized
         return (1 - self.weight) * batch.relevance + self.weight * scale(scores, batch.mask)
 
     def relevance(self, examples: Examples, model: PairScorer) -> Examples:
-        """Return the examples with the relevance that the blend has."""
+        """Return the examples with the relevance scores of the blend."""
         pairs = examples.pairs
         start, model_relevance = pairs.rankings.ranking_start, scored(frozen(model), pairs)
         relevance = fused(model_relevance, pairs.score, self.fuse, start, self.normalize)
@@ -199,7 +199,7 @@ class Blend:
 
 @dataclass(frozen=True)
 class Lesson:
-    """All that the two models are trained from."""
+    """All inputs of training."""
 
     training: Labeled
     validation: Labeled | None
@@ -208,7 +208,7 @@ class Lesson:
     blend: Blend
 
     def key(self) -> str:
-        """Return a digest of what models that do not know the blend depend on."""
+        """Return a digest of the inputs of models whose training does not depend on the blend."""
         run, qrels = self.training
         aimed = [(a.groups.key, a.target.key, a.unlabeled, a.unknown) for a in self.aims]
         return digest([run[NEEDED], qrels, aimed, repr(self.recipe)], 16)
@@ -219,9 +219,9 @@ _MOST_RECENT = 8
 
 
 def fitted_or_recent(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
-    """Return `fitted_models`; those of late that differ in the blend alone are used again.
+    """Return `fitted_models`, or recent models that differ only in the blend.
 
-    Tuning asks for the same models with one weight after another.
+    Tuning requests the same models with several weights.
     """
     if lesson.validation is not None or lesson.recipe.train_on == "blend":
         return fitted_models(lesson)
@@ -235,7 +235,7 @@ def fitted_or_recent(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
 
 
 def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
-    """Return both models, trained, and how training went; see `DLF.fit` for the errors."""
+    """Return both trained models and the training history; see `DLF.fit` for the errors."""
     aims, recipe, blend, validation = lesson.aims, lesson.recipe, lesson.blend, lesson.validation
     blended = recipe.train_on == "blend"
     if blended and not blend.weight > 0:
@@ -275,7 +275,7 @@ def fitted_models(lesson: Lesson) -> tuple[Models, pd.DataFrame]:
 
 
 def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
-    """Return how far the exposure by scores is from the targets, summed; shape (n_rows,)."""
+    """Return the divergence of exposure from the target, summed over aims; shape (n_rows,)."""
     z = standardized(scores, batch.mask)
     if recipe.exposure == "top-one":
         exposure = top_one_exposure(z, batch.mask, recipe.temperature)
@@ -292,13 +292,13 @@ def fairness_loss(scores: Tensor, batch: Batch, recipe: Recipe) -> Tensor:
 
 @dataclass(frozen=True)
 class Task:
-    """What one model learns."""
+    """The training task of one model."""
 
-    name: str  # "relevance" or "fairness"; also tells their random streams apart
+    name: str  # "relevance" or "fairness"; also selects the random stream
     loss: Loss
-    queries: Callable[[Examples], IntArray]  # those of examples that count
+    queries: Callable[[Examples], IntArray]  # the queries to use
     examples: Examples
-    validation: Examples | None  # to stop early by
+    validation: Examples | None  # for early stopping
 
     def mean(self, model: PairScorer, examples: Examples, queries: IntArray) -> Tensor:
         """Return the mean loss of some queries."""
@@ -310,9 +310,9 @@ class Task:
 def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
     """Return a trained model, and a frame of the loss after each epoch; see `DLF.history`.
 
-    AdamW (Loshchilov and Hutter 2019), with random numbers from (seed, name of the task). With
-    validation queries, the weights of the epoch with the least validation loss are kept, and
-    training ends after `patience` epochs without a lower one.
+    The optimizer is AdamW (Loshchilov and Hutter 2019). Random numbers depend on the seed and the
+    name of the task. With validation queries, the weights of the epoch with the lowest validation
+    loss are kept, and training ends after `patience` epochs without a lower one.
     """
     generator = torch.Generator().manual_seed(_stream(recipe.seed, task.name))
     model = untrained(task.name, task.examples.pairs.dimension, recipe, generator)
@@ -326,7 +326,7 @@ def train(task: Task, recipe: Recipe) -> tuple[PairScorer, pd.DataFrame]:
         range(1, recipe.epochs + 1),
         desc=f"DLF: {task.name} model",
         unit=" epochs",
-        disable=None,  # unless it is a terminal
+        disable=None,  # only on a terminal
         delay=PROGRESS_AFTER,
         leave=False,
     ):

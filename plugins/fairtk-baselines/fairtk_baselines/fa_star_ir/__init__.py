@@ -43,10 +43,11 @@ __all__ = [
 class FAStarIR(FairTransformer):
     """R -> R: FA*IR, the order closest to the input whose prefixes have enough protected documents.
 
-    Zehlike et al. (CIKM 2017; several groups: IPM 2022): each prefix of the first `cutoff`
-    documents is tested against random rankings with a share `p` of protected documents, and
-    protected documents move up if a prefix would be rejected. Output: the input's documents and
-    columns, ``rank``, and ``score`` 0, -1, -2, ... The README describes what the papers leave open.
+    Each prefix of the first `cutoff` documents is tested against random rankings with a share `p`
+    of protected documents, and protected documents move up if a prefix would be rejected (Zehlike
+    et al., CIKM 2017; for several groups IPM 2022). Output: the input's documents and columns,
+    ``rank``, and ``score`` 0, -1, -2, ... The README describes the details that the papers leave
+    open.
 
     Args:
         groups: the groups of the documents.
@@ -60,7 +61,8 @@ class FAStarIR(FairTransformer):
         adjust: the correction for testing every prefix; see `mtable`.
         merge_below: for ``"multinomial"``, the share below which levels are merged; `None` for
             1 / cutoff.
-        samples, seed: for ``"multinomial"``, see `multinomial_test`.
+        samples: for ``"multinomial"``; see `multinomial_test`.
+        seed: for ``"multinomial"``, the seed of these samples.
 
     Raises:
         InputError: a setting is out of range or does not fit the groups; in `transform`, a column
@@ -121,12 +123,12 @@ class FAStarIR(FairTransformer):
         """Test a run without changing it.
 
         Returns:
-            One row per query and protected group: ``qid``; ``group``; ``p``, the minimum share;
-            ``shown``, the number of its documents in the first `cutoff`; ``alpha``, the
-            significance level of each test; ``fail_probability`` of a random ranking; ``unfair``,
-            the length of the first unfair prefix, or 0. With ``protected=None`` the protected
-            levels can differ between input and output. Queries without a target have one row,
-            with NaN.
+            One row per query and protected group, with the columns ``qid``, ``group``, ``p`` (the
+            minimum share), ``shown`` (the number of its documents in the first `cutoff` ranks),
+            ``alpha`` (the significance of each test), ``fail_probability`` (of a random ranking)
+            and ``unfair`` (the length of the first unfair prefix, or 0). With ``protected=None``
+            the protected levels can differ between input and output. Queries without a target have
+            one row, with NaN.
         """
         encoded, counted = self._counted(run)
         given = (encoded.ranking_start, counted.group, self._test(counted))

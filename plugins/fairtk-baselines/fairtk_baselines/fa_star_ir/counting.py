@@ -26,8 +26,8 @@ class Protection:
     """The protected groups of FA*IR."""
 
     groups: Groups
-    p: float | dict[Level, float] | Target  # minimum shares: of all together, by level, by query
-    levels: tuple[Level, ...] | None  # `None`: in each query all known levels but the most exposed
+    p: float | dict[Level, float] | Target  # minimum shares: of all levels, by level, or by query
+    levels: tuple[Level, ...] | None  # `None` for all known levels except the most exposed
 
     @classmethod
     def of(cls, groups: Any, p: Any, protected: Any, where: str) -> Protection:
@@ -71,16 +71,16 @@ class Protection:
 class Counted:
     """The protected groups of a run, per query."""
 
-    group: IntArray  # that each row of the run counts for, from 1; 0: none
-    p: list[tuple[float, ...] | None]  # the minimum shares of the groups; None: no target
+    group: IntArray  # the group of each row of the run, from 1; 0 if not protected
+    p: list[tuple[float, ...] | None]  # the minimum shares of the groups; `None` without a target
     names: Sequence[tuple[str, ...]]
 
 
 def count_together(run: Run, protection: Protection, k: int) -> Counted:
     """Return one group per query: the documents of all protected levels.
 
-    A document counts if at least half of it belongs to protected levels, the unknown level in the
-    whole of it; a document without a row does not.
+    A document counts if at least half of its memberships, including the unknown level, are in
+    protected levels. A document without memberships does not count.
     """
     scene = _Scene.of(run, protection, k)
     n = len(run.qids)
@@ -100,17 +100,17 @@ def count_together(run: Run, protection: Protection, k: int) -> Counted:
 
 
 def count_apart(run: Run, protection: Protection, k: int, merge_below: float) -> Counted:
-    """Return a group per protected level of a query, and one for all whose share is rare.
+    """Return one group per protected level of a query, and one for all levels with a small share.
 
-    A document that counts (see `count_together`) counts for the level that it belongs to most; of
-    several, for the one with the smallest share in the query.
+    A document that counts (see `count_together`) counts for the level of its largest membership, or
+    if several are equal, for the one with the smallest share in the query.
     """
     scene = _Scene.of(run, protection, k)
     target = scene.target_shares()
     row, n = _rows(target), target.shape[0]
     own = target.data >= merge_below
     n_own = np.bincount(row[own], minlength=n)
-    numbers = target.copy()  # from 1, of the levels of their own in each query
+    numbers = target.copy()  # of the levels with a group of their own in each query, from 1
     numbers.data = own * (np.cumsum(own) - (np.cumsum(n_own) - n_own)[row])
     merged = sum_by_index(row, target.data * ~own, n)
     last = np.where(merged > 0, n_own + 1, 0)  # the group of all rare levels
@@ -143,12 +143,12 @@ def count_apart(run: Run, protection: Protection, k: int, merge_below: float) ->
 
 @dataclass(frozen=True)
 class _Scene:
-    """Levels in a run, and what is asked for them; one entry per row and membership."""
+    """The levels in a run and their minimum shares, with an entry per row and membership."""
 
     groups: Groups
-    shares: sparse.csr_array | None  # None: a number for all levels
+    shares: sparse.csr_array | None  # `None` for one number for all levels
     defined: BoolArray  # whether each query has a target
-    top: IntArray  # the level that is not protected in each query; -1: `cells` are protected
+    top: IntArray  # the unprotected level of each query; -1 if `cells` are protected
     cells: IntArray | None
     item: IntArray  # row of the run of each entry
     query: IntArray
@@ -204,7 +204,8 @@ class _Scene:
 def _most_exposed(run: Run, groups: Groups, shares: sparse.csr_array | None, k: int) -> IntArray:
     """Return the known level with the most exposure in the first k ranks of each query.
 
-    Of several, or where no document shows a level: the one that the target gives most; the first.
+    Ties, also those without any exposure, go to the level with the largest target, then to the
+    first level.
     """
     memberships, space = groups.memberships(run.docnos, "drop"), groups.space
     seen = group_exposure(document_attention(run, attention(run, TREC(), k)), memberships)
@@ -222,7 +223,7 @@ def _most_exposed(run: Run, groups: Groups, shares: sparse.csr_array | None, k: 
         for place, stride in enumerate(space.strides)
     )
     result = np.full(seen.n_rows, first, dtype=np.int64)
-    result[row[order]] = cell[order]  # the last assignment of a row stays: its best
+    result[row[order]] = cell[order]  # the last assignment of a row is the best one
     return result
 
 

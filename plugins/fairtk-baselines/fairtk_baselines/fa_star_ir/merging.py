@@ -1,8 +1,8 @@
-"""The order of FA*IR: score-sorted queues, merged so that every prefix is fair if it can be.
+"""The reranking of FA*IR: merge the documents of all groups, so that prefixes are fair if possible.
 
-A test says how fair the prefixes of all queries are: its `margin` is above 0 where one is fair, and
-more is further from unfair. It takes the query of each prefix, shape (n,), and its documents of
-each group, (n, n_groups).
+The `margin` of a test is above 0 for a fair prefix, and larger if it is further from unfair. Its
+arguments are the query of each prefix, shape (n,), and the number of documents of each group in it,
+shape (n, n_groups).
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import numpy as np
 from fairtk.frames import BoolArray, FloatArray, IntArray
 from fairtk_baselines.fa_star_ir.prefix_tests import MTable, MultinomialTest, multinomial_cdf
 
-MOST_STATES = 20_000  # vectors of counts for one place, beyond which the search is given up
+MOST_STATES = 20_000  # vectors of counts for one rank; the search is given up beyond
 
 
 @dataclass(frozen=True)
 class BinomialPrefixes:
-    """FA*IR's m-table of each query, shape (n_queries, k), for one group: all that is protected."""
+    """The m-table of each query, shape (n_queries, k), for one group of all protected documents."""
 
     needed: IntArray
     n_groups = 1
 
     @classmethod
     def of(cls, tables: Sequence[MTable | None], k: int) -> BinomialPrefixes:
-        """Return the test of each query's m-table; None asks for nothing."""
+        """Return the test of each query's m-table; `None` for no test."""
         rows = [[0] * k if table is None else table.needed for table in tables]
         return cls(np.array(rows, dtype=np.int64).reshape(len(tables), k))
 
     @property
     def k(self) -> int:
-        """Length of the longest prefix that is tested."""
+        """The length of the longest prefix to test."""
         return int(self.needed.shape[1])
 
     def margin(self, query: IntArray, length: int, counts: IntArray) -> FloatArray:
-        """Return how many documents more than needed a prefix has, and 1."""
+        """Return 1 plus the number of documents above the minimum of each prefix."""
         more = counts[:, 0] - self.needed[query, length - 1]
         return np.asarray(more + 1, dtype=np.float64)
 
@@ -46,13 +46,13 @@ class BinomialPrefixes:
 class MultinomialPrefixes:
     """The test of multinomial FA*IR for each query."""
 
-    k: int  # length of the longest prefix that is tested
-    p: FloatArray  # minimum shares, 0 for groups that a query lacks; shape (n_queries, n_groups)
-    limit: FloatArray  # significance of single tests; below 0: all is fair; shape (n_queries,)
+    k: int  # the length of the longest prefix to test
+    p: FloatArray  # minimum shares, 0 for groups not in a query; shape (n_queries, n_groups)
+    limit: FloatArray  # significance of single tests, below 0 for no test; shape (n_queries,)
 
     @classmethod
     def of(cls, tests: Sequence[MultinomialTest | None], k: int) -> MultinomialPrefixes:
-        """Return the tests of the queries, side by side; None asks for nothing."""
+        """Return the tests of the queries; `None` for no test."""
         widest = max((len(test.p) for test in tests if test), default=1)
         p = np.zeros((len(tests), widest))
         limit = np.full(len(tests), -1.0)
@@ -64,11 +64,11 @@ class MultinomialPrefixes:
 
     @property
     def n_groups(self) -> int:
-        """The most groups that a query counts."""
+        """The maximum number of groups of a query."""
         return int(self.p.shape[1])
 
     def margin(self, query: IntArray, length: int, counts: IntArray) -> FloatArray:
-        """Return the distribution function at the counts, less the query's significance."""
+        """Return the distribution function at the counts, minus the significance of the query."""
         return np.asarray(multinomial_cdf(counts, length, self.p[query]) - self.limit[query])
 
 
@@ -79,24 +79,28 @@ PrefixTest = BinomialPrefixes | MultinomialPrefixes
 class Merged:
     """Rankings in their new order."""
 
-    order: IntArray  # the row that takes each place; rankings stay where they are
-    unfair: IntArray  # length of the first prefix of each ranking that is not fair; 0: none
+    order: IntArray  # the row for each position; rankings keep their positions
+    unfair: IntArray  # length of the first unfair prefix of each ranking; 0 if all are fair
 
 
 def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
-    """Return rankings in which all prefixes are fair, with as few changes as possible.
+    """Return rankings in which all prefixes are fair if possible, with as few changes as possible.
 
-    FA*IR (Zehlike et al. 2017, Algorithm 2): place by place, the best document left is taken if the
-    prefix stays fair with it; else the best one of those groups that make it fair. With several
-    groups that may end where no document makes the next prefix fair although another choice before
-    would have: such rankings are made again with `longest_fair_path`. So the result is, of all
-    orders with a prefix as long as can be fair, the one whose first difference to any other is a
-    document that ranks higher in the input.
+    As in FA*IR (Zehlike et al. 2017, Algorithm 2), each rank gets the best remaining document if
+    the prefix is then fair, otherwise the best document of the groups that make it fair. With
+    several groups, this may lead to a rank where no document makes the prefix fair, although
+    another earlier choice would have; these rankings are computed again with `longest_fair_path`.
+    Of all orders with the longest possible fair prefix, the result is the one whose first
+    difference from any other is a document that ranks higher in the input.
 
-    Where no document makes a prefix fair, the one that comes nearest is taken: with one group, a
-    protected document if there is one, else the best that is left. Below the last prefix that is
-    tested documents keep their order. `start` is the first row of each ranking, and the number of
-    rows, which are sorted by score inside; `group` is the protected group of each row, 0: none.
+    If no document makes a prefix fair, the document that comes closest is taken; with one group,
+    this is a protected document if there is one, otherwise the best remaining document. Documents
+    below the last tested prefix keep their order.
+
+    Args:
+        start: the first row of each ranking, and the number of rows, which are sorted by score.
+        group: the protected group of each row; 0 if not protected.
+        test: the test.
     """
     merged = _merge(start, group, test, {})
     if test.n_groups < 2:
@@ -112,7 +116,7 @@ def merge(start: IntArray, group: IntArray, test: PrefixTest) -> Merged:
 def _merge(
     start: IntArray, group: IntArray, test: PrefixTest, paths: Mapping[int, IntArray]
 ) -> Merged:
-    """Return `merge`'s first try, where `paths` do not give the groups of a ranking's places."""
+    """Return the greedy order; `paths` has the groups of the first ranks of some rankings."""
     n, groups, rows = len(start) - 1, test.n_groups + 1, len(group)
     size = np.diff(start)
     places = min(test.k, int(size.max(initial=0)))
@@ -145,9 +149,11 @@ def _merge(
 
 
 def first_unfair(start: IntArray, group: IntArray, test: PrefixTest) -> tuple[IntArray, IntArray]:
-    """Return the length of each ranking's first unfair prefix, 0 if none, in the order as it is.
+    """Return the first unfair prefix of each ranking, without changing the order.
 
-    And the documents of each group among the first k, shape (n_rankings, n_groups).
+    Returns:
+        Its length, 0 if all are fair, shape (n_rankings,); and the number of documents of each
+        group in the first k ranks, shape (n_rankings, n_groups).
     """
     size = np.diff(start)
     counts = np.zeros((len(size), test.n_groups + 1), dtype=np.int64)
@@ -164,9 +170,10 @@ def first_unfair(start: IntArray, group: IntArray, test: PrefixTest) -> tuple[In
 def _choose(
     test: PrefixTest, live: IntArray, length: int, counts: IntArray, heads: IntArray, none: int
 ) -> tuple[IntArray, BoolArray]:
-    """Return the queue that each live ranking takes its next document from, and if that is fair.
+    """Return the group of each ranking's next document, and whether the prefix is then fair.
 
-    `counts` are those before it; `heads` the first row of each queue, `none` if it is empty.
+    `counts` are the documents of each group so far; `heads` has the best remaining row of each
+    group, or the value `none`.
     """
     taken = np.argmin(heads, axis=1)
     tried = counts.copy()
@@ -185,12 +192,12 @@ def _choose(
 
 
 def longest_fair_path(group: IntArray, test: PrefixTest, query: int) -> IntArray:
-    """Return the group of each place in the best of the orders with the longest fair prefix.
+    """Return the group at each rank in the best order with the longest fair prefix.
 
-    Best: at each place the document that ranks highest in the input, as far as the order stays one
-    of these. All vectors of counts that fair prefixes can have are looked at, place by place; only
-    those from which the longest prefix is reached are kept. Empty where there are too many.
-    `group` is as for `merge`, of the test's one `query`.
+    The best order has at each rank the document that ranks highest in the input, among the orders
+    with the longest fair prefix. The search enumerates the vectors of counts of fair prefixes, rank
+    by rank, and keeps those that lead to the longest prefix. The result is empty if there are too
+    many. `group` has the groups of one `query`, as in `merge`.
     """
     groups, places = test.n_groups + 1, min(test.k, len(group))
     there = np.bincount(group, minlength=groups)

@@ -1,16 +1,15 @@
-"""The tests behind FA*IR: m-tables of one protected group, and those of several.
+"""The statistical tests of FA*IR, for one or several protected groups.
 
-A ranking of k documents is compared with one in which each document is of group g with probability
-p_g, independently (Zehlike et al., FA*IR: A Fair Top-k Ranking Algorithm, CIKM 2017; several
-groups: IPM 2022). A prefix of i documents is fair if so few or fewer of each would not be rare by
-chance, P(X_1 <= m_1, ..., X_G <= m_G) > alpha. k such tests reject a fair ranking more often than
-one does, so alpha is lowered until at least one rejects with alpha again.
+A ranking of k documents is compared with a random ranking in which each document is of group g with
+probability p_g, independently (Zehlike et al., FA*IR: A Fair Top-k Ranking Algorithm, CIKM 2017;
+several groups: IPM 2022). A prefix with m_1, ..., m_G documents of the groups is fair if
+P(X_1 <= m_1, ..., X_G <= m_G) > alpha. Because k such tests reject a fair ranking more often than
+one test, alpha is lowered until the probability that any test rejects is alpha again.
 
-The rest, documents of no group, is unbounded. Counts are taken as Poisson variables with means
-trials * p_g, given that they and the rest sum to the number of documents (Levin, A representation
-for multinomial cumulative distribution functions, Annals of Statistics 1981): one coefficient of a
-product of truncated polynomials, exact but for rounding and without subtractions. A ranking is
-rejected if the least value over its prefixes is at most a significance.
+The multinomial distribution function is computed from Poisson variables with means trials * p_g,
+given that they and the documents of no group sum to the number of documents (Levin, A
+representation for multinomial cumulative distribution functions, Annals of Statistics 1981): one
+coefficient of a product of truncated polynomials, which is exact up to rounding.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from fairtk.errors import ParameterError
 from fairtk.frames import FloatArray, IntArray
 
 ADJUST = ("nearest", "below", "none")  # the corrections for testing every prefix
-ROUNDING = 1e-12  # values of a distribution function that agree to this share are one value
+ROUNDING = 1e-12  # values of a distribution function within this relative distance are equal
 
 
 def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
-    """Return P(X_1 <= m_1, ..., X_G <= m_G), with probabilities of its own for each vector; (n,).
+    """Return P(X_1 <= m_1, ..., X_G <= m_G) for each vector of counts; shape (n,).
 
     `counts` are the bounds m, shape (n, n_groups); `p` has the same shape, or (n_groups,).
     """
@@ -50,10 +49,10 @@ def multinomial_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
 
 
 def shared_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
-    """Return what `multinomial_cdf` does where all vectors have the same p; shape (n_groups,).
+    """Return `multinomial_cdf` for vectors with the same p, shape (n_groups,).
 
-    Groups are halved again and again, and the polynomial of each distinct part is made once: much
-    faster for thousands of vectors.
+    Groups are halved recursively, and the polynomial of each distinct part is computed once, which
+    is much faster for thousands of vectors.
     """
     bound = np.minimum(counts, trials)
     parts = [(_poisson(trials * _rest(p[None]), trials), np.zeros(len(bound), dtype=np.int64))]
@@ -74,9 +73,9 @@ def shared_cdf(counts: IntArray, trials: int, p: FloatArray) -> FloatArray:
 def _joined(
     one: FloatArray, first: IntArray, two: FloatArray, second: IntArray, trials: int
 ) -> tuple[FloatArray, IntArray]:
-    """Return the product of each pair of polynomials that occurs, and which one each vector has."""
+    """Return the product of each distinct pair of polynomials, and its index for each vector."""
     place = first * len(two) + second
-    if len(one) * len(two) <= len(place):  # to make all is quicker than to look for the distinct
+    if len(one) * len(two) <= len(place):  # computing all is faster than finding the distinct
         pair = np.arange(len(one) * len(two))
     else:
         pair, place = np.unique(place, return_inverse=True)
@@ -88,7 +87,7 @@ def _joined(
 
 
 def _product(one: FloatArray, two: FloatArray) -> FloatArray:
-    """Return the products of polynomials, row by row, to the degree of `one`."""
+    """Return the products of polynomials, row by row, truncated to the degree of `one`."""
     total: FloatArray = one * two[:, :1]
     size = one.shape[1]
     for power in range(1, min(two.shape[1], size)):
@@ -117,8 +116,8 @@ def _poisson(mean: FloatArray, most: int) -> FloatArray:
 class CountBoxes:
     """The distribution function of each prefix at every vector of counts.
 
-    The last index of each axis of `cdf` stands for no bound. A count above that is kept as the
-    last: more documents of the group occur in a fair ranking with a probability below 1e-12.
+    The last index of each axis of `cdf` means no bound, and also represents larger counts, whose
+    probability in a fair ranking is below 1e-12.
     """
 
     p: tuple[float, ...]  # share of each group
@@ -126,12 +125,12 @@ class CountBoxes:
 
     @classmethod
     def fits(cls, k: int, p: Sequence[float], most: int) -> bool:
-        """Return whether the boxes have at most so many cells."""
+        """Return whether the boxes have at most `most` cells."""
         return k * math.prod(_sizes(k, p)) <= most
 
     @classmethod
     def of(cls, k: int, p: Sequence[float]) -> CountBoxes:
-        """Return the boxes of a number of prefixes."""
+        """Return the boxes of k prefixes."""
         sizes = _sizes(k, p)
         cdf = np.empty((k, *sizes))
         before = np.ones(sizes)
@@ -141,13 +140,13 @@ class CountBoxes:
         return cls(tuple(p), cdf)
 
     def values(self) -> FloatArray:
-        """Return the values of the distribution function at counts that a prefix can have."""
+        """Return the values of the distribution function at possible counts."""
         k, *sizes = self.cdf.shape
         length = np.arange(1, k + 1).reshape(-1, *[1] * len(sizes))
         return np.asarray(self.cdf[np.indices(sizes).sum(axis=0) <= length])
 
     def fail_probability(self, limit: float) -> float:
-        """Return how likely a fair ranking has a prefix whose value is at most `limit`."""
+        """Return the probability that a prefix of a fair ranking has a value of at most `limit`."""
         mass = np.zeros(self.cdf.shape[1:])
         mass.flat[0] = 1.0
         failed = 0.0
@@ -166,9 +165,9 @@ def _sizes(k: int, p: Sequence[float]) -> list[int]:
 
 
 def _next(before: FloatArray, p: Sequence[float], gathers: bool) -> FloatArray:
-    """Return what one more document makes of a function of the counts.
+    """Return a function of the counts after one more document.
 
-    The last index of an axis `gathers` all higher counts, or stands for no bound.
+    The last index of an axis `gathers` all higher counts, or means no bound.
     """
     result = before * max(0.0, 1.0 - math.fsum(p))
     for axis, share in enumerate(p):
@@ -181,12 +180,13 @@ def _next(before: FloatArray, p: Sequence[float], gathers: bool) -> FloatArray:
 
 @dataclass(frozen=True)
 class Correction:
-    """A significance for the single tests: the `limit`, between two values where the test changes.
+    """A significance for the single tests, the `limit`.
 
-    It rejects the first `step` of these values and no others, so that rounding does not decide.
+    It rejects the first `step` of the values in `steps` and no others. It is between two values, so
+    that the result does not depend on rounding.
     """
 
-    steps: FloatArray  # up to the alpha asked for, increasing
+    steps: FloatArray  # distinct values up to the given alpha, increasing
     step: int
     limit: float
     fail_probability: float  # of a fair ranking, with this limit
@@ -195,10 +195,13 @@ class Correction:
     def of(
         cls, values: FloatArray, alpha: float, adjust: str, fails: Callable[[float], float]
     ) -> Correction:
-        """Return the correction for which the fail probability suits alpha.
+        """Return the correction whose fail probability fits alpha best.
 
-        `values` are those of the distribution function where the test may change; `fails` is the
-        fail probability at a significance. Of two that are equally near, the lower is taken.
+        Args:
+            values: the values of the distribution function at which the test may change.
+            alpha: see `mtable`.
+            adjust: see `mtable`; for two that are equally near, the lower one is taken.
+            fails: returns the fail probability at a significance.
         """
         steps = _distinct(values[values <= alpha * (1 + ROUNDING)])
         step, limit = len(steps), _between(steps, len(steps))
@@ -209,7 +212,7 @@ class Correction:
 
     @property
     def is_none(self) -> bool:
-        """Whether alpha itself is the significance."""
+        """Whether the significance is alpha itself."""
         return self.step == len(self.steps)
 
 
@@ -228,7 +231,7 @@ def _between(steps: FloatArray, step: int) -> float:
 
 
 def _step_for(fails: Callable[[int], float], last: int, alpha: float, adjust: str) -> int:
-    low, high = 0, last + 1  # fails(low) <= alpha < fails(high), where that exists
+    low, high = 0, last + 1  # fails(low) <= alpha < fails(high), if that exists
     below, above = 0.0, math.inf
     while high - low > 1:
         middle = (low + high) // 2
@@ -242,37 +245,46 @@ def _step_for(fails: Callable[[int], float], last: int, alpha: float, adjust: st
 
 @dataclass(frozen=True)
 class MTable:
-    """The smallest number of protected documents in each prefix, and how it was found."""
+    """The minimum number of protected documents in each prefix.
 
-    k: int  # length of the longest prefix
-    p: float  # minimum share of protected documents
-    alpha: float  # the probability of rejecting a ranking that chance makes from p, as asked for
-    adjust: str  # the correction; see `mtable`
-    needed: tuple[int, ...]  # protected documents that the prefix of 1, 2, ..., k documents needs
-    adjusted_alpha: float  # significance of each single test
-    interval: tuple[float, float]  # all significances in [low, high) give this table
+    Attributes:
+        k: the length of the longest prefix.
+        p: the minimum share of protected documents.
+        alpha: the requested probability of rejecting a random ranking with share p.
+        adjust: the correction; see `mtable`.
+        needed: the minimum number of protected documents in the prefixes of 1, 2, ..., k documents.
+        adjusted_alpha: the significance of each single test.
+        interval: low and high; all significances in [low, high) give this table.
+        fail_probability: the probability that at least one test rejects a ranking in which each
+            document is protected with probability p; exact up to rounding.
+    """
+
+    k: int
+    p: float
+    alpha: float
+    adjust: str
+    needed: tuple[int, ...]
+    adjusted_alpha: float
+    interval: tuple[float, float]
     fail_probability: float
-    """Of a ranking in which each document is protected with probability p, to be rejected by at
-    least one test; exact but for rounding."""
 
 
 def mtable(k: int, p: float, alpha: float = 0.1, adjust: str = "nearest") -> MTable:
     """Return the m-table of FA*IR (Zehlike et al., CIKM 2017).
 
-    ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. The correction is exact: found
-    among all values at which the table changes. The authors' package takes F(m; i, p) >= alpha; the
-    two differ only where F hits alpha. For its fail probabilities see `fail_probability`. Of the
-    interval of significances that give the table, `MTable.adjusted_alpha` is the first that halving
-    [0, alpha] meets, which is what the package prints.
+    ``needed[i - 1]`` is the smallest m with F(m; i, p) > alpha. The authors' package has >= instead
+    of >, which differs only if F equals alpha. The correction is exact, because it considers all
+    values at which the table changes. `MTable.adjusted_alpha` is the first significance with this
+    table in a bisection of [0, alpha], as in the package.
 
     Args:
-        k: length of the longest prefix, 1 or more; cost grows with k squared.
-        p: minimum share of protected documents, in [0, 1].
-        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
-        adjust: the correction for k tests. ``"nearest"``: the table whose fail probability is
-            nearest to alpha, above or below it, as the authors' package does; ``"below"``: the one
-            with the highest fail probability that is at most alpha; ``"none"``: alpha is used for
-            each single test. No correction raises the significance above alpha.
+        k: the length of the longest prefix, at least 1; cost grows with k squared.
+        p: the minimum share of protected documents, in [0, 1].
+        alpha: the probability of rejecting a random ranking with share p, in (0, 1).
+        adjust: the correction for k tests: ``"nearest"`` for the table whose fail probability is
+            nearest to alpha, above or below, as in the authors' package; ``"below"`` for the
+            highest fail probability of at most alpha; ``"none"`` to use alpha for each single test.
+            No correction raises the significance above alpha.
 
     Raises:
         ParameterError: an argument is out of its range.
@@ -306,26 +318,28 @@ def _mtable(k: int, p: float, alpha: float, adjust: str) -> MTable:
         adjust,
         tuple(needed(correction.limit).tolist()),
         adjusted,
-        (min(low, adjusted), high),  # 1 - .7 is a little more than .3, which is not fair either
+        (min(low, adjusted), high),  # because of rounding, e.g. 1 - 0.7 > 0.3
         correction.fail_probability,
     )
 
 
 def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
-    """Return how likely a fair ranking is to fail an m-table somewhere, exactly.
+    """Return the exact probability that an m-table rejects a fair ranking.
 
-    Each document is protected with probability p, independently; `needed` is what the prefix of 1,
-    2, ... documents needs, or an `MTable`. The distribution of the number of protected documents is
-    carried from prefix to prefix, and what falls below the table is taken out; k steps of vectors,
-    without simulation. Equal to the recurrence over blocks of the paper.
+    The distribution of the number of protected documents is computed prefix by prefix, without
+    simulation, and agrees with the paper's recurrence over blocks. The numbers of the authors'
+    package differ, because its code leaves out the last position: for k = 20, p = 0.25 and alpha =
+    0.1 it gives 0.1152 before and 0.1053 after the correction; the exact values are 0.14689 and
+    0.10515.
 
-    Numbers of the authors' package differ, because its code leaves out the last position: for k=20,
-    p=.25, alpha=.1 it is quoted with .1152 before and .1053 after the correction, where the exact
-    values are .14689 and .10515. The first 19 prefixes alone fail with .11518 and .10515.
+    Args:
+        needed: an `MTable`, or the minimum number of protected documents in the prefixes of 1, 2,
+            ... documents.
+        p: the probability that each document is protected, independently; in [0, 1].
 
     Raises:
-        ParameterError: the table is empty or has an entry that is no whole number from 0, or p is
-            out of range.
+        ParameterError: the table is empty or has an entry that is not an integer of at least 0, or
+            p is out of range.
     """
     where = "fail_probability"
     entries = needed.needed if isinstance(needed, MTable) else list(needed)
@@ -337,7 +351,7 @@ def fail_probability(needed: Sequence[int] | MTable, p: float) -> float:
 
 def _failing(needed: IntArray, p: float) -> float:
     most = np.maximum.accumulate(needed)
-    # counts that suffice for the last prefix cannot fail any more: one state for all of them
+    # counts that are enough for the last prefix share one state, because they cannot fail
     mass = np.zeros(int(most[-1]) + 1)
     mass[0] = 1.0
     failed = 0.0
@@ -346,13 +360,13 @@ def _failing(needed: IntArray, p: float) -> float:
         mass *= 1 - p
         mass[1:] += hit[:-1]
         mass[-1] += p * safe
-        failed += float(mass[:least].sum())  # sums of what is lost: exact for rare failures, too
+        failed += float(mass[:least].sum())  # exact even for rare failures
         mass[:least] = 0.0
     return min(failed, 1.0)
 
 
 def _first_midpoint(low: float, high: float, alpha: float) -> float:
-    """Return the first value in [low, high) that halving [0, alpha] towards it meets."""
+    """Return the first midpoint in [low, high) of a bisection of [0, alpha]."""
     left, right = 0.0, alpha
     for _ in range(60):
         middle = (left + right) / 2
@@ -362,27 +376,36 @@ def _first_midpoint(low: float, high: float, alpha: float) -> float:
     return (low + high) / 2
 
 
-MOST_COUNTS = 1_000_000  # over all prefixes; up to so many, the fail probability is exact
-MOST_NODES = 100_000  # of a level of the tree
+MOST_COUNTS = 1_000_000  # vectors over all prefixes for which the fail probability is exact
+MOST_NODES = 100_000  # maximum per level of the tree
 
 
 @dataclass(frozen=True)
 class MultinomialTest:
-    """A test of all prefixes for several protected groups, and how it was found."""
+    """A test of all prefixes for several protected groups.
 
-    k: int  # length of the longest prefix
-    p: tuple[float, ...]  # minimum share of each protected group
-    alpha: float  # the probability of rejecting a ranking that chance makes from p, as asked for
-    adjust: str  # the correction; see `multinomial_test`
+    Attributes:
+        k: the length of the longest prefix.
+        p: the minimum share of each protected group.
+        alpha: the requested probability of rejecting a random ranking with shares p.
+        adjust: the correction; see `multinomial_test`.
+        adjusted_alpha: a prefix with m_1, ..., m_G documents of the groups is fair if
+            P(X_1 <= m_1, ..., X_G <= m_G) is above this value.
+        fail_probability: the probability that a fair ranking is rejected at any prefix.
+        error: the standard error of `fail_probability`; 0 if it is exact.
+    """
+
+    k: int
+    p: tuple[float, ...]
+    alpha: float
+    adjust: str
     adjusted_alpha: float
-    """A prefix of i documents with m_1, ..., m_G of the groups is fair if
-    P(X_1 <= m_1, ..., X_G <= m_G) is above this."""
-    fail_probability: float  # of a fair ranking, to be rejected at some prefix
-    error: float  # standard error of `fail_probability`; 0: it is exact but for rounding
+    fail_probability: float
+    error: float
 
     @property
     def limit(self) -> float:
-        """`adjusted_alpha`, raised by what rounding does to values that equal it."""
+        """`adjusted_alpha`, raised by the rounding error of values that equal it."""
         return self.adjusted_alpha * (1 + 1e-11)
 
 
@@ -397,20 +420,20 @@ def multinomial_test(
     """Return the test of multinomial FA*IR (Zehlike et al., IPM 2022).
 
     A prefix is fair if the distribution function of the multinomial distribution at its counts is
-    above alpha; with one group the results are those of `mtable`. The correction is a quantile of
-    the least such value in a ranking by chance, whose distribution is exact up to `MOST_COUNTS`
-    vectors of counts (at k = 20, about three groups of common sizes), else drawn; the authors
-    simulate, build trees of ever finer alpha and, for large k, fit a regression. Ours: counts are
-    compared with the distribution function itself, not with one path of a tree chosen beforehand;
-    the correction never raises alpha; ``nearest`` may end above it.
+    above the significance; with one group, the results are those of `mtable`. The significance is a
+    quantile of the lowest such value in a random ranking. Its distribution is exact up to
+    `MOST_COUNTS` vectors of counts (at k = 20, about three groups of common sizes), otherwise
+    sampled. The authors simulate, and compare counts with one path of a tree instead of the
+    distribution function itself.
 
     Args:
-        k: length of the longest prefix, 1 or more.
-        p: minimum share of each protected group; their sum is at most 1.
-        alpha: probability of rejecting a ranking that chance makes from p, in (0, 1).
+        k: the length of the longest prefix, at least 1.
+        p: the minimum share of each protected group; their sum is at most 1.
+        alpha: the probability of rejecting a random ranking with shares p, in (0, 1).
         adjust: ``"nearest"``, ``"below"`` or ``"none"``; see `mtable`.
-        samples: rankings drawn where an exact distribution is too large, 100 or more.
-        seed: of these.
+        samples: the number of sampled rankings if the exact distribution is too large, at least
+            100.
+        seed: the seed of the samples.
 
     Raises:
         ParameterError: an argument is out of its range.
@@ -449,9 +472,9 @@ def _multinomial_test(
 
 
 def lowest_of_samples(k: int, p: FloatArray, samples: int, seed: int) -> FloatArray:
-    """Return the least value of the distribution function in rankings by chance; (samples,)."""
+    """Return the lowest value of the distribution function in random rankings; (samples,)."""
     draw = np.random.default_rng(seed).random((k, samples))
-    # n_groups: the document belongs to none of them
+    # n_groups means that the document is in no group
     group = np.searchsorted(np.cumsum(p), draw, side="right")
     counts = np.zeros((samples, len(p) + 1), dtype=np.int64)
     lowest = np.ones(samples)
@@ -468,18 +491,23 @@ def mtree(
     adjust: str = "nearest",
     test: MultinomialTest | None = None,
 ) -> list[IntArray]:
-    """Return the m-tree: for each prefix, vectors of counts that are just enough.
+    """Return the m-tree (Zehlike et al., IPM 2022): the minimum counts of fair prefixes.
 
-    The tree of Zehlike et al. (IPM 2022), to be looked at: with one group it is the m-table, with
-    several a prefix can be fair in several ways. The child of a node is the node itself if its
-    counts are fair in the next prefix, too; else all that are with one more document of some group.
-    Reranking does not walk along it: it tests the counts it has (`fairtk_baselines.FAStarIR`).
-    Arguments are those of `multinomial_test`, or a test that is found already, in their place.
+    With one group it is the m-table; with several, a prefix can be fair in several ways. The child
+    of a node is the node itself if its counts are also fair in the next prefix, otherwise all fair
+    counts with one more document of a group. `fairtk_baselines.FAStarIR` does not use the tree.
+
+    Args:
+        k: see `multinomial_test`.
+        p: see `multinomial_test`.
+        alpha: see `multinomial_test`.
+        adjust: see `multinomial_test`.
+        test: a test to use instead of these arguments.
 
     Returns:
-        For the prefixes of 1, 2, ..., k documents the nodes, sorted; shapes (n_nodes, n_groups). A
-        level is empty where one more document makes no node of the level before fair, and so are
-        those below.
+        The sorted nodes of the prefixes of 1, 2, ..., k documents; each of shape (n_nodes,
+        n_groups). A level is empty if one more document makes no node of the level before fair, and
+        so are the levels below.
 
     Raises:
         ParameterError: an argument is out of its range, or the tree is too wide.
