@@ -53,7 +53,7 @@ class BrowsingModel:
 
 @dataclass(frozen=True, repr=False)
 class MU(BrowsingModel):
-    """The machine user, who reads the first k documents with equal attention and no others.
+    """The machine user, who reads only the first k documents, with equal attention.
 
     The cutoff k is the measure's ``@k`` (Kim and Diaz, Towards Fair RAG, Eq. 4).
     """
