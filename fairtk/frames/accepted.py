@@ -141,8 +141,8 @@ _ROLES = dict.fromkeys(("run", "runs", "systems", "baseline", "scores"), SCORE) 
 def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
     """Make a function accept its arguments in other forms than pandas frames.
 
-    Parameters named in `_ROLES` accept each form of `labels_or_scores`. Qrels in the place of a
-    run, or the reverse, are a `ColumnError`. For `runs` and `systems`, a dict of two levels is one
+    Parameters named in `_ROLES` accept each form of `labels_or_scores`. Qrels instead of a run,
+    or the reverse, are a `ColumnError`. For `runs` and `systems`, a dict of two levels is one
     run, and a dict of three levels maps names to runs. All parameters accept tables of other
     libraries (`frame_of`), also in lists and dicts.
     """

@@ -349,8 +349,8 @@ class FactoredRows:
     A target from qrels and backgrounds (TREC Fair Ranking 2022) has a head per attribute with a
     background. Half of the mass of a case stays with the relevant documents. The other half follows
     the product of the backgrounds of the known heads; over the tail, it is spread like the relevant
-    documents with the same heads (`stored`) or, without such documents, like all relevant documents
-    (the products).
+    documents with the same heads (`stored`) or, if no document has these, like all relevant
+    documents (the products).
     """
 
     space: LevelSpace  # all attributes

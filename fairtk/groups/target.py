@@ -213,7 +213,7 @@ def _relevant(
 def _grades_of_work(
     docnos: ObjectArray, work: Mapping[str, str] | pd.Series, order: Sequence[str]
 ) -> FloatArray:
-    """Return the grade of each document's class, 1 for the least work needed; NaN without one."""
+    """Return the grade of each document's class, 1 for the least work; NaN without a class."""
     indices = {level: float(len(order) - i) for i, level in enumerate(order)}
     series = pd.Series(work)
     series = series[~series.isna()]

@@ -152,7 +152,7 @@ class ExpectedExposure(FairMeasure):
         return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
 
     def ranks(self, deepest: int) -> RankWeights:
-        """Return the attention on the first ranks: up to the cutoff, or `deepest` without one."""
+        """Return the attention on the first ranks, up to the cutoff or, if `None`, `deepest`."""
         cutoff = self["cutoff"]
         is_few = cutoff is not None and cutoff <= DEEPEST
         return RankWeights.of(self["browsing"], cutoff, cutoff if is_few else deepest)

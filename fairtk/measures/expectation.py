@@ -23,7 +23,7 @@ class Expectation(FairMeasure):
     """The mean of a measure over the sampled rankings of each query.
 
     ``E(nDCG@5)``, or ``E(nDCG)@5``, is the expected nDCG@5 of a stochastic ranking policy,
-    estimated from its samples (Eq. 7 of Towards Fair RAG, with any measure as the utility). Other
+    estimated from its samples (Eq. 7 of Towards Fair RAG, with any measure as the utility). Plain
     measures of ir_measures expect one ranking per query and raise an error on a sampled run. On a
     run without samples, E(...) equals the measure; on a sampled run, ranks decide the order. Range,
     direction, aggregation and the value of a missing query are those of the measure.

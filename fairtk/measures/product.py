@@ -20,9 +20,9 @@ class MeasureProduct(FairMeasure):
     ``nDCG@20 * AWRF(...)@20`` rewards systems that are both relevant and fair, as the score of TREC
     Fair Ranking 2022 does. Report the factors, too: the mean of products is not the product of
     means. Both factors must have the same direction, which is that of the product. Python reads the
-    expression as ``(nDCG@20 * AWRF(...))@20``, so a cutoff applies to factors without one; if both
-    have one, it is an error. On a sampled run, a factor of ir_measures must be inside ``E(...)``. A
-    query missing from the run gets the product of the factors' values.
+    expression as ``(nDCG@20 * AWRF(...))@20``, so the cutoff applies to factors without a cutoff;
+    if both have one, it is an error. On a sampled run, a factor of ir_measures must be inside
+    ``E(...)``. A query missing from the run gets the product of the factors' values.
     """
 
     identity_name = "fairtk.Product"

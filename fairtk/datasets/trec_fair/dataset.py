@@ -81,7 +81,7 @@ class TrecFairQuery(NamedTuple):
 
     Attributes:
         query_id: the topic's number.
-        query: the keywords, joined by spaces; the title if there are none.
+        query: the keywords, joined by spaces; the title if the topic has no keywords.
         title: the name of the WikiProject.
         title_keywords: both, joined by spaces.
         keywords: the keywords; empty if the file has none.
