@@ -843,7 +843,7 @@ def jensen_shannon_bounds(
     Args:
         shown: the exposure of groups.
         free: the attention of unknown documents; shape (n_rows,).
-        target: the target, one row per row.
+        target: the target; one row per row of exposure.
         known: whether each level is known; shape (n_levels,).
         base: the base of the logarithm.
 

@@ -277,7 +277,7 @@ class Groups(EqualByContent):
         """Write the groups atomically, as TSV, CSV (also with ``.gz``) or Parquet, by the suffix.
 
         `read` returns equal groups: if the rows do not determine name and levels, they are noted in
-        the file, in the first line of text.
+        the file (of a text file, in the first line).
 
         Raises:
             FormatError: the suffix is not supported.

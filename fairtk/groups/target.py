@@ -532,7 +532,7 @@ class Target(EqualByContent):
         """Return the weights above 0, in the form of `from_frame`.
 
         Raises:
-            InputError: there are more than 5 million weights.
+            InputError: a factored target has more than 5 million weights.
         """
         rows = self.distributions.expanded()
         columns: dict[str, Any] = {}

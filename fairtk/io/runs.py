@@ -140,7 +140,7 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
             or three integers in the first line. Text may be gzipped.
         order: ``"auto"`` orders rows by rank, then by descending score, then by descending docno;
             a score above that of the previous rank is an error. ``"score"`` ignores ranks, as
-            trec_eval does. ``"rank"`` ignores scores, as expeval does: if scores are tied or
+            trec_eval does. ``"rank"`` follows the ranks, as expeval does: if scores are tied or
             contradict the ranks (a warning), all scores of the run are replaced by n, n - 1, ...,
             with n the length of the longest ranking. Ignored for lists of TREC Fair Ranking.
 
