@@ -1,7 +1,7 @@
-"""Checks of settings: integers, ranges, choices. For plugins, too.
+"""Checks of settings, for fairtk and its plugins: integers, ranges, choices.
 
-Each check returns the normalized value, or raises an error with the owner of the setting
-(``where``: a transformer, measure or function; may be empty), the setting, the rule and the value.
+Each check returns the normalized value, or raises an error with the setting, the rule and the
+value. ``where`` names the transformer, measure or function with the setting; it may be empty.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def integer(
         value: the user's value; bool is an error.
         where: the owner of the setting.
         least: the smallest allowed value; `None` for any.
-        rule: the rule in the message, instead of the default.
+        rule: replaces the rule in the message.
         most: the largest allowed value; `None` for any.
 
     Raises:
@@ -70,7 +70,7 @@ def number(
     ends: str = "[]",
     rule: str = "",
 ) -> float:
-    """Return a setting that is a finite number in a range, as a float.
+    """Return a finite number in a range as a float.
 
     Args:
         name: the setting.
@@ -79,7 +79,7 @@ def number(
         least: the lower end of the range.
         most: the upper end of the range.
         ends: ``"["`` and ``"]"`` include the end, ``"("`` and ``")"`` exclude it.
-        rule: the rule in the message, instead of the default.
+        rule: replaces the rule in the message.
 
     Raises:
         ParameterError: the value is not a finite number in the range.
@@ -96,22 +96,22 @@ def number(
 
 
 def share(name: str, value: Any, where: str = "") -> float:
-    """Return a setting that is a share, from 0 to 1; see `number`."""
+    """Return a share, a number from 0 to 1; see `number`."""
     return number(name, value, where, 0, 1)
 
 
 def positive(name: str, value: Any, where: str = "") -> float:
-    """Return a setting that is a finite number above 0; see `number`."""
+    """Return a finite number above 0; see `number`."""
     return number(name, value, where, ends="()", rule="be above 0")
 
 
 def open_interval(name: str, value: Any, where: str = "") -> float:
-    """Return a setting that is a number above 0 and below 1; see `number`."""
+    """Return a number above 0 and below 1; see `number`."""
     return number(name, value, where, 0, 1, "()", "be above 0 and below 1")
 
 
 def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> str:
-    """Return a setting that is one of several choices.
+    """Return a setting with several choices.
 
     Raises:
         ParameterError: the value is not one of the choices; the nearest is suggested.
@@ -123,7 +123,7 @@ def choice(name: str, value: Any, choices: Collection[str], where: str = "") -> 
 
 
 def known(kind: str, name: object, names: Collection[str]) -> str:
-    """Return a known name of some kind of object, such as a test.
+    """Return a name if it is known; `kind` describes it in the message.
 
     Raises:
         NotFoundError: the name is unknown.
@@ -134,7 +134,7 @@ def known(kind: str, name: object, names: Collection[str]) -> str:
 
 
 def cutoff(value: Any, where: str) -> int | None:
-    """Return the setting ``cutoff``: an integer of at least 1, or `None` for no cutoff."""
+    """Return ``cutoff``: an integer of at least 1, or `None` for full rankings."""
     if value is None:
         return None
     try:
@@ -144,7 +144,7 @@ def cutoff(value: Any, where: str) -> int | None:
 
 
 def exponent(value: Any, where: str) -> int | float:
-    """Return the setting ``alpha``, finite and >= 0; 2.0 becomes 2, for an equal `repr`."""
+    """Return ``alpha``, finite and at least 0; 2.0 becomes 2, so that both print alike."""
     real = number(
         *("alpha", value, where),
         rule="be a finite number of at least 0 (0 is uniform, larger is closer to the "
@@ -154,7 +154,7 @@ def exponent(value: Any, where: str) -> int | float:
 
 
 def _real(value: Any) -> float:
-    """Return a number as a float, NaN if it is not a number."""
+    """Return a value as a float; NaN if it is not a number."""
     try:
         return math.nan if isinstance(value, str | bool) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,7 +1,7 @@
 """The exceptions and warnings of fairtk.
 
-All errors derive from `FairtkError`. Errors in data and settings (`InputError`) are also
-`ValueError`. Messages are one line: what was expected, what was given, where, and how to fix it.
+All errors derive from `FairtkError`; `InputError` and its subclasses are also `ValueError`. A
+message is one line: where, what was expected, what was given, and how to fix it.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ class InputError(FairtkError, ValueError):
 
 
 class ColumnError(InputError):
-    """A column of a frame is missing or has the wrong type."""
+    """A column of a frame is missing, duplicate or of the wrong type."""
 
 
 class DuplicateError(InputError):
-    """A duplicate of something unique, such as a document of a ranking or a registered name."""
+    """Something unique occurs twice, such as a document in a ranking or a registered name."""
 
 
 class ParameterError(InputError):
-    """A setting of a transformer, measure or utility is out of its range."""
+    """A setting of a transformer, measure or utility is invalid."""
 
 
 class FormatError(InputError):
@@ -73,7 +73,7 @@ class FormatError(InputError):
 
     Attributes:
         reason: the message without path and line.
-        rows: the invalid rows of the file, from 0; empty for other errors.
+        rows: the indices of the invalid rows, from 0; empty if the error is not about rows.
         check: the name of the check in `doctor`.
     """
 
@@ -141,7 +141,7 @@ class PluginError(FairtkError):
 
 
 class MeasureError(FairtkError, ValueError):
-    """A measure returns values other than numbers, or calls sys.exit()."""
+    """A measure returns a value that is neither a finite number nor NaN."""
 
 
 class ModelError(FairtkError, OSError):
@@ -169,7 +169,7 @@ class StageError(FairtkError):
 
 
 class WorkerError(FairtkError):
-    """Worker processes ended repeatedly, or cannot be reached."""
+    """Worker processes die repeatedly or cannot be reached."""
 
 
 class FairtkWarning(UserWarning):
@@ -185,35 +185,35 @@ class UndefinedWarning(FairtkWarning):
     NAME = "undefined"
 
     about: tuple[str, Sequence[str], str] | None = None
-    """The measure, the queries and the reason, if a measure emits the warning."""
+    """The measure, the qids and the reason; `None` if no measure emits the warning."""
 
 
 class PluginWarning(FairtkWarning):
-    """A plugin could not be loaded, and is left out."""
+    """A plugin could not be loaded and is left out."""
 
     NAME = "plugin"
 
 
 class DataWarning(FairtkWarning):
-    """The data are valid, but unusual in a way that affects results."""
+    """The data are valid but unusual, and this affects results."""
 
     NAME = "data"
 
 
 class TruncationWarning(DataWarning):
-    """Rankings are shorter than a measure's cutoff, so that values are not comparable."""
+    """Rankings are shorter than a measure's cutoff, so values may not be comparable."""
 
     NAME = "truncation"
 
 
 class MissingWarning(DataWarning):
-    """Queries of the qrels are missing from the run; they count with the worst value."""
+    """Queries of the qrels are missing from the run; they get the worst value."""
 
     NAME = "missing"
 
 
 class UnmatchedWarning(DataWarning):
-    """Labels and run have few ids in common; they may use different ids for the same objects."""
+    """Qrels and run have few ids in common, so they may use different ids."""
 
     NAME = "unmatched"
 
@@ -225,16 +225,16 @@ WARNINGS = {
         PluginWarning,
     )
 }
-"""All warnings by name, as ``fairtk --help`` lists them."""
+"""The classes of warnings by their names on the command line."""
 
 
 def warn(message: str, kind: type[FairtkWarning] = DataWarning, stacklevel: int = 2) -> None:
-    """Emit a warning, see `warnings.warn`."""
+    """Emit a warning; see `warnings.warn`."""
     warnings.warn(message, kind, stacklevel=stacklevel + 1)
 
 
 def warning_name(kind: type[Warning]) -> str:
-    """Return the name of a kind of warning, derived from the class for other libraries."""
+    """Return the name of a warning class; for other libraries, it is made of the class name."""
     if issubclass(kind, FairtkWarning):
         return kind.NAME
     return kind.__name__.removesuffix("Warning").lower() or "warning"
@@ -249,10 +249,10 @@ _ALLOWED_CONTROLS = frozenset("\t\n")
 
 
 def printable(text: str) -> str:
-    r"""Return a text that is safe on a terminal, with escapes such as ``\x1b`` and ``\u202e``.
+    r"""Return a text with escapes such as ``\x1b`` and ``\u202e``, safe on a terminal.
 
-    Control characters, bidirectional marks and unpaired surrogates in ids and file names are
-    escaped; tabs and line breaks are not.
+    Control characters, bidirectional marks and unpaired surrogates are escaped; tabs and line
+    breaks are not.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -265,12 +265,9 @@ def printable(text: str) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], limit: int = 12) -> str:
-    """Return the end of a message about an unknown name: the nearest known name, or a list.
+    """Return the end of a message about an unknown name.
 
-    Args:
-        name: the unknown name.
-        known: the known names.
-        limit: the maximum length of the list.
+    It suggests the nearest known name; if none is near, it lists at most `limit` names.
     """
     names = sorted({str(k) for k in known})
     near = difflib.get_close_matches(name.lower(), {n.lower() for n in names}, n=1, cutoff=0.6)
@@ -285,12 +282,12 @@ def did_you_mean(name: str, known: Iterable[str], limit: int = 12) -> str:
 
 
 def such_rows(count: int) -> str:
-    """Return a count of rows in words: ``"1 such row"``, ``"7 such rows"``."""
+    """Return ``"1 such row"``, ``"7 such rows"``, ..."""
     return f"{count} such row{'' if count == 1 else 's'}"
 
 
 def format_list(items: Iterable[object], limit: int = 5) -> str:
-    """Return the first items of a list in words: ``'a', 'b', 'c' and 17 more``."""
+    """Return the first items of a list as text: ``'a', 'b', 'c' and 17 more``."""
     values = list(items)
     text = ", ".join(repr(v) for v in values[:limit])
     rest = len(values) - limit

@@ -1,8 +1,8 @@
-"""Datasets in ir_datasets' terms, with queries, documents, candidates and gold answers.
+"""Datasets for ir_datasets: queries, documents, candidates, qrels and gold answers.
 
-Importing fairtk registers them with ir_datasets: ``ir_datasets.load("lamp/4/dev")``,
-``pt.get_dataset("irds:lamp/4/dev")`` and ``pt.get_dataset("fair:lamp/4/dev")`` are the same data.
-The registration does not import these modules.
+Importing fairtk registers them: ``ir_datasets.load("lamp/4/dev")``,
+``pt.get_dataset("irds:lamp/4/dev")`` and ``pt.get_dataset("fair:lamp/4/dev")`` return the same
+data.
 """
 
 from __future__ import annotations

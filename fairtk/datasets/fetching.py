@@ -1,12 +1,10 @@
-"""Download data files, such that only complete and checked files get their final name.
+"""Download data files; only complete and checked files get their final name.
 
-A file is downloaded to ``<name>.part``, resumed with HTTP Range (in this process or a later one),
-checked (length, known checksum or valid JSON), flushed to the disk and then renamed. A lock
-excludes other processes.
+A file is downloaded to ``<name>.part``, resumed with HTTP Range (also by a later process), checked
+(length, checksum or valid JSON), and renamed. A lock excludes other processes.
 
-The environment variables of ir_datasets apply: ``IR_DATASETS_HOME`` (the folder),
-``IR_DATASETS_DL_TRIES``, ``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``. Caches of
-data files are in a separate folder (`cache_place`).
+The environment variables of ir_datasets apply: ``IR_DATASETS_HOME``, ``IR_DATASETS_DL_TRIES``,
+``IR_DATASETS_DL_TIMEOUT`` and ``IR_DATASETS_DL_DISABLE_PBAR``.
 """
 
 from __future__ import annotations
@@ -34,26 +32,25 @@ from fairtk.io.atomic import put_in_place
 from fairtk.io.lines import JSON_ENTRY, read_json
 
 Table = Mapping[str, Mapping[str, Mapping[str, str]]]
-"""Dataset id to file name to ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
+"""By dataset id and file name: ``url`` and ``sha256`` or ``md5``, or ``instructions``."""
 
 LOADER = "fairtk.datasets.lamp.from_folder"
 
-# lost when a connection breaks, because requests returns full blocks only
+# at most this is lost when a connection breaks, because requests returns full blocks only
 _BLOCK = 1 << 14
 _CHECKSUMS = {"sha256": "SHA-256", "md5": "MD5"}
 _RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 CACHE_HOME = "FAIRTK_HOME"
-"""The environment variable with the folder of caches."""
+"""The environment variable for the folder of caches."""
 
 
 def cache_place(source: Path, suffix: str) -> Path:
     """Return the path of a file's cache.
 
-    The folder of caches is ``$FAIRTK_HOME``, else ``.fairtk`` next to the data folder of
-    ir_datasets. The name depends on the absolute path of the file. Readers check whether the cache
-    is up to date.
+    The folder of caches is in ``$FAIRTK_HOME``, by default ``.fairtk`` next to the data folder of
+    ir_datasets. Readers must check whether the cache is up to date.
     """
     import ir_datasets
 
@@ -64,9 +61,9 @@ def cache_place(source: Path, suffix: str) -> Path:
 
 
 def can_be_written(path: Path) -> bool:
-    """Return whether a file can be written, creating its folder if it does not exist.
+    """Return whether a file can be written; its folder is created if absent.
 
-    A read-only folder is respected, even by the superuser.
+    A read-only folder is not written to, even by the superuser.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,14 +89,17 @@ def fetch(
     check: Callable[[Path], None] | None = None,
     loader: str = LOADER,
 ) -> Path:
-    """Return the path of a dataset's file, downloading it if it does not exist.
+    """Return the path of a dataset's file, after downloading it if it does not exist.
 
     Args:
         dataset_id: the id, which is also the subfolder of the data folder.
         name: the file name.
         sources: a table of URLs; `None` for `addresses`.
-        check: see `download`; `None` to check JSON if there is no known checksum.
+        check: see `download`; used without a known checksum; `None` to check for JSON.
         loader: see `download`.
+
+    Raises:
+        DownloadError: the file cannot be downloaded.
     """
     import ir_datasets
 
@@ -127,7 +127,7 @@ def download(
     pause: float = 1.0,
     loader: str = LOADER,
 ) -> None:
-    """Download a file to ``target``, which exists only when the file is complete and checked.
+    """Download a file to ``target``, which exists only once it is complete and checked.
 
     Args:
         url: the URL.
@@ -167,7 +167,7 @@ def download(
 
 
 def check_json(path: Path) -> None:
-    """Raise a `FormatError` unless the file is valid JSON. Arrays are read in pieces."""
+    """Raise a `FormatError` unless the file is valid JSON; arrays are read in pieces."""
     with open(path, "rb") as stream:
         start = stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start == b"[":
@@ -194,7 +194,7 @@ def _receive(url: str, part: Path) -> None:
     import requests
 
     n_present = part.stat().st_size if part.exists() else 0
-    # identity: lengths and ranges of a compressed transfer would not be those of the file
+    # identity: a compressed transfer has other lengths and ranges than the file
     headers = {"User-Agent": "fairtk", "Accept-Encoding": "identity"}
     version = _version_file(part)
     if n_present and version.exists():
@@ -313,8 +313,8 @@ class Element(NamedTuple):
 def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
     """Yield the elements of a file with one JSON array, with their byte ranges.
 
-    LaMP's files are arrays of up to a few GB. The file is memory-mapped and checked before the
-    first element is yielded; only one element at a time is in memory.
+    LaMP's files have up to a few GB. The file is memory-mapped and checked first; only one element
+    at a time is in memory.
 
     Raises:
         FormatError: the file is not a JSON array, or an element is longer than `JSON_ENTRY` bytes;
@@ -352,7 +352,7 @@ def iterate_array(path: str | PathLike[str]) -> Iterator[Element]:
 
 
 def line_of(path: str | PathLike[str], position: int) -> int:
-    """Return the 1-based line of a byte of a file."""
+    """Return the 1-based line of a position in a file."""
     with open(path, "rb") as stream:
         blocks = iter(lambda: stream.read(min(1 << 20, position - stream.tell())), b"")
         return 1 + sum(block.count(b"\n") for block in blocks)

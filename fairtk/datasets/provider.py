@@ -1,8 +1,6 @@
 """Gold answers of datasets, and the PyTerrier provider ``pt.get_dataset("fair:lamp/4/dev")``.
 
-PyTerrier finds the provider by an entry point, without an import of fairtk. ``fair:`` datasets
-support all methods of ``irds:`` datasets, and `FairDataset.get_answers`; their topics have no gold
-answers.
+PyTerrier finds the provider by an entry point, so fairtk need not be imported.
 """
 
 from __future__ import annotations
@@ -28,9 +26,10 @@ def get_answers(dataset: Any) -> pd.DataFrame:
         dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` or a PyTerrier dataset.
 
     Returns:
-        A frame with ``qid`` and ``gold_answer``, one row per query.
+        ``qid`` and ``gold_answer``, one row per query.
 
     Raises:
+        NotFoundError: the id is unknown.
         InputError: the dataset's queries have no gold answers.
     """
     source = resolve_dataset(dataset, "get_answers")
@@ -51,7 +50,11 @@ def get_topics(dataset: Any) -> pd.DataFrame:
         dataset: an id (``"lamp/4/dev"``), an ``ir_datasets.Dataset`` or a PyTerrier dataset.
 
     Returns:
-        A frame with ``qid`` and the other fields of the queries (LaMP: ``query``, ``question``).
+        ``qid`` and the other fields of the queries (LaMP: ``query``, ``question``).
+
+    Raises:
+        NotFoundError: the id is unknown.
+        InputError: the dataset has no queries.
     """
     source = resolve_dataset(dataset, "get_topics")
     if not source.has_queries():
@@ -63,19 +66,18 @@ def get_topics(dataset: Any) -> pd.DataFrame:
 
 @accepts_dataframes
 def join_answers(qrels: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
-    """Return the qrels with the gold answer of each row's query.
-
-    Answers of queries without qrels are dropped. A query with several answers gets the list of its
-    distinct answers, of which the best match counts.
+    """Return the qrels with the gold answer of each row's query in ``gold_answer``.
 
     Args:
-        qrels: ``qid``, ``docno``, ``label``; neither frame is changed.
-        answers: ``qid``, ``gold_answer`` (a string or a list of strings).
+        qrels: the labels, with ``qid``; not changed.
+        answers: ``qid`` and ``gold_answer`` (a string or a list of strings); not changed. Answers
+            of other queries are ignored. A query with several answers gets a list of them, of which
+            the best match counts.
 
     Raises:
         ColumnError: a column is missing.
-        InputError: a query of the qrels has no gold answer (names the qids), or the qrels already
-            have gold answers.
+        InputError: a query of the qrels has no gold answer, a gold answer is not text, or the qrels
+            already have gold answers.
     """
     require_columns(qrels, [QID], "join_answers (qrels)")
     require_columns(answers, [QID], "join_answers (answers)")
@@ -123,7 +125,7 @@ def _one(values: list[str]) -> str | list[str]:
 
 
 class FairDataset(IRDSDataset):  # type: ignore[misc]
-    """A PyTerrier dataset with gold answers.
+    """A PyTerrier dataset with all methods of ``irds:`` datasets, and gold answers.
 
     Args:
         dataset: a dataset id, or an ``ir_datasets.Dataset``, e.g. of `lamp.from_folder`.
@@ -141,7 +143,7 @@ class FairDataset(IRDSDataset):  # type: ignore[misc]
         """Return the queries: ``qid``, ``query``, ``question``.
 
         Args:
-            variant: the field of the queries to return as ``query``, without the others.
+            variant: a field of the queries to return as ``query``; `None` for all fields.
         """
         if variant is not None:
             return super().get_topics(variant)
@@ -159,7 +161,7 @@ class FairDatasetProvider(pt.datasets.DatasetProvider):  # type: ignore[misc]
     """PyTerrier's provider of the datasets of fairtk and its plugins."""
 
     def get_dataset(self, name: str) -> FairDataset:
-        """Return a dataset, or raise a `KeyError` for an unknown name, as PyTerrier expects."""
+        """Return a dataset; raise a `KeyError` for an unknown name, as PyTerrier expects."""
         try:
             registry.datasets.get(name)
         except NotFoundError as error:

@@ -1,7 +1,7 @@
 """Register the datasets of fairtk and its plugins with ir_datasets.
 
-ir_datasets has a registry, but no plugin mechanism. Each `DatasetSpec` is registered as a
-`LazyDataset`, which imports its target on first use. Existing ids of ir_datasets are not replaced.
+Each `DatasetSpec` is registered as a `LazyDataset`, which imports its target on first use. Existing
+ids of ir_datasets are not replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class FileDocs(BaseDocs):  # type: ignore[misc]
-    """English documents of a file. `path` returns the file, and may download it."""
+    """English documents in a file; `path` returns the file and may download it."""
 
     def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
         self._path, self._namespace, self._cls = path, namespace, cls
@@ -46,7 +46,7 @@ class FileDocs(BaseDocs):  # type: ignore[misc]
 
 
 class FileQueries(BaseQueries):  # type: ignore[misc]
-    """English queries of a file; see `FileDocs`."""
+    """English queries in a file; see `FileDocs`."""
 
     def __init__(self, path: Callable[[], Path], namespace: str, cls: type[Any]) -> None:
         self._path, self._namespace, self._cls = path, namespace, cls
@@ -69,7 +69,7 @@ class FileQueries(BaseQueries):  # type: ignore[misc]
 
 
 class FileQrels(BaseQrels):  # type: ignore[misc]
-    """Labels of a file, with their meanings."""
+    """Labels in a file, with their meanings."""
 
     def __init__(self, path: Callable[[], Path], meanings: dict[int, str]) -> None:
         self._path, self._meanings = path, meanings
@@ -88,10 +88,10 @@ class FileQrels(BaseQrels):  # type: ignore[misc]
 
 
 class DocsIter:
-    """An iterator over documents with slices that read only their documents.
+    """An iterator over documents whose slices read only their documents.
 
     Args:
-        read: yields the documents of a range, in file order; all for `None`.
+        read: yields the documents of a range in file order, or all for `None`.
         count: returns the number of documents; called only for slices.
         rows: the range of the documents; `None` for all.
     """
@@ -124,7 +124,7 @@ class DocsIter:
 
 
 class ReadOnce(Generic[T]):
-    """The content of a file, read on first use and when the file has changed."""
+    """The content of a file, read on first use, and again after the file has changed."""
 
     def __init__(self, path: Callable[[], Path], read: Callable[[Path], T]) -> None:
         self.path = path
@@ -144,8 +144,8 @@ class ReadOnce(Generic[T]):
 class Documentation:
     """The documentation of one dataset for ir_datasets.
 
-    It merges entries of the package's ``documentation.yaml``, each given by its path of keys.
-    Descriptions are joined; for other fields the last entry counts.
+    It merges entries of the package's ``documentation.yaml``, each named by its path of keys:
+    descriptions are joined, and for other fields the last entry counts.
     """
 
     def __init__(self, package: str, *entries: tuple[str, ...]) -> None:
@@ -164,7 +164,7 @@ class Documentation:
 
 
 def named(dataset_id: str, *parts: Any) -> Any:
-    """Return an ``ir_datasets.Dataset`` of the given parts, with an id."""
+    """Return an ``ir_datasets.Dataset`` of some parts, with an id."""
     dataset = ir_datasets.Dataset(*parts)
     return ir_datasets.Dataset(MetadataComponent(dataset_id, dataset), dataset)
 
@@ -194,8 +194,8 @@ class LazyDataset(ir_datasets.Dataset):  # type: ignore[misc]
         return self._dataset().metadata()
 
     def __getattr__(self, name: str) -> Any:
-        # unpickling reads private names too early, and ir_datasets.load reads "deprecated", which
-        # would build each listed dataset
+        # unpickling reads private names too early, and ir_datasets.load reads "deprecated"; both
+        # must not build the dataset
         if name.startswith("_") or name == "deprecated":
             raise AttributeError(name)
         return getattr(self._dataset(), name)

@@ -1,4 +1,4 @@
-"""Display results: tables as text, and figures in one style."""
+"""Tables as text, and figures in one style."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def series_style(place: int) -> SeriesStyle:
 
 
 def new_figure(size: tuple[float, float], where: str) -> Any:
-    """Return an empty ``matplotlib.figure.Figure`` that needs no display; notebooks show it.
+    """Return an empty ``matplotlib.figure.Figure``, which needs no display.
 
     Args:
         size: width and height in inches.
@@ -129,7 +129,7 @@ def draw_trade_off(
 
     Args:
         axes: the axes of a matplotlib figure.
-        every: the points; their labels avoid points and other labels.
+        every: the points; labels are placed so that they do not overlap.
         x: the label of the horizontal axis.
         y: the label of the vertical axis.
         better: ``"higher"`` or ``"lower"`` for each axis, to mark the better corner; `None` for no
@@ -172,7 +172,7 @@ def draw_trade_off(
 
 
 def _bars(points: Points) -> FloatArray:
-    """Return the left, lower, right and upper ends of the intervals, shape (lines, 4)."""
+    """Return left, lower, right and upper ends of the intervals; shape (n_intervals, 4)."""
     lines = []
     for error, side in ((points.x_error, 0), (points.y_error, 1)):
         if error is not None:
@@ -190,7 +190,7 @@ def despine(*every: Any) -> None:
 
 
 def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
-    """Write a figure to a file; equal figures give equal files.
+    """Write a figure to a file; equal figures give equal bytes.
 
     Args:
         figure: a ``matplotlib.figure.Figure``.
@@ -200,7 +200,7 @@ def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
         The path of the file.
 
     Raises:
-        ParameterError: the extension is unknown.
+        ParameterError: the suffix is not supported.
         InputError: the folder does not exist.
     """
     import matplotlib
@@ -215,7 +215,7 @@ def write_figure(figure: Any, path: str | PathLike[str]) -> Path:
 
 
 def svg_text(figure: Any) -> str:
-    """Return a figure as SVG; equal figures give equal texts.
+    """Return a figure as SVG; equal figures give equal text.
 
     Args:
         figure: a ``matplotlib.figure.Figure``, or SVG, which is returned unchanged.
@@ -237,7 +237,7 @@ _WIDTH, _HEIGHT, _BINS = 60, 14, 12
 
 
 def spread(values: Sequence[float], low: float, high: float) -> str:
-    """Draw a histogram of values between two bounds; undefined values are skipped."""
+    """Return a small histogram of values as SVG; values that are not finite are skipped."""
     counts = [0] * _BINS
     width = high - low
     for value in values:
@@ -255,7 +255,7 @@ def spread(values: Sequence[float], low: float, high: float) -> str:
 
 
 def against(value: float, target: float, high: float) -> str:
-    """Draw a value as a bar from 0 to at most `high`, and a target as a line across it."""
+    """Return SVG with a value as a bar from 0 to at most `high`, and a target as a line."""
     long, at = (_WIDTH * min(max(v / high, 0), 1) if high > 0 else 0 for v in (value, target))
     bar = f'<rect x="0" y="4" width="{long:.1f}" height="{_HEIGHT - 8}" fill-opacity="0.5"/>'
     mark = f'<rect x="{min(at, _WIDTH - 2):.1f}" y="0" width="2" height="{_HEIGHT}"/>'
@@ -290,10 +290,7 @@ _ROUNDS = 3
 
 @cache
 def _label_artist() -> type[Any]:
-    """Return the class of a trade-off's labels.
-
-    Labels are placed when the figure is drawn, because only then its size is known.
-    """
+    """Return the class of a trade-off's labels, which are placed when the figure is drawn."""
     from matplotlib.artist import Artist
     from matplotlib.lines import Line2D
     from matplotlib.text import Text
@@ -306,7 +303,7 @@ def _label_artist() -> type[Any]:
             self.positions, self.bars = positions, bars
             self.labels = [(index, label) for index, label in enumerate(labels) if label]
             self.boxes = np.zeros((0, 4))
-            """Left, lower, right and upper ends of the labels in the last drawing."""
+            """Left, lower, right and upper ends of the labels when last drawn."""
 
         def draw(self, renderer: Any) -> None:
             figure: Any = self.get_figure()
@@ -351,16 +348,16 @@ def place_labels(
     In a few rounds, each label in turn moves to its best position while the others stay.
 
     Args:
-        points: positions of the labeled points, shape (labels, 2).
-        sizes: widths and heights of the labels, shape (labels, 2).
-        obstacles: boxes to avoid: left, lower, right, upper; shape (n, 4).
-        marks: the number of obstacles, at the start, that are points; the others are lines, which
-            cost less to cover.
-        inside: the box that labels should not leave.
-        distances: distances between a point and its label, best first.
+        points: positions of the labeled points; shape (n_labels, 2).
+        sizes: widths and heights of the labels; shape (n_labels, 2).
+        obstacles: left, lower, right and upper ends of boxes to avoid; shape (n, 4).
+        marks: the number of obstacles, the first ones, that are points; others are lines, which may
+            rather be covered.
+        inside: the box that labels should not leave; shape (4,).
+        distances: possible distances between a point and its label, best first.
 
     Returns:
-        The boxes, shape (labels, 4).
+        The boxes; shape (n_labels, 4).
     """
     sides = np.array(_SIDES, dtype=float)
     offsets = np.concatenate([d * sides / np.hypot(*sides.T)[:, None] for d in distances])

@@ -19,7 +19,7 @@ Row = Sequence[Any]
 
 
 class Table(NamedTuple):
-    """A table of texts: header, rows of cells, caption, and a note below."""
+    """A table of texts: column names, rows of cells, a caption, and a note below."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -28,7 +28,7 @@ class Table(NamedTuple):
 
 
 class MarkedText(str):
-    """The text of a cell with marks for a table in a paper; `str` has no marks.
+    """The text of a cell with marks for LaTeX and Markdown; elsewhere it is plain text.
 
     Attributes:
         place: 1 for the best of its column (bold), 2 for the second (underlined), otherwise 0.
@@ -48,7 +48,7 @@ class MarkedText(str):
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return rows as CSV with a header, all digits and NaN as ``nan``."""
+    """Return rows as CSV with a header, all digits, and ``nan`` for NaN."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
@@ -57,7 +57,7 @@ def csv_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def json_text(columns: Sequence[str], rows: Sequence[Row]) -> str:
-    """Return rows as a JSON array of objects, with NaN as null and infinity as a string."""
+    """Return rows as a JSON array of objects, with null for NaN and a string for infinity."""
     records = [dict(zip(columns, map(_json_value, row), strict=True)) for row in rows]
     inside = ",\n  ".join(json.dumps(r, ensure_ascii=False, allow_nan=False) for r in records)
     return f"[\n  {inside}\n]\n" if records else "[]\n"
@@ -96,7 +96,7 @@ def latex_text(table: Table) -> str:
 
 
 def cell_text(text: str) -> str:
-    """Return a text as one line of Markdown with all markup escaped."""
+    """Return a text as one line of Markdown with its markup escaped."""
     if isinstance(text, MarkedText):
         before, after = _IN_MARKDOWN[text.place]
         signs = f"<sup>{text.signs}</sup>" if text.signs else ""
@@ -106,10 +106,10 @@ def cell_text(text: str) -> str:
 
 
 def aligned_lines(table: Table, numbers: Sequence[int] = (), width: int | None = None) -> list[str]:
-    """Return the lines of a table in aligned columns, without its caption.
+    """Return the lines of a table in aligned columns, without its caption and note.
 
-    The columns `numbers` are aligned to the right; the last column is wrapped at `width`. Control
-    characters are escaped.
+    The columns `numbers` are aligned to the right, and the last column is wrapped so that lines
+    have at most `width` characters. Control characters are escaped.
     """
     cells = [[printable(str(cell)) for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(map(text_width, column)) for column in zip(*cells, strict=True)]
@@ -136,10 +136,10 @@ WIDTH = 80
 
 
 def fitted_lines(table: Table, numbers: Sequence[int], keys: int = 1) -> list[str]:
-    """Return the lines of a table that fit into `WIDTH` columns, without its caption.
+    """Return the lines of a table in at most `WIDTH` columns, without its caption and note.
 
-    If the table is too wide, header and text cells are shortened, with a legend below. If it is
-    still too wide, it is split into several tables.
+    A wider table has shortened names and text, with a legend below; if that is not enough, it is
+    split into several tables.
 
     Args:
         table: the table.
@@ -174,7 +174,7 @@ _MAX_CELL = 20
 
 
 def _unique_short(texts: Sequence[str], length: int) -> dict[str, str]:
-    """Return the short form of each text; equal forms get a number."""
+    """Return a short form of each text; equal forms are numbered."""
     short: dict[str, str] = {}
     for text in texts:
         name, number = shorten(text, length), 1
@@ -211,12 +211,12 @@ def wrap_label(text: str, width: int) -> str:
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Return a value for a table, "undefined" for NaN."""
+    """Return a value for a table; "undefined" for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def rounded_text(value: float, digits: int) -> str:
-    """Return a rounded value, ``"<0.01"`` if it would be rounded to 0."""
+    """Return a rounded value; ``"<0.01"`` if it would be rounded to 0, "undefined" for NaN."""
     if math.isnan(value) or value == 0:
         return "undefined" if math.isnan(value) else "0"
     text = f"{value:.{digits}f}"
@@ -226,7 +226,7 @@ def rounded_text(value: float, digits: int) -> str:
 
 
 def format_rows(columns: Sequence[str], rows: Sequence[Row], caption: str = "") -> Table:
-    """Return rows as a table of texts with four decimals."""
+    """Return rows as a table of texts; floats have four decimals."""
     return Table([str(c) for c in columns], [[_text(v) for v in row] for row in rows], caption)
 
 
@@ -257,7 +257,7 @@ def frame_html(
 ) -> str:
     """Return the first rows of a frame in HTML, without the index, for notebooks.
 
-    The caption below has the number of omitted rows. `pictures` are those of `html_text`.
+    The caption has the number of omitted rows. See `html_text` for `pictures`.
     """
     left = len(frame) - most
     more = f" ({left} more rows)" if left > 0 else ""
@@ -296,7 +296,7 @@ _TEX = {
 
 
 def _is_left(cell: str) -> bool:
-    """Return whether a cell is aligned left: not a number, or a number with signs."""
+    """Return whether a cell is aligned left: it is not a number, or has signs."""
     return bool(getattr(cell, "signs", "")) or not _NUMERIC.fullmatch(cell.strip())
 
 

@@ -1,4 +1,4 @@
-"""Exposure: browsing models, expected exposure, targets and bounds, Plackett-Luce policies."""
+"""Exposure: browsing models, expected and target exposure, bounds, Plackett-Luce policies."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Browsing models: how much attention a user pays to each rank.
+"""Browsing models: how much attention a user, a person or a language model, pays to each rank.
 
-A user is a person or a language model. Each model gives one weight per rank. In a cascade model
-(`GERR`), the weight also falls with each useful document above. Ranks count from 0 here, as in
-PyTerrier; papers count from 1.
+A model has one weight per rank. In a cascade model (`GERR`), each useful document above reduces it.
+Ranks count from 0, as in PyTerrier; papers count from 1.
 """
 
 from __future__ import annotations
@@ -21,15 +20,13 @@ from fairtk.frames import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class BrowsingModel:
-    """Base of all browsing models.
+    """Base of all browsing models: frozen dataclasses that define `weights`.
 
-    A subclass is a frozen dataclass that defines `weights`. Its string form, such as
-    ``RBP(p=0.8)``, can be read back.
+    The string form, such as ``RBP(p=0.8)``, can be read back.
 
     Attributes:
         needs_cutoff: whether the model requires a cutoff (``@k``).
-        stop: the probability of leaving after a useful document; 0 unless the model is a cascade.
-        typical: the settings that `fairtk.sensitivity` tries, if not the defaults.
+        typical: the settings for `fairtk.sensitivity`, if not the defaults.
     """
 
     needs_cutoff: ClassVar[bool] = False
@@ -37,12 +34,12 @@ class BrowsingModel:
 
     @property
     def stop(self) -> float:
-        """The probability that a user leaves after a useful document; 0 without a cascade."""
+        """The probability of leaving after a useful document; 0 unless the model is a cascade."""
         return 0.0
 
     @property
     def total_square(self) -> float:
-        """The sum of squared weights over all ranks; infinity if unbounded or not defined."""
+        """The sum of squared weights over all ranks; infinity if unbounded or unknown."""
         return math.inf
 
     def weights(self, ranks: IntArray) -> FloatArray:
@@ -56,9 +53,9 @@ class BrowsingModel:
 
 @dataclass(frozen=True, repr=False)
 class MU(BrowsingModel):
-    """The machine user, who reads the first k documents with equal attention and nothing below.
+    """The machine user, who reads only the first k documents, with equal attention.
 
-    Kim and Diaz, Towards Fair RAG, Eq. 4. The cutoff k is the measure's ``@k``.
+    The cutoff k is the measure's ``@k`` (Kim and Diaz, Towards Fair RAG, Eq. 4).
     """
 
     identity_name = "fairtk.MU"
@@ -74,7 +71,7 @@ class MU(BrowsingModel):
 class RBP(BrowsingModel):
     """The user of rank-biased precision, who continues to the next rank with probability p.
 
-    Moffat and Zobel 2008; weight p^rank (Diaz et al. 2020, Section 4.3).
+    The weight is p^rank (Moffat and Zobel 2008; Diaz et al. 2020, Section 4.3).
 
     Attributes:
         p: patience, in [0, 1].
@@ -104,8 +101,8 @@ class GERR(RBP):
     """The cascade user of generalized expected reciprocal rank, as in Diaz et al. 2020.
 
     The user continues with probability p, and leaves after a useful document with probability u:
-    weight p^rank (1 - u)^(number of useful documents above). As in expeval, each grade above 0
-    counts as useful; `weights` assume that no document above is useful.
+    the weight is p^rank (1 - u)^(number of useful documents above). As in expeval, each grade above
+    0 is useful. `weights` assume that no document above is useful.
 
     Attributes:
         p: patience, in [0, 1].
@@ -124,7 +121,7 @@ class GERR(RBP):
 
 @dataclass(frozen=True, repr=False)
 class DCG(BrowsingModel):
-    """The logarithmic discount of Jarvelin and Kekalainen 2002: 1 / log2(rank + 2), rank from 0."""
+    """The logarithmic discount of trec_eval's nDCG: 1 / log2(rank + 2), rank from 0."""
 
     identity_name = "fairtk.DCG"
     output_version = 1
@@ -138,7 +135,7 @@ class DCG(BrowsingModel):
 class TREC(BrowsingModel):
     """The discount of TREC Fair Ranking 2022: 1 / log2(max(rank + 1, 2)), rank from 0.
 
-    The first two ranks have the same weight, unlike in `DCG`.
+    The first two ranks have equal weights, unlike in `DCG` (Jarvelin and Kekalainen 2002, base 2).
     """
 
     identity_name = "fairtk.TREC"
@@ -158,7 +155,7 @@ class Fitted(BrowsingModel):
 
     Attributes:
         weight: the weights of the first ranks, each at least 0; later ranks have weight 0.
-        standard_error: the errors of the weights, or empty; they do not count for equality.
+        standard_error: the standard errors of the weights; may be empty, and ignored by ``==``.
     """
 
     identity_name = "fairtk.Fitted"

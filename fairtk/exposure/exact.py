@@ -1,22 +1,19 @@
 """Exact expected attention under a Plackett-Luce policy, and the alpha that gives a required value.
 
-The number of independent events that happen is Poisson-binomial. Dividing by an event's factor to
-leave it out loses digits if the event is nearly certain. Here nothing is divided or subtracted:
-factors are multiplied pairwise up a tree, and the derivatives of the result are passed down. All
-terms are positive, so all but the last few digits are correct.
-
 In the exponential race, document d arrives at time T_d ~ Exp(w_d), and its rank is the number of
-earlier arrivals (as in sample-free propensities, ECIR 2026, and in `race`). So its expected
-attention is the integral over t of its density times the expected attention of the number of other
-arrivals, which is Poisson-binomial.
+earlier arrivals (as in sample-free propensities, ECIR 2026). So its expected attention is the
+integral over t of its density at t times the expected attention of the rank given by the number of
+other arrivals before t, which is Poisson-binomial.
 
+* `weigh_others` neither divides nor subtracts, which would lose digits for nearly certain arrivals:
+  it multiplies factors pairwise up a tree and passes derivatives down. All terms are positive.
 * Across a wide gap of log-weights the order is certain. Such gaps divide a query into blocks with
   their own ranks. Blocks of one document, of ties, or of ranks with equal weights need no integral.
-* In other blocks, time is taken as its logarithm. The integrand is then smooth and vanishes on both
-  sides, so that the trapezoidal rule converges exponentially. The number of steps grows with the
-  nats that a block spans, not with the size of its weights.
-* The steps are divided into short panels. A panel includes only documents that have neither almost
-  surely arrived before it nor almost surely not yet arrived.
+* In other blocks, the integral is over log t. The integrand is smooth and vanishes at both ends, so
+  the trapezoidal rule converges exponentially. The number of steps grows with the nats that a block
+  spans, not with the size of its weights.
+* The steps are divided into short panels. A panel includes only documents whose arrival is neither
+  almost surely before it nor almost surely after it.
 """
 
 from __future__ import annotations
@@ -37,11 +34,11 @@ NEGLIGIBLE = np.log(1e-14)
 SURELY = np.log(34.0)
 """Log of rate times time after which a document has arrived: exp(-34) = 2e-15."""
 
-# Equal steps of log-time have an error of about exp(-2 pi width / step). Here width is that of the
-# strip in which the integrand is analytic; it narrows with the number of arrivals.
+# The error of equal steps of log-time is about exp(-2 pi width / step), with the width of the strip
+# in which the integrand is analytic; it narrows with the number of arrivals.
 STEP, STEP_OF_MANY = 0.25, 0.6
-# Before the first arrivals, nothing happens for 32 nats. Times log t = s - exp(-s - KNEE) pass
-# these in 3 nats of s, and equal s afterwards.
+# Nothing happens in the 32 nats before the first arrivals. Times log t = s - exp(-s - KNEE) pass
+# these in 3 nats of s; later, log t is about s.
 KNEE = 1.5
 PANEL = 8
 
@@ -92,10 +89,10 @@ def _before(log_time: float) -> float:
 
 
 def _last_time(log_weight: FloatArray, waited: IntArray, origin: FloatArray) -> FloatArray:
-    """Return a log-time by which these many have arrived, up to a negligible probability.
+    """Return a log-time by which `waited` documents have arrived, almost surely.
 
-    It is the earlier of two times. By one, the heaviest documents have arrived. By the other, so
-    many arrivals are expected that Chernoff's bound of the lower tail is negligible.
+    This is the earlier of two times: the heaviest documents have arrived, or Chernoff's bound for
+    fewer arrivals is negligible.
     """
     races = np.arange(len(waited))
     high = np.log(np.log(waited) - NEGLIGIBLE) - log_weight[races, waited - 1]
@@ -113,14 +110,14 @@ def _last_time(log_weight: FloatArray, waited: IntArray, origin: FloatArray) -> 
 
 
 def weigh_others(happened: FloatArray, not_yet: FloatArray, weight: FloatArray) -> FloatArray:
-    """Return, for each event, the expected weight of the number of other events that happened.
+    """Return, for each event, the expected weight of the number N of other events that happened.
 
-    With N the number of others, this is the sum over j of ``weight[j] P(N = j)``. It is the
-    derivative of the same sum over all events with respect to ``not_yet``, in which it is linear.
+    This is the sum over j of ``weight[j] P(N = j)``: the derivative by ``not_yet`` of the same sum
+    for all events, which is linear in it.
 
     Args:
         happened: probability of each event; shape (n_events, n_cases).
-        not_yet: probability of its opposite, passed separately because it may be tiny; same shape.
+        not_yet: probability that it has not happened, separate because it may be tiny; same shape.
         weight: weight of 0, 1, 2, ... events, 0 for more; shape (n_counts, n_cases), not empty.
 
     Returns:
@@ -166,17 +163,17 @@ def _slope(slope: FloatArray, other: FloatArray, terms: int) -> FloatArray:
     return result
 
 
-# Numbers that are held at once: few enough for a processor's cache.
+# the number of floats held at once, small enough for a processor's cache
 CHUNK = 1 << 16
 
 
 def expected_attention(gaps: FloatArray, start: IntArray, weight: FloatArray) -> FloatArray:
-    """Return the expected attention of each document under the policy; errors below 1e-10.
+    """Return the expected attention of each document under the policy, with errors below 1e-10.
 
     Args:
-        gaps: gaps of the log-weights of rows sorted by weight within each query (`score_gaps`).
-        start: first row of each query, and the number of rows at the end.
-        weight: attention of the ranks 0, 1, 2, ..., 0 for later ranks; shape (n_ranks,), not empty.
+        gaps: gaps of the log-weights, sorted by weight within each query (`score_gaps`); (n_rows,).
+        start: first row of each query, then n_rows; shape (n_queries + 1,).
+        weight: attention on ranks 0, 1, 2, ..., 0 for later ranks; shape (n_ranks,), not empty.
 
     Returns:
         Shape (n_rows,); within a query, they sum to the weights of its min(n, n_ranks) ranks.
@@ -202,7 +199,7 @@ def expected_attention(gaps: FloatArray, start: IntArray, weight: FloatArray) ->
 
 
 def _blocks(gaps: FloatArray, start: IntArray, n_ranks: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Return first row, end and first rank of the blocks that have a rank with attention."""
+    """Return first row, end and first rank of the blocks with attention."""
     query = np.repeat(np.arange(len(start) - 1), np.diff(start))
     behind = start[1:][query] - np.arange(len(gaps))
     cut = gaps >= np.log(behind) - NEGLIGIBLE
@@ -279,18 +276,18 @@ Values = Callable[[FloatArray, IntArray], FloatArray]
 def find_alphas(
     values: Values, even: FloatArray, steep: FloatArray, low: FloatArray, high: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return for each query the alpha at which its value lies in a range, and that value.
+    """Return for each query an alpha whose value is in a range, and that value.
 
-    Values are assumed to rise with alpha, from `even` at 0 to `steep` in the limit; otherwise any
-    alpha in the range is returned. The result is 0 if `even` is not below the range. If `steep` is
-    below the range, the range is replaced by one of the same width around `steep`.
+    Values should rise with alpha, from `even` at 0 to `steep` in the limit. The result is 0 if
+    `even` is not below the range. If `steep` is below its upper end, the range is moved down to end
+    at `steep`.
 
-    With v the position of a value between its two limits, log(-log(1 - v)) is nearly linear in log
-    alpha: v starts as alpha squared, and 1 - v vanishes exponentially. Once the required value is
-    bracketed, the secant follows Anderson and Bjorck's rule, which moves both ends.
+    With v the position of a value between `even` and `steep`, log(-log(1 - v)) is nearly linear in
+    log alpha: v grows as alpha squared at first, and 1 - v vanishes exponentially. Once the value
+    is bracketed, the secant method follows Anderson and Bjorck's rule, which moves both ends.
 
     Args:
-        values: returns values of some queries at one alpha each; takes (alpha, queries).
+        values: returns the values of queries; takes (alpha of each query, query indices).
         even: values at alpha 0, the uniform policy; shape (n_queries,).
         steep: values in the limit of large alpha; same shape.
         low: the lower end of the range; same shape.
@@ -343,7 +340,7 @@ def find_alphas(
 
 
 def _weaker(now: FloatArray, before: FloatArray) -> FloatArray:
-    """Return the factor of the other end's miss if an end moves twice in a row."""
+    """Return the factor of one end's miss after the other end has moved twice in a row."""
     factor = 1.0 - now / np.where(before == 0, 1.0, before)
     return np.where(factor > 0, factor, 0.5)
 

@@ -1,16 +1,11 @@
 """Expected exposure, its target, and the values of EE-D, EE-R and EE-L with their bounds.
 
-All functions are array arithmetic for all queries at once (Diaz et al. 2020; Kim and Diaz, Towards
-Fair RAG, Eqs. 3 to 6 and Appendix C). A "pair" is one (query, document) that is judged or
-retrieved. The documents of a query form one block per grade of usefulness, best first, and one for
-all documents that are not useful, judged or not.
+The arrays hold all queries at once (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG, Eqs. 3 to 6
+and Appendix C). A "pair" is a (query, document) that is judged or retrieved. The documents of a
+query have grades of usefulness; documents that are not useful, judged or not, share one grade.
 
-In the gain of TREC Fair Ranking 2022, ranks 1 and 2 have the same weight, gains are binary, and the
-ideal ranking has the requested length, even if fewer documents are returned.
-
-``fair-rag`` is the code published with Towards Fair RAG, ``expeval`` that of Diaz et al. 2020. Both
-depart from their papers. The departures are kept, to reproduce published numbers, and are listed in
-the docstrings.
+The codes published with Towards Fair RAG (``fair-rag``) and Diaz et al. 2020 (``expeval``) depart
+from their papers. `fair_rag_values` and `expeval_values` reproduce them and list the departures.
 """
 
 from __future__ import annotations
@@ -66,14 +61,13 @@ def sum_by_index(index: IntArray, values: FloatArray, size: int) -> FloatArray:
 
 
 def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> FloatArray:
-    """Return what sampling adds to the squared norm of a mean, in expectation.
+    """Return an unbiased estimate of what sampling adds to the squared norm of a mean.
 
-    With v the vector of one of N rankings, plain = ||mean v||^2 estimates the squared norm of the
-    policy's vector with the excess (mean ||v||^2 - plain) / (N - 1). Without it, the estimate is
-    unbiased: (N plain - mean ||v||^2) / (N - 1).
+    With v the vector of each of N rankings, ||mean v||^2 overestimates the squared norm of the
+    policy's vector. The excess is estimated by (mean ||v||^2 - ||mean v||^2) / (N - 1).
 
     Args:
-        plain: the plain estimate of each query; shape (n_queries,).
+        plain: ||mean v||^2 of each query; shape (n_queries,).
         square: ||v||^2 of each ranking; shape (n_rankings,).
         query: the index of each ranking's query; shape (n_rankings,).
 
@@ -86,12 +80,12 @@ def sampling_excess(plain: FloatArray, square: FloatArray, query: IntArray) -> F
 
 
 def average(index: IntArray, values: FloatArray, size: int) -> FloatArray:
-    """Return the mean of the values with each index, 0 without values; shape (size,)."""
+    """Return the mean of the values with each index; 0 without values; shape (size,)."""
     return sum_by_index(index, values, size) / np.maximum(np.bincount(index, minlength=size), 1)
 
 
 def members(size: IntArray) -> tuple[IntArray, IntArray]:
-    """Return, for each member of blocks of these sizes, its block and its position in it."""
+    """Return the block and the position in it of each member, for blocks of these sizes."""
     block = np.repeat(np.arange(len(size)), size)
     return block, np.arange(len(block)) - (np.cumsum(size) - size)[block]
 
@@ -108,8 +102,8 @@ def attention(
         rankings: the run.
         model: the browsing model.
         cutoff: the number of ranks with attention; `None` for all.
-        useful: whether each row's document is useful (a cascade may stop there); shape (n_rows,).
-            `None` if no document is.
+        useful: whether each row's document is useful, for a cascade; shape (n_rows,). `None` if no
+            document is.
     """
     deepest = int(rankings.position.max(initial=-1)) + 1
     return RankWeights.of(model, cutoff, deepest).attention(rankings, useful)
@@ -118,7 +112,7 @@ def attention(
 def expected_exposure(
     weight: FloatArray, pair: IntArray, n_pairs: int, n_samples: IntArray
 ) -> FloatArray:
-    """Return the mean attention on each pair over the sampled rankings of its query (Eq. 5).
+    """Return the mean attention on each pair over its query's rankings (Towards Fair RAG, Eq. 5).
 
     Args:
         weight: attention on each row; shape (n_rows,).
@@ -141,9 +135,9 @@ def make_grades(
         query: query index of each pair; shape (n_pairs,).
         grade: grade of each pair, NaN for no grade; shape (n_pairs,).
         n_queries: number of queries.
-        n_documents: number of documents n of each query; shape (n_queries,). If given, all pairs
-            with a grade of 0 or below share one grade of n - m documents, including documents that
-            are not pairs. If `None`, each grade has only its pairs.
+        n_documents: number of documents n of each query; shape (n_queries,). All documents that
+            are not useful, pairs or not, then share one grade. `None` to count only pairs, and keep
+            grades of 0 and below apart.
     """
     alone = ~np.isnan(grade) if n_documents is None else grade > 0
     values, index = np.unique(grade[alone], return_inverse=True)
@@ -164,7 +158,7 @@ def make_grades(
     position = np.searchsorted(keys, key)
     position[position == len(keys)] = 0
     labeled = (keys[position] == key) if len(keys) else np.zeros(len(key), dtype=bool)
-    rising = np.append(values[::-1], 0.0)  # by the index of a key within its query
+    rising = np.append(values[::-1], 0.0)  # grades by key within a query
     return Grades(
         query=grade_query,
         useful=rising[keys % width] > 0,
@@ -186,7 +180,7 @@ class RankWeights:
     Attributes:
         weight: the weight of each rank if no document above is useful; shape (depth,).
         stop: the probability of leaving after a useful document.
-        whole_square: an upper bound of the sum of squared weights of any ranking; NaN if it is
+        whole_square: an upper bound of the sum of squared weights of any ranking; NaN if
             unbounded.
     """
 
@@ -196,7 +190,7 @@ class RankWeights:
 
     @classmethod
     def of(cls, model: BrowsingModel, cutoff: int | None, deepest: int) -> RankWeights:
-        """Return the weights of as many ranks as rankings have, at most up to the cutoff."""
+        """Return the weights of the first `deepest` ranks, at most up to the cutoff."""
         depth = deepest if cutoff is None else min(deepest, cutoff)
         most = depth if cutoff is None else max(depth, min(cutoff, DEEPEST))
         weight = model.weights(np.arange(most, dtype=np.int64))
@@ -217,7 +211,7 @@ class RankWeights:
 
     @cached_property
     def _sums(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Sums over the first ranks: of weights, of squared weights, of weights under a cascade."""
+        """Sums over the first ranks of weights, squared weights, and weights under a cascade."""
         fading = self.weight * (1.0 - self.stop) ** np.arange(len(self.weight))
         plain, square, faded = (
             np.concatenate([[0.0], np.cumsum(part)])
@@ -227,7 +221,7 @@ class RankWeights:
 
     @property
     def rises(self) -> bool:
-        """Whether a weight is above that of an earlier rank; not allowed for a cascade."""
+        """Whether a weight is above that of an earlier rank; never true for a cascade."""
         return self._sorted_sums is not None
 
     @cached_property
@@ -245,9 +239,8 @@ class RankWeights:
     def ideal(self, rank: IntArray, n_useful: IntArray, n: IntArray) -> FloatArray:
         """Return the total attention on the first documents of an ideal ranking.
 
-        An ideal ranking has all useful documents first, so a cascade has passed min(rank, n_useful)
-        of them. If weights rise with the rank, because a reader skips the middle, the best
-        documents have the ranks with most attention.
+        An ideal ranking has all useful documents first. If weights rise with the rank, the best
+        documents are at the ranks with most attention.
 
         Args:
             rank: the number of first documents; any shape.
@@ -272,10 +265,9 @@ class RankWeights:
         return (end - self.ideal(grades.above, useful, n)) / grades.size
 
     def largest_square(self, n: IntArray, n_useful: IntArray) -> FloatArray:
-        """Return the largest squared norm of the attention in a ranking of n documents.
+        """Return the disparity of a deterministic ranking of n documents, the largest possible.
 
-        This is the disparity of a fixed ranking, the largest possible; under a cascade, of one with
-        the useful documents last.
+        Under a cascade, the useful documents are last.
 
         Args:
             n: number of documents; any shape.
@@ -319,14 +311,15 @@ def normalized_gain(
     weight: FloatArray,
     length: int,
 ) -> FloatArray:
-    """Return the mean nDCG of each query's rankings; shape of `n_useful`.
+    """Return the mean nDCG of each query's rankings, with binary gains; shape of `n_useful`.
 
-    It is NaN without useful documents, and 0 for a query without a ranking.
+    It is NaN without useful documents, and 0 for a query without a ranking. As in TREC Fair Ranking
+    2022, the ideal ranking has the requested length, even if fewer documents are returned.
 
     Args:
         rankings: the run.
         useful: whether each sorted row's document is useful; shape (n_rows,).
-        query: the index of each query of the run in `n_useful`; -1 if it is not there.
+        query: the index in `n_useful` of each query of the run; -1 if absent.
         n_useful: number of useful documents of each query.
         model: the browsing model whose weights are the discounts.
         weight: attention on each sorted row under it; shape (n_rows,).
@@ -345,16 +338,14 @@ def normalized_gain(
 
 @dataclass(frozen=True)
 class Bounded:
-    """The values of one measure, their bounds, and the values of a missing query.
-
-    All arrays have shape (n_queries,).
+    """The values of one measure, with their bounds; arrays of shape (n_queries,).
 
     Attributes:
         value: the raw values.
         lower: their lower bounds, 0 when normalized.
         upper: their upper bounds, 1 when normalized.
-        worst: the worst raw value of any ranking.
-        worst_normalized: the same of normalized values.
+        worst: the worst raw value of any ranking, for missing queries.
+        worst_normalized: the worst normalized value.
         flat: the normalized value if the two bounds are equal.
         why: the reason why values cannot be normalized.
     """
@@ -397,8 +388,8 @@ class Bounded:
             lower: the code's lower bounds.
             upper: the code's upper bounds.
             worst: the worst raw value of any ranking.
-            ends: the best and the worst normalized value, if the bounds hold. A missing query gets
-                the worst one, or the code's value if that is worse.
+            ends: the best and the worst normalized value. A missing query gets the worst one, or
+                the code's value if that is worse.
             flat: the normalized value if the two bounds are equal.
             why: the reason why values cannot be normalized.
             farthest: the worst raw value under the code's assumptions; default `worst`.
@@ -433,7 +424,7 @@ class ExposureValues:
     loss: Bounded
 
     def less(self, excess: FloatArray) -> ExposureValues:
-        """Return EE-D and EE-L minus the excess from sampling."""
+        """Return the values with EE-D and EE-L reduced by the excess from sampling."""
         disparity = replace(self.disparity, value=self.disparity.value - excess)
         loss = replace(self.loss, value=self.loss.value - excess)
         return ExposureValues(disparity, self.relevance, loss)
@@ -452,12 +443,12 @@ def values_and_bounds(
     """Return the values of the paper's definition.
 
     The paper's bounds are EE-D in [0, sum of squared weights], EE-R in [0, squared norm of the
-    target], and EE-L in [0, the sum of both upper bounds]. Exact bounds are reached by a policy
-    over full rankings of the query's n documents: EE-D is at least (sum of weights)^2 / n, and EE-R
-    at least that of the worst fixed order. Under a cascade (`GERR`) the upper bound of EE-R is the
-    largest value of any order, which may be above the target's squared norm: documents that are not
-    useful stop no user and leave more attention. There, the lower bound of EE-D and the exact upper
-    bound of EE-L hold but cannot always be reached.
+    target], and EE-L in [0, sum of both upper bounds]. Exact bounds are those of policies over full
+    rankings of the query's n documents: EE-D is at least (sum of weights)^2 / n, and EE-R at least
+    the value of the worst order. Under a cascade (`GERR`), the upper bound of EE-R is the largest
+    value of any order, which may exceed the target's squared norm, because documents that are not
+    useful stop no user; the exact lower bound of EE-D and upper bound of EE-L cannot always be
+    reached.
 
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
@@ -479,8 +470,8 @@ def values_and_bounds(
     highest = ranks.largest_square(n, n_useful)
     worst_disparity, worst_square = highest, square
     if not closed:
-        # If the n documents fill the ranks, more documents only lower the target of those that are
-        # not useful. Otherwise its squared norm is at most that of its ranks (Cauchy-Schwarz).
+        # If the n documents fill the ranks, more documents only lower the targets of those that are
+        # not useful. Otherwise their squared norm is at most that of their ranks (Cauchy-Schwarz).
         worst_disparity = np.full(n_queries, ranks.whole_square)
         filled = np.zeros(n_queries, dtype=bool) if cutoff is None else n >= cutoff
         below = np.full(n_queries, ranks.whole_square)
@@ -508,7 +499,7 @@ def values_and_bounds(
 def worst_relevance(grades: Grades, target: FloatArray, ranks: RankWeights) -> FloatArray:
     """Return the smallest EE-R of any ranking of all documents; shape (n_queries,).
 
-    Unless the model is a cascade, this is a fixed ranking with the grades in reverse order.
+    Unless the model is a cascade, this ranking has the grades in reverse order.
     """
     if ranks.stop > 0:
         return cascade_relevance(grades, target, ranks, worst=True)
@@ -524,19 +515,19 @@ def cascade_relevance(
 ) -> FloatArray:
     """Return the largest or smallest EE-R of any ranking of all documents under a cascade.
 
-    A useful document takes attention from all documents below, so its best position relative to
-    documents that are not useful does not follow from its target alone. Swapping two useful
-    documents changes nothing else, so these are sorted by target. It remains to choose how many of
-    each kind come first; this is solved from the last rank up. Weights must not rise with the rank.
+    A useful document takes attention from all documents below, so the best order does not follow
+    from the targets alone. Useful documents are sorted by target, because swapping two of them
+    affects no others. A dynamic program, from the last rank up, then chooses whether each rank has
+    a useful document. Weights must not rise with the rank.
 
     Args:
         grades: the grades, including the one of documents that are not useful.
         target: target exposure of a document of each grade; shape (n_grades,).
-        ranks: the weights of the ranks, with a stop.
+        ranks: the weights of the ranks of a cascade.
         worst: whether to return the smallest value.
 
     Returns:
-        An array of shape (n_queries,).
+        Shape (n_queries,).
     """
     n, n_useful = grades.n_documents, grades.n_useful
     weight = ranks.weight
@@ -591,7 +582,7 @@ def fair_rag_values(
     It departs from the paper: documents that are not useful have no target, but the bound of EE-R
     counts them; n is the number of labeled documents, even if others are retrieved; the cutoff is
     not limited to n; EE-L is divided by the sum of the bounds of EE-R and EE-D. If all n documents
-    are useful and within the cutoff, the code divides by zero; this returns NaN.
+    are useful and n is at most the cutoff, the code divides by zero; this function returns NaN.
 
     Args:
         exposure: expected exposure of each pair; shape (n_pairs,).
@@ -631,7 +622,7 @@ def expeval_values(
 ) -> ExposureValues:
     """Return the values of expeval, the code published with Diaz et al. 2020.
 
-    It departs from the paper. With `complete=False`, only useful documents have a target and the
+    It departs from the paper. With ``complete=False``, only useful documents have a target, and the
     bounds assume infinitely many documents. Grades of 0 and below are separate. For `GERR`, the
     bounds of EE-R and EE-L and the lower bound of EE-D use p u instead of p (1 - u). The upper
     bound of EE-L adds 1 / (1 - p) instead of 1 / (1 - p^2). With a single grade, the normalized

@@ -1,37 +1,29 @@
 """Plackett-Luce policies: log-weights, probabilities of rankings, and sampling.
 
-Random numbers of a query do not depend on other queries, on batches or on the number of samples:
-sample i always reads the same numbers.
-
 A policy depends only on differences of log-weights, so the samplers take the *gaps* between
 neighbors when documents are sorted by weight. At ``alpha = 64`` log-weights reach 2**64, where
 neighboring floats are 4096 apart, so differences and noise would be lost. A gap computed from the
-scores keeps its full relative precision at any size.
+scores keeps its relative precision.
 
-Let document i arrive at time E_i / w_i with E_i exponential and w_i its weight: the order of
+Let document i arrive at time E_i / w_i, with E_i exponential and w_i its weight. The order of
 arrival is a Plackett-Luce ranking (equivalent to the Gumbel-max trick). Drawing and sorting all n
-arrivals costs far more than the first few ranks need. So:
+arrivals costs far more than the first few ranks need. So the race has stages:
 
 * The few *heavy* documents get explicit arrivals. The *light* rest is one Poisson process: draws
-  with replacement, proportional to weight, at exponential distances; a document arrives when it is
-  drawn first. If no document outweighs the rest, there are only light draws. A stage draws a fixed
-  number of light arrivals; all arrivals up to the last one are placed, exactly.
+  with replacement, proportional to weight, at exponential distances; a document arrives at its
+  first draw. A stage has a fixed number of light draws, and places all arrivals up to the last one.
 * After that time, the remaining documents start a new race, because exponential times are
   memoryless. The next stage takes more heavy documents and more draws; the last one gives each
   remaining document an explicit arrival. No sample is rejected, so the distribution is exact.
 
-Stages depend only on the weights, not on the cutoff or the number of samples, and each sample reads
-its own row of each stage's random numbers. So both are truncations: the ranking at cutoff 5 is the
-top of the full ranking, and sample i is the same among 10 as among 100.
+Each query has its own random numbers, and each sample its own row of them in each stage. Stages
+depend only on the weights. So a query's rankings do not depend on other queries, the ranking at
+cutoff 5 is the top of the full ranking, and sample i is the same among 10 as among 100.
 
-Times are compared as logarithms, log E - log w, so weights may span any number of nats.
-
-Rankings spread evenly over the samples (`spread_rankings`) are drawn differently: rank by rank, by
-inverting the cumulative weights of the remaining documents, with one uniform number per rank,
-whatever the number of documents. The numbers are points of a scrambled Sobol sequence (Owen 1995;
-hashing as in Burley 2020). Each point is uniform, so each ranking follows the policy exactly;
-together they fill the space more evenly than independent points. (arXiv 2205.06024 spreads the
-Gumbel noise of all documents instead, one number for each.)
+`spread_rankings` draws rankings that are spread evenly over the samples: rank by rank, by inverting
+the cumulative weights of the remaining documents, with one uniform number per rank. The numbers are
+points of a scrambled Sobol sequence (Owen 1995; hashing as in Burley 2020). Each point is uniform,
+so each ranking follows the policy exactly. (arXiv 2205.06024 spreads the Gumbel noise instead.)
 """
 
 from __future__ import annotations
@@ -51,16 +43,15 @@ from fairtk.frames import BoolArray, FloatArray, IntArray
 class Stream:
     """Uniform random numbers addressed by (seed, key, stage, row).
 
-    The state of a PCG64-DXSM generator is set to a 256-bit digest of (seed, key, stage). This is as
-    good as seeding and much cheaper than one generator per query, so one `Stream` serves all
-    queries in turn.
+    The state of a PCG64-DXSM generator is set to a 256-bit digest of (seed, key, stage). This is
+    much cheaper than one generator per query.
 
     Args:
         seed: the user's seed; any integer.
     """
 
     def __init__(self, seed: int) -> None:
-        # the key comes last, so that nothing can be confused with it
+        # the key comes last, because it may have any characters
         self._prefix = f"fairtk.plackett_luce|{int(seed)}|"
         self._bits = np.random.PCG64DXSM(0)
         self._generator = np.random.Generator(self._bits)
@@ -72,7 +63,7 @@ class Stream:
         self._key = key
 
     def rows(self, stage: int, count: int, width: int) -> FloatArray:
-        """Return rows 0 to count - 1 of a stage; uniform in [0, 1), shape (count, width)."""
+        """Return the first rows of a stage; uniform in [0, 1), shape (count, width)."""
         self._rewind(stage)
         return self._generator.random((count, width))
 
@@ -102,8 +93,8 @@ class Stream:
         self._bits.state = self._state
 
 
-# The first stage takes at most these numbers of heavy documents and light draws. Each later stage
-# takes twice as many, as long as a stage stays below a quarter of the documents.
+# the most heavy documents, and the light draws, of the first stage; each later stage has twice as
+# many, while they are less than a quarter of the documents
 HEAVY, DRAWS = 16, 8
 
 
@@ -148,14 +139,14 @@ def draw(cumulated: FloatArray, uniform: FloatArray) -> IntArray:
 
 
 def exponential(uniform: FloatArray) -> FloatArray:
-    """Return standard exponential variates by inversion, one number each, so rows stay aligned."""
+    """Return standard exponential variates by inversion, one per number, so rows stay aligned."""
     time = np.subtract(1.0, uniform)  # (0, 1]
     np.log(time, out=time)
     return np.negative(time, out=time)
 
 
 def with_repeats(drawn: IntArray) -> BoolArray:
-    """Return which rows have a document twice."""
+    """Return which rows have duplicates."""
     in_order = np.sort(drawn, axis=1)
     return np.asarray((in_order[:, 1:] == in_order[:, :-1]).any(axis=1))
 
@@ -189,7 +180,7 @@ def count_heavy(log_weight: FloatArray, weight: FloatArray, most: int) -> int:
 
 
 def race_flat(cumulated: FloatArray, depth: int, stream: Stream, placed: Placed) -> None:
-    """Run the stages if all documents are light: only the order of draws counts."""
+    """Run the stages if all documents are light, so that only the order of draws counts."""
     places = placed.ranked.shape[1]
     uniform = stream.rows(0, len(placed.rows), DRAWS)
     if places < DRAWS:
@@ -226,7 +217,7 @@ def race_mixed(
     stream: Stream,
     placed: Placed,
 ) -> None:
-    """Run the stages with heavy documents: their arrivals and the light draws merge by time."""
+    """Run the stages with heavy documents: merge their arrivals and the light draws by time."""
     places = placed.ranked.shape[1]
     for stage in range(depth):
         field = _Field(log_weight, weight, min(heavy, HEAVY << stage), DRAWS << stage)
@@ -267,10 +258,9 @@ class _Field:
         return time
 
     def glance(self, uniform: FloatArray, ranked: IntArray) -> IntArray:
-        """Write the first arrivals of each sample; return the samples that need a closer look.
+        """Write the first arrivals of each sample; return the samples with too few of them.
 
-        There are at least as many light draws as arrivals, so all of these are before the last
-        light draw.
+        There are at least as many light draws as ranks, so these arrivals precede the last draw.
         """
         places = ranked.shape[1]
         order = np.argsort(self.times(uniform), axis=1)[:, : min(places + 2, self.draws)]
@@ -311,33 +301,32 @@ class _Field:
 
 
 SURE = 80.0
-"""Gaps (in nats) are clipped to this size: the order across such a gap is certain.
+"""Gaps are clipped to this number of nats, across which the order is certain.
 
-A document precedes one of `SURE` nats more weight with probability exp(-80) = 2e-35. Over all
-pairs of a million documents this is below 1e-23, far less than 53-bit random numbers can show, so
-clipping changes no distribution and keeps the sums small.
+A document precedes one with `SURE` nats more weight with probability exp(-80) = 2e-35, far less
+than 53-bit random numbers can show.
 """
 
 _SMALL = 10.0
-"""Up to this alpha, log-weights are below 2^10, so that their rounding errors are below 1e-12."""
+"""Up to this alpha, log-weights are at most 2^10, so their rounding errors are below 1e-12."""
 
 
 def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -> FloatArray:
     """Return the gaps between the log-weights of neighbors, for many queries at once.
 
-    A log-weight is the score scaled to [1, 2] within its query (min-max, also for negative scores;
-    1 if all are equal), to the power of alpha: the paper's Eq. 2 and its footnote. With s the
-    scaled score, the gap s'^a - s^a is computed as s'^a * -expm1(a * log1p(-(s' - s)/s'))
-    with s' - s from the raw scores: relative error about 1e-14, also for nearly equal scores.
+    A log-weight is the score, min-max scaled to [1, 2] within its query (1 if all are equal), to
+    the power of alpha (Kim and Diaz, Towards Fair RAG, Eq. 2 and its footnote). With s the scaled
+    score, the gap s'^a - s^a is computed as s'^a * -expm1(a * log1p(-(s' - s)/s')), with s' - s
+    from the raw scores. Its relative error is about 1e-14, even for nearly equal scores.
 
     Args:
         scores: finite retrieval scores, sorted descending within each query; shape (n_rows,).
-        start: first row of each query, and n_rows at the end; no query without rows.
-        alpha: exponent >= 0, finite; one for all or of shape (n_queries,).
+        start: first row of each query, then n_rows; no query without rows.
+        alpha: finite exponent of at least 0; one for all, or of shape (n_queries,).
 
     Returns:
-        Shape (n_rows,): row i has min(log-weight of row i-1 minus that of row i, `SURE`), in nats,
-        at least 0; the first row of each query has 0.
+        Shape (n_rows,): the log-weight of the previous row minus that of the row, in [0, `SURE`]
+        nats; 0 for the first row of each query.
     """
     gaps = np.zeros(len(scores))
     if len(scores) < 2:
@@ -360,12 +349,12 @@ def score_gaps(scores: FloatArray, start: IntArray, alpha: float | FloatArray) -
 def log_weights(scores: FloatArray, alphas: FloatArray) -> FloatArray:
     """Return the log-weights of one query minus the largest, under many policies.
 
-    With top the highest score, this is 2^a * expm1(a * log1p((score - top) / (max - min) / 2)).
-    Gaps are summed only if one is clipped to `SURE` or an alpha is large.
+    This is 2^a * expm1(a * log1p((score - max) / (max - min) / 2)). For a large alpha, or a gap
+    above `SURE`, it is the sum of gaps.
 
     Args:
         scores: finite retrieval scores, sorted descending; shape (n,), not empty.
-        alphas: exponents >= 0, finite; shape (n_policies,).
+        alphas: finite exponents of at least 0; shape (n_policies,).
 
     Returns:
         Shape (n, n_policies), in nats, at most 0.
@@ -388,7 +377,7 @@ def log_weights(scores: FloatArray, alphas: FloatArray) -> FloatArray:
 def _spread(
     scores: FloatArray, start: IntArray, top: FloatArray, low: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return scores, lowest score and max - min per row, rescaled where max - min overflows."""
+    """Return score, minimum and range of the query per row, rescaled if the range overflows."""
     sizes = np.diff(start)
     with np.errstate(over="ignore"):
         spread = np.atleast_1d(top - low)
@@ -402,9 +391,9 @@ def _spread(
     return scores, np.repeat(low, sizes), np.repeat(spread, sizes)
 
 
-# numbers that the last stage holds at once
+# the number of floats that the last stage holds at once
 CHUNK = 1 << 22
-# the name of the last stage's random numbers, different from the stages 0, 1, 2, ...
+# the key of the last stage's random numbers, other than 0, 1, 2, ...
 LAST = -1
 
 
@@ -440,7 +429,7 @@ def race(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntAr
 
 
 def finish(log_weight: FloatArray, stream: Stream, placed: Placed) -> None:
-    """Fill the samples that are not full: the remaining documents race."""
+    """Fill the samples that are not full by a race of the remaining documents."""
     step = max(1, CHUNK // len(log_weight))
     for first in range(0, len(placed.rows), step):
         _finish(log_weight, stream, placed.rows[first : first + step], placed)
@@ -465,23 +454,23 @@ def _finish(log_weight: FloatArray, stream: Stream, rows: IntArray, placed: Plac
 
 
 _DEEPEST = 700.0
-"""exp(-x) of larger numbers is too coarse (subnormal, 0)."""
+"""Of larger numbers x, exp(-x) is subnormal or 0."""
 
 
 def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatArray:
     """Return the log-probability of each step of rankings of one query under many policies.
 
-    The probability of the top of a ranking is a product of one softmax per rank over the remaining
-    documents; sum the steps for its logarithm. The remaining weight is never computed by a
-    subtraction of large numbers. With m the heaviest remaining document, all documents before m are
-    placed, and placed documents after m weigh at most as much as m. So the relative error is about
-    1e-15 times the square of the number of ranks.
+    A step is the softmax of a rank's document over the remaining documents; the sum of the steps is
+    the log-probability of the top of a ranking. The relative error is about 1e-15 times the square
+    of the number of ranks, because the remaining weight is never a small difference of large
+    numbers: all documents before the heaviest remaining one are placed, and placed documents after
+    it weigh at most as much.
 
     Args:
         log_weight: log-weights (`log_weights`), one column per policy; shape (n, n_policies). All
             policies have the documents in the same order, descending from 0.
-        rankings: indices of the first k documents, k <= n; shape (n_rankings, k). If k gaps can add
-            up to more than 700 nats, i.e. from k = 9 on, each gap is clipped to 700 / k nats.
+        rankings: indices of the first k documents, k <= n; shape (n_rankings, k). If the first k
+            documents span more than 700 nats, each gap is clipped to 700 / k nats.
 
     Returns:
         Shape (k, n_rankings, n_policies).
@@ -495,7 +484,7 @@ def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatA
     n = len(log_weight)
     weight = np.zeros((n + 1, log_weight.shape[1]))  # the last row is no document
     np.exp(log_weight, out=weight[:n])
-    # the weight of all documents from each of the first on
+    # the weight from each of the first documents to the end
     tail = np.append(weight[: places - 1], [weight[places - 1 :].sum(axis=0)], axis=0)
     tail = np.cumsum(tail[::-1], axis=0)[::-1]
     gone = np.zeros(rankings.shape, dtype=bool)  # whether each of the first documents is placed
@@ -516,8 +505,8 @@ def log_step_probabilities(log_weight: FloatArray, rankings: IntArray) -> FloatA
 
 
 SPREAD = 32
-"""The number of ranks with spread numbers; later ranks use independent ones."""
-# the name of the scramble's random numbers, different from the stages of a race
+"""The number of ranks with spread numbers; later ranks have independent ones."""
+# the key of the scramble's random numbers, other than those of stages
 SCRAMBLE = -2
 _ROUNDS = 3
 _BITS = 53  # of a number in [0, 1)
@@ -526,7 +515,7 @@ Bits = npt.NDArray[np.uint64]
 
 
 def spread_rankings(gaps: FloatArray, n_samples: int, places: int, stream: Stream) -> IntArray:
-    """Draw rankings that are spread evenly over the samples; arguments as in `race`."""
+    """Draw rankings that are spread evenly over the samples; see `race` for the arguments."""
     log_weight = -np.cumsum(gaps)
     placed = Placed(n_samples, places)
     ranked, spread = placed.ranked, min(places, SPREAD)
@@ -553,7 +542,7 @@ def _invert(cumulated: FloatArray, before: IntArray, uniform: FloatArray) -> Int
 
     Args:
         cumulated: cumulative weights, starting at the heaviest remaining document.
-        before: the placed documents, ascending; negative ones are before all of these; shape
+        before: the placed documents, ascending, relative to the heaviest remaining one; shape
             (n_rows, n_placed).
         uniform: in [0, 1); shape (n_rows,).
     """
@@ -572,9 +561,9 @@ def _invert(cumulated: FloatArray, before: IntArray, uniform: FloatArray) -> Int
 def _points(n_samples: int, stream: Stream) -> FloatArray:
     """Return the points of a query; uniform in [0, 1), shape (n_samples, SPREAD).
 
-    In an Owen scramble, a bit changes depending on the bits before it. With the first bit last,
-    sums and products do this, since they carry upwards. Adding a uniform number at the end makes
-    each point uniform.
+    In an Owen scramble, the change of a bit depends on the bits before it. With the first bit last,
+    sums and products do this, because they carry upwards. The uniform number that is added at the
+    end makes each point uniform.
     """
     drawn = (stream.rows(SCRAMBLE, 3 * _ROUNDS, SPREAD) * 2.0**_BITS).astype(np.uint64)
     points = _reversed_sobol(max(n_samples - 1, 0).bit_length())[:n_samples].copy()
@@ -588,7 +577,7 @@ def _points(n_samples: int, stream: Stream) -> FloatArray:
 
 @cache
 def _reversed_sobol(power: int) -> Bits:
-    """Return the first 2^power points of the sequence, the first bit last; (2^power, SPREAD)."""
+    """Return the first 2^power points, with the first bit last; shape (2^power, SPREAD)."""
     from scipy.stats.qmc import Sobol
 
     points = Sobol(SPREAD, scramble=False, bits=_BITS).random_base2(power)
@@ -596,7 +585,7 @@ def _reversed_sobol(power: int) -> Bits:
 
 
 def _reversed(numbers: Bits) -> Bits:
-    """Return numbers of 64 bits, the first bit last."""
+    """Return 64-bit numbers with their bits in reverse order."""
     for step, mask in ((1, 0x5555555555555555), (2, 0x3333333333333333), (4, 0x0F0F0F0F0F0F0F0F)):
         far, every = np.uint64(step), np.uint64(mask)
         numbers = ((numbers >> far) & every) | ((numbers & every) << far)
@@ -604,7 +593,7 @@ def _reversed(numbers: Bits) -> Bits:
 
 
 METHODS = {"independent": race, "stratified": spread_rankings}
-"""The methods of drawing the rankings of a query; each ranking has the same distribution."""
+"""The methods of drawing a query's rankings; each ranking has the same distribution."""
 
 
 @dataclass(frozen=True)
@@ -628,13 +617,13 @@ def draw_rankings(
     """Draw rankings of many queries; each depends only on its gaps, its key and the seed.
 
     Args:
-        gaps: gaps of the log-weights of rows sorted by weight within each query (`score_gaps`).
-        start: first row of each query, and the number of rows at the end.
-        keys: the name of each query's random stream, its qid.
+        gaps: gaps of the log-weights, sorted by weight within each query (`score_gaps`); (n_rows,).
+        start: first row of each query, then n_rows; shape (n_queries + 1,).
+        keys: the key of each query's random stream, its qid.
         n_samples: rankings per query, at least 1.
         cutoff: ranks per ranking, at least 1; `None` for all documents.
         seed: the seed of all streams.
-        method: one of `METHODS`.
+        method: ``"independent"``, or ``"stratified"`` for rankings spread evenly over the samples.
     """
     sizes = np.diff(start)
     places = sizes if cutoff is None else np.minimum(sizes, cutoff)

@@ -1,4 +1,4 @@
-"""Frames: the names of columns, runs and qrels checked once, and digests of content."""
+"""Frames: column names, checked runs and qrels, and content digests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Accepted forms of qrels and runs: frames, tables, dicts of dicts, named tuples.
-
-`fairtk.io` reads files.
-"""
+"""Accepted forms of qrels and runs: frames, tables, dicts of dicts, named tuples."""
 
 from __future__ import annotations
 
@@ -37,8 +34,8 @@ R = TypeVar("R")
 def frame_of(data: Any) -> Any:
     """Return a table of another library as a pandas frame; anything else unchanged.
 
-    Tables are objects with Arrow's C stream (polars, DuckDB, pyarrow), and ranx's ``Run`` and
-    ``Qrels``, whose columns get PyTerrier's names.
+    A table is an object with Arrow's C stream (polars, DuckDB, pyarrow) or a ``Run`` or ``Qrels``
+    of ranx, whose columns get PyTerrier's names.
     """
     if isinstance(data, pd.DataFrame | pd.Series | pd.Index):
         return data
@@ -50,7 +47,7 @@ def frame_of(data: Any) -> Any:
     try:
         table = pa.table(data)
     except (pa.ArrowException, TypeError, ValueError):
-        return data  # a single column; callers that need a frame raise
+        return data  # a single column, which callers refuse
     lists = [field.name for field in table.schema if pa.types.is_nested(field.type)]
     if not lists:
         return table.to_pandas()
@@ -84,7 +81,7 @@ def labels_or_scores(data: Any, value: str, where: str) -> Any:
 
 
 def _are_named_tuples(data: Any) -> bool:
-    """Return whether this is a list of named tuples with the same fields, or an empty list."""
+    """Return whether data is a list of named tuples with the same fields, or an empty list."""
     if not isinstance(data, list | tuple):
         return False
     fields = {getattr(kind, "_fields", None) for kind in {*map(type, data)}}
@@ -111,7 +108,7 @@ def _frame_of_mapping(data: Mapping[Any, Any], value: str, where: str) -> pd.Dat
 
 
 def column_of(values: Iterable[Any]) -> pd.Series:
-    """Return Python values as a column: text or numbers if all are, otherwise objects."""
+    """Return Python values as a column of text or numbers; of objects if the types differ."""
     values = list(values)
     kinds = {*map(type, values)}
     dtype: Any = "str" if kinds == {str} else None if kinds <= {int, float} else object
@@ -124,7 +121,10 @@ def column_of(values: Iterable[Any]) -> pd.Series:
 def given_frame(
     data: Any, value: str, where: str, needs: Iterable[str], either: bool
 ) -> pd.DataFrame:
-    """Return qrels or a run as a frame with the columns; `either` accepts ir_measures' names."""
+    """Return qrels or a run as a frame with the required columns.
+
+    `either` accepts ir_measures' column names, too.
+    """
     frame = labels_or_scores(data, value, where)
     if either:
         frame = from_ir_measures(frame, where)
@@ -135,15 +135,15 @@ def given_frame(
 # Arguments -------------------------------------------------------------------------------------
 
 _ROLES = dict.fromkeys(("run", "runs", "systems", "baseline", "scores"), SCORE) | {"qrels": LABEL}
-"""The parameters that take qrels or runs, and the column of values of each."""
+"""Parameters that accept qrels or runs, and the value column of each."""
 
 
 def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function accept its arguments in other forms than frames.
+    """Make a function accept its arguments in other forms than pandas frames.
 
-    Parameters named in `_ROLES` accept each form of `labels_or_scores`; qrels where a run is
-    expected, or the reverse, are an error. For `runs` and `systems`, a dict of two levels is one
-    run and a dict of three levels maps names to runs. All parameters accept tables of other
+    Parameters named in `_ROLES` accept each form of `labels_or_scores`. Qrels instead of a run,
+    or the reverse, are a `ColumnError`. For `runs` and `systems`, a dict of two levels is one
+    run, and a dict of three levels maps names to runs. All parameters accept tables of other
     libraries (`frame_of`), also in lists and dicts.
     """
     names = list(inspect.signature(function).parameters)
@@ -156,7 +156,7 @@ def accepts_dataframes(function: Callable[P, R]) -> Callable[P, R]:
         for name in ("run", "runs"):
             if _is_nested(given.get("qrels")) and _is_nested(given.get(name)):
                 _refuse_swapped_dicts(framed["qrels"], framed[name], where)
-        # The function itself raises the TypeError for too many arguments.
+        # Too many arguments are passed on, so that the function raises its TypeError.
         positional: Any = [framed[name] for name in names[: len(args)]] + [*args[len(names) :]]
         named: Any = {name: framed[name] for name in kwargs}
         return function(*positional, **named)
@@ -168,7 +168,7 @@ _REMEDY = "; if both are given, qrels come first"
 
 
 def swapped(columns: Iterable[Any], value: str) -> str:
-    """Return the message if a run was given for qrels, or the reverse; else ``""``."""
+    """Return the message if a run was passed as qrels, or the reverse; otherwise ``""``."""
     names = [*map(str, ours(columns))]
     is_run = not {SCORE, RANK}.isdisjoint(names)
     if value == LABEL and is_run and LABEL not in names:
@@ -198,7 +198,7 @@ def _framed(name: str, data: Any, where: str) -> Any:
 def _given(data: Any, value: str, where: str) -> Any:
     """Return qrels or a run as a frame; refuse one if the other is expected.
 
-    A query of a run that has no documents is a missing query.
+    In a run, a query without documents is a missing query; in qrels, it is an error.
     """
     frame = labels_or_scores(data, value, where)
     if isinstance(data, Mapping) and (frame.empty or value == LABEL):
@@ -212,7 +212,7 @@ def _given(data: Any, value: str, where: str) -> Any:
 
 
 def _is_nested(data: Any) -> bool:
-    """Return whether this is a mapping of mappings."""
+    """Return whether data is a mapping of mappings."""
     return isinstance(data, Mapping) and all(isinstance(one, Mapping) for one in data.values())
 
 
@@ -224,7 +224,7 @@ def _is_one_run(data: Mapping[Any, Any]) -> bool:
 
 
 def _refuse_swapped_dicts(qrels: pd.DataFrame, runs: Any, where: str) -> None:
-    """Refuse dicts whose qrels have fractions, as scores do, and whose run has only integers."""
+    """Refuse dicts if the qrels have fractions, as scores do, and the run has only integers."""
     rows = np.flatnonzero(_has_fraction(qrels[LABEL]))
     frames = [runs] if isinstance(runs, pd.DataFrame) else runs.values()
     if len(rows) and not any(_has_fraction(run[SCORE]).any() for run in frames):

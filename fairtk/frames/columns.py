@@ -1,7 +1,7 @@
-"""Columns of frames: their names, and the types of their arrays.
+"""Columns of frames: PyTerrier's names, and the types of their arrays.
 
-The names are PyTerrier's. ``docs/concepts/frames.md`` describes each frame type (Q, R, S, X, A,
-qrels, groups). ir_measures' names (``query_id``, ``doc_id``, ``relevance``) are renamed on input.
+``docs/concepts/frames.md`` describes each frame type. ir_measures' names (``query_id``, ``doc_id``,
+``relevance``) are renamed on input.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ ObjectArray = npt.NDArray[np.object_]
 
 
 def rows_by_code(codes: IntArray, n_codes: int) -> tuple[IntArray, list[int]]:
-    """Return the rows sorted by code, and the start of each code's rows, with the end appended.
+    """Return the rows sorted by code, and where each code's rows start and the last ones end.
 
-    Codes are from 0 to n_codes - 1; shape (n_rows,).
+    Args:
+        codes: integers from 0 to n_codes - 1; shape (n_rows,).
+        n_codes: the number of codes.
     """
     order = np.argsort(codes, kind="stable")
     return order, np.searchsorted(codes[order], np.arange(n_codes + 1)).tolist()
@@ -47,7 +49,7 @@ BROWSING = "browsing"
 CUTOFF = "cutoff"
 ALPHA = "alpha"
 OF_EXPOSURE = (BROWSING, CUTOFF, ALPHA)
-"""The settings that identify an exposure in a frame X."""
+"""The columns of a frame X with the settings of its exposure."""
 GROUP = "group"
 WEIGHT = "weight"
 CREDIT = "credit"
@@ -86,7 +88,7 @@ def from_ir_measures(frame: pd.DataFrame, where: str) -> pd.DataFrame:
 
 
 def plain_columns(frame: Any, where: str) -> None:
-    """Raise a `ColumnError` unless this is a frame with unique, single-level column names."""
+    """Raise a `ColumnError` unless `frame` is a DataFrame with unique, single-level columns."""
     if not isinstance(frame, pd.DataFrame):
         lazy = "; .collect() it first" if hasattr(frame, "collect") else ""
         raise ColumnError(f"{where}: expected a DataFrame, got a {type(frame).__name__}{lazy}")
@@ -102,7 +104,7 @@ def plain_columns(frame: Any, where: str) -> None:
 
 
 def require_columns(frame: pd.DataFrame, columns: Iterable[str], where: str) -> None:
-    """Raise a `ColumnError` unless the frame has all the columns; `where` names the caller."""
+    """Raise a `ColumnError` if a column is missing; `where` names the caller in the message."""
     plain_columns(frame, where)
     needed = list(columns)
     missing = [c for c in needed if c not in frame.columns]
@@ -124,7 +126,7 @@ def refuse_subsets(frame: pd.DataFrame, where: str) -> None:
 
 
 def as_numbers(column: pd.Series) -> FloatArray:
-    """Return a column as floats; NaN for missing values and other types, such as the text "1"."""
+    """Return a column as floats; NaN for missing values and for text, even ``"1"``."""
     if getattr(column.dtype, "kind", "O") in "biuf":
         numbers: FloatArray = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return numbers

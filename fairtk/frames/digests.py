@@ -1,7 +1,6 @@
-"""Content digests: equal content gives an equal short string, whatever the object.
+"""Content digests: objects with equal content have the same short string.
 
-They identify settings that are objects, such as qrels or the groups of a measure, for equality of
-transformers, names of measures and keys of caches.
+They decide whether settings such as qrels or groups are equal, and are part of cache keys.
 """
 
 from __future__ import annotations
@@ -18,10 +17,7 @@ _WIDEST = {"i": "<i8", "u": "<u8", "f": "<f8", "c": "<c16"}
 
 
 class EqualByContent:
-    """Base of objects that are equal if they have the same class and digest.
-
-    A subclass defines `digest`.
-    """
+    """Base of objects that are equal if their class and digest are; subclasses define `digest`."""
 
     def digest(self) -> str:
         """Return the digest of the content."""
@@ -37,8 +33,8 @@ class EqualByContent:
 def identity_name(kind: type | FunctionType) -> str:
     """Return the name of a class or function in identities and digests.
 
-    This is the `identity_name` that it declares itself, not an inherited one, so that the class
-    can move or be renamed. The default is module and name.
+    A class that declares `identity_name` can move or be renamed; an inherited one does not count.
+    The default is module and name.
     """
     declared = vars(kind).get("identity_name")
     if isinstance(declared, str):
@@ -50,10 +46,10 @@ def digest(value: Any, size: int = 8) -> str:
     """Return the hex digest of a value's content.
 
     Args:
-        value: a frame (columns, values and row order count; the index does not), series, array,
-            mapping, set, sequence, string, number, `None`, an object with a ``digest`` method, or
-            any object, by its `repr`.
-        size: the length in bytes.
+        value: a frame (columns, values and row order count, the index does not), series, array,
+            mapping, set, sequence, string, number, `None`, or an object with a ``digest`` method;
+            any other object counts by its `repr`.
+        size: the length in bytes; two hex digits each.
     """
     state = hashlib.blake2b(digest_size=size)
     _feed(state, value)
@@ -78,7 +74,7 @@ def digests(shared: Sequence[Any], rests: Sequence[Sequence[Any]], size: int = 8
 
 
 def _feed(state: hashlib.blake2b, value: Any) -> None:
-    # Each type writes a tag and its size first, so that ["ab"] and ["a", "b"] differ.
+    # A tag and a size come first, so that ["ab"] and ["a", "b"] differ.
     if isinstance(value, (str, bytes)):
         # an unpaired surrogate is valid content
         raw = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
@@ -109,7 +105,7 @@ def _feed(state: hashlib.blake2b, value: Any) -> None:
                 for item in items:
                     _feed(state, item)
         else:
-            # one width and byte order per type, whatever the memory layout
+            # the memory layout must not matter
             wide = value.astype(_WIDEST.get(value.dtype.kind, value.dtype), order="C", copy=False)
             state.update(str(wide.dtype).encode() + wide.tobytes())
     elif isinstance(value, Mapping):

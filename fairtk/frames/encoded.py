@@ -1,4 +1,4 @@
-"""The base of runs and qrels: a frame with ids as integers, each checked on first use."""
+"""The base of runs and qrels: a frame whose ids are checked and encoded as integers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from fairtk.frames.schema import RowProblem, check_ids, refuse_in
 
 
 class EncodedFrame:
-    """A frame with a qid, and mostly a docno, in each row.
+    """A frame with a qid, and usually a docno, in each row.
 
     Args:
         data: a frame, or another form of `fairtk.frames.accepted.labels_or_scores`; not changed.
-        value: the column of values, ``label`` or ``score``.
+        value: the value column of a dict, ``label`` or ``score``.
         where: the caller, for messages.
-        needs: required columns; others are checked on first use.
-        either: whether the frame may have ir_measures' names.
+        needs: columns required now; others are required on first use.
+        either: whether ir_measures' column names are accepted.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class EncodedFrame:
         return len(self.frame)
 
     def refuse(self, problem: RowProblem) -> NoReturn:
-        """Raise the error of a problem, with qid, sample and docno of the first row."""
+        """Raise the error of a problem, naming qid, sample and docno of the first row."""
         refuse_in(self.where, problem, self.frame)
 
     def _need(self, *columns: str) -> None:
@@ -46,7 +46,7 @@ class EncodedFrame:
 
     @cached_property
     def qids(self) -> ObjectArray:
-        """The queries as text, in order of first appearance; shape (n_queries,)."""
+        """The qids as text, in order of first appearance; shape (n_queries,)."""
         return self.queries.text
 
     @cached_property
@@ -66,7 +66,7 @@ class EncodedFrame:
 
     @property
     def docnos(self) -> ObjectArray:
-        """The distinct documents as text; shape (n_documents,)."""
+        """The distinct docnos as text; shape (n_documents,)."""
         return self.documents.text
 
     def rows_of(self, query: int) -> IntArray:

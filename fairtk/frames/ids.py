@@ -1,7 +1,6 @@
 """Ids as integer codes: columns of text are encoded once.
 
-An id is text, or an integer, which means the text of its digits: 1 and "1" are the same query.
-`fairtk.frames.schema` refuses everything else.
+An id is text or an integer; 1 and "1" are the same id. `fairtk.frames.schema` refuses other types.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ _WHY = {
 def flaw_of(text: str) -> str:
     """Return why a text is not a valid id, such as "is empty"; ``""`` if it is valid.
 
-    A valid id is not empty, has no surrounding spaces, and has no characters at which evaluators
-    or file readers stop: control characters, line breaks, unpaired surrogates.
+    Empty text, surrounding spaces, control characters, line breaks and unpaired surrogates are
+    invalid, because evaluators or file readers misread them.
     """
     if not text:
         return "is empty"
@@ -46,7 +45,7 @@ def flaw_of(text: str) -> str:
 
 
 def are_ids(texts: Sequence[str]) -> bool:
-    """Return whether all texts are valid ids; a value that is not text is a `TypeError`."""
+    """Return whether all texts are valid ids; other values raise a `TypeError`."""
     together = "".join(texts)
     if "" in texts:
         return False
@@ -54,19 +53,19 @@ def are_ids(texts: Sequence[str]) -> bool:
         return True
     if not together.isprintable():
         return not any(map(flaw_of, texts))
-    # The text is printable, so spaces are its only white space.
+    # Printable text has no other white space than spaces.
     lines = "\n" + "\n".join(texts) + "\n"
     return "\n " not in lines and " \n" not in lines
 
 
 def _plain(raw: Any) -> bool:
-    """Return whether all bytes are printable ASCII other than spaces."""
+    """Return whether all bytes are printable ASCII without spaces."""
     codes = np.frombuffer(raw, dtype=np.uint8)
     return not len(codes) or bool(codes.min() > ord(" ") and codes.max() < 127)
 
 
 class Ids:
-    """Distinct ids as Python strings and as an Arrow array; each form is made on first use."""
+    """Distinct ids, as Python strings or as an Arrow array; each form is made on first use."""
 
     def __init__(self, values: ObjectArray | pa.LargeStringArray) -> None:
         self.values = values
@@ -79,7 +78,7 @@ class Ids:
         return values if isinstance(values, np.ndarray) else values.to_numpy(zero_copy_only=False)
 
     def texts_at(self, indices: IntArray) -> list[str]:
-        """Return the ids at these indices as strings, without converting the others."""
+        """Return the ids at some indices as strings, without converting all ids."""
         if isinstance(self.values, np.ndarray) or "text" in vars(self):
             return list(self.text[indices])
         texts: list[str] = self.values.take(pa.array(indices)).to_pylist()
@@ -91,7 +90,7 @@ class Ids:
         return pa.array(self.values, pa.large_string())
 
     def flaws(self) -> dict[int, str]:
-        """Return the indices of invalid ids, and why they are invalid (`flaw_of`)."""
+        """Return why ids are invalid (`flaw_of`), by index; valid ids are left out."""
         with suppress(UnicodeEncodeError):  # Arrow refuses unpaired surrogates
             raw = self.arrow.buffers()[2]
             if raw is not None and _plain(raw) and pc.min(pc.binary_length(self.arrow)).as_py():
@@ -102,11 +101,11 @@ class Ids:
         return {index: flaw for index, text in enumerate(texts) if (flaw := flaw_of(text))}
 
     def find(self, others: Ids) -> IntArray:
-        """Return the index of each other id in these ids; -1 if it is not one of them."""
+        """Return the index in `self` of each id of `others`; -1 if absent."""
         return self.find_each([others])[0]
 
     def find_each(self, many: Sequence[Ids]) -> list[IntArray]:
-        """Return the indices (`find`) of several sets of ids, with one lookup for all."""
+        """Return `find` for several sets of ids, with one lookup."""
         together = pa.concat_arrays([others.arrow for others in many])
         index = np.asarray(pc.index_in(together, value_set=self.arrow).fill_null(-1))
         ends = np.cumsum([others.size for others in many])[:-1]
@@ -135,7 +134,7 @@ def text_codes(column: pd.Series, name: str) -> Coded | None:
 
 
 def complete_text(column: pd.Series) -> pa.LargeStringArray | None:
-    """Return a column of Arrow text as an array; `None` for other types or missing values."""
+    """Return a column of Arrow text as an array; `None` for another type or a missing value."""
     if getattr(column.dtype, "storage", "") != "pyarrow":
         return None
     texts = pa.array(column.array)
@@ -145,8 +144,8 @@ def complete_text(column: pd.Series) -> pa.LargeStringArray | None:
 
 
 def codes_of(texts: pa.LargeStringArray, name: str) -> Coded:
-    """Return texts as codes and ids in order of first appearance."""
-    if name == QID:  # the rows of a query are mostly adjacent
+    """Return texts as codes, and the ids in order of first appearance."""
+    if name == QID:  # rows of a query are usually adjacent
         runs = pc.run_end_encode(texts)
         coded, length = runs.values.dictionary_encode(), np.diff(runs.run_ends, prepend=0)
         codes = np.repeat(np.asarray(coded.indices, dtype=np.int64), length)
@@ -157,7 +156,7 @@ def codes_of(texts: pa.LargeStringArray, name: str) -> Coded:
 
 
 def categories(coded: Coded) -> pd.Categorical:
-    """Return coded ids as a categorical column; `uncoded` turns it into text."""
+    """Return coded ids as a categorical column; `uncoded` is the inverse."""
     codes, ids = coded
     distinct = pd.Index(pd.array(ids.arrow, dtype="str"))
     return pd.Categorical.from_codes(codes, distinct, validate=False)
@@ -175,7 +174,7 @@ def _is_coded(column: pd.Series) -> bool:
 
 
 def with_text(frame: pd.DataFrame, ids: dict[str, Coded]) -> pd.DataFrame:
-    """Return the frame with its ids as text; the frame itself if they already are."""
+    """Return the frame with its ids as text; the same frame if they already are."""
     inferred = {name: pd.api.types.infer_dtype(frame[name], skipna=False) for name in ids}
     coded = {name: categories(ids[name]) for name in ids if inferred[name] != "string"}
     return uncoded(frame.assign(**coded)) if coded else frame

@@ -1,7 +1,7 @@
 """Qrels, checked and encoded once for any number of runs.
 
-If labels are for ``12`` and rankings have ``q1/12``, no error occurs and every measure of relevance
-is about 0, as for a bad system. `warn_of_unmatched` reports it.
+If qrels and run have different ids for the same documents, such as ``12`` and ``q1/12``, relevance
+measures are about 0, as for a bad system. `warn_of_unmatched` reports such ids.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class Qrels(EncodedFrame):
     """The labels of all queries, checked and encoded.
 
     Args:
-        frame: the labels. Not changed.
+        frame: the labels; not changed.
         where: the caller, for messages.
-        needs: required columns; others are checked on first use.
-        either: whether the frame may have ir_measures' names.
+        needs: columns required now, besides ``qid``; others are required on first use.
+        either: whether ir_measures' column names are accepted.
 
     Attributes:
-        queries: the queries in order of first appearance; `qids` as text.
-        cache: values that measures derive from the labels for any run.
+        queries: the qids in order of first appearance.
+        cache: values that measures derive from the labels, shared by all runs.
 
     Raises:
         ColumnError: a column is missing or duplicate, or a label is not a number.
@@ -66,7 +66,7 @@ class Qrels(EncodedFrame):
 
     @classmethod
     def without_labels(cls, qids: Sequence[str], where: str) -> Qrels:
-        """Return qrels with these queries, which are distinct, and no labels."""
+        """Return qrels with these distinct queries and no labels."""
         qrels = cls([], where)
         qrels.queries = Ids(np.array(qids, dtype=object))
         return qrels
@@ -90,21 +90,21 @@ class Qrels(EncodedFrame):
 
     @cached_property
     def pairs(self) -> pd.Index:
-        """The (query, document) of each label as one number, for look-ups."""
+        """The query and document of each label as one number, for lookups."""
         return pd.Index(self.query * max(1, self.documents.size) + self.doc)
 
     @cached_property
     def _one_label(self) -> tuple[IntArray, IntArray, BoolArray]:
-        """Per document, and for -1: the row of one label, its query, whether there are more."""
+        """Per document: the row of one label, its query, and whether there are more labels."""
         none = self.documents.size
         row, owner = np.full((2, none + 1), -2)
         row[self.doc], owner[self.doc] = np.arange(len(self.query)), self.query
         return row, owner, np.bincount(self.doc, minlength=none + 1) > 1
 
     def label_rows(self, query: IntArray, doc: IntArray) -> IntArray:
-        """Return the row of the label of each query and document; -1 without a label.
+        """Return the row of the label of each (query, document); -1 without a label.
 
-        Both are indices into `qids` and `docnos`, -1 for unknown ones; shape (n,).
+        Both are indices, into `qids` and `docnos`, or -1 if unknown; shape (n,).
         """
         row, owner, several = self._one_label
         index = np.where(owner[doc] == query, row[doc], -1)
@@ -115,7 +115,7 @@ class Qrels(EncodedFrame):
         return index
 
     def by_query(self, labels: IntArray) -> dict[str, dict[str, int]]:
-        """Return values of labels by query and document; queries without labels are left out."""
+        """Return `labels` as a dict of dicts; queries without labels are left out."""
         order, start = self._rows_by_query
         docnos, values = self.docnos[self.doc[order]].tolist(), labels[order].tolist()
         return {
@@ -141,7 +141,7 @@ class Qrels(EncodedFrame):
         return useful
 
     def judge_any(self, query: int, docnos: Any) -> bool:
-        """Return whether a query has a label for one of these documents."""
+        """Return whether a query has a label for any of these documents."""
         names = {*docnos}
         docs = self.doc[self.rows_of(query)]
         for at in range(0, len(docs), _PIECE):
@@ -150,12 +150,12 @@ class Qrels(EncodedFrame):
         return False
 
     def plain(self) -> pd.DataFrame:
-        """Return the labels in a canonical form: ids as text, sorted, no other columns."""
+        """Return ``qid``, ``docno`` and ``label`` with ids as text, sorted by ids."""
         columns = {QID: self.qids[self.query], DOCNO: self.docnos[self.doc], LABEL: self.labels}
         return pd.DataFrame(columns).sort_values([QID, DOCNO], ignore_index=True)
 
     def take(self, rows: BoolArray) -> Qrels:
-        """Return a subset of the labels; all queries stay, even without a label."""
+        """Return a subset of the labels; queries stay, even without labels."""
         part = Qrels.__new__(Qrels)
         part.where, part.cache, part.queries = self.where, {}, self.queries
         part.frame, part.frame_query = self.frame[rows], self.query[rows]
@@ -174,16 +174,16 @@ class Qrels(EncodedFrame):
 
 
 _PIECE = 4096
-"""Labels of a query that are compared at a time: the first ones mostly suffice."""
+"""Number of labels to compare at a time; the first ones usually suffice."""
 
 SHARE = 0.9
-"""The share of queries without judged documents from which on ids probably do not match."""
+"""If at least this share of queries has no judged document, ids probably do not match."""
 
 
 def mostly_judged(labels: Mapping[str, Mapping[str, float]], run: Mapping[str, Any]) -> bool:
-    """Return whether ids of labels and run match, by a quick check.
+    """Return whether the ids of labels and run seem to match.
 
-    They match if the run has a judged document for more than a tenth of the queries with useful
+    This is so if the run has a judged document for more than a tenth of the queries with useful
     documents.
     """
     useful = [qid for qid in run if run[qid] and max(labels.get(qid, {}).values(), default=0) > 0]
@@ -196,8 +196,8 @@ def warn_of_unmatched(
 ) -> None:
     """Warn if the ids of labels and run do not seem to match.
 
-    This is the case if they have no query in common, or if the run has no judged document for
-    nearly all queries with useful documents. The check stops early, mostly after a tenth of them.
+    They do not match if they have no query in common, or if the run has no judged document for at
+    least 90% of the queries with useful documents.
 
     Args:
         qrels: the labels.

@@ -1,8 +1,7 @@
-"""Runs, frames R and S, checked and sorted as integer codes.
+"""Runs (frames R and S), checked and sorted as integer codes for all queries at once.
 
-All computations use these arrays, for all queries at once. The row order of a frame has no meaning:
-rows are ordered by ``rank`` if the frame has it, otherwise by score with ties broken by docno,
-descending (trec_eval's rule).
+The row order of a frame has no meaning. Rows are ordered by ``rank`` if the frame has it, otherwise
+by descending score, with ties by descending docno (trec_eval's rule).
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ LOST_SAMPLES = (
     "them with fairtk.io.read_run, pass save_format=fairtk.io.save_format to pt.Experiment, or "
     "use fairtk.Experiment"
 )
-"""How to fix a run that has lost its column ``sample``."""
+"""How to fix a run without its column ``sample``."""
 
 TWICE = "duplicate document in a ranking"
 CREDIT_TWICE = "duplicate credit for a document of a ranking"
@@ -66,13 +65,13 @@ class _Sorted(NamedTuple):
 class Run(EncodedFrame):
     """A run as integer codes; each column is checked and encoded on first use.
 
-    "Row" below means a row sorted by query, sample and rank; "frame row" a row of the frame. A
-    ranking is one (qid, sample); a run without ``sample`` has one ranking per query.
+    A "row" is a row of the run sorted by query, sample and rank; a "frame row" is a row of the
+    frame. A ranking is one (qid, sample); without ``sample``, each query has one ranking.
 
     Args:
-        frame: R or S, with ``qid``; sorting needs ``docno`` and ``score``, too. Not changed.
+        frame: R or S, with ``qid``; sorting requires ``docno`` and ``score``, too. Not changed.
         where: the transformer, measure or file, for messages.
-        either: whether the frame may have ir_measures' names.
+        either: whether ir_measures' column names are accepted.
 
     Raises:
         ColumnError: a column is missing, or ``sample`` or ``rank`` is not an integer.
@@ -112,7 +111,7 @@ class Run(EncodedFrame):
 
     @property
     def ranking_start(self) -> IntArray:
-        """First row of each ranking, and n_rows at the end; shape (n_rankings + 1,)."""
+        """First row of each ranking, then n_rows; shape (n_rankings + 1,)."""
         return self._sorted.ranking_start
 
     @property
@@ -146,9 +145,9 @@ class Run(EncodedFrame):
         return self
 
     def indices_in(self, ids: Ids) -> IntArray:
-        """Return the index of each of `documents` in other ids; -1 if it is not one of them.
+        """Return the index in `ids` of each of `documents`; -1 if absent.
 
-        If the documents are not encoded yet, this encodes them in the same pass.
+        If the documents are not encoded yet, the same pass encodes them.
         """
         if self._among[0] is not ids:
             if "_docs" in vars(self):
@@ -182,10 +181,10 @@ class Run(EncodedFrame):
 
     @cached_property
     def is_sampled(self) -> bool:
-        """Whether the run has several rankings of a query.
+        """Whether a query has several rankings.
 
-        Without the column ``sample`` (TREC files lose it), a document or a rank that occurs twice
-        in a query shows it.
+        Without the column ``sample``, which TREC files lose, the run is sampled if a query has a
+        document or a rank twice.
         """
         frame = self.frame
         if SAMPLE in frame.columns:
@@ -199,11 +198,11 @@ class Run(EncodedFrame):
         )
 
     def documents_of(self, query: int) -> list[str]:
-        """Return the documents of a query's rows as text, without checking their ids."""
+        """Return the distinct docnos of a query."""
         return self.documents.texts_at(pd.unique(self.frame_doc[self.rows_of(query)]))
 
     def docno(self, row: int) -> str:
-        """Return the document of a row."""
+        """Return the docno of a row."""
         return str(self.docnos[self.doc[row]])
 
     def describe(self, row: int) -> str:
@@ -224,7 +223,7 @@ class Run(EncodedFrame):
         return part
 
     def ordered_by(self, column: str) -> Run:
-        """Return the same rows with a column as their scores, and without ranks."""
+        """Return the run with a column as its scores and without ranks."""
         frame = self.frame.drop(columns=[RANK, column], errors="ignore")
         part = self._of_frame(frame.assign(**{SCORE: self.frame[column]}))
         part.frame_query, part.queries = self.frame_query, self.queries
@@ -238,7 +237,7 @@ class Run(EncodedFrame):
         return part
 
     def restricted(self, rows: BoolArray) -> Run:
-        """Return a subset of the rows with their ranks; queries and rankings stay, even empty."""
+        """Return a subset of the rows with their ranks; empty queries and rankings stay."""
         part, arrays = copy(self), self._sorted
         ranking = arrays.ranking[rows]
         part._sorted = arrays._replace(
@@ -298,13 +297,13 @@ class Run(EncodedFrame):
 
 
 def _coded_again(codes: IntArray, ids: Ids) -> tuple[IntArray, Ids]:
-    """Return codes of a subset of rows, and the ids that occur in it."""
+    """Return new codes of a subset of rows, and the ids that occur in it."""
     new_codes, seen = pd.factorize(codes)
     return new_codes.astype(np.int64, copy=False), Ids(ids.text[seen])
 
 
 def _varies(query: IntArray, value: IntArray) -> bool:
-    """Return whether a query has two different values."""
+    """Return whether any query has two different values."""
     first = np.zeros(int(query.max(initial=-1)) + 1, dtype=np.int64)
     first[query[::-1]] = value[::-1]  # the last assignment to an index wins
     return bool((first[query] != value).any())
@@ -317,7 +316,7 @@ def _sorted_order(
     documents: Ids,
     doc: IntArray,
 ) -> IntArray | None:
-    """Return the sorting permutation; `None` if the rows are sorted already."""
+    """Return the order of the rows; `None` if they are sorted already."""
     within = rank if rank is not None else -score
     step = key[1:] - key[:-1]
     if bool(((step > 0) | ((step == 0) & (within[1:] > within[:-1]))).all()):
@@ -336,7 +335,7 @@ def order_by(
 
     Args:
         keys: as for `numpy.lexsort`: the last one is the primary key.
-        named: returns the names of rows: indices into distinct names, and these.
+        named: returns the names of some rows, as indices into distinct names, and these names.
         descending: whether ties are broken by descending name (trec_eval's rule).
     """
     order: IntArray = np.lexsort(keys)

@@ -1,8 +1,8 @@
 """The rules for ids, numbers and rows of runs, qrels, groups and credit, each stated once.
 
-A rule takes a column and returns its values as an array. If rows break the rule, it passes a
-`RowProblem` to `refuse`, which raises. Frames report qid, sample and docno; files report the line,
-too; `doctor` drops the rows and checks again.
+A check takes a column and returns its values as an array. If rows break the rule, it passes a
+`RowProblem` to `refuse`, which raises. Errors about frames name qid, sample and docno; errors about
+files also name the line; `doctor` drops the rows and checks again.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ class RowProblem(NamedTuple):
     """Rows that break a rule.
 
     Attributes:
-        rows: the invalid rows, the one to report first; shape (n_rows,).
+        rows: the invalid rows; the message is about the first one; shape (n_rows,).
         message: what was expected, and the value of the first row.
         error: the class of the error.
         check: the name of the check in `doctor`.
         remedy: how to fix the data.
-        before: the earlier row that the first one duplicates; `None` for other problems.
+        before: the row that the first invalid row duplicates; `None` for other problems.
     """
 
     rows: IntArray
@@ -65,7 +65,7 @@ def problem_text(problem: RowProblem, frame: pd.DataFrame, before: str = "") -> 
     row = int(problem.rows[0])
     values = []
     for name in (QID, SAMPLE, DOCNO, GROUP):
-        # In a file without samples, this column has words.
+        # in a file without samples, this column has text
         if name in frame and (name != SAMPLE or frame[SAMPLE].dtype.kind == "i"):
             values.append(f"{name} {short_repr(frame[name].iloc[row], name != SAMPLE)}")
     ids = ", ".join(values) or f"row {row}"
@@ -84,7 +84,7 @@ _SHOWN = 60
 
 
 def short_repr(value: Any, as_text: bool = False) -> str:
-    """Return a short `repr` for messages, with 1.0 instead of np.float64(1.0)."""
+    """Return a value for messages, truncated, and with 1.0 instead of np.float64(1.0)."""
     plain = value.item() if isinstance(value, np.generic) else value
     text = repr(str(plain) if as_text and isinstance(plain, int) else plain)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
@@ -102,8 +102,8 @@ _REMEDIES = {
 def check_ids(column: pd.Series, name: str, refuse: Refuse) -> Coded:
     """Return ids as codes, and the distinct ids in order of first appearance.
 
-    Refuse missing ids, values that are neither text nor integers, ids that differ in type only,
-    such as 1 and "1", and invalid text (`flaw_of`).
+    Refuse missing ids, values other than text and integers, ids that differ only in type, such as
+    1 and "1", and invalid text (`flaw_of`).
     """
     coded = text_codes(column, name)
     if coded is None:
@@ -148,7 +148,7 @@ def _codes_of_values(column: pd.Series, name: str, refuse: Refuse) -> Coded:
 
 
 def is_text(value: Any) -> bool:
-    """Return whether a value is text, or an integer, which means the text of its digits."""
+    """Return whether a value is text or an integer, and so may be an id."""
     return isinstance(value, str | int | np.integer) and not isinstance(value, bool)
 
 
@@ -161,9 +161,9 @@ def encode_ids(column: pd.Series, name: str, where: str) -> tuple[IntArray, Obje
 def check_ids_among(
     table: Ids, column: pd.Series, name: str, refuse: Refuse
 ) -> tuple[IntArray, Ids, IntArray]:
-    """Return ids as codes, the distinct ids in any order, and their indices in a table of ids.
+    """Return ids as codes, the distinct ids in any order, and their indices in `table`.
 
-    This is faster than `check_ids` if the table has most of the ids.
+    This is faster than `check_ids` if `table` has most of the ids.
     """
     texts = complete_text(column)
     if texts is None:
@@ -188,7 +188,7 @@ def check_ids_among(
 
 
 class NumberRule(NamedTuple):
-    """A rule for the numbers of a column; `expected` describes it in messages."""
+    """A rule for a column of numbers; `expected` describes it in messages."""
 
     expected: str
     is_whole: bool = False
@@ -199,7 +199,7 @@ class NumberRule(NamedTuple):
 
 
 LIMIT = 2.0**53
-"""Integers from here on are not distinct as floats."""
+"""Floats do not distinguish all integers from here on."""
 
 FINITE = NumberRule("a finite number")
 INTEGER = NumberRule("an integer", is_whole=True, limit=LIMIT)
@@ -219,7 +219,7 @@ NUMBERS = {
 def check_numbers(
     column: pd.Series, name: str, refuse: Refuse, rule: NumberRule | None = None
 ) -> Any:
-    """Return a column of numbers as an array: int64 if the rule requires integers, else float."""
+    """Return a column as an array: int64 if the rule requires integers, otherwise float64."""
     rule = rule or NUMBERS.get(name, FINITE)
     wrong: BoolArray
     if name == SAMPLE and column.isna().any():
@@ -232,7 +232,7 @@ def check_numbers(
         wrong = values < rule.lowest
     else:
         values = as_numbers(column)
-        wrong = ~(np.abs(values) < rule.limit)  # also of NaN
+        wrong = ~(np.abs(values) < rule.limit)  # NaN, too
         if rule.is_whole:
             wrong |= values != np.floor(values)
         if np.isfinite(rule.lowest):
@@ -255,9 +255,9 @@ _SHORT = 40  # up to this ranking length, comparing rows is faster than hashing 
 
 
 def combined(first: IntArray, second: IntArray) -> IntArray:
-    """Return one number for each pair of non-negative integers; it sorts as the pairs do."""
+    """Return one number per pair of non-negative integers, in the order of the pairs."""
     height, width = int(first.max(initial=0)) + 1, int(second.max(initial=0)) + 1
-    if height * width >= 2**62:  # only a few of the numbers are used
+    if height * width >= 2**62:  # renumber the values that occur
         distinct, second = np.unique(second, return_inverse=True)
         width = len(distinct)
     return first * width + second
@@ -277,8 +277,8 @@ def check_unique(
         groups: the group of each row, such as its ranking; shape (n_rows,).
         items: the item of each row, such as its document; shape (n_rows,).
         message: the problem.
-        refuse: raises it.
-        remedy: how to fix a frame.
+        refuse: raises the error.
+        remedy: how to fix the data.
         rows: the frame row of each row; `None` if they are the same.
     """
     twice = np.flatnonzero(repeats(groups, items))

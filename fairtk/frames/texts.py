@@ -1,4 +1,4 @@
-"""Texts of queries and documents, and the words in a text."""
+"""Texts of queries and documents, and their words."""
 
 from __future__ import annotations
 
@@ -15,14 +15,24 @@ from fairtk.frames.schema import encode_ids
 
 
 def require_texts(inp: pd.DataFrame, where: str) -> list[str]:
-    """Return the text of each row; a text that is not a string is an `InputError`."""
+    """Return the text of each row; raise an `InputError` for a text that is not a string."""
     return _strings(
         inp, TEXT, where, "load the texts first (a text_loader), or drop documents without text"
     )
 
 
 def require_queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) -> list[str]:
-    """Return the text of each query of a run; `query` is the query index of each row."""
+    """Return the text of each query of a run.
+
+    Args:
+        inp: the run, with ``query``.
+        query: the index of each row's query; shape (n_rows,).
+        count: the number of queries.
+        where: the caller, for messages.
+
+    Raises:
+        InputError: a text is not a string, or differs between the rows of a query.
+    """
     values = _strings(inp, QUERY, where, "each topic must have a query")
     code, distinct = pd.factorize(np.array(values, dtype=object))
     first = np.zeros(count, dtype=np.int64)
@@ -38,7 +48,7 @@ def require_queries(inp: pd.DataFrame, query: IntArray, count: int, where: str) 
 
 
 def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
-    """Return the qid of each topic as text; duplicates are an error."""
+    """Return the qid of each topic as text; raise a `DuplicateError` for duplicates."""
     code, distinct = encode_ids(topics[QID], QID, where)
     qids: list[str] = distinct[code].tolist()
     if len(distinct) < len(qids):
@@ -51,7 +61,7 @@ def qids_of(topics: pd.DataFrame, where: str) -> list[str]:
 
 
 def require_topics(inp: pd.DataFrame, where: str) -> list[tuple[str, str]]:
-    """Return qid and query of each topic; qids are unique and queries are strings."""
+    """Return qid and query of each topic; qids must be unique and queries strings."""
     topics = list(zip(qids_of(inp, where), inp[QUERY].tolist(), strict=True))
     for qid, text in topics:
         if not isinstance(text, str):
@@ -73,21 +83,20 @@ def _strings(inp: pd.DataFrame, column: str, where: str, advice: str) -> list[st
 
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _JOINERS = "\u200c\u200d"
-"""Joining characters within words of Persian and Indian scripts."""
+"""Joining characters within words of Persian and Indic scripts."""
 
 
 def words(text: str) -> list[str]:
     r"""Return the words of a text: letters, digits and marks, with hyphens between them.
 
-    Combining marks belong to the letter before them: Indian vowel signs, Arabic and Hebrew points,
-    decomposed accents. Python's ``\w`` leaves them out.
+    A combining mark belongs to the letter before it; Python's ``\w`` would split the word there.
     """
     if text.isascii():
         return _WORD.findall(text)
     letters = [" "]
     for sign in text:
         mark = sign in _JOINERS or unicodedata.category(sign)[0] == "M"
-        # a mark counts as a letter after a letter; alone it is not a word
+        # a mark is a letter only after a letter
         letters.append(("x" if _WORD.match(letters[-1]) else " ") if mark else sign)
     matches = _WORD.finditer("".join(letters[1:]))
     return [text[match.start() : match.end()].rstrip(_JOINERS) for match in matches]

@@ -1,8 +1,4 @@
-"""Groups of documents: levels, memberships, targets, and how far apart distributions over groups
-are.
-
-Imported on first use: measures of groups are known without the classes of groups and targets.
-"""
+"""Groups of documents: memberships, target distributions, and divergences."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Distributions over the levels of groups, the exposure of groups, and divergences.
 
 A document passes the attention of its rank on to its groups. The sum over a ranking is the exposure
-of the groups: a row, of one query or one sampled ranking, with a column per level. AWRF and the
-group forms of expected exposure compare it with a target. A level of the crossed attributes
-``gender`` and ``region`` is a pair; in its number the last attribute varies fastest, as in numpy's
-C order. There can be millions of levels, of which a ranking has hundreds: only weights above 0 are
-stored (`SparseRows`), a target may be computed (`FactoredRows`), and divergences visit only the
-levels of their first argument.
+of the groups: one row, of a query or a sampled ranking, with a column per level. AWRF and the group
+forms of expected exposure compare it with a target.
+
+A level of crossed attributes (``gender`` and ``region``) is a pair, numbered in numpy's C order:
+the last attribute varies fastest. There can be millions of levels, so only weights above 0 are
+stored (`SparseRows`), and a target may be computed (`FactoredRows`).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from fairtk.exposure.expected import (
 from fairtk.frames import GROUP, BoolArray, FloatArray, IntArray, Run
 
 UNKNOWN = "@UNKNOWN"
-"""The level of documents whose group is not known, with the name in TREC Fair Ranking."""
+"""The level of documents whose group is not known, as named in TREC Fair Ranking."""
 
 UNIFORM, POPULATION, RELEVANCE = TARGET_WORDS = ("uniform", "population", "relevance")
-"""Targets of any groups: equal shares, shares of all documents, shares of relevant documents."""
+"""Names of targets: equal shares, shares of all documents, shares of relevant documents."""
 
 Level = str | tuple[str, ...]
 """A name, or a tuple with one name per crossed attribute."""
@@ -46,9 +46,9 @@ Level = str | tuple[str, ...]
 
 @dataclass(frozen=True)
 class LevelSpace(Sequence[Level]):
-    """The attributes and their levels; a sequence of the levels, tuples if crossed.
+    """The levels of one attribute, or of crossed attributes; a sequence of levels.
 
-    Crossed attributes can have millions of levels; each is computed on access.
+    Levels of crossed attributes are tuples, computed on access.
 
     Attributes:
         names: the attributes.
@@ -85,7 +85,7 @@ class LevelSpace(Sequence[Level]):
 
     @property
     def size(self) -> int:
-        """Number of levels; of combinations, if attributes are crossed."""
+        """Number of levels, or of combinations if attributes are crossed."""
         return math.prod(self.shape)
 
     @property
@@ -102,7 +102,7 @@ class LevelSpace(Sequence[Level]):
 
     @cached_property
     def strides(self) -> tuple[int, ...]:
-        """Difference between neighboring levels of each attribute in flat numbers."""
+        """Difference between the flat numbers of neighboring levels of each attribute."""
         return tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
 
     def __len__(self) -> int:
@@ -125,7 +125,7 @@ class LevelSpace(Sequence[Level]):
         return True
 
     def number(self, level: Level) -> int:
-        """Return the flat number of a level; an unknown level is an `InputError`."""
+        """Return the flat number of a level; raise an `InputError` if it is unknown."""
         parts = (level,) if isinstance(level, str) else tuple(level)
         if len(parts) != len(self.names):
             raise InputError(f"expected a level of {list(self.names)}, got {level!r}")
@@ -139,7 +139,7 @@ class LevelSpace(Sequence[Level]):
         return result
 
     def attribute_index(self, attribute: str) -> int:
-        """Return the index of an attribute; an unknown one is an `InputError`."""
+        """Return the index of an attribute; raise an `InputError` if it is unknown."""
         if attribute not in self.names:
             raise InputError(f"unknown attribute {attribute!r}; known: {list(self.names)}")
         return self.names.index(attribute)
@@ -150,11 +150,11 @@ class LevelSpace(Sequence[Level]):
         return LevelSpace(*(tuple(own[i] for i in attributes) for own in fields))  # type: ignore[arg-type]
 
     def codes(self, level: IntArray, attribute: int) -> IntArray:
-        """Return the index of each level in one attribute; shape of `level`."""
+        """Return the index of each level's part in one attribute; shape of `level`."""
         return (level // self.strides[attribute]) % self.shape[attribute]
 
     def project(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
-        """Return the levels' numbers in the `part` of some attributes; shape of `level`."""
+        """Return the numbers of levels in the `part` of some attributes; shape of `level`."""
         result = np.zeros(len(level), dtype=np.int64)
         for _, run in groupby(enumerate(attributes), lambda item: item[1] - item[0]):
             indices = [attribute for _, attribute in run]  # one division for neighbors
@@ -163,14 +163,14 @@ class LevelSpace(Sequence[Level]):
         return result
 
     def extend(self, level: IntArray, attributes: Sequence[int]) -> IntArray:
-        """Return flat numbers of levels of a `part`, with index 0 for the other attributes."""
+        """Return the flat numbers of a `part`'s levels, with index 0 in the other attributes."""
         part, result = self.part(attributes), np.zeros(len(level), dtype=np.int64)
         for index, attribute in enumerate(attributes):
             result += part.codes(level, index) * self.strides[attribute]
         return result
 
     def cases(self, level: IntArray) -> IntArray:
-        """Return which attributes are known in each level: bit i for attribute i; (n,)."""
+        """Return which attributes of each level are known: bit i for attribute i; (n,)."""
         result = np.zeros(len(level), dtype=np.int64)
         for attribute, unknown in enumerate(self.unknown):
             is_known: Any = 1 if unknown < 0 else self.codes(level, attribute) != unknown
@@ -178,7 +178,7 @@ class LevelSpace(Sequence[Level]):
         return result
 
     def known(self, level: IntArray) -> BoolArray:
-        """Return whether all attributes are known in each level; shape of `level`."""
+        """Return whether all attributes of each level are known; shape of `level`."""
         return np.asarray(self.cases(level) == (1 << len(self.names)) - 1)
 
     def known_levels(self, attribute: int) -> FloatArray:
@@ -187,7 +187,7 @@ class LevelSpace(Sequence[Level]):
         return np.asarray(known, dtype=np.float64)
 
     def columns(self, level: IntArray) -> dict[str, pd.Series]:
-        """Return the names of levels as columns: ``group``, or one per crossed attribute."""
+        """Return the names of levels in ``group``, or in one column per crossed attribute."""
         columns = {}
         for index, name in enumerate(self.names):
             names = np.array(self.levels[index], dtype=object)[self.codes(level, index)]
@@ -209,10 +209,7 @@ class SparseRows:
     def collect(
         cls, row: IntArray, level: IntArray, weight: FloatArray, n_rows: int, n_levels: int
     ) -> SparseRows:
-        """Return the sums of weights with equal row and level, without sums of 0.
-
-        Entries are in any order; shape (n_entries,) each.
-        """
+        """Return the nonzero sums of weights by row and level; shape (n_entries,), in any order."""
         from scipy import sparse
 
         entries = (np.asarray(weight, dtype=np.float64), (row, level))
@@ -249,7 +246,7 @@ class SparseRows:
 
     @cached_property
     def start(self) -> IntArray:
-        """First entry of each row, and the number of entries; shape (n_rows + 1,)."""
+        """First entry of each row, then the number of entries; shape (n_rows + 1,)."""
         return np.asarray(self.matrix.indptr, dtype=np.int64)
 
     @cached_property
@@ -322,24 +319,21 @@ class SparseRows:
 
 
 def spread(begin: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the run and the position of each item of consecutive runs.
-
-    Runs are given by the position of their first item and by their length.
-    """
+    """Return the block and the position of each item, for blocks given by first item and size."""
     owner = np.repeat(np.arange(len(size), dtype=np.int64), size)
     ahead = np.cumsum(size) - size
     return owner, np.arange(len(owner), dtype=np.int64) + (begin - ahead)[owner]
 
 
 def case_masses(space: LevelSpace, rows: SparseRows) -> FloatArray:
-    """Return the sum of each row per case, i.e. per set of known attributes."""
+    """Return the sum of each row by case, the set of known attributes; (n_rows, n_cases)."""
     n_cases = 1 << len(space.names)
     cell = rows.row * n_cases + space.cases(rows.level)
     return sum_by_index(cell, rows.weight, rows.n_rows * n_cases).reshape(rows.n_rows, n_cases)
 
 
 MOST_LEVELS = 5_000_000
-"""The maximum number of weights to write out."""
+"""The maximum number of weights to list."""
 
 
 @dataclass(frozen=True)
@@ -347,16 +341,16 @@ class FactoredRows:
     """Rows over millions of levels: some weights are stored, the others are products.
 
     The attributes are split into heads and a tail. If the heads' levels are in `seen`, the weights
-    are in `stored`. Otherwise a weight is a product: one share per head, the weight of the tail,
-    and a scale, which may depend on the case (which heads are known).
+    are in `stored`. Otherwise a weight is the product of one share per head, the weight of the
+    tail, and a scale, which may depend on the case (which heads are known).
 
     A uniform target, or one of independent attributes, has only heads, and `seen` is empty.
 
-    A target from relevance labels and backgrounds (TREC Fair Ranking 2022) has a head per attribute
-    with a background. A case has mass c. One half stays where the relevant documents are. The other
-    half is c x (product of the backgrounds of the known heads), spread over the tail as the
-    relevant documents with the same heads (`stored`) or, if no document has these heads, as all
-    relevant documents (the products).
+    A target from qrels and backgrounds (TREC Fair Ranking 2022) has a head per attribute with a
+    background. Half of the mass of a case stays with the relevant documents. The other half follows
+    the product of the backgrounds of the known heads; over the tail, it is spread like the relevant
+    documents with the same heads (`stored`) or, if no document has these, like all relevant
+    documents (the products).
     """
 
     space: LevelSpace  # all attributes
@@ -396,7 +390,7 @@ class FactoredRows:
         return tuple(i for i in range(len(self.space.names)) if i not in self.heads)
 
     def products(self, row: IntArray, head: IntArray) -> FloatArray:
-        """Return the products without the tail, by levels of the heads."""
+        """Return the products of levels of the heads, without the tail."""
         space, result = self.head_space, np.ones(len(head))
         for index, share in enumerate(self.shares):
             result *= share[space.codes(head, index)]
@@ -412,7 +406,7 @@ class FactoredRows:
         return self.stored.square() + self._unseen(2) * self.tail.square()
 
     def _unseen(self, power: int) -> FloatArray:
-        """Return the sum of the products without the tail over the heads' levels not in `seen`."""
+        """Return the sum of `products` to a power over the heads' levels that are not in `seen`."""
         everywhere = np.zeros(self.n_rows)
         for case, scale in enumerate(self.scale.T):
             norm = scale**power
@@ -443,7 +437,7 @@ class FactoredRows:
         return replace(self, scale=scale, seen=seen, stored=stored, tail=tail)
 
     def expanded(self) -> SparseRows:
-        """Return all weights above 0 as stored rows; too many are an `InputError`."""
+        """Return all weights above 0 as stored rows; raise an `InputError` for too many."""
         size = self.tail.size
         count = math.prod(np.count_nonzero(share) for share in self.shares) * int(size.sum())
         if count > MOST_LEVELS:
@@ -486,10 +480,9 @@ Distributions = SparseRows | FactoredRows
 
 @dataclass(frozen=True)
 class Divergence:
-    """Base of all divergences.
+    """Base of all divergences: frozen dataclasses that define `NAME` and `between`.
 
-    A subclass is a frozen dataclass that defines `NAME` and `between`. Its string form, such as
-    ``kl(smoothing=0.01)``, can be read back.
+    The string form, such as ``kl(smoothing=0.01)``, can be read back.
 
     Attributes:
         NAME: the name in the string form.
@@ -500,7 +493,7 @@ class Divergence:
     def between(self, shown: SparseRows, target: Distributions) -> FloatArray:
         """Return the divergence of each row from the same row of the target; shape (n_rows,).
 
-        Rows need not sum to 1. The value is 0 for equal rows and NaN if either row is empty.
+        Rows need not sum to 1. The value is 0 for equal shares, and NaN if either row is empty.
         """
         raise NotImplementedError(f"{type(self).__name__} must define between(shown, target)")
 
@@ -532,18 +525,18 @@ def kl_divergence(
 ) -> FloatArray:
     """Return the Kullback-Leibler divergence KL(p || q) of each row.
 
-    Rows are divided by their sums. Values are in [0, infinity], and infinite if p has weight on a
-    level without weight in q, unless smoothed.
+    Rows are divided by their sums. Values are in [0, infinity]; without smoothing, they are
+    infinite if p has weight on a level without weight in q.
 
     Args:
-        p: the rows whose logarithm is averaged, e.g. exposures; or an array (n_rows, n_levels).
+        p: the rows that weight the logarithms, e.g. exposures; or an array (n_rows, n_levels).
         q: the reference rows, e.g. a target; or an array.
         base: the base of the logarithm, ``"e"`` or a number above 1.
         smoothing: the share in [0, 1) of a uniform distribution over all levels that is mixed into
-            both. Above 0, all levels of q are visited.
+            both.
 
     Returns:
-        An array of shape (n_rows,); NaN if either row is empty.
+        Shape (n_rows,); NaN if either row is empty.
 
     Raises:
         ParameterError: `smoothing` is not in [0, 1).
@@ -567,7 +560,7 @@ def kl_divergence(
 
 @dataclass(frozen=True, repr=False)
 class KullbackLeibler(Divergence):
-    """KL(shown || target); see `kl_divergence`.
+    """KL(exposure || target); see `kl_divergence`.
 
     Attributes:
         smoothing: the share in [0, 1) of a uniform distribution that is mixed into both.
@@ -591,7 +584,7 @@ class KullbackLeibler(Divergence):
 
 
 class ReverseKullbackLeibler(KullbackLeibler):
-    """KL(target || shown): infinite, unless smoothed, if a group of the target has no exposure."""
+    """KL(target || exposure); unless smoothed, infinite if a target's group has no exposure."""
 
     identity_name = "fairtk.ReverseKullbackLeibler"
     output_version = 1
@@ -607,9 +600,9 @@ def js_divergence(
 ) -> FloatArray:
     """Return the Jensen-Shannon divergence of each row of p from the same row of q.
 
-    Rows are divided by their sums. With m = (p + q) / 2, the value is KL(p, m) / 2 + KL(q, m) / 2
-    (Lin 1991): symmetric, 0 for equal rows, in [0, ln 2] with natural logarithm, in [0, 1] with
-    base 2.
+    Rows are divided by their sums. With m = (p + q) / 2, the value is KL(p || m) / 2 +
+    KL(q || m) / 2 (Lin 1991). It is symmetric, and in [0, ln 2] with the natural logarithm, in
+    [0, 1] with base 2.
 
     Args:
         p: rows with few levels, e.g. exposures; or an array (n_rows, n_levels).
@@ -617,7 +610,7 @@ def js_divergence(
         base: the base of the logarithm, ``"e"`` or a number above 1.
 
     Returns:
-        An array of shape (n_rows,); NaN if either row is empty.
+        Shape (n_rows,); NaN if either row is empty.
     """
     if isinstance(p, np.ndarray):
         p = SparseRows.of_dense(p)
@@ -676,10 +669,9 @@ def x_log_x(values: FloatArray) -> FloatArray:
 
 
 def js_parts(shares: FloatArray, target: FloatArray) -> FloatArray:
-    """Return the terms of the natural Jensen-Shannon divergence of shares from a target's shares.
+    """Return the terms of the natural Jensen-Shannon divergence that depend on the shares.
 
-    For arrays of shares that sum to 1, where many rows differ in few entries. The terms of the
-    target alone, ``x_log_x(target) / 2``, are left out; see `js_divergence`.
+    Shares sum to 1. The terms of the target alone, ``x_log_x(target) / 2``, are left out.
     """
     return np.asarray(x_log_x(shares) / 2 - x_log_x((shares + target) / 2))
 
@@ -692,7 +684,7 @@ def attention_matrix(
 ) -> Any:
     """Return the attention of documents as a ``scipy.sparse.csr_array``.
 
-    Entries keep their order within a row, so that sums over a ranking round from the top.
+    Entries keep their order within a row, so sums over a ranking are rounded from the top.
 
     Args:
         row: the query or ranking of each entry.
@@ -710,10 +702,16 @@ def attention_matrix(
 
 
 def document_attention(rankings: Run, weight: FloatArray, *, amortize: bool = True) -> Any:
-    """Return the `attention_matrix` of each query's documents, or of each sampled ranking's.
+    """Return the attention of documents, one row per query or per ranking.
 
-    Rows of the run without weight (below the cutoff, or not relevant) are left out. With
-    `amortize`, attention is averaged over the samples of a query, and rows are queries.
+    Args:
+        rankings: the run.
+        weight: the attention on each sorted row of the run; shape (n_rows,).
+        amortize: whether to average attention over the samples of a query, with one row per query;
+            otherwise there is one row per ranking.
+
+    Returns:
+        A ``scipy.sparse.csr_array``; shape (n_queries or n_rankings, n_documents).
     """
     seen = np.flatnonzero(weight)
     doc, weight, n_docs = rankings.doc[seen], weight[seen], len(rankings.docnos)
@@ -728,8 +726,13 @@ def document_attention(rankings: Run, weight: FloatArray, *, amortize: bool = Tr
 def group_exposure(attention: Any, memberships: SparseRows) -> SparseRows:
     """Return the exposure of each group in each row: attention @ memberships.
 
-    This is TREC Fair Ranking 2022's epsilon, before division by the attention of known documents.
-    Documents without a row add nothing, but keep their ranks.
+    Args:
+        attention: see `document_attention`; shape (n_rows, n_documents).
+        memberships: the groups of each document.
+
+    Returns:
+        The exposure before normalization (epsilon of TREC Fair Ranking 2022); shape (n_rows,
+        n_levels). Documents without groups add nothing.
     """
     from scipy import sparse
 
@@ -753,9 +756,8 @@ def loss_parts(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return disparity, relevance and loss of group exposures, each of shape (n_rows,).
 
-    EE-D = |s|^2, EE-R = <s, t>, EE-L = |s - t|^2 = EE-D - 2 EE-R + |t|^2 (Diaz et al. 2020; TREC
-    Fair Ranking 2022, Task 2, whose guidelines misprint a square), with t the target times `scale`.
-    The target is visited only on levels with exposure.
+    EE-D = |s|^2, EE-R = <s, t>, EE-L = |s - t|^2 = EE-D - 2 EE-R + |t|^2, with t the target times
+    `scale` (Diaz et al. 2020; TREC Fair Ranking 2022, Task 2, whose guidelines misprint a square).
     """
     disparity = system.square()
     towards = target.lookup(system.row, system.level)
@@ -765,10 +767,10 @@ def loss_parts(
 
 
 def expeval_target(grades: Grades, model: RBP) -> FloatArray:
-    """Return the target exposure of a document of each grade, as expeval; shape (n_grades,).
+    """Return expeval's target exposure of a document of each grade; shape (n_grades,).
 
     It differs from `fairtk.exposure.expected.target_exposure` under `GERR` if non-relevant
-    documents have several grades: expeval counts each document of a better grade as a stop.
+    documents have several grades: expeval counts each document of a better grade as useful.
     """
     plain = (1.0 - model.stop) ** grades.above * target_exposure(grades, RBP(model.p), None)
     return np.where(grades.useful, target_exposure(grades, model, None), plain)
@@ -784,19 +786,19 @@ def expeval_group_values(
 ) -> ExposureValues:
     """Return the group values of expeval, the code published with Diaz et al. 2020.
 
-    It departs from a sensible definition; this is kept for comparison. The bounds assume that every
+    Its bounds are kept for comparison, although they do not hold in general: they assume that every
     group gets all the attention. The lower bound of EE-D uses p u under `GERR`, so the normalized
-    value can be negative; under `RBP` it equals the upper bound, so the normalized value is 0 or
-    rounding noise (0 here). The bounds of EE-R are 0, so the normalized value is always 1. Unlike
-    expeval, this returns a disparity of 0, not of infinity, without any exposure.
+    value can be negative; under `RBP` it equals the upper bound, so the normalized value is 0. The
+    bounds of EE-R are 0, so the normalized value is 1. Unlike in expeval, disparity without any
+    exposure is 0, not infinite.
 
     Args:
-        system: exposure summed over the groups' documents, with full memberships; of relevant
-            documents only, if the labels are incomplete.
+        system: exposure summed over the groups' documents, with full memberships; only of relevant
+            documents if the labels are incomplete.
         target: the same for the target exposure.
-        n_useful: the number of relevant documents of each query; shape (n_rows,).
-        n_counted: the number of documents that count.
-        n_groups: the number of their groups.
+        n_useful: number of relevant documents of each query; shape (n_rows,).
+        n_counted: number of documents that count; shape (n_rows,).
+        n_groups: number of their groups; shape (n_rows,).
         model: the browsing model; its p is below 1.
     """
     disparity, relevance, loss = loss_parts(system, target)
@@ -833,13 +835,20 @@ def jensen_shannon_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the smallest and largest divergence over all ways to label unknown documents.
 
-    A completion assigns each piece of free attention to known levels, in any mixture. The target is
-    restricted to the known levels and normalized, since a completion has no unknown level. The
-    divergence is convex, so the largest value assigns everything to one level, and the smallest
-    raises the lowest ratios of exposure to target to a common height (water-filling). This can
-    split a document between levels: with whole documents only, the smallest value may be slightly
-    larger; the largest is exact. Both have shape (n_rows,), and are NaN without exposure or a known
-    part of the target.
+    The free attention goes to known levels, in any mixture, and the target is restricted to them.
+    The divergence is convex, so the largest value assigns all free attention to one level, and the
+    smallest raises the lowest ratios of exposure to target to a common height (water-filling). The
+    latter may split a document between levels, so it is a lower bound for whole documents.
+
+    Args:
+        shown: the exposure of groups.
+        free: the attention of unknown documents; shape (n_rows,).
+        target: the target; one row per row of exposure.
+        known: whether each level is known; shape (n_levels,).
+        base: the base of the logarithm.
+
+    Returns:
+        Two arrays of shape (n_rows,); NaN without exposure, or without known levels in the target.
     """
     indices = np.flatnonzero(known)
     share = target.expanded().dense()[:, indices]
@@ -855,7 +864,7 @@ def jensen_shannon_bounds(
 
 
 def _filled(fixed: FloatArray, free: FloatArray, share: FloatArray) -> FloatArray:
-    """Return the completion with the most even ratios to the target."""
+    """Return the exposure with the free attention added at the lowest ratios to the target."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         ratio = np.where(share > 0, fixed / share, np.inf)
         order = np.argsort(ratio, axis=1, kind="stable")

@@ -1,10 +1,8 @@
-"""`Groups`: which documents belong to which groups, from frames, files and data sets.
+"""`Groups`: which documents belong to which groups, from frames, files and datasets.
 
-An attribute is a sparse matrix of documents by levels, and an index of the documents. Crossed
-attributes are stored separately, never per combination of levels.
-
-If all docnos are integers, as Wikipedia's page ids, they are stored as such, 8 bytes each, and
-found by bisection: a hash table of 6.5 million strings would take a gigabyte.
+An attribute is a sparse matrix of documents by levels, with an index of the documents. Docnos that
+are all integers, such as Wikipedia's page ids, are stored as integers and found by bisection: a
+hash table of 6.5 million strings would take a gigabyte.
 """
 
 from __future__ import annotations
@@ -75,10 +73,7 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 
 
 def _page_ids(docnos: ObjectArray) -> IntArray:
-    """Return docnos as integers, -1 for others.
-
-    ``"007"``, ``"+7"`` and ``"1_000"`` are others: they would name another document.
-    """
+    """Return docnos as integers; -1 for others, such as ``"007"``, ``"+7"`` and ``"1_000"``."""
     try:
         ids = np.fromiter(map(int, docnos), dtype=np.int64, count=len(docnos))
     except (ValueError, TypeError, OverflowError):
@@ -89,13 +84,13 @@ def _page_ids(docnos: ObjectArray) -> IntArray:
 
 
 def rows_of(documents: pd.Index, docnos: npt.NDArray[Any]) -> IntArray:
-    """Return the row of each docno, -1 if it is not in the index."""
+    """Return the row of each docno; -1 if absent."""
     if documents.dtype == object:
         return np.asarray(documents.get_indexer(as_strings(docnos)), dtype=np.int64)
     ids = docnos.astype(np.int64) if docnos.dtype.kind in "iu" else _page_ids(docnos)
     result = np.full(len(ids), -1, dtype=np.int64)
     if len(documents):
-        order = np.argsort(ids)  # sorted bisection uses the cache better
+        order = np.argsort(ids)  # bisection in order uses the cache better
         rising, values = ids[order], documents.to_numpy()
         row = np.minimum(np.searchsorted(values, rising), len(values) - 1)
         result[order] = np.where(values[row] == rising, row, -1)
@@ -103,7 +98,7 @@ def rows_of(documents: pd.Index, docnos: npt.NDArray[Any]) -> IntArray:
 
 
 def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
-    """Return whether any document is in both; a few are tried first."""
+    """Return whether any document is in both indexes."""
     few, many = sorted((one, other), key=len)
     return one.equals(other) or any(
         bool((rows_of(many, few[:n].to_numpy()) >= 0).any()) for n in (1 << 14, len(few))
@@ -111,7 +106,7 @@ def _share_a_document(one: pd.Index, other: pd.Index) -> bool:
 
 
 UNLABELED = ("drop", "unknown", "uniform", "bounds")
-"""Policies for documents without a label or a row."""
+"""How documents without a row or a known level are handled."""
 
 _MOST_ENTRIES = 50_000_000
 
@@ -125,7 +120,7 @@ def _check_size(space: LevelSpace, count: int) -> None:
 
 
 def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
-    """Return memberships in all combinations of levels: each document's outer product."""
+    """Return memberships in combinations of levels, the outer product for each document."""
     rows = parts[0]
     sizes = [part.size.astype(np.float64) for part in parts]
     _check_size(space, int(np.prod(sizes, axis=0).sum()))
@@ -140,22 +135,20 @@ def _crossed(space: LevelSpace, parts: Sequence[SparseRows]) -> SparseRows:
 
 @dataclass(eq=False, repr=False)
 class Groups(EqualByContent):
-    """Memberships of documents in the levels of one attribute, or of several crossed ones.
+    """Memberships of documents in the levels of one attribute, or of several crossed attributes.
 
-    A document may belong to one level, to several, or in part. If its group is not known, it
-    belongs to the unknown level. It may also have no row at all (see `memberships`). Make groups
-    with `from_frame`, `from_docs` or `read`; ``a * b`` crosses attributes. Crossed attributes are
-    stored as factors and multiplied only for requested documents, so eight attributes with 11
-    million combinations cost no more than the eight.
+    A document may belong to one level or, in parts, to several. A document whose group is not known
+    belongs to the unknown level. A document may also have no row (see `memberships`).
 
-    Two objects are equal if name, levels and memberships are; the order of documents and rows does
-    not count.
+    Create groups with `from_frame`, `from_docs` or `read`; ``a * b`` crosses attributes. Crossed
+    attributes are stored separately and multiplied only for requested documents. Groups are equal
+    if name, levels and memberships are; the order of documents does not matter.
 
     Attributes:
         space: the attributes and their levels.
         documents: the documents with a row, per attribute: strings in any order, or increasing
             integers.
-        matrices: the memberships, per attribute, as a ``scipy.sparse.csr_array`` of documents by
+        matrices: the memberships per attribute: a ``scipy.sparse.csr_array`` of documents by
             levels, with increasing levels in a row.
     """
 
@@ -180,24 +173,22 @@ class Groups(EqualByContent):
         """Return the groups in a frame.
 
         Args:
-            df: ``docno``, ``group`` and optionally ``weight`` (default 1), one row per document and
-                group. A missing group (NaN) is the unknown level. Not changed.
+            df: ``docno``, ``group`` and optionally ``weight`` (at least 0; default 1), one row per
+                document and group. A missing group (NaN) is the unknown level. Not changed.
             name: the attribute.
             unknown: the level of documents whose group is not known; `None` for no such level.
             levels: the levels in order; by default the unknown one, then those of the frame by
-                name. Pass levels if some may have no document: a target can only have levels of
-                the groups.
+                name. Pass all levels of a target, including those without documents.
             split: how a document with several groups is divided: ``"count"`` in proportion to the
                 weights, ``"equal"`` equally.
-            normalize: whether each document's weights are divided by their sum. TREC Fair Ranking
-                2022 does so except for gender, where a page with two genders counts fully for
-                both: ``normalize=False``.
+            normalize: whether to divide each document's weights by their sum. TREC Fair Ranking
+                2022 does so except for gender, where a page with two genders counts fully for both.
 
         Raises:
             ColumnError: a column is missing.
-            DuplicateError: a pair of document and group occurs twice.
-            InputError: a weight is negative or not a finite number, the weights of a document sum
-                to 0, or a group is not one of the levels.
+            DuplicateError: a document has two rows for a group.
+            InputError: a weight is negative or not finite, the weights of a document sum to 0, or a
+                group is not one of the levels.
         """
         return groups_of_frame(df, name, unknown, levels, split, normalize)
 
@@ -213,16 +204,17 @@ class Groups(EqualByContent):
         normalize: bool = True,
         recode: Mapping[str, str] | None = None,
     ) -> Groups:
-        """Return the groups in a field of an ir_datasets data set's documents.
+        """Return the groups in a field of a dataset's documents.
 
         Args:
-            dataset: an ir_datasets data set, or another object with ``docs_iter()``.
+            dataset: an ``ir_datasets.Dataset``, or another object with ``docs_iter()``. The first
+                document of a duplicate id counts.
             field: the field: a string, a list of strings, or counts by string. If it is empty or
-                None, the document's group is unknown. For duplicate ids, the first document counts.
+                `None`, the document's group is unknown.
             name: the attribute; by default the field's name.
             unknown: as in `from_frame`.
             levels: as in `from_frame`.
-            split: as in `from_frame`; counts of levels that `recode` merges are added.
+            split: as in `from_frame`; `recode` adds the counts of merged levels.
             normalize: as in `from_frame`.
             recode: new names of values, e.g. ``{"UNK": "@UNKNOWN"}``.
 
@@ -245,15 +237,15 @@ class Groups(EqualByContent):
         """Read groups from a TSV, CSV or Parquet file with the columns of `from_frame`.
 
         Text files have a header and may be gzipped; an empty group is the unknown level. Arguments
-        override the file's note of name and levels (see `write`).
+        override the name and levels that `write` notes in the file.
 
         Args:
             path: the file.
-            name: the attribute; by default from the file's note, or the file name without suffixes.
+            name: the attribute; by default that of the note, or the file name without suffixes.
             unknown: as in `from_frame`.
             levels: as in `from_frame`.
             split: as in `from_frame`.
-            normalize: as in `from_frame`; by default from the file's note, or True.
+            normalize: as in `from_frame`; by default as in the note, or True.
 
         Raises:
             FormatError: a column is missing, or `from_frame` would raise; names file and line.
@@ -265,10 +257,10 @@ class Groups(EqualByContent):
     @classmethod
     @accepts_dataframes
     def of(cls, source: Any) -> Groups:
-        """Return groups given as `Groups`, a frame, or a file.
+        """Return groups from `Groups`, a frame, or a file.
 
-        The name of a frame's attribute is ``attrs["name"]``, or ``group``; that of a file is in
-        ``"NAME=FILE"``, or the file name.
+        The attribute is named by ``attrs["name"]`` of a frame (default ``group``), by
+        ``"NAME=FILE"``, or by the file name.
         """
         if isinstance(source, cls):
             return source
@@ -284,11 +276,12 @@ class Groups(EqualByContent):
     def write(self, path: str | PathLike[str]) -> None:
         """Write the groups atomically, as TSV, CSV (also with ``.gz``) or Parquet, by the suffix.
 
-        `read` returns equal groups. If the rows do not determine name and levels, a text file
-        starts with a comment line that notes them.
+        `read` returns equal groups: if the rows do not determine name and levels, they are noted in
+        the file (of a text file, in the first line).
 
         Raises:
-            InputError: the attributes are crossed; write them one by one.
+            FormatError: the suffix is not supported.
+            InputError: the attributes are crossed, or a text file cannot hold a name.
         """
         space = self.space
         if space.crossed:
@@ -318,17 +311,17 @@ class Groups(EqualByContent):
 
     @property
     def name(self) -> str:
-        """The attribute; crossed ones are joined with ``*``."""
+        """The name of the attribute; names of crossed attributes are joined with ``*``."""
         return self.space.title
 
     @property
     def levels(self) -> LevelSpace:
-        """The levels in order; tuples if attributes are crossed."""
+        """The levels in order; tuples of levels if attributes are crossed."""
         return self.space
 
     @cached_property
     def attributes(self) -> tuple[Groups, ...]:
-        """The crossed attributes, one by one."""
+        """The attributes as separate groups."""
         parts = enumerate(zip(self.documents, self.matrices, strict=True))
         return tuple(Groups(self.space.part((i,)), (own,), (rows,)) for i, (own, rows) in parts)
 
@@ -359,16 +352,16 @@ class Groups(EqualByContent):
         Args:
             docnos: the documents; shape (n,).
             unlabeled: how documents without a row, and unknown levels, are handled.
-                ``"drop"`` (TREC Fair Ranking): a document without a row in every attribute does
-                not count; the unknown level is a level like any other.
+                ``"drop"`` (TREC Fair Ranking): a document that has no row in an attribute has no
+                groups; the unknown level is a level like any other.
                 ``"unknown"``: a document without a row belongs to the unknown level.
-                ``"uniform"``: it belongs equally to all known levels, and so does any weight on
-                the unknown level.
-                ``"bounds"``: it may belong to any known level, and so may any weight on the
-                unknown level (`unknown_shares`); both are left out; for one attribute only.
+                ``"uniform"``: a document without a row, and any weight on the unknown level, are
+                spread equally over the known levels.
+                ``"bounds"``: both are left out, because they may belong to any known level (see
+                `unknown_shares`); for one attribute only.
 
         Returns:
-            One row per document, by flat level number; empty if it does not count.
+            One row per document, by flat level number; empty for a document without groups.
 
         Raises:
             ParameterError: `unlabeled` is invalid, or ``"bounds"`` with crossed attributes.
@@ -402,7 +395,7 @@ class Groups(EqualByContent):
 
     @cached_property
     def _twins(self) -> list[int]:
-        """The index of the first attribute with the same documents, per attribute."""
+        """The first attribute with the same documents, per attribute."""
         documents = self.documents
         return [
             next(i for i, one in enumerate(documents) if one.equals(index)) for index in documents
@@ -411,7 +404,7 @@ class Groups(EqualByContent):
     def _labeled(
         self, index: int, part: SparseRows, docnos: ObjectArray, absent: BoolArray, unlabeled: str
     ) -> SparseRows:
-        """Return memberships in one attribute, with a policy for unlabeled documents."""
+        """Return memberships in one attribute with `unlabeled` applied; see `memberships`."""
         from scipy import sparse
 
         name, known = self.space.names[index], self.space.known_levels(index)
@@ -437,7 +430,7 @@ class Groups(EqualByContent):
         )
 
     def unknown_shares(self, docnos: ObjectArray) -> FloatArray:
-        """Return the share of each document whose level is unknown, 1 without a row; (n,)."""
+        """Return the unknown share of each document, 1 without a row; shape (n,)."""
         rows = self.memberships(docnos)
         unknown = rows.per_row(rows.weight * ~self.space.known(rows.level))
         return np.where(rows.size > 0, unknown, 1.0)
@@ -451,18 +444,18 @@ class Groups(EqualByContent):
             cutoff: the number of ranks of each ranking that count; `None` for all.
 
         Returns:
-            One row per query, in the run's order: ``qid``, ``retrieved`` (documents up to the
-            cutoff, over all samples), ``with_row``, ``with_label`` (documents with at least one
-            known level of every attribute), ``row_share`` and ``label_share`` (the same, divided by
-            ``retrieved``), ``groups_shown`` and ``groups_absent``: how many known groups the
-            documents belong to, and how many they do not.
+            One row per query, in the run's order: ``qid``; ``retrieved``, the number of documents
+            up to the cutoff, counted in each sample; ``with_row``, those with a row;
+            ``with_label``, those with a known level of every attribute; ``row_share`` and
+            ``label_share``, the same divided by ``retrieved``; ``groups_shown`` and
+            ``groups_absent``, the numbers of known groups with and without a retrieved document.
         """
         return coverage(self, run, cutoff)
 
     def to_frame(self) -> pd.DataFrame:
         """Return ``docno``, ``group`` and ``weight``, one row per document and group.
 
-        Crossed attributes have one column each, with the attribute's name, instead of ``group``.
+        Crossed attributes have one column each, named after the attribute, instead of ``group``.
         """
         rows = SparseRows(self.matrix)
         docnos = pd.Series(self.docnos[rows.row], dtype="str")
@@ -470,10 +463,10 @@ class Groups(EqualByContent):
         return pd.DataFrame(columns)
 
     def __mul__(self, other: object) -> Groups:
-        """Cross the attributes of both.
+        """Return the groups with the attributes of both, crossed.
 
         Raises:
-            InputError: the two share an attribute, or have no document in common.
+            InputError: both have an attribute of the same name, or no document in common.
         """
         if not isinstance(other, Groups):
             return NotImplemented
@@ -530,7 +523,7 @@ class Groups(EqualByContent):
 
     @property
     def key(self) -> str:
-        """Name and content digest, e.g. ``gender#1a2b3c4d``; equal only for equal groups."""
+        """Name and content digest, e.g. ``gender#1a2b3c4d``."""
         return f"{self.name}#{self.digest()[:8]}"
 
     def __repr__(self) -> str:
@@ -556,7 +549,7 @@ def _example(documents: pd.Index) -> str:
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Mix the bits of 64-bit numbers, one to one (the finalizer of splitmix64)."""
+    """Return 64-bit numbers with their bits mixed, one to one (splitmix64's finalizer)."""
     with np.errstate(over="ignore"):
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -598,7 +591,7 @@ def groups_of_frame(
     normalize: bool,
     refuse: Refuse | None = None,
 ) -> Groups:
-    """Return the groups in a frame; see `fairtk.Groups.from_frame`. `refuse` raises for rows."""
+    """Return the groups in a frame; see `fairtk.Groups.from_frame`."""
     where = f"Groups {name!r}"
     if split not in SPLITS:
         raise ParameterError(f"{where}: split must be 'count' or 'equal', got {split!r}")
@@ -630,7 +623,7 @@ def groups_of_frame(
 
 
 def level_order(names: Sequence[str], unknown: str | None) -> tuple[str, ...]:
-    """Return levels in their default order: the unknown one first, then by name."""
+    """Return levels in their default order: the unknown level first, then by name."""
     rest = sorted(set(names) - {unknown})
     return (unknown, *rest) if unknown is not None and unknown in names else tuple(rest)
 
@@ -640,7 +633,7 @@ def _documents(column: pd.Series, refuse: Refuse) -> tuple[IntArray, pd.Index]:
     values = column.to_numpy() if pd.api.types.is_integer_dtype(column.dtype) else None
     if values is not None and len(values) and values.dtype.kind == "i" and values[0] >= 0:
         step = np.diff(values)
-        if bool((step >= 0).all()):  # as in files of fairtk: no hash table is needed
+        if bool((step >= 0).all()):  # as fairtk writes them; no hash table is needed
             fresh = np.concatenate([[True], step > 0])
             return np.cumsum(fresh) - 1, pd.Index(values[fresh].astype(np.int64))
     codes, coded = check_ids(column, DOCNO, refuse)
@@ -686,7 +679,7 @@ def _levels(
 def level_indices(
     codes: IntArray, names: list[str], levels: Sequence[str], message: str, refuse: Refuse
 ) -> IntArray:
-    """Return the index of each row's level in `levels`; rows have indices into `names`.
+    """Return the index in `levels` of each row's level; `codes` are indices into `names`.
 
     Refuse a name that is not one of the levels; it replaces ``{}`` in the message.
     """
@@ -699,7 +692,7 @@ def level_indices(
 
 
 def weights_of(frame: pd.DataFrame, refuse: Refuse) -> FloatArray:
-    """Return the weights as floats; text of plain numbers is converted."""
+    """Return the weights of a frame as floats; the text of a number is a number."""
     column = frame[WEIGHT]
     if not pd.api.types.is_numeric_dtype(column.dtype):
         column = numbers_in(column)
@@ -781,12 +774,15 @@ def _counts(
 
 
 def coverage(groups: Any, run: Any, cutoff: int | None = None) -> pd.DataFrame:
-    """Return how many of a run's documents have known groups; see `fairtk.Groups.coverage`.
+    """Return how many of a run's documents have known groups.
 
     Args:
         groups: `Groups`, a frame or a file.
         run: R or S, or a file.
         cutoff: the number of ranks of each ranking that count; `None` for all.
+
+    Returns:
+        One row per query; see `fairtk.Groups.coverage`.
 
     Raises:
         InputError: the groups or the run are invalid.
@@ -804,7 +800,7 @@ def coverage_of(
     cutoff: int | None = None,
     memberships: SparseRows | None = None,
 ) -> pd.DataFrame:
-    """Return the coverage of an encoded run; `memberships` are those with ``"drop"``, if known."""
+    """Return the coverage of an encoded run; `memberships` with ``"drop"`` may be passed."""
     seen = np.ones(len(rankings.doc), bool) if cutoff is None else rankings.position < cutoff
     query, doc = rankings.query[seen], rankings.doc[seen]
     n_queries = len(rankings.qids)
@@ -834,7 +830,7 @@ def coverage_of(
 def unreachable(groups: Groups, target: Distributions) -> tuple[float, list[str]]:
     """Return the largest share of a target on levels without documents, and these levels.
 
-    Crossed attributes usually have empty combinations, so for them the result is 0 and no levels.
+    Crossed attributes usually have empty combinations, which are not reported.
     """
     if groups.space.crossed:
         return 0.0, []

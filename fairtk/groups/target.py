@@ -1,4 +1,4 @@
-"""`Target`: the distribution over groups that exposure should have."""
+"""`Target`: the desired distribution of exposure over groups."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _FEW_LEVELS = 1 << 12
 
 
 def _written_out(rows: FactoredRows) -> Distributions:
-    """Return rows over few levels with all weights stored, others unchanged."""
+    """Return rows over few levels with all weights stored; others unchanged."""
     return rows.expanded() if rows.space.size <= _FEW_LEVELS else rows
 
 
@@ -161,7 +161,7 @@ def _share(space: LevelSpace, attribute: int, shares: Mapping[str, float]) -> Fl
 
 
 def _only(levels: Sequence[str]) -> str:
-    """Return the levels, for a message about an unknown one."""
+    """Return the levels for a message about an unknown level."""
     return (
         f"{format_list(levels, 40)} (to add levels without a document, pass levels= when you make "
         "the groups)"
@@ -173,9 +173,8 @@ def background(name: str) -> pd.Series:
 
     Args:
         name: ``"trec-2022-world-population"`` (20 United Nations sub-regions, with the four of
-            Oceania merged; TREC's attributes ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"``
-            (female, male and NB: .495, .495, .01) or ``"trec-2021-world-population"`` (the seven
-            continents of 2021).
+            Oceania merged; for ``sub-geo`` and ``src-geo``), ``"trec-2022-gender"`` (female .495,
+            male .495, NB .01) or ``"trec-2021-world-population"`` (the continents of 2021).
 
     Returns:
         Shares that sum to 1, indexed by level; ``.attrs["source"]`` is the source.
@@ -205,7 +204,7 @@ WORK_ORDER = ("Stub", "Start", "C", "B", "GA", "FA")
 def _relevant(
     qrels: pd.DataFrame | Qrels, rel: float | None, where: str
 ) -> tuple[Qrels, IntArray, IntArray]:
-    """Return the labels, and query and document of labels of at least `rel`, or above 0."""
+    """Return the labels, and the query and document of each relevant one."""
     labeled = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where)
     relevant = labeled.labels > 0 if rel is None else labeled.labels >= rel
     return labeled, labeled.query[relevant], labeled.doc[relevant]
@@ -245,18 +244,15 @@ _MOST_SHOWN = 10_000
 class Target(EqualByContent):
     """A distribution over the levels of groups, one for all queries or one per query.
 
-    Make one with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
-    `read`. Distributions over crossed attributes are sparse or factored: the official joint target
-    over all eight attributes of TREC Fair Ranking 2022, with 11 million levels, takes as much
-    memory as the relevant documents.
-
-    Two targets are equal if their levels, queries and weights are.
+    Create a target with `uniform`, `population`, `from_qrels`, `from_work_needed`, `from_frame` or
+    `read`. Distributions over crossed attributes are sparse or factored, so millions of levels need
+    little memory. Targets are equal if their levels, queries and weights are.
 
     Attributes:
-        space: attributes and levels.
-        distributions: the weights, one row per query (or one row).
+        space: the attributes and their levels.
+        distributions: the weights, one row per query, or one for all.
         qids: the queries, in the order of the rows; `None` for one distribution for all queries.
-        undefined: reasons why queries have no target, by qid.
+        undefined: the reason why a query has no target, by qid.
         name: the name in measures, unless another one is registered; by default the digest.
     """
 
@@ -274,7 +270,7 @@ class Target(EqualByContent):
 
         Args:
             groups: the groups.
-            unknown: whether the unknown level, if there is one, is included.
+            unknown: whether to include the unknown level.
         """
         if not isinstance(getattr(groups, "space", None), LevelSpace):
             raise InputError(f"Target.uniform: expected Groups, got a {type(groups).__name__}")
@@ -295,11 +291,11 @@ class Target(EqualByContent):
         """Return shares of a population, for all queries.
 
         Args:
-            shares: counts or shares by level, divided by their sum. For crossed attributes, by
-                tuple of levels (a series with a MultiIndex), or by attribute and level, taken as
-                independent. `Groups` mean the shares of all their documents.
-            groups: the groups; `None` to use the levels of `shares`. `fairtk.groups.background`
-                returns the populations of TREC Fair Ranking 2022.
+            shares: counts or shares by level, which are divided by their sum. For crossed
+                attributes, by tuple of levels (a series with a MultiIndex), or by attribute and
+                level if attributes are independent. `Groups` mean the shares of all their
+                documents. `fairtk.groups.background` returns the populations of TREC Fair Ranking.
+            groups: the groups; `None` to use the levels of `shares`.
 
         Raises:
             InputError: a share is negative or NaN, all are 0, or a level is not in the groups.
@@ -339,24 +335,24 @@ class Target(EqualByContent):
         unlabeled: str = "drop",
         rel: float | None = None,
     ) -> Target:
-        """Return the groups of relevant documents, as TREC Fair Ranking 2022, Task 1.
+        """Return the mean membership of each query's relevant documents.
 
-        This is the mean membership of each query's relevant documents. With a background, its
-        known part is averaged with the background, half and half, and the unknown part stays; for
-        crossed attributes this is done for each pattern of known and unknown attributes
-        (``avg_with_bg`` in the track's code; see `FactoredRows`).
+        This is the target of TREC Fair Ranking 2022, Task 1. With a background, the known part is
+        the mean of the documents' shares and the background, and the unknown part stays; for
+        crossed attributes, for each combination of known and unknown attributes (``avg_with_bg`` in
+        the track's code).
 
         Args:
             qrels: ``qid``, ``docno``, ``label``, or `fairtk.frames.Qrels`.
             groups: the groups.
-            background: shares by level; for crossed attributes, by attribute and level. Attributes
-                without a background are not averaged.
+            background: shares by level that sum to 1; for crossed attributes, by attribute and
+                level. Attributes without a background are not averaged.
             unlabeled: how relevant documents without a row are handled; see `Groups.memberships`.
             rel: the smallest label of a relevant document; `None` for any above 0.
 
         Raises:
             InputError: the background has levels that are not in the groups, or does not sum to 1.
-            DuplicateError: a document is labeled twice.
+            DuplicateError: a query has two labels for a document.
         """
         labeled, query, doc = _relevant(qrels, rel, "Target.from_qrels")
         weight = np.ones(len(doc))
@@ -377,15 +373,15 @@ class Target(EqualByContent):
     ) -> Target:
         """Return the target of TREC Fair Ranking 2022, Task 2.
 
-        As `from_qrels`, but each relevant document is weighted by its exposure in an ideal ranking,
-        which ranks documents that need most work first: the mean of 1 / log2(max(rank, 2)) over the
-        ranks of its class among the relevant documents.
+        This is `from_qrels` with each relevant document weighted by its exposure if documents that
+        need most work come first: the mean of 1 / log2(max(rank, 2)) over the ranks of its class
+        among the relevant documents.
 
         Args:
             qrels: as in `from_qrels`.
             groups: the groups.
-            work: the class of each document, by docno. Relevant documents without a class are left
-                out with a warning, as in the track's code.
+            work: the quality class of each document, by docno. As in the track's code, relevant
+                documents without a class are left out, with a warning.
             background: as in `from_qrels`.
             order: the classes, from most to least work needed.
             unlabeled: as in `from_qrels`.
@@ -397,7 +393,7 @@ class Target(EqualByContent):
         labeled, query, doc = _relevant(qrels, rel, "Target.from_work_needed")
         grade = _grades_of_work(labeled.docnos, work, order)[doc]
         unstated = np.isnan(grade)
-        # within a class the order is random, so each has the mean discount of the class's ranks
+        # the order within a class is random, so its documents share the mean discount
         grades = make_grades(query, grade, len(labeled.qids))
         exposure = np.append(target_exposure(grades, TREC(), None), 0.0)[grades.of_pair]
         weight = np.where(unstated, 0.0, exposure)
@@ -442,9 +438,9 @@ class Target(EqualByContent):
         """Return the target in a frame.
 
         Args:
-            frame: ``weight`` and ``group``, or one column per crossed attribute instead of
-                ``group``; ``qid`` for one distribution per query. Missing levels have weight 0.
-                Not changed.
+            frame: ``weight`` and ``group`` (or one column per crossed attribute), and ``qid`` for
+                one distribution per query. Weights of a query sum to 1; levels without a row have
+                weight 0. Not changed.
             groups: the groups; `None` to use the levels of the frame.
 
         Raises:
@@ -460,7 +456,7 @@ class Target(EqualByContent):
         """Read a target from a TSV, CSV or Parquet file with the columns of `from_frame`.
 
         Raises:
-            FormatError: `from_frame` would raise; names file and line.
+            FormatError: a column is missing, or `from_frame` would raise; names file and line.
         """
         rows = read_table(path)
         check_weights(rows, [WEIGHT], "a target file")
@@ -473,12 +469,12 @@ class Target(EqualByContent):
     def of(
         cls, source: Any, groups: Groups | None = None, qrels: Any = None, where: str = "Target"
     ) -> Target:
-        """Return a target given in any form.
+        """Return a target from any form of it.
 
         Args:
             source: a `Target`, a frame, a file, ``"uniform"``, ``"population"`` (the shares of all
                 documents), or ``"relevance"`` (the shares of the relevant documents).
-            groups: the groups, required for names.
+            groups: the groups; required for ``"uniform"``, ``"population"`` and ``"relevance"``.
             qrels: the labels, for ``"relevance"``.
             where: the caller, for messages.
 
@@ -529,14 +525,14 @@ class Target(EqualByContent):
         return cls(space, SparseRows.collect(row, level, weight, n, space.size), qids)
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the target atomically, as TSV, CSV (also with ``.gz``) or Parquet."""
+        """Write the target atomically, as TSV or CSV (also with ``.gz``) or Parquet."""
         write_weights(self.to_frame(), path)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the weights above 0 in the form of `from_frame`.
+        """Return the weights above 0, in the form of `from_frame`.
 
         Raises:
-            InputError: there are too many weights.
+            InputError: a factored target has more than 5 million weights.
         """
         rows = self.distributions.expanded()
         columns: dict[str, Any] = {}
@@ -547,8 +543,8 @@ class Target(EqualByContent):
     def for_groups(self, groups: Groups) -> Target:
         """Return the target over the levels of these groups, in their order.
 
-        Attributes and levels are matched by name. A target over one attribute without a name (the
-        column ``group``) fits any single attribute.
+        Attributes and levels are matched by name. An attribute named ``group`` matches any single
+        attribute.
 
         Raises:
             InputError: attributes differ, or a level with weight is not in the groups.

@@ -1,9 +1,8 @@
 """Read and write files: one strict reader and one writer for each format.
 
-Every reader takes plain, gzipped and Parquet files, which it recognizes by their content, keeps
-ids as the strings they are (``001``, ``NA`` and ``null`` too), and names the line of an error.
-Every writer chooses the format by the suffix and replaces the file in one step, so that no reader
-sees an incomplete file.
+Readers accept plain, gzipped and Parquet files, which they recognize by content. Ids stay strings
+(``001``, ``NA``), and an error names the line. Writers choose the format by the suffix and replace
+the file atomically.
 """
 
 from __future__ import annotations

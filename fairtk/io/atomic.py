@@ -17,7 +17,7 @@ from fairtk.errors import InputError
 
 
 def real_path(path: str | PathLike[str]) -> Path:
-    """Return the absolute path of a file or folder, with links followed; it need not exist.
+    """Return the absolute path of a file or folder with links resolved; it need not exist.
 
     Raises:
         InputError: there is a symlink loop.
@@ -30,11 +30,10 @@ def real_path(path: str | PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path that replaces the target when the block ends without an error.
+    """Yield a temporary path whose file replaces the target when the block succeeds.
 
-    The temporary file is in the target's folder, so that replacing is atomic, and has the target's
-    suffixes. It is flushed to disk before it is renamed, and removed if the block raises. A link is
-    followed. An existing file keeps its permissions.
+    If the block raises, the target stays as it was. The temporary file is in the target's folder
+    and has its suffixes. Links are followed, and an existing file keeps its permissions.
 
         with atomic_write("run.txt") as temporary:
             temporary.write_text("...")
@@ -43,7 +42,7 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
         path: the file to write; its folder must exist.
 
     Yields:
-        The path to write to. The block must create the file.
+        The temporary path. The block must create the file.
 
     Raises:
         InputError: the folder does not exist, or there is a symlink loop.
@@ -60,12 +59,12 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
 
 
 def part_beside(target: Path) -> Path:
-    """Return a new hidden path in the folder of the target, for a temporary file."""
+    """Return a hidden path for a temporary file in the folder of the target."""
     return target.with_name(f".{secrets.token_hex(4)}.part.{target.name[-100:]}")
 
 
 def put_in_place(temporary: Path, target: Path) -> None:
-    """Rename a finished file to its target, safe against a power loss."""
+    """Rename a complete file to its target; a power loss leaves the old or the new file."""
     _flush(temporary)
     with contextlib.suppress(FileNotFoundError):
         os.chmod(temporary, target.stat().st_mode & 0o7777)
@@ -77,9 +76,9 @@ def put_in_place(temporary: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def atomic_text(path: str | PathLike[str]) -> Iterator[TextIO]:
-    """Give an open text file (UTF-8, gzipped for ``.gz``) that is written as by `atomic_write`.
+    """Yield an open text file (UTF-8; gzipped if the suffix is ``.gz``); see `atomic_write`.
 
-    Equal text gives equal bytes: the gzip header has no time and no name.
+    Equal texts give equal bytes: the gzip header has neither time nor name.
     """
     with atomic_write(path) as temporary:
         if temporary.suffix == ".gz":
@@ -106,9 +105,8 @@ def _flush(path: Path) -> None:
 def file_lock(place: Path, shared: bool = False) -> Iterator[None]:
     """Lock an existing folder or file against other processes and threads.
 
-    Several holders can have a `shared` lock at a time, but only while nobody has an exclusive one.
-    The system releases the lock when a process dies. On systems that have no such locks, this does
-    nothing.
+    A `shared` lock excludes only exclusive ones. The system releases a lock when its process dies.
+    Without support for locks, or without permission to read, this does nothing.
     """
     try:
         import fcntl
@@ -128,12 +126,11 @@ def file_lock(place: Path, shared: bool = False) -> Iterator[None]:
         os.close(number)
 
 
-# An unchanged file is read once per process.
 _known: dict[tuple[str, int, int], str] = {}
 
 
 def file_digest(path: Path) -> str:
-    """Return the digest of a file's bytes."""
+    """Return a digest of a file's bytes; an unchanged file is read once per process."""
     state = path.stat()
     key = (str(path.resolve()), state.st_size, state.st_mtime_ns)
     if key not in _known:
@@ -144,7 +141,7 @@ def file_digest(path: Path) -> str:
 
 
 def folder_digest(folder: Path, patterns: tuple[str, ...] = ("**/*",)) -> str:
-    """Return one digest for the names and bytes of a folder's files, without hidden ones."""
+    """Return a digest of the names and bytes of a folder's files; hidden ones are ignored."""
     paths = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
     content = hashlib.blake2b(digest_size=16)
     for path in sorted(paths):

@@ -1,7 +1,6 @@
-"""Text files, plain or gzipped, read line by line, by pandas' C parser (if all lines are plain), or
-as JSON.
+"""Read text files, plain or gzipped: by line, as JSON, or with pandas' C parser.
 
-Size limits hold during decompression, too.
+Size limits are checked during decompression, too.
 """
 
 from __future__ import annotations
@@ -44,36 +43,36 @@ MARK = "\ufeff"
 """The byte order mark, which may start a file."""
 
 CHUNK = 1 << 18
-"""The number of bytes that are read at a time."""
+"""The number of bytes to read at a time."""
 
 STDIN, PIPED = "-", "standard input"
 """Standard input as a path, and its name in messages."""
 
 FOLLOWED: ContextVar[Callable[[Any], AbstractContextManager[Callable[[int], object]]] | None]
 FOLLOWED = ContextVar("followed", default=None)
-"""Makes a context for reading a file, e.g. a progress bar: a function of the path that returns a
-context manager, which gives a function of the number of bytes read so far."""
+"""Reports the progress of reading, e.g. by a bar: a function of the path that returns a context
+manager, which yields a function of the number of bytes read so far."""
 
 _unseen = contextlib.nullcontext(lambda position: None)
 _GZIP = b"\x1f\x8b"
 _PARQUET = b"PAR1"
 _MARK = MARK.encode()
-# A lone brace may start an id of a text file, so a key must follow.
+# in a text file, an id may start with a brace, so a key must follow
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"[^"\s]*"\s*:')
 
 
 Look = Callable[[bytes], object]
-"""A function that checks each chunk of a file; it may raise."""
+"""A function that checks a chunk of a file; it may raise."""
 
 
 class Source:
-    """An open file, which can be read from the start several times.
+    """An open file, which can be read several times.
 
     Attributes:
         path: the file, for messages.
-        place: the path to open it again.
-        kind: the format, by the first bytes (and the suffix of a Parquet file).
-        errors: a list that collects errors, whose lines are left out; `None` to raise them.
+        place: the path for opening it again.
+        kind: the format, by the first bytes or the suffix of Parquet.
+        errors: a list that collects errors while their lines are skipped; `None` to raise them.
     """
 
     def __init__(
@@ -108,7 +107,7 @@ class Source:
     def stream(self, longest: int = LINE) -> io.BufferedReader:
         """Return the decompressed bytes from the start, in lines of at most `longest` bytes.
 
-        Longer lines, NUL bytes and broken gzip files are a `FormatError` during reading.
+        Reading raises a `FormatError` for a longer line, a NUL byte or a broken gzip file.
         """
         lines = length = 0  # the number of complete lines, and the length of the current one
 
@@ -138,16 +137,13 @@ class Source:
         delimiter: str | None = None,
         skip: int = 0,
     ) -> pd.DataFrame | None:
-        """Read a table with pandas' C parser, if every line is plain.
+        """Return a table read with pandas' C parser; `None` if it would misread a line.
 
         Args:
             names: the columns.
             types: the types of columns; the others are text.
             delimiter: the separator of fields; `None` for white space, with blank lines skipped.
             skip: the number of lines before the first row.
-
-        Returns:
-            The table, or `None` if a line is not plain: the caller reads line by line.
         """
         stream = self.stream()
         for _ in range(skip):
@@ -159,7 +155,7 @@ class Source:
             options["float_precision"] = "round_trip"  # the default in later versions
         look = _plain_lines(delimiter, len(names))
         try:
-            # pandas casts numbers that are not integers and warns
+            # pandas warns if it casts a fraction to an integer
             with np.errstate(invalid="ignore"):
                 frame = pd.read_csv(
                     io.BufferedReader(Watched(stream, look), CHUNK),
@@ -186,10 +182,7 @@ class Source:
         return frame
 
     def line_of(self, row: int) -> int:
-        """Return the 1-based line of a row, if each line that is not blank has one row.
-
-        This opens the file again and is slow.
-        """
+        """Return the 1-based line of a row, if each nonblank line has one row; slow."""
         seen = -1
         for number, text in text_lines(self.place):
             seen += bool(text.strip())
@@ -200,7 +193,7 @@ class Source:
     def lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
         """Yield the 1-based number and the text of each line, with its line end; see `stream`.
 
-        A byte order mark at the start is left out. A line that is not UTF-8 is an error.
+        A byte order mark at the start is removed. A line that is not UTF-8 is an error.
         """
         try:
             yield from self.strict_lines(longest)
@@ -208,7 +201,7 @@ class Source:
             self.stop(error)
 
     def strict_lines(self, longest: int = LINE) -> Iterator[tuple[int, str]]:
-        """Yield the same lines, but always raise errors."""
+        """Yield the same as `lines`, but raise all errors."""
         for number, raw in enumerate(self.stream(longest), start=1):
             text = decoded(raw, self.path, number)
             if not self._packed and not text.endswith("\n"):
@@ -217,11 +210,11 @@ class Source:
 
     @cached_property
     def first_line(self) -> str:
-        """The first line that is not blank, or an empty string; errors are always raised."""
+        """The first nonblank line, or ``""``; errors are raised."""
         return next((text.strip("\r\n") for _, text in self.strict_lines() if text.strip()), "")
 
     def refuse(self, message: str, line: int) -> None:
-        """Raise a `FormatError` for a line, or collect it; the reader drops the line."""
+        """Raise a `FormatError` for a line, or collect it, so that the caller skips the line."""
         error = FormatError(message, self.path, line)
         if self.errors is None:
             raise error
@@ -229,7 +222,7 @@ class Source:
         self.errors.append(error)
 
     def stop(self, error: FormatError) -> None:
-        """Raise an error after which nothing can be read, or collect it."""
+        """Raise, or collect, an error after which nothing more can be read."""
         if self.errors is None:
             raise error
         error.check = "stopped"
@@ -240,7 +233,7 @@ class Source:
 def source(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Iterator[Source]:
     """Open a plain, gzipped or Parquet file for reading; see `Source`.
 
-    ``-`` is standard input; its content is saved, so that it can be read again.
+    ``-`` is standard input; its content is saved to a temporary file.
     """
     follow = FOLLOWED.get()
     file = _kept_stdin() if path == STDIN else path
@@ -250,19 +243,19 @@ def source(path: str | PathLike[str], errors: list[FormatError] | None = None) -
 
 @contextlib.contextmanager
 def opened(path: str | PathLike[str], longest: int = LINE) -> Iterator[io.BufferedReader]:
-    """Open a plain or gzipped text file for reading bytes, as `Source.stream` does."""
+    """Open a plain or gzipped text file for reading bytes; see `Source.stream`."""
     with source(path) as file:
         yield file.stream(longest)
 
 
 def text_lines(path: str | PathLike[str]) -> Iterator[tuple[int, str]]:
-    """Yield the 1-based number and the text of each line of a file, as `Source.lines` does."""
+    """Yield the 1-based number and the text of each line of a file; see `Source.lines`."""
     with source(path) as file:
         yield from file.lines()
 
 
 class Watched(io.RawIOBase):
-    """A stream that passes each chunk that is read from it to a function, which may raise."""
+    """A stream that passes each chunk to a function, which may raise."""
 
     def __init__(self, stream: Any, look: Look, path: str | PathLike[str] | None = None) -> None:
         self._stream = stream
@@ -288,8 +281,8 @@ class Watched(io.RawIOBase):
 def _plain_lines(delimiter: str | None, width: int) -> Look:
     """Return a check that raises a ValueError for lines that pandas would misread.
 
-    These have carriage returns or byte order marks or, with a delimiter, quotes or another number
-    of fields.
+    These have carriage returns, byte order marks or, with a delimiter, quotes or another number of
+    fields.
     """
     rest, begun = b"", False
 
@@ -318,7 +311,7 @@ def _plain_lines(delimiter: str | None, width: int) -> Look:
     return look
 
 
-_kept: list[Any] = []  # standard input, and the file with its content
+_kept: list[Any] = []  # standard input and the file with its content
 
 
 def _kept_stdin() -> str:
@@ -354,7 +347,7 @@ def _regular(path: str | PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def decoded(line: bytes, path: str | PathLike[str], number: int | None) -> str:
-    """Decode UTF-8; other bytes are a `FormatError` with the line number."""
+    """Return a line decoded as UTF-8; raise a `FormatError` with the line number."""
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -373,13 +366,10 @@ def is_parquet_name(path: str | PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def naming(path: str | PathLike[str]) -> Iterator[None]:
-    """Prefix errors about a file's content with its name.
-
-    A `FormatError` has the name already; a `ParameterError` is not about the file.
-    """
+    """Prefix an `InputError` about a file's content with its name."""
     try:
         yield
-    except (FormatError, ParameterError):
+    except (FormatError, ParameterError):  # has the name; is not about the file
         raise
     except InputError as error:
         raise FormatError(str(error), path) from None
@@ -390,7 +380,7 @@ _BLANK = " \t\r\n"
 
 
 def parse_json(text: str, path: str | PathLike[str] | None = None, line: int | None = None) -> Any:
-    """Return the value of a JSON text; `path` and its first line are for messages.
+    """Return the value of a JSON text; `path` and `line`, its first line, are for messages.
 
     Raises:
         FormatError: the text is invalid JSON, is nested too deep, or has a number with thousands of

@@ -1,8 +1,7 @@
-"""Parquet files, and the format in which PyTerrier saves runs.
+"""Parquet files, and a format for the runs that PyTerrier saves.
 
-By default, PyTerrier saves runs in TREC's format, which loses ``sample`` and ``qanswer``. PyTerrier
-passes open binary files to a reader and a writer, but only in its linear plan without
-``batch_size``; `fairtk.Experiment` saves results in any plan.
+By default, ``pt.Experiment`` saves runs in TREC's format, which loses ``sample`` and ``qanswer``.
+It accepts other formats only in its linear plan without ``batch_size``.
 """
 
 from __future__ import annotations
@@ -25,10 +24,18 @@ _NOTE = b"fairtk"
 def read_parquet(
     path: str | PathLike[str], file: BinaryIO | None = None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Read a Parquet file: the frame, and the note of `write_parquet`.
+    """Read a Parquet file.
 
-    If the file is open already, pass it with its name. A damaged file, or one of another format, is
-    a `FormatError`.
+    Args:
+        path: the file, or its name for messages if `file` is given.
+        file: the open file; `None` to open it.
+
+    Returns:
+        The frame, and the note of `write_parquet`.
+
+    Raises:
+        InputError: there is no such file.
+        FormatError: the file is damaged or not Parquet.
     """
     from pyarrow import parquet
 
@@ -54,9 +61,15 @@ def read_parquet(
 def write_parquet(
     frame: pd.DataFrame, path: str | PathLike[str] | BinaryIO, note: dict[str, Any] | None = None
 ) -> None:
-    """Write a Parquet file atomically, or into an open file; the index is not written.
+    """Write a Parquet file, atomically unless the file is open already.
 
-    `read_parquet` returns the note. Values that Parquet cannot hold are an `InputError`.
+    Args:
+        frame: any frame; its index is not written.
+        path: the path, or an open binary file.
+        note: a JSON object, which `read_parquet` returns.
+
+    Raises:
+        InputError: Parquet cannot hold a value.
     """
     import pyarrow
     from pyarrow import parquet
@@ -77,7 +90,7 @@ def write_parquet(
 
 
 def _read(file: BinaryIO) -> pd.DataFrame:
-    """Read a frame; a damaged file is a `FormatError` with its name."""
+    """Return the frame of an open file; lists stay lists."""
     frame, _ = read_parquet(getattr(file, "name", "the saved results"), file)
     for name in frame.columns:
         if is_object_dtype(frame[name].dtype):  # Parquet returns lists as arrays

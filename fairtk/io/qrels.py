@@ -1,8 +1,7 @@
-"""Files of labels and answers (generated and gold), and the qrels of data sets.
+"""Files of qrels and of answers (generated and gold), and the qrels of datasets.
 
-Answers are a table with one row per ranking: ``qid``, ``sample`` (if the run is sampled) and
-``qanswer``, as TSV with a header, JSON lines or Parquet. Gold answers have ``qid`` and
-``gold_answer``. One file may have both.
+A file of answers is TSV with a header, JSON lines or Parquet. It has one row per ranking: ``qid``,
+``sample`` (if the run is sampled) and ``qanswer``, or ``qid`` and ``gold_answer``, or both.
 """
 
 from __future__ import annotations
@@ -39,29 +38,30 @@ _NAMED = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
 def read_qrels(path: str | PathLike[str]) -> pd.DataFrame:
     """Read qrels.
 
-    The file has TREC's four columns ``qid iteration docno label`` (or three, without the iteration,
-    which is ignored), or is TSV with a header, JSON lines or Parquet with the columns ``qid``,
-    ``docno``, ``label`` and, for answers, ``gold_answer`` (a string or a list of strings; in TSV, a
-    JSON array). Each may be gzipped.
+    Args:
+        path: a text file with TREC's columns ``qid iteration docno label`` (the iteration is
+            ignored and optional); or TSV or CSV with a header, JSON lines or Parquet with ``qid``,
+            ``docno``, ``label`` and optionally ``gold_answer``, a string or a list of strings (in
+            TSV and CSV, a JSON array). Text may be gzipped.
 
     Returns:
         Columns ``qid``, ``docno``, ``label`` (int64 if all labels are integers, otherwise
         float64), and all other named columns of the file.
 
     Raises:
-        FormatError: a line is invalid, a label is not finite, or a document is labeled twice for
-            one query; names the line.
+        FormatError: a line is invalid, a label is not finite, or a query has two labels for a
+            document; names the line.
     """
     return uncoded(coded_qrels(path))
 
 
 def coded_qrels(path: str | PathLike[str]) -> pd.DataFrame:
-    """Return the qrels of `read_qrels` with ids as categories."""
+    """Return the same as `read_qrels`, with categorical ids."""
     return labels_in(qrels_rows(path))
 
 
 def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
-    """Return the unchecked rows of a qrels file; a list collects the errors of lines."""
+    """Return the unchecked rows of a qrels file; `errors` collects those of lines."""
     with source(path, errors) as file:
         if file.kind != "text" or has_header(file):
             return read_named(file)
@@ -71,7 +71,7 @@ def qrels_rows(path: str | PathLike[str], errors: list[FormatError] | None = Non
 
 
 def labels_in(rows: Rows) -> pd.DataFrame:
-    """Return the checked labels of some rows; see `coded_qrels`."""
+    """Return the checked labels of a file's rows; see `coded_qrels`."""
     rows.require([QID, DOCNO, LABEL], "qrels")
     rows.as_ids(QID, DOCNO)
     rows.as_numbers(LABEL)
@@ -86,16 +86,18 @@ def labels_in(rows: Rows) -> pd.DataFrame:
 
 @accepts_dataframes
 def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write qrels, atomically.
+    """Write qrels atomically.
 
-    ``.tsv``, ``.jsonl`` (each also ``.gz``) and ``.parquet`` keep all columns; any other suffix
-    means TREC's four columns.
+    Args:
+        qrels: ``qid``, ``docno``, ``label`` and any other columns.
+        path: ``.tsv``, ``.jsonl`` (each also ``.gz``) and ``.parquet`` keep all columns; any other
+            suffix means TREC's four columns.
 
     Raises:
-        InputError: TREC's format would lose columns, an id has spaces, or an id or label is invalid
-            (see `fairtk.frames.Qrels`).
         ColumnError: ``qid``, ``docno`` or ``label`` is missing.
-        DuplicateError: a document is labeled twice for a query.
+        DuplicateError: a query has two labels for a document.
+        InputError: an id or label is invalid, or does not fit TREC's format: an id with spaces, or
+            other columns.
     """
     require_columns(qrels, [QID, DOCNO, LABEL], "write_qrels")
     labeled = Qrels(qrels, "write_qrels")
@@ -120,6 +122,9 @@ def write_qrels(qrels: pd.DataFrame, path: str | PathLike[str]) -> None:
 def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
     """Read generated answers.
 
+    Args:
+        path: TSV or CSV with a header, JSON lines or Parquet; text may be gzipped.
+
     Returns:
         Columns ``qid``, ``sample`` (if the file has it), ``qanswer`` (a string, may be empty), and
         all other columns of the file.
@@ -140,8 +145,9 @@ def read_answers(path: str | PathLike[str]) -> pd.DataFrame:
 def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
     """Read gold answers; `fairtk.join_answers` adds them to qrels.
 
-    A query may have several rows, with the same gold answer (as in answer files and qrels) or with
-    alternatives, all of which are correct.
+    Args:
+        path: TSV or CSV with a header, JSON lines or Parquet; text may be gzipped. If a query has
+            several rows, each gold answer is correct.
 
     Returns:
         Columns ``qid`` and ``gold_answer`` (a string or a list of strings); rows as in the file.
@@ -156,14 +162,16 @@ def read_gold_answers(path: str | PathLike[str]) -> pd.DataFrame:
 
 @accepts_dataframes
 def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write the answers of a frame, one row per ranking, atomically.
+    """Write the answers of a frame atomically, one row per ranking.
 
     Args:
         frame: ``qid``, ``sample`` if the run is sampled, ``qanswer`` and optionally
-            ``gold_answer``; also the output of a generator, with one row per document.
-        path: the file: ``.parquet``, ``.jsonl``, or TSV for any other suffix; gzipped with ``.gz``.
+            ``gold_answer``; one row per ranking or, as a generator returns it, per document.
+        path: the suffix ``.parquet``, ``.jsonl`` or ``.csv`` chooses the format, any other means
+            TSV; ``.gz`` compresses text.
 
     Raises:
+        ColumnError: ``qid`` or ``qanswer`` is missing.
         InputError: a ranking has two different answers.
     """
     require_columns(frame, [QID, QANSWER], "write_answers")
@@ -179,11 +187,11 @@ def write_answers(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
 
 @accepts_dataframes
 def add_answers(run: pd.DataFrame, answers: pd.DataFrame, where: str = "answers") -> pd.DataFrame:
-    """Return the run with the answer of each ranking (``qanswer``) on all its rows.
+    """Return the run with the answer of each ranking, ``qanswer``, on all its rows.
 
     Args:
         run: R or S.
-        answers: as returned by `read_answers`; answers of other rankings are ignored.
+        answers: as `read_answers` returns them; those of other rankings are ignored.
         where: the name of the answers, for messages.
 
     Raises:
@@ -221,9 +229,16 @@ def _keyed(path: str | PathLike[str], what: str, column: str) -> Rows:
 
 
 def resolve_dataset(dataset: Any, where: str) -> Any:
-    """Return the ``ir_datasets.Dataset`` of an id, or of a dataset, also one of PyTerrier.
+    """Return an ``ir_datasets.Dataset``.
 
-    An id may have PyTerrier's prefix ``irds:`` or ``fair:``.
+    Args:
+        dataset: an id, also with PyTerrier's prefix ``irds:`` or ``fair:``; an
+            ``ir_datasets.Dataset``; or a PyTerrier dataset of one.
+        where: the caller, for messages.
+
+    Raises:
+        NotFoundError: the id is unknown.
+        InputError: `dataset` is something else.
     """
     if isinstance(dataset, str):
         name = dataset.removeprefix("irds:").removeprefix("fair:")
@@ -242,10 +257,10 @@ def resolve_dataset(dataset: Any, where: str) -> Any:
 
 
 def frame_of_qrels(qrels: Any, where: str) -> Any:
-    """Return the labels of a file or a data set's id; anything else unchanged.
+    """Return the qrels of a file or of a dataset id; anything else unchanged.
 
     Raises:
-        InputError: there is no such file or data set, or it has no labels.
+        InputError: there is no such file or dataset, or the dataset has no qrels.
     """
     if not isinstance(qrels, str | PathLike):
         return qrels
@@ -264,6 +279,6 @@ def frame_of_qrels(qrels: Any, where: str) -> Any:
 
 
 def labels_of(dataset: Any) -> pd.DataFrame:
-    """Return the labels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
+    """Return the qrels of an ``ir_datasets.Dataset``: ``qid``, ``docno``, ``label``."""
     rows = [(q.query_id, q.doc_id, q.relevance) for q in dataset.qrels_iter()]
     return pd.DataFrame(rows, columns=[QID, DOCNO, LABEL])

@@ -1,8 +1,8 @@
-"""Tables in files: rows that know their lines, in each format.
+"""Tables in files of each format, with the line of each row.
 
-Quoting follows csv's rules. pandas reads a field such as ``"a"b`` or a missing field without an
-error, so its result is used only if the file has no quotes and each line has as many fields as the
-header; any other file is read again, record by record.
+Quoting follows csv's rules. pandas does not report a field such as ``"a"b`` or a missing field. So
+its result is used only if the file has no quotes and each line has as many fields as the header;
+any other file is read again, record by record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fairtk.io.lines import MARK, Source, objects_of, parse_json, source
 from fairtk.io.parquet import read_parquet
 
 NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-"""A number in a file; Python's ``float`` also accepts ``1_000`` and digits of other scripts."""
+"""A number in a file; unlike ``float``, without ``1_000`` and digits of other scripts."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NUMERIC = frozenset("0123456789+-.eE")
@@ -76,18 +76,18 @@ class Rows:
             raise
 
     def refuse_if(self, wrong: Any, column: str, message: str, check: str = "bad-values") -> None:
-        """Refuse invalid rows, if any; ``{}`` in the message is the value of the first."""
+        """Refuse the rows of a mask, if any; ``{}`` in the message is the first row's value."""
         rows = np.flatnonzero(wrong)
         if len(rows):
             value = short_repr(self.frame[column].iloc[int(rows[0])])
             self.refuse(RowProblem(rows, message.replace("{}", value, 1), check=check))
 
     def without(self, rows: Sequence[int]) -> Rows:
-        """Return the other rows."""
+        """Return the table without some rows."""
         return replace(self, frame=self.frame.drop(index=self.frame.index[list(rows)]))
 
     def require(self, columns: Sequence[str], what: str) -> None:
-        """Raise a `FormatError` if a column is missing or the header occurs again."""
+        """Raise a `FormatError` if a column is missing or the header is repeated."""
         missing = [c for c in columns if c not in self.frame.columns]
         if missing:
             message = (
@@ -105,17 +105,17 @@ class Rows:
             self.refuse_if(again, columns[0], "duplicate header; were files concatenated?")
 
     def ordered(self, *names: str) -> pd.DataFrame:
-        """Return the frame with these columns first, if it has them."""
+        """Return the frame with some columns first; missing ones are ignored."""
         first = [name for name in names if name in self.frame.columns]
         return self.frame[[*first, *self.frame.columns.drop(first)]]
 
     def as_ids(self, *columns: str) -> None:
-        """Convert columns to ids, as categories (`fairtk.frames.ids.uncoded` makes them text)."""
+        """Convert columns to categorical ids; `fairtk.frames.ids.uncoded` makes them text."""
         for column in columns:
             self.frame[column] = categories(check_ids(self.frame[column], column, self.refuse))
 
     def as_numbers(self, *columns: str, rule: NumberRule | None = None) -> None:
-        """Convert columns to numbers, also from text; missing columns are ignored."""
+        """Convert columns of numbers or their text to numbers; missing columns are ignored."""
         for column in columns:
             if column in self.frame.columns:
                 numbers = numbers_in(self.frame[column])
@@ -130,9 +130,9 @@ class Rows:
             self.frame[column] = values.astype(str)
 
     def refuse_flaws(self, column: str) -> None:
-        """Refuse names that are not valid ids.
+        """Refuse names that are not valid ids, except for tabs, which files quote.
 
-        Tabs are valid, because files quote them. Missing and empty names are ignored.
+        Missing and empty names are ignored.
         """
         values = self.frame[column].tolist()
         names = [v.replace("\t", "_") if isinstance(v, str) and v else "-" for v in values]
@@ -143,7 +143,7 @@ class Rows:
             self.refuse(RowProblem(np.array(rows), message))
 
     def codes(self, columns: Sequence[str]) -> IntArray:
-        """Return a number for each row, equal if two rows agree in all the columns."""
+        """Return one number per row, equal for rows that agree in all the columns."""
         codes = np.zeros(len(self.frame), dtype=np.int64)
         for column in columns:
             values = self.frame[column]
@@ -164,16 +164,13 @@ class Rows:
 
 
 def numbers_in(values: pd.Series) -> pd.Series:
-    """Return a column with text of numbers as numbers; other values become text.
-
-    A boolean is not a number in a file.
-    """
+    """Return a column with numbers and their text as numbers; other values become text."""
     kinds = pd.api.types
     if kinds.is_numeric_dtype(values.dtype) and not kinds.is_bool_dtype(values.dtype):
         return values
     each = values.tolist()
     with suppress(TypeError, ValueError):
-        # float suffices: of these characters, it accepts only what NUMBER accepts
+        # made of these characters, float and NUMBER accept the same texts
         if _NUMERIC.issuperset("".join(each)):
             return pd.Series([*map(float, each)], index=values.index, dtype=np.float64)
     numbers = map(number_of, each)
@@ -182,7 +179,7 @@ def numbers_in(values: pd.Series) -> pd.Series:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a number, or the text of one (`NUMBER`), as a float; `None` for other values."""
+    """Return a number, or its text (`NUMBER`), as a float; `None` for other values."""
     if isinstance(value, str):
         # "nan" and "inf" are numbers; the rules refuse them
         words = value.strip("+-").lower() in ("nan", "inf", "infinity")
@@ -209,7 +206,7 @@ _QUERY = ("qid", "query_id")  # names of columns, not of queries
 
 
 def wrong_width(layouts: Sequence[Sequence[str]], fields: Sequence[str]) -> str:
-    """Return the message for a line whose number of fields fits no layout."""
+    """Return the message for a line with too few or too many fields."""
     forms = " or ".join(f"{len(c)} columns ({' '.join(c)[:200]})" for c in layouts)
     return f"expected {forms}, got {len(fields)}: {' '.join(fields)[:60]!r}"
 
@@ -236,11 +233,11 @@ def read_whitespace(
     """Read a plain or gzipped text file without a header.
 
     The layout is the one with as many columns as line 1 or, if errors are collected, as most lines.
-    Columns with a type may still be text, if a line is not plain.
+    Columns in `types` may still be text, if pandas would misread a line.
 
     Raises:
-        FormatError: the number of columns of a line fits no layout, or differs from line 1; names
-            the line.
+        FormatError: a line fits no layout, or has another number of columns than line 1; names the
+            line.
     """
     first = fields_of(file.first_line)
     _refuse_other_files(file, layouts, first)
@@ -267,7 +264,7 @@ def read_whitespace(
 
 
 def _refuse_other_files(file: Source, layouts: Sequence[Sequence[str]], first: list[str]) -> None:
-    """Refuse a run given for qrels, or the reverse, and an unknown header."""
+    """Refuse a run instead of qrels, or the reverse, and an unknown header."""
     if first and first[0] in _QUERY and file.errors is None:
         names = " ".join(first)[:60]
         raise FormatError(
@@ -299,7 +296,7 @@ def _entries(file: Source) -> Iterator[tuple[int, list[str]]]:
 # Named columns ---------------------------------------------------------------------------------
 
 NOTE = "# fairtk: "
-"""The prefix of the line before the header that holds the note of fairtk's writer."""
+"""The start of the first line, before the header, if it has the note of fairtk's writer."""
 
 ALIASES = {
     "query_id": QID,
@@ -311,7 +308,7 @@ ALIASES = {
     "rel": LABEL,
     "sim": SCORE,
 }
-"""Column names of other tools (ir_measures, expeval, Fair-RAG), and ours."""
+"""Column names of other tools (ir_measures, expeval, Fair-RAG), and PyTerrier's."""
 
 _KNOWN = {QID, DOCNO, LABEL, SCORE, RANK, SAMPLE, QANSWER, GOLD_ANSWER, *ALIASES}
 _SEPARATOR = re.compile(r"[\t,]")
@@ -319,7 +316,7 @@ _QUOTES = "; quote the whole field if it starts with a quote, and double the quo
 
 
 def has_header(file: Source) -> bool:
-    """Return whether the first line names columns: at least two known ones, no number."""
+    """Return whether the first line has at least two known column names and no number."""
     fields = [field.strip().strip('"') for field in _SEPARATOR.split(file.first_line)]
     return len(_KNOWN.intersection(fields)) >= 2 and not any(map(NUMBER.fullmatch, fields))
 
@@ -327,9 +324,9 @@ def has_header(file: Source) -> bool:
 def read_table(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
     """Read a file with named columns: TSV or CSV, JSON lines, or Parquet.
 
-    A text file has a header (without a tab in it, the file is CSV) and follows csv's rules for
-    quotes, as pandas, R and spreadsheets do: a field with a tab, a line break or a leading quote is
-    quoted. Columns named in `ALIASES` are renamed.
+    Text has a header; without a tab in it, the file is CSV. A field with a separator, a line break
+    or a leading quote is quoted, as in pandas, R and spreadsheets. Columns in `ALIASES` are
+    renamed.
     """
     with source(path, errors) as file:
         return read_named(file)
@@ -391,10 +388,7 @@ def _opening(file: Source) -> tuple[dict[str, Any], int, str]:
 
 
 def delimited_records(file: Source) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line and the fields of each record, including the header, by strict csv rules.
-
-    The separator is a tab, or a comma if the header has no tab.
-    """
+    """Yield the line and the fields of each record, including the header, by strict csv rules."""
     _, head, delimiter = _opening(file)
     texts = (text for number, text in file.lines() if number >= head)
     reader = csv.reader(texts, delimiter=delimiter, strict=True)
@@ -412,9 +406,9 @@ def delimited_records(file: Source) -> Iterator[tuple[int, list[str]]]:
 
 
 def looks_like_a_row(text: str, width: int) -> bool:
-    """Return whether a later line of a field could be a row of the file.
+    """Return whether a later line of a field looks like a row of the file, by its tabs.
 
-    If so, two stray quotes are likelier than such a text. Only tabs count, not commas.
+    If so, two stray quotes are likelier than such a text.
     """
     if width < 3 or "\n" not in text:
         return False

@@ -1,12 +1,12 @@
-"""Run files: rankings of documents, one or several samples per query.
+"""Run files: rankings of documents, with one or several samples per query.
 
-Text files have TREC's six columns ``qid sample docno rank score tag`` (the tag is optional). The
-second column is the sample, as in Diaz et al.'s ``expeval``: integers, or ``Q0``, ``Q1``, ... If it
-is one constant word (``Q0``, as TREC prescribes), the run is not sampled.
+Text files have TREC's columns ``qid sample docno rank score tag``; the tag is optional. As in Diaz
+et al.'s ``expeval``, the second column is the sample: an integer, or ``Q0``, ``Q1``, ... If it is
+one constant word (``Q0`` in TREC), the run is not sampled.
 
-Lists of TREC Fair Ranking 2022 have no scores: Task 1 (coordinators) is ``id, page_id``, one
-ranking per topic; Task 2 (editors) is ``id, seq_no, page_id``, many rankings per topic, numbered
-from 1. Columns are separated by tabs, the line order is the ranking, and a header is optional.
+Lists of TREC Fair Ranking 2022 are ranked by line and have no scores. Columns are separated by
+tabs, and a header is optional: ``id, page_id`` in Task 1 (coordinators), ``id, seq_no, page_id`` in
+Task 2 (editors), with several rankings per topic, numbered from 1.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from fairtk.io.rows import (
 )
 
 _TASKS = {2: ("id", "page_id"), 3: ("id", "seq_no", "page_id")}
-"""The columns of lists of TREC Fair Ranking 2022, Task 1 (coordinators) and Task 2 (editors)."""
+"""The columns of lists of TREC Fair Ranking 2022, Task 1 and Task 2."""
 
 _NAMES = {"id": QID, "seq_no": SAMPLE, "page_id": DOCNO}
 
@@ -49,7 +49,7 @@ _NAMES = {"id": QID, "seq_no": SAMPLE, "page_id": DOCNO}
 def _task_columns(file: Source) -> tuple[str, ...]:
     """Return the columns of a list of TREC Fair Ranking 2022; empty for other files.
 
-    The first line is its header, or two or three integers.
+    Its first line is the header, or two or three integers.
     """
     fields = fields_of(file.first_line) if file.kind == "text" else []
     columns = _TASKS.get(len(fields), ())
@@ -60,7 +60,7 @@ def _task_columns(file: Source) -> tuple[str, ...]:
 
 
 def _task_run(rows: Rows) -> pd.DataFrame:
-    """Return the checked run of a list of TREC Fair Ranking 2022."""
+    """Return a list of TREC Fair Ranking 2022 as a checked run."""
     rows.require(["id", "page_id"], "a list of TREC Fair Ranking")
     rows = replace(rows, frame=rows.frame.rename(columns=_NAMES))
     if SAMPLE in rows.frame.columns:
@@ -77,7 +77,7 @@ def _task_run(rows: Rows) -> pd.DataFrame:
 
 
 def _refuse_ranks(rows: Rows) -> None:
-    """Refuse runs of MS MARCO, which have three integers, too: qid, docno and rank."""
+    """Refuse runs of MS MARCO, which also have three integers: qid, docno and rank."""
     frame = rows.frame
     rank = (frame.groupby("id", sort=False).cumcount() + 1).astype(str)
     alone = not frame.duplicated(["id", "seq_no"]).any()
@@ -92,10 +92,10 @@ def _refuse_ranks(rows: Rows) -> None:
 
 @accepts_dataframes
 def write_task_run(run: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write a run as a list of TREC Fair Ranking 2022, atomically.
+    """Write a run atomically as a list of TREC Fair Ranking 2022.
 
-    A run with ``sample`` becomes a Task 2 file (``seq_no`` is ``sample`` plus 1), one without a
-    Task 1 file. Only the order of scores is kept.
+    A run with ``sample`` becomes a Task 2 list, in which ``seq_no`` is ``sample`` plus 1; a run
+    without becomes a Task 1 list. Scores are not written.
 
     Args:
         run: R or S; checked as by `fairtk.frames.Run`.
@@ -133,25 +133,23 @@ _Q_INTEGER = re.compile(r"[Qq][0-9]{1,18}")
 def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
     """Read a run.
 
-    The column ``rank`` of a file may start at any number and have gaps or ties. By default, rows
-    are ordered by rank, ties by score, and remaining ties by docno, descending; a file in which a
-    lower rank has a higher score is an error. trec_eval ignores ranks and expeval ignores scores:
-    ``order="score"`` and ``order="rank"`` do the same. With ``"rank"``, if scores are tied or
-    contradict the ranks, all scores of the run are replaced by n, n - 1, ..., where n is the length
-    of the longest ranking; a contradiction is a warning.
-
     Args:
-        path: text (six or five columns), TSV with a header, JSON lines or Parquet with ``qid``,
-            ``docno``, ``score`` (and ``rank``, ``sample``), or a list of TREC Fair Ranking 2022,
-            recognized by its header, or by two or three integers in the first line.
-        order: ``"auto"``, ``"rank"`` or ``"score"``; ignored for lists of TREC Fair Ranking.
+        path: text in TREC's format (six columns, or five without the tag); TSV or CSV with a
+            header, JSON lines or Parquet with ``qid``, ``docno``, ``score`` and optionally ``rank``
+            and ``sample``; or a list of TREC Fair Ranking 2022, recognized by its header, or by two
+            or three integers in the first line. Text may be gzipped.
+        order: ``"auto"`` orders rows by rank, then by descending score, then by descending docno;
+            a score above that of the previous rank is an error. ``"score"`` ignores ranks, as
+            trec_eval does. ``"rank"`` follows the ranks, as expeval does: if scores are tied or
+            contradict the ranks (a warning), all scores of the run are replaced by n, n - 1, ...,
+            with n the length of the longest ranking. Ignored for lists of TREC Fair Ranking.
 
     Returns:
         Columns ``qid``, ``docno``, ``score``, ``rank`` (from 0, without gaps), ``sample`` if the
         run is sampled, and all other named columns of the file; rows as in the file. In lists of
-        TREC Fair Ranking 2022, ``sample`` is ``seq_no`` minus 1, or ``seq_no`` if the file counts
-        from 0. A file with ``credit`` and no ``score`` is a frame C: ``qid``, ``sample`` (0 if
-        absent), ``docno``, ``rank`` if present, ``credit`` (NaN for an empty cell or null).
+        TREC Fair Ranking 2022, ``sample`` is ``seq_no`` minus 1, or ``seq_no`` if it starts at 0.
+        A file with ``credit`` and no ``score`` is a frame C: ``qid``, ``sample`` (0 if absent),
+        ``docno``, ``rank`` if present, ``credit`` (NaN for an empty cell or null).
 
     Raises:
         FormatError: a line is invalid, a score is not finite, a document occurs twice in a ranking,
@@ -161,7 +159,7 @@ def read_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
 
 
 def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
-    """Return the run of `read_run` with ids as categories."""
+    """Return the same as `read_run`, with categorical ids."""
     checks.known("order", order, get_args(Order))
     frame = run_of(run_rows(path), order)
     if frame.empty:
@@ -170,7 +168,7 @@ def coded_run(path: str | PathLike[str], order: Order = "auto") -> pd.DataFrame:
 
 
 def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None) -> Rows:
-    """Return the unchecked rows of a run file; a list collects the errors of lines."""
+    """Return the unchecked rows of a run file; `errors` collects those of lines."""
     with source(path, errors) as file:
         if columns := _task_columns(file):
             return _task_rows(file, columns)
@@ -184,12 +182,12 @@ def run_rows(path: str | PathLike[str], errors: list[FormatError] | None = None)
 
 
 def frame_of_run(run: Any, order: Any = "auto") -> Any:
-    """Return a file's run (see `read_run`); anything else unchanged."""
+    """Return the run of a file, see `read_run`; anything else unchanged."""
     return coded_run(run, order) if isinstance(run, str | PathLike) else run
 
 
 def run_of(rows: Rows, order: Order) -> pd.DataFrame:
-    """Return the checked run of some rows, ordered by rank; see `coded_run`."""
+    """Return the checked run of a file's rows; see `coded_run`."""
     columns = rows.frame.columns
     if "page_id" in columns and DOCNO not in columns:
         return _task_run(rows)
@@ -206,7 +204,7 @@ def run_of(rows: Rows, order: Order) -> pd.DataFrame:
 
 
 def _credit_of(rows: Rows) -> pd.DataFrame:
-    """Return the checked frame C of some rows."""
+    """Return the checked frame C of a file's rows."""
     rows.require([QID, DOCNO, CREDIT], "credit")
     rows.frame[CREDIT] = rows.frame[CREDIT].mask(rows.frame[CREDIT].astype(object).isin([""]))
     rows.as_ids(QID, DOCNO)
@@ -218,12 +216,10 @@ def _credit_of(rows: Rows) -> pd.DataFrame:
 
 
 def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
-    """Return the rows with ranks 0, 1, ... in each ranking, and with scores that agree.
+    """Return the rows with ranks 0, 1, ... in each ranking, and scores that agree; see `read_run`.
 
-    Rows are ordered by the file's rank (unless ``order="score"``), then score, then docno, both
-    descending. With ``order="auto"``, a score above the previous one is an error. With
-    ``order="rank"``, scores that do not decrease are replaced, so that measures that read only
-    scores see the same order.
+    With ``order="rank"``, scores are replaced so that measures that read only scores see the same
+    order.
     """
     if order == "rank":
         rows.require([QID, DOCNO, SCORE, RANK], "a run with order='rank'")
@@ -263,19 +259,21 @@ def _ranked(rows: Rows, order: Order) -> pd.DataFrame:
 
 @accepts_dataframes
 def write_run(run: pd.DataFrame, path: str | PathLike[str], tag: str = "fairtk") -> None:
-    """Write a run, atomically: as Parquet if the suffix says so, otherwise in TREC's format.
+    """Write a run atomically in TREC's format, or as Parquet.
 
-    In TREC's six columns, the second is the sample (``Q0`` if the run is not sampled) and ranks
-    start at 1, as trec_eval and expeval expect. Scores are written with all their digits. Other
-    columns are lost: write answers to a file of their own (`write_answers`), or write Parquet.
+    In TREC's format, the second column is the sample (``Q0`` if the run is not sampled), ranks
+    start at 1, and scores have all their digits. Other columns are lost: write answers separately
+    (`write_answers`), or write Parquet.
 
     Args:
         run: R or S; checked as by `fairtk.frames.Run`.
-        path: the file; ``.gz`` compresses it, ``.parquet`` keeps all columns.
+        path: ``.parquet`` keeps all columns, any other suffix means TREC's format; ``.gz``
+            compresses it.
         tag: the last column.
 
     Raises:
-        InputError: the run is invalid, or a qid, docno or the tag has a space.
+        InputError: the run is invalid; or, in TREC's format, a qid, docno or the tag is empty or
+            has white space.
     """
     coded = Run(run, "write_run")
     if is_parquet_name(path):

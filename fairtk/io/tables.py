@@ -29,9 +29,9 @@ def write_table(
 ) -> None:
     """Write a frame with its column names, atomically.
 
-    The suffix determines the format: ``.parquet``, ``.jsonl``, ``.csv``, or TSV for any other;
-    text formats with ``.gz`` are gzipped. Lists of strings are JSON arrays in TSV and CSV. The
-    index is not written. `Rows.note` returns the note (JSON lines cannot hold one).
+    The suffix chooses the format: ``.parquet``, ``.jsonl``, ``.csv``, or TSV for any other; ``.gz``
+    compresses text. Lists of strings are JSON arrays in TSV and CSV. The index is not written. The
+    note, which JSON lines cannot hold, is read back as `Rows.note`.
 
     Raises:
         InputError: the folder does not exist, or a text looks like rows of the file.
@@ -65,8 +65,8 @@ def write_table(
 def strings_or_lists(rows: Rows, column: str) -> None:
     """Convert a column of gold answers to strings or lists of strings.
 
-    In TSV, a list is a JSON array of strings: ``["a", "b"]`` is a list, but ``[1]`` is a string,
-    because labels of LaMP-1 look like this.
+    In text, a JSON array of strings is a list; ``[1]`` stays a string, because answers of LaMP-1
+    look like this.
     """
     values = [_plain(value) for value in rows.frame[column]]
     values = [(_json_strings(v) or v) if isinstance(v, str) else v for v in values]
@@ -104,10 +104,10 @@ def named_file(source: str | PathLike[str]) -> tuple[str | None, str]:
 
 
 def check_weights(rows: Rows, columns: list[str], what: str) -> None:
-    """Check the rows of a file of groups or a target, and convert its columns.
+    """Check the rows of a file of groups or of a target, and convert its columns.
 
-    Weights are numbers if all of them are. Names are strings (or integers, in Parquet); empty
-    fields are missing. If `columns` is only the weight, all other columns are names.
+    Names are strings (or integers, in Parquet); empty fields are missing. Weights are converted to
+    numbers if possible. If `columns` is only the weight, all other columns are names.
     """
     rows.require(columns, what)
     _check_note(rows)
@@ -127,7 +127,7 @@ def check_weights(rows: Rows, columns: list[str], what: str) -> None:
 
 
 def _check_note(rows: Rows) -> None:
-    """Raise unless the note of a groups file has the types that `fairtk.Groups` expects."""
+    """Raise a `FormatError` if the note of a groups file has values of the wrong type."""
     levels, unknown = rows.note.get("levels", [""]), rows.note.get("unknown")
     names = [rows.note.get("name", ""), *([unknown] if unknown is not None else [])]
     if not (isinstance(levels, list) and {*map(type, [*names, *levels])} == {str}):

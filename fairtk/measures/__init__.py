@@ -1,4 +1,4 @@
-"""Measures: their declarations and parameters; string utilities; `explain`."""
+"""Measures of fairness and utility, their parameters, and `explain`."""
 
 from __future__ import annotations
 

@@ -29,17 +29,16 @@ class AttentionWeightedRankFairness(FairMeasure):
     """How close the groups' shares of attention are to a target distribution.
 
     AWRF is 1 - JSD(exposure of the groups, target), where each document passes the attention of its
-    rank on to its groups (Sapiezynski et al. 2019; TREC Fair Ranking 2022, Task 1). Higher is
-    closer to the target. Values are in [1 - ln 2, 1] = [0.307, 1] with natural logarithm (the
-    track's), and in [0, 1] with ``base=2``. As in the track, documents without a row in the groups
-    are dropped, but the others keep their ranks. `unlabeled` has other policies, among them
-    ``best`` and ``worst``: the bounds over all ways to label unknown documents. On a sampled run,
-    exposure is averaged over samples before the comparison (``amortize=True``); otherwise the
-    values of samples are averaged, and a policy gets no credit for evening out over time.
+    rank on to its groups (Sapiezynski et al. 2019; TREC Fair Ranking 2022, Task 1). Values are in
+    [1 - ln 2, 1] = [0.307, 1], or in [0, 1] with ``base=2``; higher is closer to the target.
 
-    Undefined (NaN) for a query without a target, or with no labeled document in its ranking (in all
-    samples, or in one with ``amortize=False``). A query missing from the run gets 0. AWRF depends
-    on a chosen target and on limited labels; it does not show that the target is right.
+    As in the track, documents without a row in the groups are left out, and the others keep their
+    ranks; see ``unlabeled`` for other rules. On a sampled run, exposure is averaged over samples
+    before the comparison. With ``amortize=False``, each sample is compared and the values are
+    averaged, so samples do not compensate for each other.
+
+    A query without a target, or without a labeled document in its rankings (with
+    ``amortize=False``: in one of them), is undefined (NaN). A query missing from the run gets 0.
     """
 
     identity_name = "fairtk.AWRF"
@@ -83,7 +82,7 @@ class AttentionWeightedRankFairness(FairMeasure):
     }
 
     def check_params(self) -> None:
-        """Raise for an invalid combination of parameters, or an invalid base."""
+        """Raise a `ParameterError` for an invalid base or combination of parameters."""
         if self["of"] == "credit":
             for name in ("cutoff", "browsing", "amortize"):
                 if name in self.params:
@@ -96,12 +95,12 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     @property
     def run_columns(self) -> tuple[str, ...]:
-        """The required columns of the run: of exposure or of credit."""
+        """The required columns of the run, by the parameter ``of``."""
         return (QID, DOCNO, CREDIT) if self["of"] == "credit" else self.RUN_COLUMNS
 
     @property
     def identity_settings(self) -> dict[str, Any]:
-        """The value of each parameter; `of` only if set, because older identities lack it."""
+        """The value of each parameter; ``of`` only if set, because older identities lack it."""
         return {n: self[n] for n in self.SUPPORTED_PARAMS if n != "of" or n in self.params}
 
     @property
@@ -112,7 +111,7 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it accepts frames X; not if it compares single samples."""
+        """Whether it accepts frames X; false with ``amortize=False``."""
         return bool(self["amortize"])
 
     @property
@@ -123,7 +122,7 @@ class AttentionWeightedRankFairness(FairMeasure):
 
     @property
     def depends_on_length(self) -> bool:  # type: ignore[override]
-        """Whether truncated rankings have different values; true for exposure, not for credit."""
+        """Whether truncated rankings have other values than full ones; false for credit."""
         return bool(self["of"] == "exposure")
 
     def target_for(self, groups: Groups) -> Target:
@@ -176,9 +175,9 @@ class AttentionWeightedRankFairness(FairMeasure):
         return value
 
     def shared_out(self, judged: LabeledRun) -> tuple[LabeledRun, BoolArray]:
-        """Return the run whose scores or ranks determine shares, and the queries without any.
+        """Return the run to compare, and a mask of the queries without shares.
 
-        With ``of="credit"``, its scores are the expected credit of documents.
+        With ``of="credit"``, the scores of the run are the expected credit of documents.
         """
         if self["of"] == "exposure":
             return judged, np.zeros(len(judged.qids), dtype=bool)
@@ -201,13 +200,13 @@ class AttentionWeightedRankFairness(FairMeasure):
 def warn_unlabeled_ranks(
     measure: FairMeasure, judged: LabeledRun, groups: Groups, memberships: Any = None
 ) -> None:
-    """Warn of queries with known groups for less than half of the ranks.
+    """Warn of queries in which less than half of the documents have a known group.
 
     Args:
         measure: the measure, whose cutoff limits the ranks.
         judged: the run.
         groups: the groups.
-        memberships: those of ``judged.run.docnos`` with ``unlabeled="drop"``, if known.
+        memberships: the groups of ``judged.run.docnos`` with ``unlabeled="drop"``, if known.
     """
     from fairtk.groups.groups import coverage_of
 

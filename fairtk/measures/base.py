@@ -1,8 +1,7 @@
-"""`FairMeasure`: declarations of a measure, and computing and checking its values.
+"""`FairMeasure`: a measure's declarations, and the checks of its values.
 
-A measure is a class with declarations and one method. A third party writes `score_query`, which
-scores one query; the built-in measures write `score_all`, which scores all queries at once with
-array operations on a `LabeledRun`.
+A measure is a class with declarations and one method: `score_query` scores one query, `score_all`
+scores all queries at once with array operations on a `LabeledRun`, as the built-in measures do.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def scored(measure: FairMeasure, judged: LabeledRun) -> FloatArray:
 
 
 def number(measure: FairMeasure, value: Any, qid: str) -> float:
-    """Return the value of one query; raise a `MeasureError` unless it is a finite number or NaN."""
+    """Return the value of a query; raise a `MeasureError` unless it is a finite number or NaN."""
     if not isinstance(value, Real | np.bool_) or math.isinf(value):
         raise MeasureError(
             f"{_where(measure, qid)} must return a finite number, or NaN if it is undefined, got "
@@ -95,10 +94,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     """Base of all measures of fairtk and of its plugins.
 
     An instance is a measure with some of its parameters set: ``EE_D``, ``EE_D@5``,
-    ``EE_D(browsing="RBP(p=0.8)")@5``. It works with ir_measures like any other measure, and
-    ``ir_measures.parse_measure`` turns its `repr` back into an equal measure. It holds its groups
-    and its target as objects and prints their names; a name is read back if the object is
-    registered, or held by a measure.
+    ``EE_D(browsing="RBP(p=0.8)")@5``. It works like any measure of ir_measures, and
+    ``ir_measures.parse_measure`` turns its `repr` into an equal measure. Groups and targets print
+    as names, which can be read back if the object is registered or in use by a measure.
 
     Attributes:
         NAME: the identifier in code and in strings.
@@ -109,15 +107,15 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
             gains by returning nothing. NaN if there is no worst value.
         RUN_COLUMNS: the required columns of the run, in PyTerrier's names.
         BOUNDS: the smallest and the largest value; infinite if unbounded.
-        QREL_COLUMNS: the required columns of the qrels.
-        SUPPORTED_PARAMS: its parameters by name, each a `Param` or an ``ir_measures.ParamInfo``.
+        QREL_COLUMNS: the required columns of the qrels, in PyTerrier's names.
+        SUPPORTED_PARAMS: the parameters by name, each a `Param` or an ``ir_measures.ParamInfo``.
         POSITIONAL: the names of positional parameters, in order.
-        GROUPS_ARE_OPTIONAL: whether it has a form without its parameter `groups`, so that
-            `fairtk.evaluate` adds groups only to measures that already have some.
-        is_by_query: whether the value of a query depends only on that query, so that a long run
-            can be measured in blocks; true if the measure defines `score_query`.
-        depends_on_length: whether truncated rankings have better or worse values than full ones,
-            so that they cause a warning.
+        GROUPS_ARE_OPTIONAL: whether the parameter ``groups`` is optional; `fairtk.evaluate` does
+            not add groups to such measures.
+        is_by_query: whether a query's value depends only on that query, so that long runs can be
+            measured in blocks; true if the measure defines `score_query`.
+        depends_on_length: whether truncated rankings have other values than full ones, and cause a
+            warning.
     """
 
     NAME: str
@@ -180,7 +178,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         self.check_params()
 
     def __call__(self, *values: Any, **params: Any) -> Any:
-        """Return the measure with additional parameters: ``E(nDCG@5)``, ``EU(utility="f1")``.
+        """Return the measure with more parameters set: ``E(nDCG@5)``, ``EU(utility="f1")``.
 
         Args:
             *values: values of the parameters in `POSITIONAL`.
@@ -197,7 +195,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return {name: self[name] for name in self.params if isinstance(self[name], kinds)}
 
     def __eq__(self, other: object) -> bool:
-        """Return whether two measures have the same `repr` and hold equal objects."""
+        """Return whether two measures have the same `repr` and equal objects."""
         return super().__eq__(other) and all(
             other[name] == value  # type: ignore[index]
             for name, value in self.objects().items()
@@ -206,7 +204,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     __hash__ = ir_measures.Measure.__hash__
 
     def needed(self, name: str, remedy: str) -> Any:
-        """Return a parameter's value; without a value, raise a `ParameterError`."""
+        """Return a parameter's value; raise a `ParameterError` if it is not set."""
         if name not in self.params:
             raise ParameterError(f"{self.NAME} requires {remedy}")
         return self[name]
@@ -237,12 +235,12 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @property
     def parts(self) -> list[Any]:
-        """The measures that this one is made of."""
+        """The measures among its parameters."""
         return [m for name in self.params if isinstance(m := self[name], ir_measures.Measure)]
 
     @property
     def run_columns(self) -> tuple[str, ...]:
-        """The required columns of the run; parameters may change them."""
+        """The required columns of the run, which may depend on parameters."""
         return self.RUN_COLUMNS
 
     @property
@@ -260,7 +258,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
     @property
     def better(self) -> str:
-        """``"higher"`` or ``"lower"``; parameters may change the direction."""
+        """The better direction, ``"higher"`` or ``"lower"``, which may depend on parameters."""
         return self.BETTER
 
     @property
@@ -271,7 +269,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return (low, high) if normalized else (low, math.inf)
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return defaults that depend on the given parameters, by name."""
+        """Return the defaults that depend on other parameters, by name."""
         return {}
 
     def check_params(self) -> None:
@@ -284,7 +282,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
                 raise ParameterError(f"{self.NAME} requires its parameter {name}: {name}=...")
 
     def __getitem__(self, key: str) -> Any:
-        """Return the value of a parameter, or its object; `None` without value and default."""
+        """Return a parameter's value or object; `None` if it has neither value nor default."""
         if key not in self._resolved:
             param = self.SUPPORTED_PARAMS[key]
             self._resolved[key] = param.resolve(param.default)
@@ -318,7 +316,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return values
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
-        """Return the aggregate of the values of queries; by default their mean.
+        """Return the aggregate of per-query values; by default their mean.
 
         Args:
             values: value of each query; shape (n_queries,).
@@ -330,9 +328,10 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return float(aggregator.result())
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values that evaluators of ir_measures report for single queries.
+        """Return the values that ir_measures reports for single queries.
 
-        ``pt.Experiment`` takes their means; a measure with another `aggregate` overrides this.
+        ``pt.Experiment`` takes their means. A measure whose `aggregate` is not a mean overrides
+        this method.
         """
         return values
 
@@ -341,9 +340,9 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
 
         Args:
             qrels: the query's labels, with `QREL_COLUMNS` and other columns.
-            run: the query's rankings, with `RUN_COLUMNS` and other columns, plus ``sample`` (0 if
-                the run is not sampled) and ``rank`` (0-based, without gaps); sorted by both, and
-                cut at ``@k`` within each sample.
+            run: the query's rankings, with `RUN_COLUMNS` and other columns, and with ``sample`` (0
+                if the run is not sampled) and ``rank`` (0-based, without gaps); sorted by both, and
+                cut at ``@k`` in each sample.
 
         Returns:
             The value; NaN if it is undefined.
@@ -353,12 +352,13 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
     def without_undefined(
         self, judged: LabeledRun, values: FloatArray, reasons: Iterable[tuple[str, BoolArray]]
     ) -> FloatArray:
-        """Return the values with NaN for the queries of each reason, and warn once per query.
+        """Return the values with NaN for undefined queries, and warn of them.
 
         Args:
             judged: the queries.
             values: value of each query; shape (n_queries,).
-            reasons: reasons why queries have no value, and these queries; the first one counts.
+            reasons: reasons, each with a mask of the queries that are undefined for it; the first
+                reason of a query is reported.
         """
         undefined = np.zeros(len(values), dtype=bool)
         for reason, mask in reasons:
@@ -367,7 +367,7 @@ class FairMeasure(ir_measures.Measure):  # type: ignore[misc]
         return np.where(undefined, np.nan, values)
 
     def warn_undefined(self, qids: Iterable[str], total: int, reason: str) -> None:
-        """Warn that a measure is undefined for queries, if there are any."""
+        """Warn that the measure is undefined for queries, if there are any."""
         names = [str(q) for q in qids]
         if names:
             if (told := _reasons.get()) is not None:
@@ -394,7 +394,7 @@ def undefined_reasons() -> Iterator[Reasons]:
 
 
 def reason_for(measure: Any, qid: str, reasons: Reasons) -> str | None:
-    """Return the reason why a measure, or a part of it, is undefined for a query, if known."""
+    """Return why a measure or a part of it is undefined for a query; `None` if unknown."""
     keys = [(format_measure(part), qid) for part in parts_of(measure)]
     return next((reasons[key] for key in keys if key in reasons), None)
 
@@ -416,8 +416,8 @@ def undefined_warning(
 ) -> UndefinedWarning:
     """Return the warning that a measure is undefined for some queries.
 
-    If the reasons are collected, the caller leaves these queries out of means (`left_out`);
-    ``pt.Experiment`` does not.
+    `left_out` says whether the caller leaves these queries out of means; ``pt.Experiment`` does
+    not.
     """
     remedy = "; fairtk.drop_undefined(qrels) leaves them out" if "no useful" in reason else ""
     others = "Means are over the other queries."
@@ -435,16 +435,16 @@ def undefined_warning(
 
 @accepts_dataframes
 def drop_undefined(qrels: pd.DataFrame) -> pd.DataFrame:
-    """Return the qrels of the queries that have at least one useful document.
+    """Return the qrels of queries with at least one useful document.
 
-    EE_R and EE_L are NaN for all others, and so are plain means over them (``pt.Experiment``).
+    For other queries EE_R and EE_L are NaN, and so are means over them in ``pt.Experiment``.
 
     Args:
         qrels: ``qid``, ``docno``, ``label`` (or ir_measures' names) and any other columns; not
             changed.
 
     Returns:
-        The rows of queries with a label above 0, in the same order.
+        The rows of queries that have a label above 0, in the same order.
     """
     labels = Qrels(qrels, "drop_undefined", (DOCNO, LABEL), either=True)
     return qrels[labels.useful[labels.query]].reset_index(drop=True)
@@ -460,7 +460,7 @@ _WITHOUT_BOUNDS = {
     *("BPM", "INSQ", "INST", "NRBP", "NumQ", "NumRel", "NumRelRet", "NumRet", "SDCG", "SetRelP"),
     *("alpha_DCG", "nNRBP"),
 }
-"""Measures of ir_measures with values outside [0, 1]; its classes do not declare `BOUNDS`."""
+"""Measures of ir_measures, which declares no bounds, with values outside [0, 1]."""
 
 
 def value_bounds(measure: Any) -> tuple[float, float]:

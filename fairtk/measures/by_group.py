@@ -23,22 +23,19 @@ _NEEDS = "a measure and groups: ByGroup(nDCG@20, groups)"
 class MeasureByGroup(FairMeasure):
     """How a measure's values differ between groups of documents or queries.
 
-    It compares the groups' values, as fairlearn's MetricFrame does for classifiers: ``difference``
-    (largest minus smallest; 0 if equal), ``ratio`` (smallest by largest; 1 if equal; NaN unless the
-    largest is above 0), or the ``min`` or ``max`` itself. `per_group` returns the values; report
-    them too: a small difference means that groups have similar values, not that these are good.
+    The groups' values are compared by ``difference`` (largest minus smallest; lower is better),
+    ``ratio`` (smallest / largest; higher is better; NaN unless the largest is above 0), ``min`` or
+    ``max``, as in fairlearn's MetricFrame. `per_group` returns the values of the groups.
 
     ``by="document"``: for each query, labels and rankings are restricted to a group's documents,
     which keep their ranks. Measures of ir_measures read ranks from scores, so for them only the
-    labels are restricted, and other groups' documents count as not relevant. A document of several
-    groups counts in each. Groups for which the measure is undefined, such as those without a useful
-    document, are left out; with fewer than two groups, difference and ratio are undefined (NaN).
-    The unknown level is left out unless ``unknown="group"``.
+    labels are restricted. A document of several groups counts in each. Groups for which the measure
+    is undefined, such as those without a useful document, are left out; with fewer than two groups,
+    difference and ratio are undefined (NaN). A query missing from the run is undefined.
 
-    ``by="query"``: the measure's mean over each group of queries. The comparison is one number for
-    all queries, computed when values are aggregated (``ir_measures.calc_aggregate``, ``fairtk
-    evaluate``). ``pt.Experiment`` averages per-query values instead; there it is NaN, with a
-    warning.
+    ``by="query"``: the groups' means over queries are compared, when values are aggregated
+    (``ir_measures.calc_aggregate``, ``fairtk evaluate``). In ``pt.Experiment``, which averages
+    per-query values, the result is NaN, with a warning.
     """
 
     identity_name = "fairtk.ByGroup"
@@ -77,7 +74,7 @@ class MeasureByGroup(FairMeasure):
         return cut
 
     def check_params(self) -> None:
-        """Raise for groups of documents if the measure does not read documents."""
+        """Raise a `ParameterError` if the measure does not support groups of documents."""
         if "measure" not in self.params or self["by"] != "document":
             return
         columns = [getattr(part, "RUN_COLUMNS", (DOCNO,)) for part in parts_of(self.inner)]
@@ -104,7 +101,7 @@ class MeasureByGroup(FairMeasure):
 
     @property
     def better(self) -> str:
-        """Lower for differences, higher for ratios, the measure's direction for min and max."""
+        """Lower for differences, higher for ratios; the measure's direction for min and max."""
         if self["compare"] in ("difference", "ratio"):
             return "lower" if self["compare"] == "difference" else "higher"
         return str(getattr(self.inner, "better", "higher"))
@@ -121,11 +118,11 @@ class MeasureByGroup(FairMeasure):
 
         Args:
             qrels: the labels, in PyTerrier's or ir_measures' column names.
-            run: the run, in either's names.
+            run: the run, in PyTerrier's or ir_measures' column names.
 
         Returns:
-            A frame with ``qid``, ``group`` and ``value`` (NaN if undefined); with ``by="query"``,
-            with ``group``, ``value`` and ``queries``, the number of queries in the mean.
+            ``qid``, ``group`` and ``value`` (NaN if undefined); with ``by="query"``, ``group``,
+            ``value`` (the mean) and ``queries`` (the number of queries).
         """
         judged = LabeledRun.of(qrels, run, repr(self))
         if self["by"] == "query":
@@ -140,7 +137,7 @@ class MeasureByGroup(FairMeasure):
         )
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the comparison for each query; by query, the measure's own values."""
+        """Return the comparison for each query; with ``by="query"``, the measure's values."""
         if self["by"] == "query":
             return _values(self.inner, judged)
         values = self._table(judged)
@@ -153,14 +150,14 @@ class MeasureByGroup(FairMeasure):
         return self.without_undefined(judged, result, reasons)
 
     def aggregate(self, values: FloatArray, qids: ObjectArray) -> float:
-        """Return the mean over queries; by query, the comparison of the groups' means."""
+        """Return the mean over queries; with ``by="query"``, compare the groups' means."""
         if self["by"] == "document":
             return super().aggregate(values, qids)
         means = self._means_of_groups(values, qids)["value"].to_numpy(dtype=np.float64)
         return float(_compared(means[None, :], self["compare"])[0][0])
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values; by query, NaN with a warning."""
+        """Return the values; with ``by="query"``, NaN and a warning."""
         if self["by"] == "document":
             return values
         warn(
@@ -197,7 +194,7 @@ class MeasureByGroup(FairMeasure):
         memberships = groups.memberships(judged.docnos)
         n_labels = len(judged.qrels.query)
         levels = self._levels
-        # other providers read ranks from the order of the remaining rows
+        # other providers would count ranks among the remaining rows
         keeps_ranks = all(isinstance(part, FairMeasure) for part in parts_of(self.inner))
         table = np.full((len(judged.qids), len(levels)), np.nan)
         for column, level in enumerate(levels.tolist()):
@@ -218,10 +215,9 @@ def _values(measure: Any, judged: LabeledRun) -> FloatArray:
 
 
 def _compared(values: FloatArray, compare: str) -> tuple[FloatArray, int]:
-    """Return the comparison of the values in each row, and how many values it requires.
+    """Return the comparison of each row's values, shape (n_rows,), and how many it requires.
 
-    Values are NaN for groups that are left out. Results have shape (n_rows,) and are NaN if a row
-    has too few values.
+    Values of groups that are left out are NaN. A result is NaN if a row has too few values.
     """
     known = ~np.isnan(values)
     low = values.min(axis=1, where=known, initial=np.inf)

@@ -1,14 +1,13 @@
 """The parts of each query's cost, by group and band of ranks.
 
-The cost of a group c with exposure s_c and target t_c is split over rank bands b as
+The cost of a group c with exposure s_c and target t_c is split over rank bands b:
 
     cost(b, c) = s_bc g_c + a_b T_c
 
-where s_bc is the exposure of c in b, a_b the share of the query's attention on b, g_c the cost of
-one unit of exposure of c, and T_c the cost of its target, whatever the exposure. For the
-Jensen-Shannon divergence, g_c and T_c / t_c are its derivatives; it is homogeneous of degree 1 in
-both arguments, so by Euler's theorem the parts sum to the total. For squared distances, g_c =
-s_c - t_c and T_c = -(s_c - t_c) t_c.
+Here s_bc is the exposure of c in b, a_b the share of the query's attention on b, g_c the cost per
+unit of exposure of c, and T_c the cost of its target. For the Jensen-Shannon divergence, g_c and
+T_c / t_c are its derivatives; it is homogeneous of degree 1 in both arguments, so the parts sum to
+the total (Euler's theorem). For squared distances, g_c = s_c - t_c and T_c = -(s_c - t_c) t_c.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ from fairtk.measures.ee_variants import target_scale
 from fairtk.measures.labeled_run import LabeledRun
 
 REST = -1
-"""The level of all groups (or documents) with a target that are not listed one by one."""
+"""The level of all groups (or documents) with a target that are not listed."""
 ABSENT = -2
 """The level of the cost of queries missing from the run."""
 
 
 Parts = tuple[pd.DataFrame, FloatArray]
-"""Exposure, target and cost of the groups of queries, and the share of each query's attention by
-band, of shape (n_queries, n_bands).
+"""A frame with one row per query, group and band, and the share of each query's attention by band,
+of shape (n_queries, n_bands).
 
-Rows are the groups of a query in a band: ``query``, ``level``, ``band``, ``exposure``, ``target``
-(divided among the bands in proportion to their attention) and ``cost``.
+The columns are ``query``, ``level``, ``band``, ``exposure``, ``target`` (divided among the bands in
+proportion to their attention) and ``cost``.
 """
 
 
@@ -58,9 +57,9 @@ def parts_of(
     cost: FloatArray,
     attention: FloatArray,
 ) -> Parts:
-    """Return the parts of units; several units may have the same query and level.
+    """Return the parts of units, of which several may have the same query and level.
 
-    Arrays have the shape (n_units,); `exposure` and `cost` (n_units, n_bands).
+    Arrays have shape (n_units,); `exposure` and `cost` have shape (n_units, n_bands).
     """
     in_bands = target[:, None] * attention[query]
     has_parts = (exposure != 0) | (cost != 0) | (in_bands != 0)
@@ -78,10 +77,10 @@ def parts_of(
 
 
 def rank_bands(last: Sequence[int] | None, depth: int) -> tuple[int, ...]:
-    """Return the last ranks of bands, the deepest at `depth`.
+    """Return the last rank of each band, up to `depth`.
 
-    By default, each of up to 10 ranks is a band; deeper rankings have bands that end at 5, 10, 20,
-    50, 100, 200, 500 and 1000.
+    By default, each of up to 10 ranks is a band; bands of deeper rankings end at 5, 10, 20, 50,
+    100, 200, 500 and 1000.
 
     Raises:
         ParameterError: the last ranks do not increase from 1 or above.
@@ -111,10 +110,7 @@ def by_band(row: IntArray, band: IntArray, weight: FloatArray, n_rows: int, n: i
 
 
 def exposure_of_rows(measure: Any, judged: LabeledRun) -> FloatArray:
-    """Return what each sorted row adds to the mean exposure (or credit) of its query; (n_rows,).
-
-    Rankings of a query have equal shares of the mean.
-    """
+    """Return each sorted row's part of the mean exposure, or credit, of its query; (n_rows,)."""
     is_awrf = isinstance(measure, AttentionWeightedRankFairness)
     weight: FloatArray = (measure.attention_of if is_awrf else measure.attention)(judged)
     return weight / judged.run.n_samples[judged.run.query]
@@ -135,12 +131,12 @@ def sides(
 ) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
     """Return the groups of rows (queries or rankings) with their exposure and target.
 
-    Each item has a row, a rank band, a document (an index into the memberships) and its attention,
-    above 0. The target has one distribution per row.
+    The first four arrays have one entry per item: its row, rank band, document (an index into the
+    memberships) and attention above 0. The target has one distribution per row.
 
     Returns:
-        For each unit its row, its group (or `REST`), its exposure by band, and its stored weight in
-        the target; shape (n_units,), exposure (n_units, n_bands).
+        The row, group (or `REST`), exposure by band, and target weight of each unit; shape
+        (n_units,), for exposure (n_units, n_bands).
     """
     in_bands = attention_matrix(
         row * n_bands + band, doc, weight, (target.n_rows * n_bands, memberships.n_rows)
@@ -174,9 +170,9 @@ def awrf_parts(
     """Return the parts of 1 - AWRF, the Jensen-Shannon divergence.
 
     With m the mean of exposure share p and target share q, the cost of group c is
-    p_c log(p_c / m_c) / 2 + q_c log(q_c / m_c) / 2, which is 0 if p_c = q_c and positive otherwise.
-    The first term belongs to the ranks that show the group, the second to all ranks in proportion
-    to their attention.
+    p_c log(p_c / m_c) / 2 + q_c log(q_c / m_c) / 2: at least 0, and 0 if p_c = q_c. The first term
+    is that of the ranks that show the group; the second is divided among all ranks in proportion to
+    their attention.
     """
     groups, ranked, n_bands = measure.groups, judged.run, len(ends) + 1
     row, row_query = ranked.ranking, judged.ranking_query
@@ -227,9 +223,9 @@ def loss_parts(
     """Return the parts of EE-L, the squared distance of exposure and target.
 
     The cost of group (or document) c is (s_c - t_c)^2 = (s_c - t_c) (sum over ranks of
-    s_kc - a_k t_c): each rank accounts for its own exposure, and for its share of the target. In
-    the form by documents, costs are summed for `groups`, or by label: useful, not useful, not
-    judged.
+    s_kc - a_k t_c), so each rank has its own exposure and a share of the target. Without groups in
+    the measure, the costs of documents are summed over `groups`, or by label: useful, not useful,
+    not judged.
     """
     ranked, n_bands = judged.run, len(ends) + 1
     grade = measure.grades(judged.pair_label)

@@ -77,7 +77,7 @@ NO_WORST = "it is missing from the run, and without a cutoff there is no worst v
 
 
 class ExpectedExposure(FairMeasure):
-    """Base of the expected exposure measures; `ee_variants` has their definitions."""
+    """Base of the expected exposure measures, which `ee_variants` defines."""
 
     CITATION = "diaz2020evaluating kim2024fairrag"
     BOUNDS = (0.0, 1.0)
@@ -89,13 +89,13 @@ class ExpectedExposure(FairMeasure):
     depends_on_length = True
 
     def special_defaults(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the defaults of TREC Fair Ranking 2022's Task 2 if groups are given."""
+        """Return the defaults of TREC Fair Ranking 2022, Task 2, if groups are given."""
         if "groups" in params and params.get("variant", "paper") == "paper":
             return {"browsing": "TREC", "normalize": False}
         return {}
 
     def check_params(self) -> None:
-        """Raise for an invalid combination of parameters."""
+        """Raise a `ParameterError` for an invalid combination of parameters."""
         given, variant, model = self.params, self["variant"], self["browsing"]
         has_groups, paper, expeval = "groups" in given, variant == "paper", variant == "expeval"
         refusals = [
@@ -152,13 +152,13 @@ class ExpectedExposure(FairMeasure):
         return f"n={n!r} reads them" if isinstance(n, str) and n != "judged+retrieved" else ""
 
     def ranks(self, deepest: int) -> RankWeights:
-        """Return the attention on the first ranks, on `deepest` at most without a cutoff."""
+        """Return the attention on the first ranks, up to the cutoff or, if `None`, `deepest`."""
         cutoff = self["cutoff"]
         is_few = cutoff is not None and cutoff <= DEEPEST
         return RankWeights.of(self["browsing"], cutoff, cutoff if is_few else deepest)
 
     def grades(self, label: FloatArray) -> FloatArray:
-        """Return the grade of each label: above 0 is useful, NaN is not judged."""
+        """Return the grade of each label: above 0 if useful, NaN if not judged."""
         rel = self["rel"]
         grade = label if rel is None else np.where(label >= rel, label, np.minimum(label, 0.0))
         return grade if self["graded"] else np.where(grade > 0, 1.0, np.minimum(grade, 0.0))
@@ -176,7 +176,7 @@ class ExpectedExposure(FairMeasure):
         )
 
     def exposure_by_ranking(self, judged: LabeledRun) -> SparseRows:
-        """Return the exposure in rankings: one row per ranking, one column per pair or group."""
+        """Return the exposure in each ranking; shape (n_rankings, n_pairs or n_groups)."""
         ranked = judged.run
         shape = (ranked.n_rankings, judged.n_pairs)
         weight = self.attention(judged)
@@ -212,24 +212,18 @@ class ExpectedExposure(FairMeasure):
         return judged.cache[key]  # type: ignore[no-any-return]
 
     def _excess(self, judged: LabeledRun, plain: VariantValues) -> FloatArray:
-        """Return the excess of EE-D and EE-L from sampling; 0 for one ranking; (n_queries,).
-
-        The mean exposure of N rankings has the squared norm ((N - 1) D + W) / N in expectation,
-        with D that of the policy and W the mean squared norm of its rankings. W is the same for all
-        rankings under position-based models, and the mean over the samples under a cascade. For a
-        query without samples, its single ranking is the policy.
-        """
+        """Return the excess of EE-D and EE-L from sampling; 0 for one ranking; (n_queries,)."""
         square = self.exposure_by_ranking(judged).square()
         return sampling_excess(plain.values.disparity.value, square, judged.ranking_query)
 
     def scales(self, judged: LabeledRun) -> FloatArray:
-        """Return the factor of raw values in each query; NaN if it is undefined."""
+        """Return the factor that normalizes raw values; NaN if undefined, 0 for missing queries."""
         if not self["normalize"]:
             return np.ones(len(judged.qids))
         return np.where(judged.present, 1.0 / self.widths(judged), 0.0)
 
     def sampling_bias(self, judged: LabeledRun) -> FloatArray:
-        """Return the plain minus the unbiased estimate of EE_D and EE_L of sampled rankings.
+        """Return the bias of the plain estimates of EE_D and EE_L of sampled rankings.
 
         Returns:
             Shape (n_queries,); NaN for one sample, 0 for a query missing from the run.
@@ -239,12 +233,12 @@ class ExpectedExposure(FairMeasure):
         return np.where(n == 1, np.nan, np.where(n == 0, 0.0, bias))
 
     def widths(self, judged: LabeledRun) -> FloatArray:
-        """Return the distance of the bounds of raw values; NaN if it is undefined."""
+        """Return upper minus lower bound of raw values; NaN if they are equal."""
         part: Bounded = getattr(self._by_variant(judged).values, self.PART)
         return np.where(part.equal_bounds, np.nan, part.upper - part.lower)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the value of each query; the class describes undefined values."""
+        """Return the value of each query."""
         if self["browsing"].needs_cutoff and self["cutoff"] is None:
             raise ParameterError(
                 f"{self.text}: browsing={str(self['browsing'])!r} requires a cutoff, the number of "
@@ -273,9 +267,8 @@ class ExpectedExposure(FairMeasure):
     def _compare_sizes(self, judged: LabeledRun, n: IntArray) -> None:
         """Warn if another system in the same call has other n for the same queries.
 
-        This is right for re-rankings of the same candidates, and misleading otherwise. One call is
-        one evaluator, or one ``pt.Experiment``. Missing queries do not count. With the paper's
-        bounds, EE-D depends on n only if the cutoff exceeds it.
+        A call is one evaluator, or one ``pt.Experiment``. Missing queries do not count. With the
+        paper's bounds, EE-D depends on n only if the cutoff exceeds it.
         """
         cutoff = self["cutoff"]
         full = cutoff is not None and not ((n >= 0) & (n < cutoff)).any()
@@ -302,23 +295,23 @@ class ExpectedExposureDisparity(ExpectedExposure):
     """How unevenly a ranking policy spreads exposure over documents.
 
     EE-D is the squared norm of expected exposure (Diaz et al. 2020; Kim and Diaz, Towards Fair RAG,
-    Eqs. 3 and 5), normalized by its largest value, that of one fixed ranking (Appendix C). Values
-    are in [0, 1] when normalized; lower is more even. EE-D does not tell whether the exposed
-    documents are useful (EE_R does), nor whether groups of documents are treated equally.
+    Eqs. 3 and 5), divided by that of a deterministic ranking, the largest value (Appendix C).
+    Values are in [0, 1] when normalized; lower is more even. EE-D does not tell whether the exposed
+    documents are useful (see `EE_R`), or whether groups are treated equally (see `AWRF`).
 
-    With ``bounds="paper"`` the lower bound is 0, but no policy reaches it: a uniform one has k / n.
-    ``bounds="exact"`` uses (sum of weights)^2 / n; it is undefined (NaN) if every ranking shows all
-    documents equally, or if a ranking has fewer than min(k, n) documents. Under a cascade (GERR)
-    the largest value is that with the useful documents last. A query missing from the run gets 1
-    (the largest value).
+    ``bounds="paper"`` has the lower bound 0, which no policy reaches: a uniform one has k / n.
+    ``bounds="exact"`` has (sum of weights)^2 / n; a query is then undefined (NaN) if every ranking
+    shows all documents equally, or if a ranking has fewer than min(k, n) documents. Under a cascade
+    (`GERR`), the largest value is that with the useful documents last. A query missing from the run
+    gets the largest value, 1 when normalized.
 
-    An estimate from N samples is too large by (1 - EE-D) / N in expectation.
-    ``estimator="unbiased"`` subtracts this and may leave [0, 1] by chance; N = 1 is an error. A run
-    without samples is a deterministic policy.
+    N samples overestimate EE-D by (1 - EE-D) / N in expectation. ``estimator="unbiased"`` subtracts
+    this; its values may be outside [0, 1], and N = 1 is an error. A run without ``sample`` is a
+    deterministic policy.
 
-    With ``groups=...`` it is the squared norm of the groups' exposure (see `EE_L`). With
-    ``variant="expeval"`` and a cascade (GERR), values can leave [0, 1], because that code uses the
-    bounds of documents.
+    With ``groups=...``, EE-D is the squared norm of the groups' exposure (see `EE_L`). With
+    ``variant="expeval"`` and `GERR`, values may be outside [0, 1], because that code's bounds do
+    not hold for every cascade.
     """
 
     identity_name = "fairtk.EE_D"
@@ -333,18 +326,19 @@ class ExpectedExposureDisparity(ExpectedExposure):
 class ExpectedExposureRelevance(ExpectedExposure):
     """How much of the exposure goes where an ideal policy would put it.
 
-    EE-R is the inner product of expected exposure and target exposure (Diaz et al. 2020; Kim and
-    Diaz, Towards Fair RAG, Eqs. 3 and 6), normalized by the ideal policy's value (Appendix C).
-    Values are in [0, 1] when normalized; higher is better. It measures quality, not fairness: one
-    fixed ranking with useful documents on top has the same value as an even policy over them.
+    EE-R is the inner product of expected and target exposure (Diaz et al. 2020; Kim and Diaz,
+    Towards Fair RAG, Eqs. 3 and 6), divided by the ideal policy's value (Appendix C). Values are in
+    [0, 1] when normalized; higher is better. EE-R measures quality, not fairness: a deterministic
+    ranking with the useful documents on top has the same value as an even policy over them.
 
-    With ``bounds="exact"`` the lower bound is the value of the worst fixed order, above 0 if useful
-    documents cannot all be left out; it is undefined (NaN) if a ranking has fewer than min(k, n)
-    documents. Under a cascade (GERR) other orders can have more than the ideal one, so values are
-    normalized by the largest value of any order. A query without a useful document is undefined;
+    With ``bounds="exact"``, the lower bound is the value of the worst order, which is above 0 if
+    useful documents cannot all be left out; a query is then undefined (NaN) if a ranking has fewer
+    than min(k, n) documents. Under a cascade (`GERR`), values are divided by the largest value of
+    any order, which may exceed the ideal policy's. A query without a useful document is undefined;
     one missing from the run gets 0. Samples estimate EE-R without bias.
 
-    With ``groups=...`` it is the inner product of the groups' exposure and the target (see `EE_L`).
+    With ``groups=...``, EE-R is the inner product of the groups' exposure and the target (see
+    `EE_L`).
     """
 
     identity_name = "fairtk.EE_R"
@@ -364,18 +358,18 @@ class ExpectedExposureLoss(ExpectedExposure):
 
     EE-L is the squared distance of expected and target exposure (Diaz et al. 2020; Kim and Diaz,
     Towards Fair RAG, Eq. 3): EE_D - 2 EE_R + squared norm of the target, all unnormalized. Lower is
-    better; only the ideal policy reaches 0. The papers do not normalize it. Here, with
-    ``normalize=True``, it is divided by the sum of the upper bounds of EE_D and EE_R (as in the
-    code published with Fair RAG), or with ``bounds="exact"`` by the loss of the worst fixed order
-    (NaN if a ranking has fewer than min(k, n) documents; under GERR a bound that cannot always be
-    reached). A query without a useful document is undefined (NaN); one missing from the run gets
-    the upper bound. ``estimator="unbiased"`` subtracts the excess of EE_D from sampling.
+    better; only the ideal policy reaches 0. Values are in [0, 1] when normalized. The papers do not
+    normalize EE-L; ``normalize=True`` divides it by the sum of the upper bounds of EE_D and EE_R,
+    as the code of Towards Fair RAG does. ``bounds="exact"`` divides it by the loss of the worst
+    order (under `GERR`, by an upper bound of it); a query is then undefined (NaN) if a ranking has
+    fewer than min(k, n) documents. A query without a useful document is undefined; one missing from
+    the run gets the upper bound. ``estimator="unbiased"`` subtracts the excess of EE_D from
+    sampling.
 
-    ``EE_L(groups=..., target=...)@20`` is the group form of TREC Fair Ranking 2022, Task 2: the
-    exposure of groups, from useful documents only, against the target distribution times the
-    attention on the first 20 ranks (of ``@k``), whatever the length of the rankings; discount
-    `TREC`, not normalized. ``variant="expeval"`` has the group form of that code, with its own
-    target.
+    ``EE_L(groups=..., target=...)@20`` is the score of TREC Fair Ranking 2022, Task 2. The exposure
+    of groups, from useful documents only, is compared with the target distribution times the
+    attention on the first 20 ranks, whatever the length of the rankings. It uses the discount
+    `TREC` and is not normalized. ``variant="expeval"`` has that code's group form and target.
     """
 
     identity_name = "fairtk.EE_L"

@@ -1,8 +1,4 @@
-"""The definitions of EE-D, EE-R and EE-L, one function per variant.
-
-The variants are Towards Fair RAG, expeval (Diaz et al. 2020) by documents and by groups, and TREC
-Fair Ranking 2022's Task 2.
-"""
+"""The definitions of EE-D, EE-R and EE-L, one function per variant."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ from fairtk.groups.distances import (
 from fairtk.measures.labeled_run import LabeledRun
 
 Reasons = list[tuple[str, BoolArray]]
-"""Reasons why queries have no value, each with a mask of the queries, of shape (n_queries,)."""
+"""Reasons why queries have no value, each with a mask of shape (n_queries,)."""
 
 NO_USEFUL = "no useful document in the labels"
 
@@ -59,7 +55,7 @@ def refuse_one_sample(where: str, qids: Any, ranking_query: IntArray) -> None:
 
 
 def counts(index: IntArray, mask: Any, n_queries: int) -> IntArray:
-    """Return the number of items of each query in a mask."""
+    """Return the number of masked items of each query."""
     return np.bincount(index[mask], minlength=n_queries)
 
 
@@ -95,8 +91,8 @@ def paper(measure: Any, judged: LabeledRun) -> VariantValues:
             "rankings, do not hold"
         )
         unbounded.append((reason, counts(judged.ranking_query, short, n_queries) > 0))
-    # If useful documents fill the ranks, other documents have no target, whatever their number;
-    # exact bounds and those of a cascade count all.
+    # If useful documents fill the ranks, other documents have no target, so n does not matter;
+    # exact bounds and those of a cascade depend on n in any case.
     all_count = exact or cutoff is None or measure["browsing"].stop > 0
     depends_on_n = all_count | (n_useful < (cutoff or 0))
     return VariantValues(
@@ -109,7 +105,7 @@ def paper(measure: Any, judged: LabeledRun) -> VariantValues:
 
 
 def n_documents(measure: Any, judged: LabeledRun) -> IntArray:
-    """Return the number n of documents of each query, by the parameter ``n`` of the measure."""
+    """Return the number n of documents of each query, by the measure's parameter ``n``."""
     n_queries = len(judged.qids)
     pairs = np.bincount(judged.pair_query, minlength=n_queries)
     n = given_n(measure, judged.qrels)
@@ -203,10 +199,10 @@ def expeval_by_group(measure: Any, judged: LabeledRun) -> VariantValues:
 
 
 def trec_task2(measure: Any, judged: LabeledRun) -> VariantValues:
-    """Return the values of groups' exposure against a target times the attention on the ranks.
+    """Return the values of TREC Fair Ranking 2022, Task 2: exposure of groups against a target.
 
-    There is one departure: with ``useful_only=False``, the track's code counts nothing if no useful
-    document is retrieved, so EE-D is 0, its best value; here, documents always count.
+    Unlike in the track's code with ``useful_only=False``, documents also count if no useful
+    document is retrieved; there, EE-D is 0, its best value.
     """
     n_queries = len(judged.qids)
     useful, exposure = measure.grades(judged.pair_label) > 0, measure.exposure(judged)
@@ -236,11 +232,11 @@ def trec_task2(measure: Any, judged: LabeledRun) -> VariantValues:
 
 
 TASK2_RANKS = 20
-"""The number of ranks that scale the target without a cutoff: TREC's Task 2 requested 20."""
+"""The number of ranks that scale the target without a cutoff, as requested in TREC's Task 2."""
 
 
 def target_scale(measure: Any) -> float:
-    """Return the total attention on the ranks, the scale of the target."""
+    """Return the total attention on the ranks, which scales the target."""
     ranks = np.arange(measure["cutoff"] or TASK2_RANKS, dtype=np.int64)
     return float(measure["browsing"].weights(ranks).sum())
 
@@ -248,8 +244,8 @@ def target_scale(measure: Any) -> float:
 def _highest(measure: Any, n_useful: IntArray, memberships: SparseRows) -> FloatArray:
     """Return an upper bound of disparity; NaN if unbounded; shape (n_queries,).
 
-    All attention is on documents of one group, or of as many groups as a document may have: the
-    norm of a sum is at most the sum of the norms.
+    It assumes that each rank shows the document with the largest norm of memberships (triangle
+    inequality).
     """
     depth = np.full(len(n_useful), measure["cutoff"] or TASK2_RANKS)
     if measure["cutoff"] is None:

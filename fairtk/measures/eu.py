@@ -46,14 +46,13 @@ class ExpectedUtility(FairMeasure):
     """How good the generated answers are, averaged over sampled rankings.
 
     EU is the mean of a string utility over the answers from each sampled ranking (Kim and Diaz,
-    Towards Fair RAG, Eq. 7). It requires ``qanswer`` in the run (one answer per qid and sample) and
-    ``gold_answer`` in the qrels (`fairtk.join_answers`); with several gold answers, the best match
-    counts. Range and direction are the utility's. With ``upper_bound`` an error becomes
-    higher-is-better, as published for LaMP-3 with 4 (values are below 0 if the error exceeds the
-    bound). EU does not show who got exposure.
+    Towards Fair RAG, Eq. 7). It requires ``qanswer`` in the run, one answer per qid and sample, and
+    ``gold_answer`` in the qrels (`fairtk.join_answers`); of several gold answers, the best match
+    counts. Range and direction are the utility's. ``upper_bound`` turns an error, such as LaMP-3's
+    (published with 4), into a higher-is-better value, below 0 if the error exceeds the bound.
 
-    A query without an answer gets the worst value: 0, or NaN for an error without ``upper_bound``,
-    because errors are unbounded.
+    A query without an answer gets 0; for an error without ``upper_bound``, it is undefined (NaN),
+    because there is no worst value.
     """
 
     identity_name = "fairtk.EU"
@@ -73,7 +72,7 @@ class ExpectedUtility(FairMeasure):
     POSITIONAL = ("utility",)
 
     def check_params(self) -> None:
-        """Raise if the upper bound is given for a higher-is-better utility."""
+        """Raise a `ParameterError` for an upper bound of a higher-is-better utility."""
         if "upper_bound" in self.params and self.utility.higher_is_better:
             raise ParameterError(
                 f"EU: upper_bound is only valid with an error, but {self.utility.name!r} is "
@@ -88,12 +87,12 @@ class ExpectedUtility(FairMeasure):
 
     @property
     def better(self) -> str:
-        """The utility's direction; with `upper_bound`, higher."""
+        """The utility's direction; higher with ``upper_bound``."""
         turned = self["upper_bound"] is not None
         return "higher" if self.utility.higher_is_better or turned else "lower"
 
     def of_answers(self, judged: LabeledRun) -> tuple[IntArray, FloatArray]:
-        """Return the query and the utility of each answer, in the order of query and sample."""
+        """Return the query and the utility of each answer, sorted by query and sample."""
         labels, where = judged.qrels.frame, repr(self)
         require_columns(labels, [QID, GOLD_ANSWER], f"{where} (qrels)")
         of_row = judged.qids[judged.qrels.query]
@@ -119,7 +118,7 @@ class ExpectedUtility(FairMeasure):
 
     @property
     def worst(self) -> float:
-        """The value of a query without an answer; NaN if errors are unbounded."""
+        """The value of a query without an answer; NaN for an unbounded error."""
         return self.MISSING if self.better == "higher" else math.nan
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
@@ -138,11 +137,11 @@ class ExpectedUtility(FairMeasure):
 
 
 def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dict[str, Any]:
-    """Return the gold answer of each query that has one: a text, or a list of alternatives.
+    """Return the gold answer of each query that has one, a string or a list of alternatives.
 
     Args:
         qids: the query of each row.
-        answers: the gold answer of each row; values other than text or a list are missing.
+        answers: the gold answer of each row; other values than a string or a list are missing.
         where: the caller, for messages.
 
     Raises:
@@ -153,7 +152,7 @@ def gold_answers(qids: Iterable[str], answers: Iterable[Any], where: str) -> dic
         if isinstance(answer, np.ndarray | tuple):
             answer = list(answer)
         if not isinstance(answer, str | list):
-            continue  # an error only if all rows of the query miss it
+            continue  # an error only if no row of the query has it
         if gold.setdefault(qid, answer) != answer:
             raise InputError(
                 f"{where}: qid {qid!r} has two gold answers, {gold[qid]!r} and {answer!r}; put "

@@ -22,12 +22,11 @@ from fairtk.measures.provider import integer_labels, values_by_ranking, values_o
 class Expectation(FairMeasure):
     """The mean of a measure over the sampled rankings of each query.
 
-    ``E(nDCG@5)`` is the expected nDCG@5 of a stochastic ranking policy, estimated from its samples
-    (the sum over rankings in Eq. 7 of Towards Fair RAG, with any measure as the utility). Plain
-    measures raise an error on a sampled run, because they expect one ranking per query. On a run
-    without samples, E(...) is the measure itself, including its ties; on a sampled run, ranks
-    decide the order. Range, direction and aggregation are those of the measure. ``E(nDCG@5)`` and
-    ``E(nDCG)@5`` are the same.
+    ``E(nDCG@5)``, or ``E(nDCG)@5``, is the expected nDCG@5 of a stochastic ranking policy,
+    estimated from its samples (Eq. 7 of Towards Fair RAG, with any measure as the utility). Plain
+    measures of ir_measures expect one ranking per query and raise an error on a sampled run. On a
+    run without samples, E(...) equals the measure; on a sampled run, ranks decide the order. Range,
+    direction, aggregation and the value of a missing query are those of the measure.
     """
 
     identity_name = "fairtk.E"
@@ -62,16 +61,16 @@ class Expectation(FairMeasure):
 
     @property
     def better(self) -> str:
-        """The measure's direction; higher for measures of ir_measures."""
+        """The direction of the measure inside; higher for measures of ir_measures."""
         return getattr(self.inner, "better", self.BETTER)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The measure's bounds."""
+        """The bounds of the measure inside."""
         return value_bounds(self.inner)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:
-        """Return the expectation for each query; missing ones get the measure's default."""
+        """Return the expectation for each query; a missing query gets the measure's default."""
         values = judged.cache.setdefault("expectations", {})
         if self.inner not in values:  # compute all E(...) of a call together
             measures = [*judged.cache.get("inside E", ()), self.inner]
@@ -93,7 +92,7 @@ class Expectation(FairMeasure):
         return super().aggregate(values, qids)
 
     def per_query(self, values: FloatArray) -> FloatArray:
-        """Return the values; warn if the measure's aggregate is not a mean over queries."""
+        """Return the values; warn if the aggregate is not a mean over queries."""
         if isinstance(self.inner, FairMeasure):
             return self.inner.per_query(values)
         if type(self.aggregator()) is not MeanAgg:
@@ -118,7 +117,7 @@ def _expectations(measures: list[Any], judged: LabeledRun) -> dict[Any, FloatArr
 
 
 def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any], dict[Any, Any]]:
-    """Return values of each ranking, and of missing queries, from kernels and providers."""
+    """Return the values of rankings and of missing queries, from kernels and providers."""
     kernels = {m: kernel for m in measures if (kernel := kernel_of(m)) is not None}
     others = [m for m in measures if m not in kernels]
     values, absent = values_by_ranking(others, judged) if others else ({}, {})
@@ -131,7 +130,7 @@ def _by_ranking(measures: list[Any], judged: LabeledRun) -> tuple[dict[Any, Any]
 
 
 def _of_exposure(measure: Any, judged: LabeledRun) -> FloatArray:
-    """Return the expectation of nDCG from a frame X; 0 for missing queries."""
+    """Return the expectation of nDCG from a frame X."""
     cutoff = measure.params.get(measure.AT_PARAM)
     exposure = judged.attention(f"E({measure!r})", DCG(), cutoff)
     integer_labels([measure], judged.qrels.labels, judged.where)

@@ -1,4 +1,4 @@
-"""`explain`: the parts of a group measure's cost as frames, text and a plot."""
+"""`explain`: the cost of a group measure by group, rank and query."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from fairtk.measures.parsing import format_measure, parse
 
 
 def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Return the frame with the baseline's columns and the change of cost; missing parts are 0."""
+    """Return the frame with the baseline's columns and the change in cost; missing parts are 0."""
     before = before.drop(columns=["target", "difference"], errors="ignore").set_index(keys)
     both = pd.concat([frame.set_index(keys), before.add_prefix("baseline_")], axis=1).fillna(0)
     counts = both.filter(like="queries").columns
@@ -55,27 +55,27 @@ def with_baseline(frame: pd.DataFrame, before: pd.DataFrame, keys: list[str]) ->
 
 
 def sorted_by_cost(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the highest cost first, ties in their order, NaN last."""
+    """Return the rows by descending cost, NaN last."""
     return frame.sort_values("cost", ascending=False, kind="stable", ignore_index=True)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """The parts of a measure's cost; made by `fairtk.explain`.
+    """The parts of a measure's cost; returned by `fairtk.explain`.
 
-    It prints its costliest rows, and has a plot. All frames of parts have the column ``cost``; its
-    sum is `total` (in `by_query`, its mean). With a baseline they also have ``baseline_cost`` and
-    ``change`` (``cost`` minus it: negative is an improvement), and the same for other values.
+    It prints its costliest rows. All frames of parts have the column ``cost``, whose sum is `total`
+    (in `by_query`, its mean). With a baseline, they also have ``baseline_cost`` and ``change``, the
+    cost minus that of the baseline: negative is an improvement.
 
     Attributes:
         measure: the measure.
         space: the groups.
-        queries: ``qid``, ``value`` and ``cost``, which is NaN if a system is undefined.
+        queries: ``qid``, ``value`` and ``cost``, which is NaN if the run or baseline is undefined.
         parts: ``qid``, the group's columns, ``ranks``, ``exposure``, ``target`` and ``cost``.
         attention: share of each query's attention by band; shape (n_queries, n_bands).
         present: whether each query is in the run; shape (n_queries,).
         documents: the documents of the query, if only one is explained.
-        before: the explanation of the baseline.
+        before: the explanation of the baseline, or `None`.
     """
 
     measure: Any
@@ -89,12 +89,12 @@ class Explanation:
 
     @property
     def total(self) -> float:
-        """The mean cost over the queries with a cost: 1 - AWRF, or EE_L; NaN without any."""
+        """The mean cost (1 - AWRF, or EE_L) over the queries with a cost; NaN without any."""
         return float(self.queries["cost"].mean())
 
     @property
     def n_defined(self) -> int:
-        """The number of queries for which the measure is defined, for both systems."""
+        """The number of queries with a cost."""
         return int(self.queries["cost"].count())
 
     @property
@@ -105,17 +105,17 @@ class Explanation:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of a group's name: ``group``, or one per crossed attribute."""
+        """The columns that name a group: ``group``, or one per crossed attribute."""
         return list(self.space.names) if self.space.crossed else [GROUP]
 
     @cached_property
     def by_group(self) -> pd.DataFrame:
         """The cost of each group, highest first.
 
-        ``group`` (one column per crossed attribute), ``exposure`` and ``target``: mean shares of
-        attention for AWRF, mean attention for EE_L, over the queries in the run; ``difference``:
-        exposure minus target, above 0 for an overexposed group; ``queries``: the number of queries
-        with documents of the group; ``cost``; ``share`` of the total.
+        Columns: ``group`` (or one per crossed attribute); ``exposure`` and ``target``, mean shares
+        of attention for AWRF, mean attention for EE_L, over the queries in the run; ``difference``,
+        exposure minus target, above 0 for an overexposed group; ``queries``, the number of queries
+        with exposure of the group; ``cost``; ``share`` of the total.
         """
         return self._compared(Explanation._groups, self.columns)
 
@@ -123,8 +123,8 @@ class Explanation:
     def by_attribute(self) -> pd.DataFrame:
         """The cost of each level of each crossed attribute, summed over the other attributes.
 
-        The columns are ``attribute`` and those of `by_group`. The costs of an attribute's levels
-        sum to the total; the remaining groups are one level.
+        Columns: ``attribute`` and those of `by_group`. The costs of an attribute's levels sum to
+        the total.
         """
         frames = []
         for name, column in zip(self.space.names, self.columns, strict=True):
@@ -137,8 +137,8 @@ class Explanation:
     def by_rank(self) -> pd.DataFrame:
         """The cost of each band of ranks, from the top.
 
-        ``ranks`` (from 1), ``attention``: the band's mean share of attention, ``cost`` (below 0 for
-        ranks with underexposed groups), ``share`` of the total.
+        Columns: ``ranks`` (from 1); ``attention``, the band's mean share; ``cost``, below 0 for
+        ranks that show underexposed groups; ``share`` of the total.
         """
         return self._compared(Explanation._ranks, ["ranks"], sort=False)
 
@@ -146,8 +146,8 @@ class Explanation:
     def by_query(self) -> pd.DataFrame:
         """The cost of each query, highest first; undefined ones (NaN) last.
 
-        ``qid``, ``value`` of the measure, ``cost``, and ``costliest``: the group with the highest
-        cost, with its share of the query's cost in ``costliest_share``.
+        Columns: ``qid``; ``value`` of the measure; ``cost``; ``costliest``, the group with the
+        highest cost; ``costliest_share``, its share of the query's cost.
         """
         frame = self.queries.copy()
         if self.before is not None:
@@ -164,12 +164,11 @@ class Explanation:
 
     @property
     def by_document(self) -> pd.DataFrame:
-        """The documents of the explained query, the most exposed first.
+        """The documents of the explained query up to the cutoff, the most exposed first.
 
-        ``docno``, ``rank`` (from 1; the best one over samples), ``groups`` (if the measure has
-        any), ``exposure`` (or credit; the mean over samples) and ``label`` (NaN if not judged);
-        with a baseline also ``baseline_rank`` and ``baseline_exposure``. Ranks below the cutoff are
-        left out.
+        Columns: ``docno``; ``rank``, from 1, the best one over samples; ``groups``, if there are
+        any; ``exposure`` or credit, the mean over samples; ``label``, NaN if not judged; with a
+        baseline, ``baseline_rank`` and ``baseline_exposure``.
 
         Raises:
             ParameterError: all queries are explained.
@@ -184,10 +183,10 @@ class Explanation:
         return frame.sort_values(["exposure", RANK], ascending=[False, True], ignore_index=True)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return all parts: one row per query, group and band of ranks.
+        """Return all parts, one row per query, group and band of ranks.
 
-        ``qid``, the group's columns, ``ranks``, ``exposure`` and ``cost`` (and the baseline's).
-        Costs are not divided by the number of queries: their sum over a query is its cost.
+        Columns: ``qid``, those of the group, ``ranks``, ``exposure`` and ``cost``, and those of the
+        baseline. The costs of a query sum to its cost.
         """
         keys = [QID, *self.columns, "ranks"]
         return self._compared(Explanation._long, keys, sort=False, shares=False)
@@ -199,7 +198,7 @@ class Explanation:
         sort: bool = True,
         shares: bool = True,
     ) -> pd.DataFrame:
-        """Return a frame of the run, with the baseline's values and shares of the total."""
+        """Return a frame of parts, with the baseline's values and shares of the total."""
         frame = make(self, keys).astype(dict.fromkeys(keys, "str"))
         if self.before is not None:
             before = make(self.before, keys).astype(dict.fromkeys(keys, "str"))
@@ -210,10 +209,7 @@ class Explanation:
         return sorted_by_cost(frame) if sort else frame
 
     def _groups(self, keys: list[str]) -> pd.DataFrame:
-        """Return mean exposure, target, difference and cost of each group, and its queries.
-
-        Costs are over all queries, exposure over those with rankings.
-        """
+        """Return mean exposure, target, difference and cost of each group, and its queries."""
         parts = self.parts
         sums = parts.groupby(keys, observed=True)[["exposure", "target", "cost"]].sum()
         n_queries = parts[parts["exposure"] > 0].groupby(keys, observed=True)[QID].nunique()
@@ -236,10 +232,10 @@ class Explanation:
         return sums[(sums != 0).any(axis=1)].reset_index()
 
     def plot(self, path: str | PathLike[str] | None = None) -> Any:
-        """Draw exposure and target, and cost by group, rank band and query.
+        """Return a figure of exposure and target, and of cost by group, rank band and query.
 
         Args:
-            path: an .svg, .pdf or .png file to write, or `None`.
+            path: an .svg, .pdf or .png file to write; `None` for no file.
 
         Returns:
             A ``matplotlib.figure.Figure``.
@@ -272,7 +268,7 @@ class Explanation:
 
     @property
     def summary(self) -> list[str]:
-        """Measure, cost and number of queries, as lines of text."""
+        """The measure, its cost and the number of queries, as lines of text."""
         n, missing = len(self.queries), int((~self.present).sum())
         cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
         text = f"cost ({cost}): {self.total:.4f}"
@@ -317,16 +313,16 @@ def explain(
 ) -> Explanation:
     """Split AWRF or EE-L into the costs of groups, rank bands and queries.
 
-    The cost is 1 - AWRF, or EE_L itself, and its parts sum to it by group, by rank band and by
-    query. The cost of a group is its term of the divergence, whether it is over- or underexposed.
-    The cost of a rank is that of the groups that it shows, plus its share of the target's cost.
-    Other rules also sum to the total and give other numbers; none is a statement about causes. The
-    site's page on `explain` has the formulas, and shows how to read the tables.
+    The cost is 1 - AWRF, or EE_L itself. Its parts by group, and by rank band, sum to it. The cost
+    of a group is its term of the divergence, whether it is over- or underexposed. The cost of a
+    rank is that of the groups that it shows, plus its share of the target's cost. Other rules also
+    sum to the total; none is a statement about causes. The site's page on `explain` has the
+    formulas.
 
     Args:
         qrels: the labels, in PyTerrier's or ir_measures' column names, a file, or the id of a
             dataset; only their queries count.
-        run: R or S, in either's column names, or a file.
+        run: R or S, in PyTerrier's or ir_measures' column names, or a file.
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
             (by documents); or its string.
         qid: the one query to explain, with its documents. `None` for all queries of the qrels;
@@ -334,15 +330,15 @@ def explain(
         baseline: another run, for the change of each part; means are then over the queries that are
             defined for both.
         groups: an object, a frame or a file. For AWRF, the groups if the measure has none; for EE_L
-            by documents, groups to sum the documents' costs for, divided among a document's groups.
-            By default the labels: useful, not useful, not judged.
+            without groups, the groups to sum documents' costs by, instead of their labels (useful,
+            not useful, not judged).
         target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
             "population" or "relevance".
         bands: the last rank of each band, e.g. 5, 10 and 20.
 
     Raises:
-        ParameterError: the measure is another one, or has no parts (``unlabeled="best"``, variants
-            of published code).
+        ParameterError: the measure is not AWRF or EE_L, or cannot be split (``unlabeled="best"``,
+            ``estimator="unbiased"``, variants of published code).
         InputError: the run or the labels are invalid.
     """
     measure = parse(measure)
@@ -403,7 +399,7 @@ def explain(
 def _of_query(
     qid: str, qrels: pd.DataFrame, runs: list[pd.DataFrame], where: str
 ) -> list[pd.DataFrame]:
-    """Return the rows of one query of the labels and the runs; an error without labels."""
+    """Return the rows of one query in qrels and runs; raise an `InputError` without labels."""
     frames = [from_ir_measures(frame, where) for frame in (qrels, *runs)]
     parts = []
     for frame in frames:
@@ -451,7 +447,7 @@ def _completed(
 
 
 def _check(measure: Any, groups: Groups | None) -> None:
-    """Raise a `ParameterError` for a measure without parts, or with its own groups."""
+    """Raise a `ParameterError` if the measure cannot be split, or has groups already."""
     is_awrf = isinstance(measure, type(AWRF))
     if not (is_awrf or isinstance(measure, type(EE_L))):
         factors = getattr(measure, "factors", [])

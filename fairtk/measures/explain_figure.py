@@ -1,4 +1,4 @@
-"""The plot of an explanation, and the picture of its groups in a notebook."""
+"""The figure of an explanation, and the pictures of its groups in a notebook."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def draw(explanation: Explanation, path: str | PathLike[str] | None) -> Any:
 
 
 def _top(explanation: Explanation) -> pd.DataFrame:
-    """Return the costliest groups with a text each, the others in one row, lowest cost first."""
+    """Return the costliest groups and one row for the others, lowest cost first, with names."""
     frame = explanation.by_group.copy()
     frame["text"] = joined(frame[explanation.columns])
     if len(frame) > _GROUPS:
@@ -79,7 +79,7 @@ def _exposures(axes: Any, groups: pd.DataFrame, explanation: Explanation) -> Non
 
 
 def _beside(bars: Any, frame: pd.DataFrame, compared: bool, shift: float) -> Any:
-    """Draw the costs of the run next to the baseline's; return the positions of the run's bars."""
+    """Draw the costs of the run next to the baseline's; return the run's positions."""
     place = np.arange(len(frame))
     if not compared:
         bars(place, frame["cost"], 0.65, color=BLUE, label="run")

@@ -29,7 +29,7 @@ def band_names(ends: tuple[int, ...]) -> list[str]:
 def group_columns(space: LevelSpace, rest: str, level: IntArray) -> pd.DataFrame:
     """Return the names of levels in ``group``, or in one column per crossed attribute.
 
-    They are categories in the order of the levels; `rest` is the name of the level `REST`.
+    Columns are categorical, in the order of the levels; `rest` is the name of the level `REST`.
     """
     special = [level == ABSENT, level == REST, level == space.size]
     columns = {}

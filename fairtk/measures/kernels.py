@@ -1,9 +1,9 @@
 """Measures of ir_measures as array operations on all rankings at once, for `E`.
 
-They agree with trec_eval's values of each ranking (pytrec_eval, MS MARCO's script for ``RR@k``,
-cwl_eval for RBP), for rankings in the order of their ranks: documents with a negative label, or
-no label, have no gain, and a query without relevant documents has the value 0. Other measures
-and parameters are computed by their provider. A kernel is one function and one line in `KERNELS`.
+Values agree with ir_measures' providers (pytrec_eval, MS MARCO's script for ``RR@k``, cwl_eval for
+RBP), for rankings in the order of their ranks. Documents with a negative label or no label have no
+gain, and a query without relevant documents gets 0. Providers compute all other measures. A kernel
+is one function and one line in `KERNELS`.
 """
 
 from __future__ import annotations
@@ -58,10 +58,7 @@ def ndcg(judged: LabeledRun, cutoff: int | None) -> FloatArray:
 
 
 def exact_ndcg(judged: LabeledRun, cutoff: int | None, exposure: FloatArray) -> FloatArray:
-    """Return the expectation of nDCG for frames X, which have one ranking per query; (n_rankings,).
-
-    It is linear in exposure under `DCG`.
-    """
+    """Return the expected nDCG from exposure under `DCG`, in which it is linear; (n_rankings,)."""
     gain = np.maximum(judged.row_label, 0.0)
     return _by_ideal(_total(judged, gain * exposure), judged, cutoff)
 
@@ -76,17 +73,17 @@ def _by_ideal(gain: FloatArray, judged: LabeledRun, cutoff: int | None) -> Float
 
 
 def precision(judged: LabeledRun, rel: int, cutoff: int) -> FloatArray:
-    """Return the share of relevant documents in the first ``cutoff`` ranks, also if fewer exist."""
+    """Return the share of the first ``cutoff`` ranks that have a relevant document."""
     return _total(judged, _hits(judged, rel, cutoff)) / cutoff
 
 
 def recall(judged: LabeledRun, rel: int, cutoff: int) -> FloatArray:
-    """Return the share of the relevant documents that are in the first ``cutoff`` ranks."""
+    """Return the share of relevant documents that are in the first ``cutoff`` ranks."""
     return _share(_total(judged, _hits(judged, rel, cutoff)), _relevant(judged, rel))
 
 
 def average_precision(judged: LabeledRun, rel: int, cutoff: int | None) -> FloatArray:
-    """Return the sum of precision at each relevant rank, by the number of relevant documents."""
+    """Return the precision at relevant ranks, summed, per relevant document."""
     hit = _hits(judged, rel, cutoff)
     before = np.concatenate([[0], np.cumsum(hit)])
     start = judged.run.ranking_start
@@ -107,7 +104,7 @@ def success(judged: LabeledRun, rel: int, cutoff: int) -> FloatArray:
 
 
 def rank_biased_precision(judged: LabeledRun, rel: int, p: float) -> FloatArray:
-    """Return the sum of (1 - p) p^rank over relevant ranks."""
+    """Return the sum of (1 - p) p^rank over relevant ranks, from 0."""
     weight = (1 - p) * p ** judged.run.position.astype(np.float64)
     return _total(judged, _hits(judged, rel, None) * weight)
 

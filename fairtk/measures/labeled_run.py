@@ -106,8 +106,8 @@ class LabeledRun:
         qids: the queries of the labels; shape (n_queries,).
         run: the rows of queries with labels; others are ignored, as in ir_measures.
         present: whether each query is in the run; shape (n_queries,).
-        exact: the browsing model and cutoff of a frame X, whose documents are ordered by exposure;
-            `None` for rankings.
+        exact: the browsing model and cutoff of a frame X, whose rows are sorted by exposure; `None`
+            for rankings.
         query_of_run: the index in `qids` of each query of the run.
         where: the measures, for messages.
         cache: values that measures have computed for this run.
@@ -130,9 +130,9 @@ class LabeledRun:
     def of(
         cls, qrels: Qrels | pd.DataFrame, run: pd.DataFrame, where: str, documents: bool = True
     ) -> LabeledRun:
-        """Return a user's run and labels, in PyTerrier's or ir_measures' names.
+        """Check and encode a run and its labels, in PyTerrier's or ir_measures' column names.
 
-        Warn if their queries do not match, or their documents, unless `documents` is false.
+        Warn if their queries or, with `documents`, their documents do not match.
         """
         labels = qrels if isinstance(qrels, Qrels) else Qrels(qrels, where, either=True)
         checked = Run(run, f"{where} (run)", either=True)
@@ -143,7 +143,7 @@ class LabeledRun:
     def attention(
         self, where: str, model: BrowsingModel, cutoff: int | None, useful: BoolArray | None = None
     ) -> FloatArray:
-        """Return the attention on each sorted row; for a frame X, its exposure.
+        """Return the attention on each sorted row, shape (n_rows,); for a frame X, its exposure.
 
         Args:
             where: the measure, for messages.
@@ -177,7 +177,7 @@ class LabeledRun:
 
     @cached_property
     def _documents(self) -> tuple[IntArray, IntArray]:
-        """The index in `docnos` of each document of the run; the documents without a label."""
+        """The index in `docnos` of each document of the run, and the unlabeled documents."""
         index = self.run.indices_in(self.qrels.documents)
         unlabeled = np.flatnonzero(index < 0)
         index[unlabeled] = self.qrels.documents.size + np.arange(len(unlabeled))
@@ -185,7 +185,7 @@ class LabeledRun:
 
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray, FloatArray, IntArray]:
-        """The query, document and label of each pair; the pair of each row."""
+        """The query, document and label of each pair, and the pair of each row."""
         qrels, (index, unlabeled) = self.qrels, self._documents
         n_labeled, width = qrels.documents.size, max(1, qrels.documents.size + len(unlabeled))
         query, doc = self.query_of_run[self.run.query], self.run.doc
@@ -227,7 +227,7 @@ class LabeledRun:
 
     @cached_property
     def docnos(self) -> ObjectArray:
-        """The labeled or retrieved documents."""
+        """The labeled or retrieved documents; shape (n_documents,)."""
         return np.concatenate([self.qrels.docnos, self.run.docnos[self._documents[1]]])
 
     @cached_property
@@ -241,7 +241,7 @@ class LabeledRun:
         return self.query_of_run[self.run.ranking_query]
 
     def summed(self, memberships: SparseRows, weight: FloatArray, pair: IntArray) -> SparseRows:
-        """Return weights of pairs, summed over each query's groups."""
+        """Return the sums of pairs' weights by query and group."""
         shape = (len(self.qids), memberships.n_rows)
         weights = attention_matrix(self.pair_query[pair], self.pair_doc[pair], weight, shape)
         return group_exposure(weights, memberships)
@@ -251,7 +251,7 @@ class LabeledRun:
     ) -> Iterator[tuple[str, pd.DataFrame, pd.DataFrame | None]]:
         """Yield each query with its labels and its rankings, `None` for a missing query.
 
-        Ranks from the cutoff on are left out, within each sample.
+        Each ranking is cut at the cutoff.
         """
         ranked = self.run
         ranks = {SAMPLE: ranked.ranking_sample[ranked.ranking], RANK: ranked.position}

@@ -18,11 +18,10 @@ from fairtk.measures.params import CUTOFF, Param
 class NDCGxAWRF(FairMeasure):
     """Relevance times closeness to the groups' target: the score of TREC Fair Ranking 2022.
 
-    nDCG x AWRF for each query, then the mean. With ``ndcg="TREC"`` (the track's, see nDCG_TREC) it
-    is the official score of Task 1; ``ndcg="trec_eval"`` uses the usual nDCG and has other values.
-    Report both factors too: different pairs have the same product, and the mean of products is not
-    the product of means. In [0, 1], higher is better. Undefined (NaN) if a factor is; a query
-    missing from the run gets 0.
+    This is nDCG x AWRF for each query, in [0, 1]; higher is better. With ``ndcg="TREC"`` (see
+    `nDCG_TREC`) it is the official score of Task 1; ``ndcg="trec_eval"`` uses ir_measures' nDCG.
+    Report both factors, too: the mean of products is not the product of means. A query is undefined
+    (NaN) if a factor is; one missing from the run gets 0.
     """
 
     identity_name = "fairtk.nDCG_AWRF"
@@ -55,13 +54,13 @@ class NDCGxAWRF(FairMeasure):
         return [relevance, AWRF(**shared)]
 
     def check_params(self) -> None:
-        """Raise if groups and target do not match."""
+        """Raise an `InputError` if groups and target do not match."""
         if "groups" in self.params:
             _ = self.factors
 
     @property
     def takes_exposure(self) -> bool:
-        """Whether it accepts frames X: if both factors do."""
+        """Whether both factors accept frames X."""
         return all(getattr(factor, "takes_exposure", False) for factor in self.factors)
 
     def score_all(self, judged: LabeledRun) -> FloatArray:

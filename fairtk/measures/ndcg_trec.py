@@ -16,15 +16,14 @@ from fairtk.measures.params import CUTOFF, Param, count
 
 
 class TRECnDCG(FairMeasure):
-    """How relevant a ranking is, by the discounted cumulative gain of TREC Fair Ranking 2022.
+    """How relevant a ranking is, by the normalized DCG of TREC Fair Ranking 2022.
 
-    Gains are binary. The discount is 1 / log2(max(rank, 2)) with ranks from 1, so the first two
-    ranks have the same weight. The ideal ranking has the requested length (``@k``, or `ideal`
-    without a cutoff), even if the run is shorter (Task 1 guidelines and metric code). trec_eval's
-    nDCG uses 1 / log2(rank + 1) and has other values. In [0, 1], higher is better. On a sampled
-    run, it is the mean over samples. A query without a useful document is undefined (NaN); one
-    missing from the run gets 0. Without a cutoff, a ranking longer than `ideal` is an error, as in
-    the track.
+    Gains are binary. The discount is 1 / log2(max(rank, 2)) with ranks from 1; trec_eval's nDCG has
+    1 / log2(rank + 1). The ideal ranking has the requested length (``@k``, or ``ideal`` without a
+    cutoff), even if the run is shorter (Task 1 guidelines and metric code). Values are in [0, 1];
+    higher is better. On a sampled run, it is the mean over samples. A query without a useful
+    document is undefined (NaN); one missing from the run gets 0. Without a cutoff, a ranking longer
+    than ``ideal`` is an error, as in the track.
     """
 
     identity_name = "fairtk.nDCG_TREC"

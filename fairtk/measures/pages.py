@@ -1,6 +1,6 @@
 """The pages of measures, for the site and for ``fairtk measures NAME``.
 
-Prose and an example are in ``pages/NAME.md`` next to the measure's module, or in a folder above it;
+Text and an example are in ``pages/NAME.md`` of the measure's package, or of one above it;
 direction, parameters and the value of a missing query come from its class.
 """
 
@@ -38,7 +38,7 @@ _SYMBOLS = {
     r"\,": " ",
     r"\_": "_",
 }
-"""Symbols as letters; others are their names, such as ``sum`` and ``ln``."""
+"""Symbols of formulas in plain text; other symbols become their names, such as ``sum``."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class MeasurePage:
 
 
 def page_of(measure: FairMeasure) -> MeasurePage:
-    """Return the page of a measure; its parameters do not matter."""
+    """Return the page of a measure, whatever its parameters."""
     kind = type(measure)
     text = (inspect.getdoc(kind) or "no description").strip()
     direction = {"higher": "higher is better", "lower": "lower is better"}[kind.BETTER]
@@ -81,7 +81,7 @@ def default_text(param: Any) -> str:
 
 
 def plain_text(markdown: str) -> str:
-    """Return Markdown for a terminal: formulas in letters, code without fences."""
+    """Return Markdown for a terminal: formulas in plain text, code without fences."""
     text = re.sub(r"\$\$(.+?)\$\$", lambda m: "    " + _letters(m.group(1)), markdown, flags=re.S)
     return re.sub(r"^```\w*\n?", "", text, flags=re.M).strip()
 

@@ -1,9 +1,8 @@
-"""Parameters of measures: declared once, checked when a measure is made, and stored as strings.
+"""Parameters of measures: declared once, and checked when a measure is created.
 
-ir_measures reads only named scalar arguments, so a parameter that is an object is stored as a
-string, too. The string of a browsing model or a utility can be read back, e.g. ``"RBP(p=0.8)"``; an
-object with any other string is remembered. The string of groups and targets is their name; the
-measure also holds the object.
+ir_measures supports only scalar parameters, so an object is also stored as a string. The string of
+a browsing model or a utility can be read back, e.g. ``"RBP(p=0.8)"``. Groups and targets are stored
+by name; the measure also has the object.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class Param(ParamInfo):  # type: ignore[misc]
         default: the default value.
         choices: the allowed values, if there are only a few.
         desc: one line for ``fairtk measures``.
-        check: a function as in `fairtk.checks`: it takes the parameter's name, a value and the
-            measure's name, and raises `ParameterError` if the value is invalid.
+        check: a function of the parameter's name, a value and the measure's name that raises a
+            `ParameterError` for an invalid value, as in `fairtk.checks`; `None` for no check.
     """
 
     def __init__(
@@ -52,13 +51,13 @@ class Param(ParamInfo):  # type: ignore[misc]
     def accept(
         self, value: Any, name: str, measure: str, given: Mapping[str, Any]
     ) -> tuple[Any, Any]:
-        """Return the stored form of a value, which is printed, and the value or object itself.
+        """Return the stored form of a value, which is printed, and the value or object.
 
         Args:
             value: the user's value.
             name: the parameter's name.
             measure: the measure's name.
-            given: the values of the parameters that are declared before.
+            given: the values of the parameters that are declared before this one.
 
         Raises:
             ParameterError: the value has the wrong type, or is not one of the choices.
@@ -119,15 +118,15 @@ def _one_line(value: Any) -> str:
 class ObjectParam(Param):
     """A parameter that is an object with a string form.
 
-    An object whose string form cannot be read back (e.g. a browsing model that no plugin provides)
-    is remembered as long as a measure uses it.
+    If the string form cannot be read back (e.g. that of a browsing model without a plugin), the
+    object is remembered as long as a measure uses it.
 
     Args:
         read: converts the string form to the object; raises for an unknown name.
         accepts: the type of the object, or ``"package.module:Class"``, imported on first use.
-        default: the default, an object or its string form, which is read on first use.
+        default: the default object, or its string form, which is read on first use.
         desc: one line for ``fairtk measures``.
-        write: returns the string form of an object; equal only for equal objects.
+        write: returns the string form of an object; different for different objects.
     """
 
     def __init__(
@@ -187,7 +186,7 @@ class ObjectParam(Param):
         return text
 
     def resolve(self, value: Any) -> Any:
-        """Return the object of a string form."""
+        """Return the object of a string form; `None` without a default."""
         if value is NOT_GIVEN:
             return None
         remembered = self._given.all(value)
@@ -195,7 +194,7 @@ class ObjectParam(Param):
 
 
 class NamedParam(ObjectParam):
-    """A parameter for groups or a target: the measure holds the object and prints its name.
+    """A parameter for groups or a target; the measure prints the name of the object.
 
     Args:
         directory: the named objects.
@@ -212,7 +211,7 @@ class NamedParam(ObjectParam):
 
 
 class TargetParam(NamedParam):
-    """A target; the words for targets of any groups mean one of the measure's groups."""
+    """A target; ``"uniform"`` and ``"population"`` mean a target of the measure's groups."""
 
     def accept(
         self, value: Any, name: str, measure: str, given: Mapping[str, Any]
@@ -232,7 +231,7 @@ class TargetParam(NamedParam):
 
 
 def count(name: str, value: Any, where: str) -> None:
-    """Check a count of documents or ranks; a string is valid."""
+    """Raise a `ParameterError` unless a value is a string or an integer from 1 to 2^31 - 1."""
     if not isinstance(value, str):
         checks.integer(name, value, where, rule="be at least 1", most=_MOST)
 

@@ -1,7 +1,5 @@
-"""Measures as strings: all strings of ``ir_measures.parse_measure``, ``E(nDCG@5)`` for
+"""Measures as strings: those of ``ir_measures.parse_measure``, ``E(nDCG@5)`` for
 ``E(measure='nDCG@5')``, and ``A * B`` for ``Product(left='A', right='B')``.
-
-Unknown names and parameters are errors that suggest the nearest known one.
 """
 
 from __future__ import annotations
@@ -19,18 +17,18 @@ from fairtk.plugins import registry
 
 
 def parse(text: Any, groups: Callable[[str], Any] | None = None) -> Any:
-    """Return the measure that a string names; a measure is returned unchanged. No code is run.
+    """Return the measure that a string names; a measure is returned unchanged.
+
+    The string is parsed, not executed. Errors end with the position in it, from 1.
 
     Args:
         text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
-        groups: returns the groups of a name in the string; by default those that are registered, or
-            held by a measure.
+        groups: returns the groups of a name in the string; by default those that are registered or
+            in use by a measure.
 
     Raises:
         ParameterError: the string is not a measure, or a parameter is unknown or invalid.
         NotFoundError: the measure is unknown; the nearest is suggested.
-
-        Both messages end with the position in the string, counted from 1.
     """
     if isinstance(text, ir_measures.Measure):
         check_params(text)
@@ -44,9 +42,9 @@ def parse(text: Any, groups: Callable[[str], Any] | None = None) -> Any:
 
 
 def format_measure(measure: Any) -> str:
-    """Return the short form of a measure, which `parse` reads back: ``"E(nDCG@5)"``.
+    """Return the short form of a measure, such as ``"E(nDCG@5)"``, which `parse` reads back.
 
-    The `repr` is ir_measures' form, with nested quotes: ``"E(measure='nDCG@5')"``.
+    Its `repr` is ir_measures' form: ``"E(measure='nDCG@5')"``.
     """
     if measure.NAME == "E" and "measure" in measure.params:
         return f"E({format_measure(measure['measure'])})"
@@ -61,7 +59,7 @@ def format_measure(measure: Any) -> str:
 
 
 def named_objects(measures: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the groups and targets of measures and their parts: measure, parameter, object."""
+    """Yield measure, parameter and object for all groups and targets of measures and parts."""
     for measure in measures:
         for name, param in measure.SUPPORTED_PARAMS.items():
             if isinstance(param, NamedParam) and name in measure.params:
@@ -70,9 +68,9 @@ def named_objects(measures: Iterable[Any]) -> Iterator[tuple[Any, str, Any]]:
 
 
 def check_names(measures: Iterable[Any]) -> None:
-    """Raise an `InputError` if measures hold different groups or targets with the same name.
+    """Raise an `InputError` if measures have different groups or targets with the same name.
 
-    Their labels, which have only the names, would not distinguish them.
+    The labels of such measures would be equal.
     """
     held: dict[Any, Any] = {}
     for measure, name, value in named_objects(measures):
@@ -90,7 +88,7 @@ def check_names(measures: Iterable[Any]) -> None:
 
 
 def digests_of(measures: Iterable[Any]) -> dict[str, dict[str, str]]:
-    """Return the digests of the groups and targets of measures, by label and parameter."""
+    """Return the digests of groups and targets, by the measure's label and the parameter."""
     digests: dict[str, dict[str, str]] = {}
     for measure, name, value in named_objects(measures):
         digests.setdefault(format_measure(measure), {})[name] = value.digest()
@@ -98,7 +96,7 @@ def digests_of(measures: Iterable[Any]) -> dict[str, dict[str, str]]:
 
 
 def has_cutoff(measure: Any) -> bool:
-    """Return whether a measure has a cutoff ``@k``; for a product, whether all factors have."""
+    """Return whether a measure, or each factor of a product, has a cutoff ``@k``."""
     if measure.NAME == "Product":
         return all(map(has_cutoff, measure.factors))
     inner = getattr(measure, "inner", measure)  # E(nDCG@5) has its cutoff inside
@@ -136,24 +134,24 @@ class MeasureParam(ObjectParam):
 
 
 def with_cutoff(measure: Any, cutoff: Any) -> Any:
-    """Return ``measure @ cutoff``, with its parameters checked."""
+    """Return ``measure @ cutoff`` with checked parameters."""
     cut = measure @ cutoff
     check_params(cut)
     return cut
 
 
 def known_names() -> list[str]:
-    """Return the names of all measures, those of ir_measures and those of plugins."""
+    """Return the names of all measures, including those of ir_measures and of plugins."""
     registry.measures.names()  # loads the plugins
     return sorted(ir_measures.measures.registry)
 
 
 class _Reader:
-    """Reads a string with Python's grammar; `node`, or `start`, is the current position."""
+    """A reader of one string by Python's grammar; `node`, or `start`, is its position."""
 
     def __init__(self, text: str, groups: Callable[[str], Any] | None) -> None:
         self.groups = groups
-        self.text = re.sub(r"\s", " ", text)  # on one line, positions are simple
+        self.text = re.sub(r"\s", " ", text)  # one line, so that positions are columns
         self.start = 0
         self.node: ast.expr | None = None
 
@@ -170,7 +168,7 @@ class _Reader:
         raise self._unreadable()
 
     def place(self) -> str:
-        """Return the current position and the characters from there."""
+        """Return the current position and the characters at it."""
         if self.node is not None:
             self.start = len(self.text.encode()[: self.node.col_offset].decode())
         return f"character {self.start + 1}: {_clipped(self.text[self.start :], 20)!r}"

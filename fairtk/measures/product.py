@@ -17,12 +17,12 @@ from fairtk.measures.provider import values_of
 class MeasureProduct(FairMeasure):
     """The product of two measures, computed for each query before the mean.
 
-    ``nDCG @ 20 * AWRF(...) @ 20`` rewards a system that is both relevant and even, as the score of
-    TREC Fair Ranking 2022. The mean of products is not the product of means, so report the factors
-    too. In Python, `*` and `@` have equal precedence, so this expression is ``(nDCG @ 20 *
-    AWRF(...)) @ 20``: the cutoff applies to factors without a cutoff, and is an error if both have
-    one. On a sampled run, a factor of ir_measures must be inside ``E(...)``. A query missing from
-    the run gets the product of the factors' values for it.
+    ``nDCG@20 * AWRF(...)@20`` rewards systems that are both relevant and fair, as the score of TREC
+    Fair Ranking 2022 does. Report the factors, too: the mean of products is not the product of
+    means. Both factors must have the same direction, which is that of the product. Python reads the
+    expression as ``(nDCG@20 * AWRF(...))@20``, so the cutoff applies to factors without a cutoff;
+    if both have one, it is an error. On a sampled run, a factor of ir_measures must be inside
+    ``E(...)``. A query missing from the run gets the product of the factors' values.
     """
 
     identity_name = "fairtk.Product"
@@ -51,14 +51,14 @@ class MeasureProduct(FairMeasure):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The products of the factors' bounds; infinite if a factor may be negative."""
+        """The product of the factors' bounds; infinite if a factor may be negative."""
         (low, high), (other_low, other_high) = (value_bounds(factor) for factor in self.factors)
         if min(low, other_low) < 0:
             return -math.inf, math.inf
         return low * other_low, high * other_high
 
     def check_params(self) -> None:
-        """Raise if the factors' directions differ."""
+        """Raise a `ParameterError` if the factors' directions differ."""
         if "left" in self.params and "right" in self.params:
             _direction(self.factors)
 

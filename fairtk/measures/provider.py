@@ -1,19 +1,17 @@
 """The border to ir_measures: a provider for all measures, and the inputs of other providers.
 
-ir_measures asks the providers of its default pipeline in order. `FairProvider` comes first and
-accepts every measure. It checks labels and runs once, by the rules of `fairtk.frames`, in any form.
-It computes fairtk's own measures for all queries at once, and passes all others to the other
-providers, with ids as text and without samples. So it serves ``ir_measures.calc``, its evaluators,
-``pt.Evaluate`` and ``pt.Experiment``.
+`FairProvider` is the first provider of ir_measures' default pipeline and accepts every measure, so
+it serves ``ir_measures.calc``, evaluators, ``pt.Evaluate`` and ``pt.Experiment``. It checks labels
+and runs once, in any form. It computes fairtk's own measures for all queries at once, and passes
+other measures to the other providers.
 
-Other providers do not support samples, numeric ids, or columns of other types. They get the values
+Other providers do not support samples, numeric ids, or columns of other types; they get the result
 of `given_to_others`. An unsampled run keeps its scores and row order, so that each evaluator breaks
-ties in its own way, as in a direct call. For a sampled run, which ``E(...)`` and products use, they
-get one ranking per query at a time, with positive decreasing scores that follow its ranks: some of
-them interpret a score of 0 as "not retrieved".
+ties in its own way. For a sampled run in ``E(...)``, they get one ranking per query at a time, with
+decreasing scores above 0, because some interpret a score of 0 as "not retrieved".
 
-pytrec_eval allocates an array as long as a query's largest label. It crashes if that is negative
-(all labels of a query) or above 2^62; it returns zeros at 2^53, takes seconds per query at 100,000,
+pytrec_eval allocates an array as long as a query's largest label. It crashes if all labels of a
+query are negative or one is above 2^62, returns zeros at 2^53, takes seconds per query at 100,000,
 and raises a TypeError for a label that is not an integer. `SafeTrecEval` replaces it.
 """
 
@@ -66,13 +64,13 @@ Labels = Mapping[str, Mapping[str, int]]
 
 
 class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
-    """pytrec_eval, with labels that it supports."""
+    """pytrec_eval with labels that it supports."""
 
     NAME = "fairtk_trec_eval"
 
     def _evaluator(self, measures: Iterable[Any], qrels: Any) -> Any:
-        # ir_measures passes a set and counts NumRet among the documents of its first measure: if
-        # that is judged_only, in some processes among the judged ones
+        # ir_measures passes a set, and counts NumRet by its first measure, which must not be
+        # judged_only
         in_order = sorted(measures, key=lambda m: (bool(m.params.get("judged_only")), repr(m)))
         labels = safe_labels(in_order, QrelsConverter(qrels).as_dict_of_dict())
         return super()._evaluator(in_order, labels)
@@ -81,7 +79,7 @@ class SafeTrecEval(PytrecEvalProvider):  # type: ignore[misc]
 def safe_labels(measures: Sequence[Any], labels: Labels) -> Labels:
     """Return labels that pytrec_eval supports: zeros for a query whose labels are all negative.
 
-    A negative label next to others stays: trec_eval counts it as unjudged.
+    Other negative labels stay; trec_eval counts them as unjudged.
 
     Raises:
         InputError: a label is above `LARGEST_LABEL`.
@@ -101,7 +99,7 @@ def safe_labels(measures: Sequence[Any], labels: Labels) -> Labels:
 
 
 def integer_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> IntArray:
-    """Return labels as integers; a fraction is an `InputError`."""
+    """Return labels as integers; raise an `InputError` for a fraction."""
     fractions = labels != np.floor(labels)
     if fractions.any():
         raise InputError(
@@ -112,10 +110,9 @@ def integer_labels(measures: Sequence[Any], labels: FloatArray, where: str) -> I
 
 
 def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
-    """Raise if a run is sampled and a measure does not support samples.
+    """Raise an `InputError` if a run is sampled and a measure does not support samples.
 
-    A run is sampled if a query has two values of ``sample`` or, without that column, if a document
-    or a rank occurs twice.
+    See `fairtk.frames.Run.is_sampled`.
     """
     others = _divided(measures)[1]
     # measures of ``ir_measures.define`` support samples if they require the column
@@ -138,7 +135,7 @@ def refuse_samples(measures: Sequence[Any], run: Run, where: str = "") -> None:
 
 
 class FairProvider(FallbackProvider):  # type: ignore[misc]
-    """Computes each `FairMeasure`, and all other measures with ir_measures' other providers."""
+    """The provider of each `FairMeasure`, which passes other measures to other providers."""
 
     NAME = "fairtk"
 
@@ -148,18 +145,17 @@ class FairProvider(FallbackProvider):  # type: ignore[misc]
 
     @property
     def providers(self) -> list[Any]:
-        """The current other providers."""
+        """The other providers."""
         return list(_other_providers().providers)
 
     def supports(self, measure: Any) -> bool:
-        """Return whether fairtk, a plugin or another provider has the measure."""
+        """Return whether fairtk, a plugin or another provider computes the measure."""
         return isinstance(measure, FairMeasure) or super().supports(measure)
 
     def run_inputs(self, measures: Iterable[Any]) -> list[str]:
         """Return the required columns of the run, in ir_measures' names.
 
-        ``pt.Experiment`` calls this once, before it makes an evaluator per system for the same
-        measures.
+        ``pt.Experiment`` calls this once, before it creates an evaluator per system.
         """
         listed = list(measures)
         self._compared = [weakref.ref(measure) for measure in listed], {}
@@ -204,7 +200,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     Args:
         measures: any measures of fairtk, its plugins and ir_measures.
         qrels: `Qrels`, which are not checked again, or any form that ir_measures accepts.
-        warns_of_truncation: whether to warn of truncated rankings for each run; otherwise the
+        warns_of_truncation: whether to warn of truncated rankings of each run; otherwise the
             caller reads `truncation` after all runs.
     """
 
@@ -218,7 +214,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         # ir_measures passes a set, whose order differs between processes
         self.own.sort(key=attrgetter("text"))
         self.where = ", ".join([*(m.text for m in self.own), *sorted(map(repr, self._others))])
-        # measures that are defined at run time may be given fewer columns than they declare
+        # measures of ``ir_measures.define`` may get fewer columns than they declare
         strict = [m for m in self._others if not hasattr(m, "runtime_impl")]
         self._needs = run_columns(strict)
         names = [*chain(*(m.QREL_COLUMNS for m in self.own)), *qrel_columns(strict)]
@@ -246,9 +242,9 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         return Truncation(self.own, self.qrels)
 
     def values(self, run: Run, system: str = "") -> Iterator[tuple[Any, FloatArray]]:
-        """Yield each measure with its value for each query, in the order of ``qrels.qids``.
+        """Yield each measure with its values, in the order of ``qrels.qids``, of a checked run.
 
-        The run must be checked already. Values are NaN if an evaluator returns none.
+        Values are NaN if an evaluator returns none.
         """
         refuse_samples(self._others, run, run.where)
         yield from self._own_values(run, system)
@@ -264,7 +260,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         return chain(chain.from_iterable(own), others)
 
     def calc(self, run: Any) -> CalcResults:
-        """Return the aggregate of each measure, and its value for each query."""
+        """Return the aggregate and the per-query values of each measure."""
         checked, given = self._read(run)
         aggregates, metrics = {}, []
         for measure, values in self._own_values(checked):
@@ -305,7 +301,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
     def _read(self, run: Any) -> tuple[Run | None, Any]:
         """Return the checked run, and the run in the form for other evaluators.
 
-        The first is `None` if only other evaluators need it and its dicts are valid already.
+        The first is `None` if only other evaluators need it and its dicts are valid.
         """
         if isinstance(run, Iterator):  # rows, which are read twice
             run = list(run)
@@ -320,7 +316,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
         return None, mapping
 
     def checked(self, run: Any) -> Run:
-        """Return a run in any form, checked; warn if its ids do not match the labels."""
+        """Return a checked run from any form; warn if its ids do not match the labels."""
         where = f"{self.where} (run)"
         checked = Run(run, where, either=True)
         if self._needs:
@@ -329,7 +325,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
             checked.scores  # noqa: B018 - checks them
         documents = self._reads_documents and DOCNO in checked.frame.columns
         if documents and DOCNO in self.qrels.frame.columns:
-            checked.indices_in(self.qrels.documents)  # fast, as most documents are labeled
+            checked.indices_in(self.qrels.documents)  # fast if most documents are labeled
         of_query = checked.documents_of if documents else None
         warn_of_unmatched(self.qrels, checked.queries, of_query, self.where)
         refuse_samples(self._others, checked)
@@ -337,10 +333,7 @@ class FairEvaluator(providers.Evaluator):  # type: ignore[misc]
 
 
 def _plain_mapping(run: Any) -> Mapping[str, Mapping[str, float]] | None:
-    """Return a run as dicts; `None` unless it is valid dicts or rows.
-
-    This check takes a fiftieth of the time of evaluators.
-    """
+    """Return a run as dicts; `None` unless it has valid dicts or rows."""
     mapping = run
     if isinstance(run, list) and {*map(type, run)} == {ir_measures.ScoredDoc}:
         mapping = {}
@@ -369,8 +362,8 @@ def _are_plain(data: Any, are_labels: bool = False) -> bool:
 def given_to_others(measures: Sequence[Any], run: Run) -> Any:
     """Return a checked run in the form for other evaluators, with ids as text.
 
-    This is ``{qid: {docno: score}}``, which ir_measures would build from a frame row by row; or a
-    frame, if a measure reads other columns or is defined at run time.
+    This is ``{qid: {docno: score}}``, which ir_measures would build row by row; or a frame, if a
+    measure reads other columns or is defined by ``ir_measures.define``.
     """
     plain = {*run_columns(measures)} <= {QID, DOCNO, SCORE}
     if not plain or any(hasattr(measure, "runtime_impl") for measure in measures):
@@ -408,9 +401,9 @@ _TREC_EVAL = SafeTrecEval()
 
 
 def values_of(measures: Sequence[Any], judged: LabeledRun) -> dict[Any, FloatArray]:
-    """Return the value of each query for each measure; shape (n_queries,), NaN without a value.
+    """Return the values of each measure; shape (n_queries,), NaN without a value.
 
-    Measures of others get the run as it is, so it must not be sampled.
+    For measures of other providers, the run must not be sampled.
     """
     own, others = _divided(measures)
     result = {measure: scored(measure, judged) for measure in own}
@@ -467,7 +460,7 @@ def _tabled(
 def _values_of_others(
     measures: Sequence[Any], judged: LabeledRun, run: Run
 ) -> dict[Any, FloatArray]:
-    """Return values from other evaluators, which are cached for all runs: they copy the labels."""
+    """Return values from other evaluators, which are cached, because they copy the labels."""
     cache, key = judged.qrels.cache, ("evaluator", *measures)
     if key not in cache:
         if LABEL in judged.qrels.frame.columns:
@@ -479,7 +472,7 @@ def _values_of_others(
 
 
 def _require_columns(measures: Sequence[Any], judged: LabeledRun) -> None:
-    """Raise if run or labels do not have the required columns, and name the measure."""
+    """Raise a `ColumnError` if a column of run or labels is missing, and name the measures."""
     require_columns(judged.run.frame, run_columns(measures), f"{judged.where} (run)")
     require_columns(judged.qrels.frame, qrel_columns(measures), f"{judged.where} (qrels)")
 
@@ -494,12 +487,11 @@ Truncated = dict[str, dict[str, dict[str, int]]]
 class Truncation:
     """Rankings with fewer than min(k, n) documents, over all runs of one call.
 
-    n is the number of documents that the user passes to the measure; by default, the number of
-    distinct documents of the query in the labels and in all runs.
+    n is the measure's parameter ``n`` if it is a number; otherwise the number of distinct documents
+    of the query in the labels and all runs.
 
     Args:
-        measures: any measures. Those without a cutoff, and those that do not `depends_on_length`,
-            are ignored.
+        measures: any measures; those without a cutoff or `depends_on_length` are ignored.
         qrels: the labels.
     """
 
@@ -555,7 +547,7 @@ class Truncation:
 
 
 def truncation_texts(truncated: Truncated, n_systems: int) -> list[str]:
-    """Return one message per measure, with the number of queries of each system.
+    """Return one message per measure, with the number of queries by system.
 
     Args:
         truncated: the result of `Truncation.found`.
@@ -596,7 +588,7 @@ def publish(name: str, measure: Any) -> None:
 
 
 def connect() -> None:
-    """Put the provider before those of ir_measures; a second call does nothing."""
+    """Put `FairProvider` before the providers of ir_measures, once."""
     pipeline = ir_measures.DefaultPipeline.providers
     if not any(isinstance(p, FairProvider) for p in pipeline):
         pipeline.insert(0, FairProvider())

@@ -1,9 +1,8 @@
 """LaMP, the personalization benchmark, as ir_datasets datasets ``lamp/...``.
 
-Each LaMP query comes with the profile of its user. The profile entries are the documents, and the
-candidates of a query are the entries of its profile. Retrieval uses the field ``text`` of
-documents; prompts use the other fields (see `fairtk.datasets.lamp.records`). Data come from the
-official URLs, or from a local folder with the official files:
+Each query has the profile of its user, whose entries are the query's candidate documents. Retrieval
+uses the field ``text`` of documents; prompts use the other fields. The data come from the official
+URLs, or from a local folder with the official files:
 
     from fairtk.datasets import lamp
     dataset = lamp.from_folder("my/folder", task=4)

@@ -60,19 +60,19 @@ class LampDocs(FileDocs):
         return self._file.docs_count()
 
     def docs_store(self, field: str = "doc_id", options: Any = None) -> LampDocstore:
-        """Return the documents by id; ``options`` is ignored."""
+        """Return the store of the documents; ``options`` is ignored."""
         return LampDocstore(self._file, field)
 
 
 class LampDocstore(Docstore):  # type: ignore[misc]
-    """The documents by docno, read from the byte range of their query."""
+    """The documents by docno, read from their query's byte range in the file."""
 
     def __init__(self, file: QuestionsFile, field: str = "doc_id") -> None:
         super().__init__(DOC_TYPES[file.task], field)
         self._file = file
 
     def get_many_iter(self, doc_ids: Iterable[str]) -> Iterator[Any]:
-        """Yield the documents that exist, query by query."""
+        """Yield the existing documents, query by query."""
         id_set = set(doc_ids)
         questions = self._file.questions()
         qids = dict.fromkeys(docno.partition("/")[0] for docno in doc_ids)
@@ -88,7 +88,7 @@ class LampDocstore(Docstore):  # type: ignore[misc]
 
 
 class LampQueries(FileQueries):
-    """The questions, with gold answers if there are outputs."""
+    """The queries, with gold answers if there are outputs."""
 
     def __init__(self, file: QuestionsFile, outputs: OutputsFile | None) -> None:
         super().__init__(file.path, "lamp", LampQuestion if outputs is None else LampQuery)
@@ -142,11 +142,10 @@ LABELS = {
 
 
 class LampQrels(FileQrels):
-    """Published utility labels of the profile entries, read on first use.
+    """Published utility labels of the profile entries (Kim and Diaz, Towards Fair RAG, App. B).
 
-    `N_relevance_mapping.tsv` has the columns ``qid``, ``pid`` and ``relevance_label``. Ids are
-    strings (with leading zeros). Profile ids do not contain the query, so the docno is ``qid/pid``.
-    Kim & Diaz 2024 (Towards Fair RAG), appendix B.
+    ``{task}_relevance_mapping.tsv`` has the columns ``qid``, ``pid`` and ``relevance_label``; the
+    docno is ``qid/pid``.
     """
 
     def __init__(self, path: Callable[[], Path], questions: QuestionsFile) -> None:
@@ -155,7 +154,7 @@ class LampQrels(FileQrels):
         self._labels = ReadOnce(path, self._read)
 
     def qrels_iter(self) -> Iterator[TrecQrel]:
-        """Yield the labels in file order. A label of an unknown document is an error."""
+        """Yield the labels in file order; raise a `FormatError` for an unknown document."""
         return iter(self._labels())
 
     def qrels_count(self) -> int:
@@ -189,16 +188,16 @@ SPLITS = ("dev", "train")
 """The splits with gold outputs."""
 
 GENERATORS = ("flan-t5-small", "flan-t5-base", "flan-t5-xxl")
-"""The generators whose utility labels *Towards Fair RAG* published."""
+"""The generators with utility labels published by *Towards Fair RAG*."""
 
 _ID = re.compile(rf"lamp/(time/)?([1-7])/(dev|train)|lamp/([1-7])/dev/({'|'.join(GENERATORS)})")
 
 
 def ids() -> list[str]:
-    """Return the ids of all datasets.
+    """Return the ids of LaMP's datasets.
 
-    ``lamp/4/dev`` is the split by users, ``lamp/time/4/dev`` the split by time, and
-    ``lamp/4/dev/flan-t5-small`` the queries with utility labels for that generator.
+    ``lamp/4/dev`` is split by users, ``lamp/time/4/dev`` by time; ``lamp/4/dev/flan-t5-small`` has
+    utility labels for that generator.
     """
     parts = itertools.product(("", "time/"), TASKS, SPLITS)
     return [f"lamp/{by}{task}/{split}" for by, task, split in parts] + [
@@ -207,23 +206,23 @@ def ids() -> list[str]:
 
 
 def build(dataset_id: str, sources: Table | None = None) -> Any:
-    """Return the dataset of an id. Files are downloaded and read on first use.
+    """Return the dataset of an id; its files are downloaded and read on first use.
 
-    Existing files in the data folder of ir_datasets (``~/.ir_datasets`` or ``$IR_DATASETS_HOME``)
-    are used, e.g. ``lamp/4/dev/dev_questions.json`` and ``dev_outputs.json``. The archives with
-    utility labels must be downloaded manually: put the files of ``lamp/4/dev/flan-t5-small`` into
-    the folder of that name, or those of all tasks into the folder ``lamp/flan-t5-small``.
+    Files are in the data folder of ir_datasets (``~/.ir_datasets`` or ``$IR_DATASETS_HOME``), e.g.
+    ``lamp/4/dev/dev_questions.json``. The archives with utility labels must be downloaded manually:
+    put the files of ``lamp/4/dev/flan-t5-small`` into the folder of that name, or those of all
+    tasks into ``lamp/flan-t5-small``.
 
     Args:
         dataset_id: one of `ids`.
-        sources: a table of URLs like ``fairtk/datasets/downloads.json``, the default.
+        sources: a table of URLs; `None` for the packaged one.
 
     Returns:
-        An ``ir_datasets.Dataset`` with docs, queries and scoreddocs.
+        An ``ir_datasets.Dataset`` with docs, queries, scoreddocs and, with labels, qrels. On first
+        use, it raises a `DownloadError` if a file cannot be downloaded.
 
     Raises:
-        NotFoundError: unknown id.
-        DownloadError: on use: a file cannot be downloaded.
+        NotFoundError: the id is unknown.
     """
     matched = _ID.fullmatch(dataset_id)
     if matched is None:
@@ -249,23 +248,24 @@ def from_folder(
     """Return the dataset in a local folder with LaMP's official files.
 
     Args:
-        path: a folder with ``{split}_questions.json`` and ``{split}_outputs.json``, or with a
-            subfolder ``{split}`` that contains them; or a folder with the utility labels of
-            *Towards Fair RAG*: ``{task}_user_{split}_inputs.json``, ``..._outputs.json`` and
-            ``{task}_relevance_mapping.tsv``, which become qrels with docno ``qid/pid``.
+        path: a folder (or one with a subfolder ``{split}``) with ``{split}_questions.json`` and
+            ``{split}_outputs.json``; or with the files of *Towards Fair RAG*,
+            ``{task}_user_{split}_inputs.json``, ``{task}_user_{split}_outputs.json`` and
+            ``{task}_relevance_mapping.tsv``, whose utility labels become qrels.
         task: 1 to 7.
         split: the split in the file names: ``"dev"``, ``"train"``, ``"test"``.
-        golds: whether there are gold outputs. If not (LaMP's test split), queries have no field
-            ``gold_answer``.
+        golds: whether there are gold outputs; without them (LaMP's test split), queries have no
+            field ``gold_answer``.
         use_date: whether to append ``" date: "`` and the date to the text of documents.
 
     Returns:
-        An ``ir_datasets.Dataset`` with docs, queries, scoreddocs and, with labels, qrels. Files are
-        read on first use. Its ``dataset_id()`` is ``lamp/<task>/<split>:<path>``.
+        An ``ir_datasets.Dataset`` with docs, queries, scoreddocs and, with labels, qrels; docnos
+        are ``qid/pid``. Files are read on first use; an invalid file raises a `FormatError` then.
+        Its ``dataset_id()`` is ``lamp/<task>/<split>:<path>``.
 
     Raises:
-        NotFoundError: unknown task.
-        FormatError: a file is missing; on use: a file is malformed (names file and entry).
+        NotFoundError: the task is unknown.
+        FormatError: a file is missing.
     """
     task = check_task(task)
     folder = Path(path).expanduser().resolve()
@@ -338,7 +338,7 @@ def get_task(dataset: Any) -> int:
         dataset: an ``ir_datasets.Dataset``.
 
     Raises:
-        InputError: the dataset is not of LaMP.
+        InputError: this is not a LaMP dataset.
     """
     cls = dataset.docs_cls() if dataset.has_docs() else None
     tasks = [task for task, documents in DOC_TYPES.items() if documents is cls]
@@ -351,9 +351,9 @@ def get_task(dataset: Any) -> int:
 
 
 def get_license(dataset: Any) -> str | None:
-    """Return the license of a LaMP dataset's data, `None` if the dataset is not of LaMP.
+    """Return the license of a LaMP dataset's data; `None` for another dataset.
 
-    For a folder, which may contain other data in LaMP's format, the text says so.
+    For a local folder, the text ends with "if these are LaMP's files".
 
     Args:
         dataset: an ``ir_datasets.Dataset``.
@@ -370,14 +370,12 @@ def write_folder(
 ) -> Path:
     """Write the labeled queries of a dataset as a test collection.
 
-    The files are ``{task}_user_{split}_inputs.json``, ``..._outputs.json`` and
-    ``{task}_relevance_mapping.tsv``, the format of the published labels;
-    ``fairtk.datasets.lamp.from_folder(folder, task)`` reads them as a dataset with docs, queries,
-    qrels and scoreddocs.
+    The files are those of *Towards Fair RAG*, with utility labels; see `from_folder`, which reads
+    them.
 
     Args:
-        dataset: an ``ir_datasets.Dataset`` of LaMP, with gold answers and without dates in texts.
-        qrels: ``qid``, ``docno`` (``qid/pid``), ``label``; queries without labels are left out.
+        dataset: an ``ir_datasets.Dataset`` of LaMP, with gold answers and ``use_date=False``.
+        qrels: ``qid``, ``docno`` (``qid/pid``) and ``label``; queries without labels are left out.
         folder: the folder; created if it does not exist.
         split: the split in the file names.
 
@@ -385,7 +383,8 @@ def write_folder(
         The folder.
 
     Raises:
-        InputError: the dataset is not of LaMP, or a labeled query is missing from it.
+        ColumnError: a column is missing.
+        InputError: this is not a LaMP dataset, or a labeled query is missing from it.
     """
     require_columns(qrels, [QID, DOCNO, LABEL], "lamp.write_folder (qrels)")
     task = get_task(dataset)

@@ -1,13 +1,12 @@
 """Find, read and check LaMP's files.
 
-A file of questions is read once, to check it and to store the byte range of each query. Documents
-are then read on demand. Memory is about 200 bytes per profile entry plus the questions, without the
-profiles' texts.
+A file of questions is read once, to check it and to store the byte range of each query; documents
+are read on demand. This takes about 200 bytes of memory per profile entry, plus the questions.
 
-The files of LaMP are ``{split}_questions.json`` and ``{split}_outputs.json``. The utility labels of
-*Towards Fair RAG* are in ``{task}_user_{split}_inputs.json``, ``{task}_user_{split}_outputs.json``
-and ``{task}_relevance_mapping.tsv`` (``time`` for the split by time), with all tasks of a generator
-in one folder.
+The files of LaMP are ``{split}_questions.json`` and ``{split}_outputs.json``. Those of *Towards
+Fair RAG*, with utility labels, are ``{task}_user_{split}_inputs.json``,
+``{task}_user_{split}_outputs.json`` (``time`` for the split by time) and
+``{task}_relevance_mapping.tsv``.
 """
 
 from __future__ import annotations
@@ -111,8 +110,8 @@ class QuestionsFile:
         self._questions = ReadOnce(path, self._read)
 
     def questions(self) -> Mapping[str, Question]:
-        """Return all queries by qid, in file order, or raise a `FormatError`."""
-        return self._questions()  # read again if the file, and so byte ranges, have changed
+        """Return all queries by qid, in file order; raise a `FormatError` for an invalid file."""
+        return self._questions()  # read again if the file has changed, and with it byte ranges
 
     def docs_count(self) -> int:
         """Return the number of documents of all queries."""
@@ -129,7 +128,7 @@ class QuestionsFile:
                 yield profile_docs(self.task, qid, entry["profile"], self.use_date)
 
     def numbered_docs(self, rows: range | None = None) -> Iterator[Any]:
-        """Yield the documents of an increasing range, counted from 0 (default: all)."""
+        """Yield the documents of an increasing range of 0-based numbers; all for `None`."""
         questions = self.questions()
         rows = range(self.docs_count()) if rows is None else rows
         if not rows:
@@ -183,7 +182,7 @@ class TaskFiles(NamedTuple):
 
 
 def find(path: Path, task: int, split: str, golds: bool) -> TaskFiles:
-    """Return the files of a task in a folder, or in its subfolder for the split."""
+    """Return the files of a task in a folder or its subfolder ``split``."""
     if not path.is_dir():
         raise FormatError(f"expected a folder with {split}_questions.json", path)
     names = sorted(file.name for file in path.iterdir())[:8]

@@ -1,7 +1,7 @@
 """The records of LaMP: document types, queries, and their conversion from raw entries.
 
-Retrieval uses the field ``text`` of documents, as in the published code of *Towards Fair RAG*, and
-prompts use other fields:
+Retrieval uses the field ``text`` of documents, as in the code of *Towards Fair RAG*; prompts use
+other fields:
 
     task                       text                   fields of the prompt
     1 citation identification  title + abstract       title
@@ -124,8 +124,8 @@ class LampQuery(NamedTuple):
 
     Attributes:
         query_id: LaMP's id.
-        query: the query for retrieval: the part of the question without the instruction.
-        question: the raw LaMP input for the prompt.
+        query: the query for retrieval, without the instruction.
+        question: LaMP's input, for the prompt.
         gold_answer: LaMP's output.
     """
 
@@ -162,7 +162,7 @@ DOC_TYPES: dict[int, type[Any]] = {
 }
 """The document type of each task."""
 
-# for each task: field of the document to key of the raw entry, and the fields in `text`
+# by task: the key of the raw entry by field of the document; the fields in `text`
 _KEYS = {
     1: {"title": "title", "abstract": "abstract"},
     2: {"text": "description", "tag": "tag"},
@@ -178,7 +178,7 @@ _QUOTED = re.compile(r'"([^"]*)"')
 
 
 def check_task(task: int) -> int:
-    """Return a task number, or raise a `NotFoundError` if it is not 1 to 7."""
+    """Return a task number; raise a `NotFoundError` unless it is 1 to 7."""
     if isinstance(task, str) and task.isdigit() and int(task) in TASKS:
         raise InputError(f"the LaMP task must be an integer, got {task!r}: write task={task}")
     if isinstance(task, bool) or task not in TASKS:
@@ -191,8 +191,8 @@ def to_doc(task: int, qid: str, entry: Mapping[str, Any], use_date: bool = False
 
     Args:
         task: 1 to 7.
-        qid: the query of the profile. LaMP's profile ids are unique only within a query, so the
-            document's id is ``qid/pid``.
+        qid: the query of the profile. Profile ids are unique only within a query, so the document's
+            id is ``qid/pid``.
         entry: the raw entry.
         use_date: whether to append ``" date: "`` and the date to ``text``.
 
@@ -240,14 +240,14 @@ def profile_docs(task: int, qid: str, profile: list[Any], use_date: bool = False
 
 
 def object_of(value: Any, what: str) -> Mapping[str, Any]:
-    """Return a JSON object, or raise a `FormatError` for another value."""
+    """Return a JSON object; raise a `FormatError` for another value."""
     if not isinstance(value, dict):
         raise FormatError(f"{what} must be an object, got {described(value)}")
     return value
 
 
 def to_entry(task: int, doc: Any) -> dict[str, str]:
-    """Convert a task's document to a raw profile entry, the inverse of `to_doc`.
+    """Convert a task's document to a raw profile entry; the inverse of `to_doc`.
 
     Args:
         task: 1 to 7.
@@ -261,13 +261,12 @@ def to_entry(task: int, doc: Any) -> dict[str, str]:
 def retrieval_query(task: int, question: str) -> str:
     """Return the retrieval query of a LaMP question, as *Towards Fair RAG* extracts it.
 
-    Task 1: the two candidate references (the second and third quoted strings, not the user's
-    paper). Tasks 2, 3, 4: the text after the first ``description:``, ``review:``, ``article:``.
-    Tasks 5, 6, 7: the text after the first colon.
+    Task 1: the two candidate references, which are the second and third quoted strings. Tasks 2, 3
+    and 4: the text after the first ``description:``, ``review:`` or ``article:``. Tasks 5, 6 and 7:
+    the text after the first colon.
 
     Raises:
-        FormatError: the question has no such part. There is no fallback: the full instruction would
-            be a very different query.
+        FormatError: the question has no such part.
     """
     task = check_task(task)
     start = question if len(question) <= 80 else question[:77] + "..."
@@ -288,9 +287,9 @@ def retrieval_query(task: int, question: str) -> str:
 
 
 def text_of(entry: Mapping[str, Any], key: str, where: str) -> str:
-    """Return the text under a key of a raw entry. An integer is converted to text.
+    """Return the text, or an integer as text, under a key of a raw entry.
 
-    `where` describes the entry. A missing key, or another type, is a `FormatError`.
+    Raise a `FormatError` for a missing key or another type; `where` describes the entry.
     """
     value = entry.get(key)
     if isinstance(value, str):

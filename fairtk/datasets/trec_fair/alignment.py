@@ -1,10 +1,10 @@
 """Groups and official targets of the articles, for 2022 and 2021, and ideal runs.
 
-ir_datasets has the collection of 2021 (``trec-fair/2021/train`` and ``trec-fair/2021/eval``). The
-rules for 2021 follow the track's code (fair-trec/trec2021-fair-public): an article of two
-continents counts fully for both; an article without continents is left out; a topic's target is the
-mean of its relevant articles' shares and the world's population. The second attribute of 2021,
-gender, was published separately and is missing from ir_datasets.
+The collection of 2021 is in ir_datasets (``trec-fair/2021/train`` and ``trec-fair/2021/eval``), but
+without its second attribute, gender. The rules for 2021 follow the track's code
+(fair-trec/trec2021-fair-public): an article of two continents counts fully for both; an article
+without continents is left out; a topic's target is the mean of its relevant articles' shares and
+the world's population.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from fairtk.io.qrels import labels_of
 
 
 def dimensions(source: Any = None) -> tuple[str, ...]:
-    """Return the names of the official dimensions, in the track's order.
+    """Return the names of the official fairness dimensions, in the track's order.
 
     Args:
-        source: see `groups`; returns the dimensions of its metadata. `None` for all eight.
+        source: see `groups`; returns the dimensions in its metadata. `None` for all eight.
     """
     if source is None:
         return tuple(DIMENSIONS)
@@ -61,10 +61,10 @@ def dimensions(source: Any = None) -> tuple[str, ...]:
 
 
 def levels(name: str) -> tuple[str, ...]:
-    """Return the official levels of a dimension, with the unknown level, if any, first.
+    """Return the official levels of a dimension; the unknown level, if any, is first.
 
     Raises:
-        NotFoundError: unknown dimension.
+        NotFoundError: the dimension is unknown.
     """
     return dimension(name).levels
 
@@ -73,8 +73,8 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
     """Return the groups of all articles, by the rules of the track's evaluation.
 
     The first call reads the metadata (237 MB) and caches them as Parquet. Levels are the official
-    ones, even without articles, then additional levels of the metadata. A page without a value has
-    no row in ``alpha``, ``age``, ``pop`` and ``langs``.
+    ones, even without articles, then other levels of the metadata. In ``alpha``, ``age``, ``pop``
+    and ``langs``, an article without a value has no row.
 
     Args:
         source: a dataset id (``"trec-fair/2022/eval"``), a dataset, or a folder with the metadata.
@@ -82,8 +82,8 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
         assessed: whether to use the file with assessed quality; `None` for the existing file.
 
     Raises:
-        NotFoundError: unknown dimension.
-        FormatError: the metadata are missing, lack a dimension, or are malformed.
+        NotFoundError: a dimension is unknown.
+        FormatError: the metadata are missing or invalid, or have no such dimension.
     """
     chosen = _chosen(names)
     path = _metadata(files_of(source, "groups"), assessed)
@@ -97,7 +97,7 @@ def groups(source: Any, *names: str, assessed: bool | None = None) -> Groups:
                 f"{DIMENSIONS[name].key!r})",
                 path,
             )
-        column = pages.columns.pop(name)  # frees its memory after the conversion
+        column = pages.columns.pop(name)  # so that its memory is freed below
         dimension_groups.append(_groups_of(column, DIMENSIONS[name], documents))
         del column
     return reduce(mul, dimension_groups)
@@ -112,10 +112,9 @@ def targets(
 ) -> Target:
     """Return the track's official target distributions for the topics of a dataset.
 
-    Task 1: the mean of the groups of the relevant articles. Task 2: the same mean, weighted by the
-    target exposure for the work needed (`fairtk.Target.from_work_needed`). If the track has a
-    background (world population for regions and sources; .495, .495, .01 for gender), the known
-    part is averaged with it.
+    In Task 1, this is the mean of the groups of the relevant articles; in Task 2, the mean weighted
+    by the work needed (`fairtk.Target.from_work_needed`). For ``sub-geo``, ``src-geo`` and
+    ``gender``, the known part is averaged with the track's background (`fairtk.groups.background`).
 
     Args:
         source: a dataset id, a dataset, or a folder with topics and metadata.
@@ -125,8 +124,9 @@ def targets(
         assessed: see `groups`.
 
     Raises:
-        ParameterError: unknown task, or `split` is given with a dataset.
-        NotFoundError, FormatError: see `groups`.
+        ParameterError: the task is unknown, or `split` is given for a dataset.
+        NotFoundError: a dimension is unknown.
+        FormatError: see `groups`.
     """
     if task not in (1, 2):
         raise ParameterError(f"task must be 1 or 2, got {task!r}")
@@ -153,7 +153,7 @@ def work_needed(
         assessed: see `groups`.
 
     Returns:
-        The classes, indexed by docno; articles without a class are left out.
+        The classes by docno; articles without a class are left out.
     """
     pages = load_pages(_metadata(files_of(source, "work_needed"), assessed), ())
     documents = pd.Index(pages.ids)
@@ -243,26 +243,25 @@ def oracle_run(
     target: Target | None = None,
     split: str | None = None,
 ) -> pd.DataFrame:
-    """Return a run with only relevant articles, so that its nDCG is 1.
+    """Return a run with only relevant articles, whose nDCG is 1.
 
-    With groups and a target, a greedy algorithm fills each rank with the article that brings the
-    exposure of the groups, with the track's discount, closest to the target by Jensen-Shannon
-    divergence. Its AWRF is near the maximum. Otherwise articles are in the order of the topics
-    file.
+    Articles are in the order of the topics file. With groups and a target, each rank has the
+    article that brings the groups' exposure closest to the target (greedy, by Jensen-Shannon
+    divergence with the track's discount), so AWRF is near its maximum.
 
     Args:
         source: a dataset id, a dataset, or a folder with topics.
         cutoff: the maximum number of ranks per topic.
-        groups: the groups of the articles; at most 4096 levels.
-        target: the target of exposure.
+        groups: the groups of the articles, with at most 4096 levels; requires `target`.
+        target: the target of exposure; requires `groups`.
         split: see `fairtk.datasets.trec_fair.targets`.
 
     Returns:
         A frame R with ``qid``, ``docno``, ``score`` (-rank) and ``rank``.
 
     Raises:
-        ParameterError: the cutoff is below 1, only one of groups and target is given, or there are
-            too many levels.
+        ParameterError: the cutoff is below 1, groups or target is missing, or there are too many
+            levels.
     """
     if cutoff < 1:
         raise ParameterError(f"oracle_run: cutoff must be at least 1, got {cutoff!r}")
@@ -295,7 +294,7 @@ def _order(docnos: ObjectArray, groups: Groups, target: Target, qid: str, cutoff
     aim = target.for_groups(groups).for_qids([qid]).expanded().dense()[0]
     memberships = groups.memberships(docnos)
     member = memberships.dense()
-    # articles with equal groups are interchangeable: compare the kinds
+    # articles with equal groups are interchangeable, so only distinct ones are compared
     kinds, kind = np.unique(member, axis=0, return_inverse=True)
     waiting = [list(np.flatnonzero(kind == i)[::-1]) for i in range(len(kinds))]
     left = np.array([len(articles) for articles in waiting])
@@ -326,7 +325,7 @@ def geography_2021(source: Any) -> Groups:
         source: a dataset id (``"trec-fair/2021/eval"``) or dataset.
 
     Raises:
-        InputError: another dataset, or an unknown continent.
+        InputError: this is another dataset, or a continent is unknown.
     """
     rows: list[tuple[str, str]] = []
     known: set[str] = set()
@@ -346,7 +345,7 @@ def targets_2021(source: Any) -> Target:
         source: see `geography_2021`; with topics.
 
     Raises:
-        InputError: another dataset, or a dataset without topics.
+        InputError: this is another dataset, or it has no topics.
     """
     dataset = _of_2021(source, "targets_2021")
     if not dataset.has_qrels():
@@ -357,7 +356,7 @@ def targets_2021(source: Any) -> Target:
 
 
 def is_2021(dataset: Any) -> bool:
-    """Return whether an ir_datasets dataset is of 2021."""
+    """Return whether an ``ir_datasets.Dataset`` is of TREC Fair Ranking 2021."""
     return str(dataset.dataset_id()).startswith(PREFIX)
 
 

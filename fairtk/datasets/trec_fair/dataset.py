@@ -1,11 +1,11 @@
 """TREC Fair Ranking 2022 from the official URLs or a local folder: files, corpus and article store.
 
-The corpus is a gzipped stream of 20 GB, without access to single articles. The store is an SQLite
-file with each article compressed separately, built on first use.
+The corpus is a gzipped stream of 20 GB. For access to single articles, an SQLite file with each
+article compressed is built on first use.
 """
 
-# No `from __future__ import annotations` here: PyTerrier's text_loader loads the fields whose
-# annotation is the class `str`, not the string "str".
+# No `from __future__ import annotations`: PyTerrier's text_loader loads the fields whose annotation
+# is the class `str`, not the string "str".
 
 import json
 import os
@@ -42,7 +42,7 @@ from fairtk.io.lines import JSON_ENTRY, decoded, objects_of, opened, parse_json,
 Part = Literal["corpus", "metadata", "assessed", "train", "eval"]
 
 OFFICIAL = "trec-fair/2022"
-"""The subfolder of ir_datasets' data folder, shared with its trec-fair/2022."""
+"""The subfolder of ir_datasets' data folder, shared with ir_datasets' own dataset."""
 
 NAMES: dict[Part, str] = {
     "corpus": "trec_corpus_20220301_plain.json.gz",
@@ -81,7 +81,7 @@ class TrecFairQuery(NamedTuple):
 
     Attributes:
         query_id: the topic's number.
-        query: the keywords, joined by spaces, or the title if the topic has no keywords.
+        query: the keywords, joined by spaces; the title if the topic has no keywords.
         title: the name of the WikiProject.
         title_keywords: both, joined by spaces.
         keywords: the keywords; empty if the file has none.
@@ -94,7 +94,7 @@ class TrecFairQuery(NamedTuple):
     keywords: tuple[str, ...]
 
     def default_text(self) -> str:
-        """Return the text to retrieve with: the keywords."""
+        """Return the query."""
         return self.query
 
 
@@ -102,7 +102,7 @@ class FolderFiles:
     """Files in a local folder, gzipped or not."""
 
     count_hint: int | None = None
-    """The number of documents, `None` if unknown."""
+    """The number of documents; `None` if unknown."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser().resolve()
@@ -114,7 +114,7 @@ class FolderFiles:
         return self._find(part) is not None
 
     def path(self, part: Part) -> Path:
-        """Return the path of a file, or raise a `FormatError` if it is missing."""
+        """Return the path of a file; raise a `FormatError` if it is missing."""
         file = self._find(part)
         if file is None:
             names = sorted(p.name for p in self.folder.iterdir() if not p.name.startswith("."))[:8]
@@ -140,7 +140,7 @@ class OfficialFiles:
         self._sources = sources
 
     def path(self, part: Part) -> Path:
-        """Return the path of a file, or raise a `DownloadError`."""
+        """Return the path of a file; raise a `DownloadError` if it cannot be downloaded."""
         loader = "fairtk.datasets.trec_fair.from_folder"
         return fetch(OFFICIAL, NAMES[part], self._sources, check_lines, loader)
 
@@ -149,7 +149,7 @@ Files = FolderFiles | OfficialFiles
 
 
 def check_lines(path: Path) -> None:
-    """Raise a `FormatError` unless the file is JSON lines. A gzipped file is read to its end."""
+    """Raise a `FormatError` unless the file starts with a JSON object and can be decompressed."""
     with opened(path, JSON_ENTRY) as lines:
         first = lines.readline()
         if not first:
@@ -176,9 +176,9 @@ _CHUNK = 500  # SQLite allows 999 values in a query
 
 
 def articles(path: Path) -> Iterator[TrecFairDoc]:
-    """Yield the articles of a corpus in its order.
+    """Yield the articles of a corpus in file order.
 
-    The first article of a duplicate id counts. A `DataWarning` at the end reports the duplicates.
+    The first article of a duplicate id counts; a `DataWarning` at the end reports duplicates.
     """
     ids, n_duplicates, first = _Ids(), 0, ""
     with source(path) as file:
@@ -212,7 +212,7 @@ def _article(record: dict[str, Any], path: Path, number: int) -> TrecFairDoc:
 
 
 class _Ids:
-    """A set of ids, with one bit per page number, up to 70 million."""
+    """A set of ids, with one bit per page number."""
 
     def __init__(self) -> None:
         self._bits = bytearray()
@@ -234,7 +234,7 @@ class _Ids:
 
 
 class ArticleStore(Docstore):  # type: ignore[misc]
-    """The articles by page id. The corpus is read on first use."""
+    """The articles by page id; the corpus is read on first use."""
 
     def __init__(self, path: Callable[[], Path], field: str = "doc_id") -> None:
         if field != "doc_id":
@@ -243,7 +243,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         self._corpus = path
 
     def get_many_iter(self, doc_ids: Iterable[str]) -> Iterator[TrecFairDoc]:
-        """Yield the distinct articles that exist, in any order."""
+        """Yield the distinct existing articles, in any order."""
         names = iter(dict.fromkeys(doc_ids))
         store = self.build()
         with closing(_connect(store)) as database:
@@ -259,7 +259,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
             return int(database.execute("SELECT count(*) FROM articles").fetchone()[0])
 
     def built(self) -> Path | None:
-        """Return the path of the store, `None` if it is absent or of another corpus."""
+        """Return the path of the store; `None` if it is absent or of another corpus."""
         corpus = self._corpus()
         marks = {("corpus", stamp(corpus)), ("version", _VERSION)}
         path = cache_place(corpus, ".sqlite")
@@ -270,7 +270,7 @@ class ArticleStore(Docstore):  # type: ignore[misc]
         return path if marks <= about else None
 
     def build(self) -> Path:
-        """Return the path of the store, building it if it does not exist."""
+        """Return the path of the store, after building it if it does not exist."""
         store = self.built()
         if store is not None:
             return store
@@ -317,7 +317,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 class TopicsFile:
-    """A file of topics, read on first use, with the keywords of another file if it has none."""
+    """A file of topics, read on first use; another file may have the keywords."""
 
     def __init__(self, files: Files, part: Part, keywords: Path | None = None) -> None:
         self.files = files
@@ -327,11 +327,11 @@ class TopicsFile:
         self._has_warned = False
 
     def path(self) -> Path:
-        """Return the file's path, downloading it if absent."""
+        """Return the path of the file, after downloading it if absent."""
         return self.files.path(self.part)
 
     def topics(self) -> list[Topic]:
-        """Return the topics in file order, or raise a `FormatError`."""
+        """Return the topics in file order; raise a `FormatError` for an invalid file."""
         return self._topics()
 
     def _read(self, path: Path) -> list[Topic]:
@@ -375,19 +375,19 @@ class TrecFairDocs(FileDocs):
         return islice(stream, rows.start, max(rows.start, rows.stop), rows.step)
 
     def docs_count(self) -> int:
-        """Return the number of articles, reading a corpus of unknown size once."""
+        """Return the number of articles; a corpus of unknown size is read once."""
         if self._count is None:
             hint = self._files.count_hint
             self._count = sum(1 for _ in self._read(None)) if hint is None else hint
         return self._count
 
     def docs_store(self, field: str = "doc_id", options: Any = None) -> ArticleStore:
-        """Return the articles by id; ``options`` is ignored."""
+        """Return the store of the articles; ``options`` is ignored."""
         return ArticleStore(self._path, field)
 
 
 class TrecFairQueries(FileQueries):
-    """The topics, with the keywords as text, or the title if a topic has no keywords."""
+    """The topics as queries; see `TrecFairQuery`."""
 
     def __init__(self, file: TopicsFile) -> None:
         super().__init__(file.path, "trec-fair", TrecFairQuery)
@@ -447,22 +447,21 @@ def ids() -> list[str]:
 
 
 def build(dataset_id: str, sources: Table | None = None) -> Any:
-    """Return the dataset of an id. Files are downloaded and read on first use.
+    """Return the dataset of an id; its files are downloaded and read on first use.
 
-    Existing files in ``trec-fair/2022`` of the data folder of ir_datasets (``~/.ir_datasets`` or
-    ``$IR_DATASETS_HOME``) are used, such as corpus and metadata of ir_datasets'
-    ``trec-fair/2022``.
+    Files are in ``trec-fair/2022`` of ir_datasets' data folder (``~/.ir_datasets`` or
+    ``$IR_DATASETS_HOME``), shared with ir_datasets' own dataset.
 
     Args:
         dataset_id: one of `ids`.
-        sources: a table of URLs (default: the packaged table).
+        sources: a table of URLs; `None` for the packaged one.
 
     Returns:
-        An ``ir_datasets.Dataset`` with docs, queries and qrels.
+        An ``ir_datasets.Dataset`` with docs, queries and qrels. On first use, it raises a
+        `DownloadError` if a file cannot be downloaded.
 
     Raises:
-        NotFoundError: unknown id.
-        DownloadError: on use: a file cannot be downloaded.
+        NotFoundError: the id is unknown.
     """
     if dataset_id not in _PARTS:
         raise NotFoundError("dataset of TREC Fair Ranking", dataset_id, _PARTS)
@@ -477,27 +476,25 @@ def from_folder(
 ) -> Any:
     """Return the dataset in a local folder with the official files.
 
-    The files, each gzipped or not, are ``train_topics_meta.jsonl`` or
-    ``trec_2022_eval_reldocs.jsonl.gz`` (the topics, required),
-    ``trec_corpus_20220301_plain.json.gz`` (required for documents), and
-    ``trec_2022_articles_discrete.json.gz`` or ``..._discrete_assessed.json.gz`` (required for
-    `groups` and `targets`).
-
     Args:
-        path: the folder.
+        path: the folder, with these files, each gzipped or not: the topics,
+            ``train_topics_meta.jsonl`` or ``trec_2022_eval_reldocs.jsonl.gz``; for documents,
+            ``trec_corpus_20220301_plain.json.gz``; for `groups` and `targets`,
+            ``trec_2022_articles_discrete.json.gz`` or
+            ``trec_2022_articles_discrete_assessed.json.gz``.
         split: ``"train"`` (or ``"train/keywords"``) or ``"eval"``.
-        keywords: a file with the keywords of topics without keywords: a file of topics in either
-            format, or the official ``eval_topic_keywords.csv`` (id, list). If a topic has no
-            keywords in either file, its query is its title, with a `fairtk.errors.DataWarning`.
+        keywords: a file with the keywords of topics that have none: a file of topics, or the
+            official ``eval_topic_keywords.csv``. The query of a topic without keywords is its
+            title, with a `fairtk.errors.DataWarning`.
 
     Returns:
-        An ``ir_datasets.Dataset`` with docs, queries and qrels. Files are read on first use. Its
-        ``dataset_id()`` is that of the official dataset, a colon and the folder.
+        An ``ir_datasets.Dataset`` with docs, queries and qrels. Files are read on first use; a
+        missing or invalid file raises a `FormatError` then. Its ``dataset_id()`` is that of the
+        official dataset, a colon and the folder.
 
     Raises:
-        NotFoundError: unknown split.
-        FormatError: the folder or the topics are missing; on use: another file is missing, or a
-            file is malformed (names file and line).
+        NotFoundError: the split is unknown.
+        FormatError: the folder, the topics or the keywords are missing.
     """
     if split not in _SPLITS:
         raise NotFoundError("split of TREC Fair Ranking 2022", split, _SPLITS)
@@ -512,9 +509,7 @@ def from_folder(
 
 
 def files_of(source: Any, where: str) -> Files:
-    """Return the files of a dataset, given by its id, a dataset of fairtk or PyTerrier, or a
-    folder.
-    """
+    """Return the files of a dataset id, a dataset of fairtk or PyTerrier, or a folder."""
     if is_folder(source):
         if isinstance(source, str) and not Path(source).expanduser().is_dir():
             raise InputError(f"{where}: {source!r} is neither a dataset id nor a folder")

@@ -1,19 +1,14 @@
 """The metadata of the articles: eight fairness dimensions, as compact arrays of levels.
 
 Levels and rules are those of the track's code (fair-trec/trec2022-fair-public, PageAlignments.py
-and MetricInputs.py): a page without a region, source, gender or occupation is ``@UNKNOWN``; the
-four regions of Oceania are merged; ``cisgender`` and ``transgender`` are dropped before ``female``
-and ``male``, and all other identities are ``NB``; sources of unknown region (``UNK``) are
-``@UNKNOWN``. Rows are divided by their sum, except for gender: a page with two genders counts fully
-for both. The track does not evaluate the guidelines' ninth attribute, the age of the topic.
+and MetricInputs.py): a page without a region, source, gender or occupation is ``@UNKNOWN``, and so
+are sources of unknown region (``UNK``); the four regions of Oceania are merged; ``cisgender`` and
+``transgender`` are dropped before ``female`` and ``male``, and all other identities are ``NB``.
+Rows are divided by their sum, except for gender: a page with two genders counts fully for both.
 
-A reader stores the values of all records as numbers in arrays, and then builds the column of the
-distinct pages.
-
-The file has 6.5 million records, 4 GB uncompressed. A record takes about 100 bytes in memory: page
-numbers and level numbers in arrays, with codes for the few distinct lists. The Parquet cache
-stores the size and modification time of its metadata file, and is rebuilt if they change. Single
-dimensions can be read from it.
+The file has 6.5 million records, 4 GB uncompressed. Readers store the values as numbers in arrays,
+about 100 bytes per record. The Parquet cache is rebuilt if the size or modification time of the
+file changes; single dimensions can be read from it.
 """
 
 from __future__ import annotations
@@ -76,7 +71,7 @@ class Dimension:
 
     @property
     def unknown(self) -> int:
-        """The index of the unknown level, -1 if absent."""
+        """The index of the unknown level; -1 if absent."""
         return 0 if self.levels[0] == UNKNOWN else -1
 
     def level(self, value: str) -> str:
@@ -115,18 +110,18 @@ DIMENSIONS: dict[str, Dimension] = {d.name: d for d in _ALL}
 """The official dimensions by name, in the track's order."""
 
 WORK = "qual_cat"
-"""The key of the article's quality, from which Task 2 derives the work needed."""
+"""The key of the article's quality class, which determines the work needed (Task 2)."""
 
 
 def dimension(name: str) -> Dimension:
-    """Return a dimension, or raise a `NotFoundError` if it is unknown."""
+    """Return a dimension; raise a `NotFoundError` if it is unknown."""
     if name not in DIMENSIONS:
         raise NotFoundError("dimension of TREC Fair Ranking 2022", name, DIMENSIONS)
     return DIMENSIONS[name]
 
 
 def backgrounds(names: tuple[str, ...]) -> dict[str, dict[str, float]]:
-    """Return the background shares of the dimensions with a background, by dimension."""
+    """Return the background shares by dimension; dimensions without a background are left out."""
     shares = {}
     for name in names:
         of = dimension(name).background
@@ -159,7 +154,7 @@ class OneReader:
     levels: dict[str, int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Add the next record's value, or raise a `FormatError`."""
+        """Add the next record's value; raise a `FormatError` if it is invalid."""
         if value is None:
             self.codes.append(NONE)
             return
@@ -189,7 +184,7 @@ class ListsReader:
     lists: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Add the next record's value, or raise a `FormatError`."""
+        """Add the next record's value; raise a `FormatError` if it is invalid."""
         value = [] if value is None else value
         if type(value) is not list:
             raise FormatError(f"{self.dimension.key!r} must be a list, got {value!r}")
@@ -212,7 +207,7 @@ class ListsReader:
         level: list[int] = []
         for row, key in enumerate(self.lists):
             names = [dimension.level(value) for value in dict.fromkeys(key)] or [UNKNOWN]
-            # each of several merged regions counts; several merged genders count once
+            # merged regions count separately, merged genders once
             names = names if dimension.normalized else list(dict.fromkeys(names))
             number += [row] * len(names)
             level += [index[name] for name in names]
@@ -232,7 +227,7 @@ class CountsReader:
     levels: dict[str, int] = field(default_factory=dict)
 
     def add(self, value: Any) -> None:
-        """Add the next record's value, or raise a `FormatError`."""
+        """Add the next record's value; raise a `FormatError` if it is invalid."""
         value = {} if value is None else value
         if type(value) is not dict:
             raise FormatError(f"{self.dimension.key!r} must be an object, got {value!r}")
@@ -278,7 +273,7 @@ def _column(levels: tuple[str, ...], table: Any) -> Column:
 
 
 def reader_of(dimension: Dimension) -> OneReader | ListsReader | CountsReader:
-    """Return a reader for a dimension's kind of values."""
+    """Return a reader of a dimension's values."""
     if dimension.kind == "one":
         return OneReader()
     return ListsReader(dimension) if dimension.kind == "list" else CountsReader(dimension)
@@ -287,7 +282,7 @@ def reader_of(dimension: Dimension) -> OneReader | ListsReader | CountsReader:
 def _level_index(
     dimension: Dimension, names: Iterable[str]
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """Return the levels, official first and additional by name, and their indices."""
+    """Return the levels, official ones first, others by name, and their indices."""
     levels = (*dimension.levels, *sorted(set(names) - set(dimension.levels)))
     return levels, {level: index for index, level in enumerate(levels)}
 
@@ -317,7 +312,7 @@ def load_pages(source: Path, dimensions: Iterable[str]) -> Pages:
     """Return the pages of a metadata file, from the cache if it is up to date.
 
     Dimensions that are missing from the file are left out. A `DataWarning` reports records without
-    a value for one of the dimensions (without dimensions: for the quality), and pages with several
+    a requested dimension (or without quality, if none is requested), and pages with different
     records.
     """
     names = list(dimensions)
@@ -358,7 +353,7 @@ def _write(pages: Pages, target: Path, mark: str) -> None:
 
 
 def _read(path: Path, mark: str, names: list[str]) -> Pages | None:
-    """Return the pages in a cache file, `None` if it is absent or outdated."""
+    """Return the pages in a cache file; `None` if it is absent or outdated."""
     if not path.is_file():
         return None
     from pyarrow import parquet
@@ -389,7 +384,7 @@ def _values(file: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _lists(file: Any, name: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return starts and values of a column of lists, reading one row group at a time."""
+    """Return starts and values of a column of lists."""
     size, values = [], []
     for group in range(file.num_row_groups):
         for lists in file.read_row_group(group, [name], use_threads=False)[name].chunks:
@@ -406,7 +401,7 @@ def _weight(name: str) -> str:
 
 
 def read_pages(path: Path) -> Pages:
-    """Read metadata in JSON lines. The first record of a duplicate page counts."""
+    """Read metadata in JSON lines; the first record of a duplicate page counts."""
     from tqdm import tqdm
 
     ids, lines, contents = array("q"), array("q"), array("q")

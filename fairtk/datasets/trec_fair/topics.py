@@ -1,11 +1,10 @@
 """Topic files of TREC Fair Ranking 2022: ids, titles, keywords and relevant pages.
 
-There are two formats, and all functions read both. ``trec_2022_*_reldocs.jsonl`` (and NIST's file
-of the evaluation topics) has one topic per line: ``{"id": 1, "title": ..., "rel_docs": [12,
-...]}``, with or without keywords. ``train_topics_meta.jsonl`` is one object of columns, each an
-object keyed by row number, whose lists are strings: ``{"id": {"0": 1}, ..., "keywords": {"0":
-"['football']"}, "rel_docs": {"0": "[12]"}}``. ``eval_topic_keywords.csv`` has only the keywords of
-the evaluation topics: an id, and a Python list.
+``trec_2022_*_reldocs.jsonl`` (and NIST's file of the evaluation topics) has one topic per line:
+``{"id": 1, "title": ..., "rel_docs": [12, ...]}``, with or without keywords.
+``train_topics_meta.jsonl`` is one object of columns, each keyed by row number, with lists as
+strings: ``{"id": {"0": 1}, ..., "keywords": {"0": "['football']"}, "rel_docs": {"0": "[12]"}}``.
+``eval_topic_keywords.csv`` has the keywords of the evaluation topics: an id and a Python list.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Topic:
         qid: the id.
         title: the name of the WikiProject.
         keywords: the keywords; empty if the file has none.
-        pages: the distinct relevant pages, as integers, or strings if the file has strings.
+        pages: the distinct relevant pages: integers, or strings if the file has strings.
     """
 
     qid: str
@@ -51,7 +50,7 @@ class Topic:
 
 
 def read_topics(path: str | PathLike[str]) -> list[Topic]:
-    """Read topics with their relevant pages, in the order of the file."""
+    """Read topics with their relevant pages, in file order."""
     with source(path) as file:
         return _topics(file, labeled=True)
 
@@ -75,8 +74,7 @@ def _topics(file: Source, labeled: bool) -> list[Topic]:
 def read_keywords(path: str | PathLike[str]) -> dict[str, tuple[str, ...]]:
     """Return the keywords of each topic, by qid.
 
-    The file has topics in either format, or is a CSV or TSV file with the columns id and list of
-    keywords, with or without a header.
+    The file has topics, or is CSV or TSV with an id and a list of keywords, with or without header.
     """
     with source(path) as file:
         if file.kind == "jsonl":
