@@ -15,7 +15,7 @@ from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
-    "Compare run files with a baseline: paired tests, intervals.",
+    "Compare run files with a baseline: tests and intervals.",
     {
         "fairtk:evaluate": "qrels runs measures answers gold groups target order",
         "fairtk:compare": "baseline test correction queries confidence resamples seed margin "
@@ -24,14 +24,14 @@ from fairtk.plugins.streams import to_stderr
     },
 )
 @click.option("--baseline", type=FILE_OR_NAME, metavar="RUN",
-              help="Compare with this run: a file, or the name of a run in tables.  [default: the "
+              help="The run to compare with: its file, or its name in the output.  [default: the "
               "first run]")  # fmt: skip
 @click.option("--margin", multiple=True, metavar="[MEASURE=]NUMBER",
-              help="Also test for non-inferiority and equivalence within this margin. Repeatable, "
+              help="Also test for non-inferiority and equivalence within this margin. Repeatable: "
               "one per measure.")  # fmt: skip
 @click.option("--difference", type=float,
-              help="Instead of comparing, print the number of queries needed to detect a "
-              "difference of this size with 1, 10, 100 and 1000 samples.")  # fmt: skip
+              help="Instead of comparing, print how many queries are needed to detect a difference "
+              "of this size with 1, 10, 100 and 1000 samples.")  # fmt: skip
 @click.option("--digits", type=click.IntRange(min=1), default=4, show_default=True,
               help="Decimals in tables (not in csv and json).")  # fmt: skip
 @page_option
@@ -49,22 +49,29 @@ def command(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Compare RUNS with a baseline: differences, intervals and paired tests.
+    """Compare RUNS with a baseline: differences, confidence intervals and paired tests.
 
-    QRELS, RUNS and the measures are as in `fairtk evaluate`. Means and tests use the n queries for
-    which a measure is defined in every run. Each difference from the baseline has a confidence
-    interval. The tests are two-sided: Student's t and randomization (sign flips, exact for up to
-    20 queries) test the mean, Wilcoxon's signed ranks the pseudomedian, whose interval is then
-    printed. `fairtk.compare` does the same in Python.
+    QRELS, RUNS and the measures are as in `fairtk evaluate`. The output has one row per measure and
+    run, with the mean, the difference from the baseline, its confidence interval and a p-value.
+    They are over n queries: those for which the measure is defined in every run. `fairtk.compare`
+    does the same in Python.
 
-    LaTeX and Markdown are a table for a paper, runs by measures. The best value is bold, the second
-    underlined. Daggers mark runs that are significantly better or worse than --baseline; without
-    --baseline, letters name the runs that a run is significantly better than.
+    All tests are two-sided. t (Student's t-test) and randomization (sign flips; exact for up to 20
+    queries) test the mean difference. wilcoxon (signed ranks) tests the pseudomedian, and the
+    interval is then that of the pseudomedian.
 
-    With --margin, p_not_worse and p_equivalent are the p-values of non-inferiority and equivalence
-    (one and two one-sided t-tests). With --levels, error_queries is the standard error with
-    infinitely many samples, and error_samples the standard error for these queries alone, with the
-    interval low_samples to high_samples. Samples with the same number are paired between runs.
+    The formats latex and markdown are a table for a paper, with one row per run. The best mean is
+    bold, the second best is underlined. Daggers mark runs that are significantly better or worse
+    than --baseline. Without --baseline, letters name the runs that a run is significantly better
+    than.
+
+    --margin adds p-values: p_not_worse for non-inferiority (a one-sided t-test), p_equivalent for
+    equivalence (two one-sided t-tests).
+
+    --levels is for sampled runs. error_queries is the standard error of the mean with infinitely
+    many samples. error_samples is its standard error from sampling alone, with the interval
+    low_samples to high_samples for these queries. Samples with the same number are paired between
+    runs.
 
     \b
     Examples:

@@ -215,9 +215,15 @@ class FairtkGroup(click.Group):
 )
 @click.version_option(__version__, "--version", prog_name="fairtk")
 @click.option(_DEBUG, is_flag=True, help="Show the traceback of an error.")
-@click.option(STRICT, is_flag=True, expose_value=False, help="Warnings are errors.")
+@click.option(STRICT, is_flag=True, expose_value=False, help="Treat warnings as errors.")
 def cli(debug: bool) -> None:
-    """Measure and improve how fairly retrieval and RAG pipelines expose documents."""
+    """Measure and improve how fairly retrieval and RAG pipelines expose documents.
+
+    \b
+    Start with one of these, and read `fairtk COMMAND --help`:
+      fairtk demo
+      fairtk evaluate qrels.txt bm25.run -m EE_D@5
+    """  # noqa: D301 - click reads the backslash
 
 
 def main(args: list[str] | None = None) -> None:

@@ -17,12 +17,13 @@ _MOST_ROWS = 40
 
 
 @signature_command(
-    "Inspect groups of documents and their coverage of a run.",
+    "Show groups of documents, and their coverage of a run.",
     {"fairtk:Groups.coverage": "run cutoff", "fairtk:doctor": "target"},
 )
 @click.argument("files", type=GROUPS_FILE, nargs=-1, required=True, metavar="[NAME=]FILE...")
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
-@click.option("--coverage", "run", type=FILE, help="Print the coverage of this run.")
+@click.option("--coverage", "run", type=FILE, metavar="RUN",
+              help="Show how many documents of this run have a group.")  # fmt: skip
 @click.option("--qrels", type=FILE, help="Relevance labels for --target relevance.")
 @printing_options
 def command(
@@ -35,17 +36,17 @@ def command(
     form: str,
     output: str | None,
 ) -> None:
-    """Inspect the groups in FILES: levels, counts, unknown values.
+    """Show the groups in FILES, and with --coverage how many documents of a run have a group.
 
-    A file has the columns docno, group and optionally weight (TSV, CSV or Parquet; .gz), one row
-    per document and group; an empty group or @UNKNOWN means unknown. The attribute is named after
-    the file. Labels such as gender or place were made by people for a purpose: look at unknown
-    values and missing groups before you measure with them.
+    A file has the columns docno, group and optionally weight (TSV, CSV or Parquet; .gz), with one
+    row per document and group. An empty group or @UNKNOWN means that the group is unknown. The
+    attribute is named NAME, or after the file. Labels such as gender or place were made by people
+    for a purpose: look at unknown values and missing groups before you measure with them.
 
-    Without --coverage, print a row per level: its documents, its share of the weight, and its share
-    in the target (the mean over queries). With --coverage, print a row per query of the run: the
-    number of documents retrieved, in FILES, and with a known group, and of groups present and
-    absent.
+    Without --coverage, the output has one row per group: its number of documents, its share of the
+    weight, and its share in the target (the mean over queries). With --coverage, it has one row per
+    query of the run: how many documents were retrieved, are in FILES, and have a known group; and
+    how many groups are present and absent.
 
     \b
     Examples:

@@ -21,7 +21,17 @@ _COLUMNS = ["kind", "name", "better", "summary", "from"]
 @click.option("--all", "everything", is_flag=True, help="Also list the measures of ir_measures.")
 @printing_options
 def command(name: str | None, everything: bool, form: str, output: str | None) -> None:
-    """List measures, string utilities and browsing models, or describe NAME."""
+    """List measures, string utilities and browsing models, or describe NAME.
+
+    NAME is a name in the list, or any measure. The description has the definition, the parameters
+    and how to cite the measure.
+
+    \b
+    Examples:
+      fairtk measures
+      fairtk measures AWRF
+      fairtk measures --all --format csv
+    """  # noqa: D301 - click reads the backslash
     import pandas as pd
 
     if name is not None:

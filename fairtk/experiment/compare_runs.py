@@ -79,8 +79,8 @@ def evaluate(
         measures: measures, or strings as for `fairtk.measures.parse`.
         answers: generated answers, one per run, or empty.
         gold: gold answers, if missing from the qrels.
-        order: the column that orders runs in files; ``"auto"`` rejects runs whose ranks and scores
-            disagree.
+        order: the column by which documents in files are ordered; with ``"auto"`` ranks and scores
+            must agree.
         groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
         target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``
             for measures that need a target but name none; one, or one per attribute of the groups.
@@ -319,15 +319,15 @@ def compare(
         measures: see `evaluate`.
         baseline: the file or name of a run; `None` for the first run.
         test: the paired test (`fairtk.statistics.paired_test`).
-        correction: the correction of the p-values of a measure for the number of runs
+        correction: how the p-values of a measure are corrected for the number of runs
             (`fairtk.statistics.correct_p_values`).
-        queries: ``"all"`` for all queries (the worst value if missing from a run) or ``"common"``
-            for queries with results in all runs.
-        confidence: the level of the intervals, above 0 and below 1.
+        queries: the queries to compare: ``"all"`` (a query missing from a run has the worst value)
+            or ``"common"`` (those with results in all runs).
+        confidence: the confidence level of the intervals, above 0 and below 1.
         resamples: the number of draws of a randomization test.
-        seed: the seed of these draws.
+        seed: the seed of a randomization test.
         margin: the margin of non-inferiority and equivalence, for all measures or by measure.
-        levels: estimate the errors over queries and over samples separately
+        levels: estimate the standard errors over queries and over samples separately
             (`fairtk.statistics.two_level_mean`). Samples with the same number are paired between
             runs, because runs with the same seed share random numbers.
         options: other options of `evaluate`.

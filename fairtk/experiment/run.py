@@ -458,7 +458,7 @@ def open_results(
 
     Args:
         folder: the folder.
-        qrels: labels for a save_dir: a frame, a file or the id of a dataset.
+        qrels: labels for a save_dir. A frame, a file or the id of a dataset.
         measures: measures for a save_dir.
         gold: gold answers, if missing from the qrels: a frame or a file.
         groups: see `fairtk.evaluate`.
@@ -597,14 +597,14 @@ def export(
         source: a ``save_dir``, the folder of a study, or a folder of `Results.save`.
         folder: a new or empty folder. The results of a study are in one subfolder per attribute or
             model, next to the tables of the study and ``study.json``.
-        form: ``"parquet"`` (tables and JSON, see `Results.save`) or ``"trec"`` (run files with
-            ir_metadata and qrels, see `Results.to_trec`).
-        qrels: see `open_results`.
+        form: the format: ``"parquet"`` for tables and JSON (see `Results.save`), ``"trec"`` for
+            run files with ir_metadata, and qrels (see `Results.to_trec`).
+        qrels: labels for a save_dir, see `open_results`.
         measures: see `open_results`.
         gold: see `open_results`.
         groups: see `open_results`.
         target: see `open_results`.
-        setting: the name of a study's setting, required if there are several.
+        setting: the name of a study's settings, required if the folder has results of several.
 
     Returns:
         The folders with results; `open_results` opens those of the form ``"parquet"``.

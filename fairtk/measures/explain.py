@@ -329,16 +329,16 @@ def explain(
         run: R or S, in either's column names, or a file.
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
             (by documents); or its string.
-        qid: the one query to explain, with its documents. `None` for all queries of the qrels;
+        qid: explain only this query, with its documents. `None` for all queries of the qrels;
             those missing from the run have the worst value.
-        baseline: another run, for the change of each part; means are then over the queries that are
+        baseline: another run, to print the change from it; means are then over the queries that are
             defined for both.
         groups: an object, a frame or a file. For AWRF, the groups if the measure has none; for EE_L
             by documents, groups to sum the documents' costs for, divided among a document's groups.
             By default the labels: useful, not useful, not judged.
         target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
             "population" or "relevance".
-        bands: the last rank of each band, e.g. 5, 10 and 20.
+        bands: the last rank of each band of ranks, e.g. 5, 10 and 20.
 
     Raises:
         ParameterError: the measure is another one, or has no parts (``unlabeled="best"``, variants
