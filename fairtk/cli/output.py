@@ -94,7 +94,7 @@ def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
 
 
 def _four_decimals(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:z.4f}" if isinstance(value, float) else str(value)
 
 
 def echo_table(

@@ -212,7 +212,7 @@ def wrap_label(text: str, width: int) -> str:
 
 def number_text(value: float, digits: int = 4) -> str:
     """Return a value for a table, "undefined" for NaN."""
-    return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
+    return "undefined" if math.isnan(value) else f"{value:z.{digits}f}"
 
 
 def rounded_text(value: float, digits: int) -> str:

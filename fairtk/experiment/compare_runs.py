@@ -218,12 +218,12 @@ class Comparison(Results):
     """The results of runs, compared with a baseline.
 
     Attributes:
-        table: one row per measure and run: ``run`` (the file, or the name of a frame), ``measure``,
-            ``mean``, ``n`` (the queries for which the measure is defined in every run, which means
-            and tests use), ``difference`` from the baseline, ``low`` and ``high`` (the ends of its
-            interval), ``p``, ``p_corrected``, and ``effect`` (Cohen's dz); with the Wilcoxon test
-            also ``estimate`` and ``estimand`` (``"pseudomedian"``, to which ``low``, ``high`` and
-            ``p`` belong). Comparisons are NaN for the baseline, and if there is no test (with a
+        table: one row per measure and run: ``run`` (its name), ``measure``, ``mean``, ``n`` (the
+            queries for which the measure is defined in every run, which means and tests use),
+            ``difference`` from the baseline, ``low`` and ``high`` (the ends of its interval),
+            ``p``, ``p_corrected``, and ``effect`` (Cohen's dz); with the Wilcoxon test also
+            ``estimate`` and ``estimand`` (``"pseudomedian"``, to which ``low``, ``high`` and ``p``
+            belong). Comparisons are NaN for the baseline, and if there is no test (with a
             warning). With `margin` and `levels`, see the columns of `Results.compare`.
         evaluation: the results over all queries.
         baseline: the name of the baseline.
@@ -238,20 +238,19 @@ class Comparison(Results):
         evaluation: Results,
         named: bool,
         settings: dict[str, Any],
-        labels: Mapping[str, str],
     ) -> None:
         super().__init__(**arguments)
         self.evaluation = evaluation
         self.settings = settings | {"margin": self._margins(settings["margin"])}
         self._named, self._drawing = named, {name: settings[name] for name in _DRAWING}
-        self._correction, self._labels = settings["correction"], labels
+        self._correction = settings["correction"]
         table = self._compared(self.baseline).table(
             self._drawing,
             self._correction,
             self.settings["margin"],
             self._variances if settings["levels"] else None,
         )
-        self.table = self._by_run(table.drop(columns="undefined"))
+        self.table = table.drop(columns="undefined").rename(columns={"system": "run"})
         self.sampling_bias()  # cached for printing
 
     def __repr__(self) -> str:
@@ -259,10 +258,6 @@ class Comparison(Results):
 
     def _repr_html_(self) -> str:
         return html_text(comparison_table(self, 4))
-
-    def _by_run(self, table: pd.DataFrame) -> pd.DataFrame:
-        runs = table["system"].map(self._labels)
-        return table.assign(system=runs).rename(columns={"system": "run"})
 
     def queries_needed(
         self,
@@ -288,7 +283,7 @@ class Comparison(Results):
             sample).
         """
         plan = super().queries_needed(difference, n_samples, baseline, power=power, **options)
-        return self._by_run(plan)
+        return plan.rename(columns={"system": "run"})
 
 
 _DRAWING = ("test", "confidence", "resamples", "seed")
@@ -367,7 +362,6 @@ def compare(
             "margin": margin,
             "levels": levels,
         },
-        {n: n if isinstance(runs, Mapping) else file or n for n, file in files.items()},
     )
 
 

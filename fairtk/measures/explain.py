@@ -275,14 +275,14 @@ class Explanation:
         """Measure, cost and number of queries, as lines of text."""
         n, missing = len(self.queries), int((~self.present).sum())
         cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
-        text = f"cost ({cost}): {self.total:.4f}"
+        text = f"cost ({cost}): {self.total:z.4f}"
         lines = [format_measure(self.measure), f"{text}, mean of {self.n_defined} of {n} queries"]
         if self.documents is not None:
             qid, value, _ = self.queries.iloc[0]
             lines = [f"{lines[0]} of query {qid}", f"value: {value:.4f}, {text}"]
         if self.before is not None:
             before = self.before.total
-            lines.append(f"baseline: {before:.4f}, change {self.total - before:+.4f}")
+            lines.append(f"baseline: {before:.4f}, change {self.total - before:+z.4f}")
         if missing:
             one = "; pass `qid` to explain one query" if self.documents is None else ""
             lines.append(f"missing from the run: {missing} of {n} queries{one}")
@@ -299,7 +299,7 @@ def _written(part: str, frame: pd.DataFrame) -> str:
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
     cut = f", the first {_SHOWN} of {len(frame)}" if rest > 0 else ""
-    body = frame.head(_SHOWN).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
+    body = frame.head(_SHOWN).to_string(index=False, float_format="{:z.4f}".format, na_rep="-")
     return f"By {part}{cut}:\n{body if len(frame) else 'nothing'}"
 
 

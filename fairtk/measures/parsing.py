@@ -18,13 +18,13 @@ from fairtk.measures.params import NamedParam, ObjectParam, count
 from fairtk.plugins import registry
 
 
-def parse(text: Any, groups: Callable[[str], Any] | None = None) -> Any:
+def parse(text: Any, groups: Callable[[str | None], Any] | None = None) -> Any:
     """Return the measure that a string names; a measure is returned unchanged. No code is run.
 
     Args:
         text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
-        groups: returns the groups of a name in the string; by default those that are registered, or
-            held by a measure.
+        groups: returns the groups of a name in the string, or of `None` if it names a target but no
+            groups; by default those that are registered, or held by a measure.
 
     Raises:
         ParameterError: the string is not a measure, or a parameter is unknown or invalid.
@@ -151,7 +151,7 @@ def known_names() -> list[str]:
 class _Reader:
     """Reads a string with Python's grammar; `node`, or `start`, is the current position."""
 
-    def __init__(self, text: str, groups: Callable[[str], Any] | None) -> None:
+    def __init__(self, text: str, groups: Callable[[str | None], Any] | None) -> None:
         self.groups = groups
         self.text = re.sub(r"\s", " ", text)  # on one line, positions are simple
         self.start = 0
@@ -232,6 +232,9 @@ class _Reader:
                     value = parse(value, self.groups)
             named[name] = value
         self.node = node
+        has_groups = "groups" in {**measure.params, **named}
+        if "target" in named and self.groups is not None and not has_groups:
+            named["groups"] = self.groups(None)
         made = measure(**named)
         check_params(made)
         return made

@@ -65,7 +65,7 @@ def command(
 ) -> None:
     """Measure how fair rankings change a generator's answers, as in Towards Fair RAG.
 
-    A document is useful if the generator answers the query better with it than without documents.
+    A document is useful if the generator answers the query better from it alone than without it.
     The generator answers each query from rankings sampled at each alpha, from the retriever's fixed
     ranking, and from an oracle that ranks the useful documents first. The output folder gets Tables
     1 and 3 to 15 of the paper, with the paper's numbers next to yours. It also has all answers, in
