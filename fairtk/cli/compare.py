@@ -10,7 +10,7 @@ import click
 from fairtk.cli.options import FILE_OR_NAME, page_option, printing_options
 from fairtk.cli.output import command_line, echo, show
 from fairtk.cli.signature import signature_command
-from fairtk.errors import InputError, NotFoundError
+from fairtk.errors import InputError
 from fairtk.plugins.streams import to_stderr
 
 
@@ -89,7 +89,7 @@ def command(
         table_text,
     )
 
-    if baseline is not None and _is_beside(baseline, runs):
+    if baseline is not None and baseline not in runs and Path(baseline).is_file():
         if options["answers"]:
             raise InputError("`baseline` must be one of the runs if `answers` are given")
         runs = (baseline, *runs)
@@ -121,32 +121,17 @@ def command(
     show(table_text(table, text), frame if form in ("csv", "json") else table, form, output)
 
 
-def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
-    """Return whether a baseline is a file that is not among the runs."""
-    from fairtk.experiment.evaluate_runs import unique_names
-
-    if baseline in runs:
-        return False
-    if Path(baseline).is_file():
-        return True
-    names = unique_names(runs)
-    if baseline in names:
-        return False
-    raise NotFoundError("baseline (not a file, not the name of a run)", baseline, names)
-
-
 def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     """Return one margin for all measures, or margins by measure."""
-    parts = [text.rpartition("=") for text in texts]
-    for text, (_, _, number) in zip(texts, parts, strict=True):
+    margins: dict[str, float] = {}
+    for text in texts:
+        measure, _, number = text.rpartition("=")
         try:
-            float(number)
+            margins[measure] = float(number)
         except ValueError:
             raise InputError(
                 f"`margin` must be a number or MEASURE=number, e.g. EE_D@5=0.02, got {text!r}"
             ) from None
-    if [measure for measure, *_ in parts] == [""]:
-        return float(parts[0][2])
-    if any(not measure for measure, *_ in parts):
-        raise InputError("got `margin` with and without a measure: name the measure of each")
-    return {measure: float(number) for measure, _, number in parts} or None
+    if "" in margins and len(texts) > 1:
+        raise InputError("got several `margin`: name the measure of each")
+    return margins.get("", margins or None)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import command_line, show
+from fairtk.cli.output import command_line, frame_lines, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import MissingExtraError
 
@@ -42,8 +42,6 @@ def command(
       fairtk demo --queries 10 --samples 4
     """  # noqa: D301 - click reads the backslash
     from fairtk.demo import study
-    from fairtk.display import Table
-    from fairtk.display.tables import aligned_lines, number_text
 
     started = time.monotonic()
     scope = "query" if queries is None else f"of at most {queries} queries"
@@ -54,12 +52,7 @@ def command(
     )
     results = study.run(n_samples, queries)
     table = study.table_of(results)
-    cells = [
-        [str(first), *map(number_text, values)]
-        for first, *values in table.to_numpy(dtype=object).tolist()
-    ]
-    heads = ["alpha", *study.HEADS]
-    lines = aligned_lines(Table(heads, cells), range(1, len(heads)))
+    lines = frame_lines(table.set_axis(["alpha", *study.HEADS], axis="columns"))
     show([*lines, "", study.NOTE, "", study.summary(table)], table, form, output)
     if write:
         _write(results, study.DESCRIPTION, study.LICENSE)

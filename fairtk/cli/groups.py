@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairtk.cli.options import FILE, GROUPS_FILE, printing_options
-from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.output import frame_lines, show, wrapped_lines
 from fairtk.cli.signature import signature_command
 
 if TYPE_CHECKING:
@@ -60,7 +60,15 @@ def command(
     from fairtk.experiment.group_levels import level_table, summary_table
     from fairtk.io import read_qrels, read_run
 
-    _refuse_unused(run, cutoff, target, qrels)
+    text = ""
+    if run is None and cutoff is not None:
+        text = "-k/--cutoff requires --coverage RUN"
+    elif run is not None and target:
+        text = "--coverage and --target cannot be combined"
+    elif not target and qrels is not None:
+        text = "--qrels requires --target relevance"
+    if text:
+        raise click.UsageError(text, click.get_current_context())
     evidence = GivenGroups.read(files, target)
     if qrels is not None:
         evidence.labels = read_qrels(qrels)
@@ -74,30 +82,11 @@ def command(
     for groups, table in zip(attributes, tables, strict=True):
         if groups.space.crossed:
             table = table.sort_values("share", ascending=False, kind="stable")
-        heads = [groups.name, *table.columns[2:]]
-        cells = [
-            [group, str(count), *(f"{share:.4f}" for share in shares)]
-            for _, group, count, *shares in table.head(_MOST_ROWS).itertuples(index=False)
-        ]
-        lines += ["", *wrapped_lines(heads, cells, range(1, len(heads)))]
+        levels = table.drop(columns="attribute").rename(columns={"group": groups.name})
+        lines += ["", *frame_lines(levels.head(_MOST_ROWS))]
         if len(table) > _MOST_ROWS:
             lines.append(f"... and {len(table) - _MOST_ROWS} more; --format csv has all")
     show(lines, pd.concat(tables), form, output)
-
-
-def _refuse_unused(
-    run: str | None, cutoff: int | None, target: tuple[str, ...], qrels: str | None
-) -> None:
-    """Raise if an option would do nothing."""
-    text = ""
-    if run is None and cutoff is not None:
-        text = "-k/--cutoff requires --coverage RUN"
-    elif run is not None and target:
-        text = "--coverage and --target cannot be combined"
-    elif not target and qrels is not None:
-        text = "--qrels requires --target relevance"
-    if text:
-        raise click.UsageError(text, click.get_current_context())
 
 
 def _echo_coverage(
@@ -107,10 +96,7 @@ def _echo_coverage(
 
     frames = {groups.name: groups.coverage(run, cutoff) for groups in attributes}
     table = pd.concat(frames, names=["attribute"]).reset_index("attribute").reset_index(drop=True)
-    columns = list(table.columns)
-    rows = table.to_numpy(dtype=object).tolist()
-    cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-    lines = [*wrapped_lines(columns, cells, range(2, len(columns))), ""]
+    lines = [*frame_lines(table, digits=2), ""]
     where = "in the run"
     if cutoff is not None:
         where = f"in the first {cutoff} ranks" if cutoff > 1 else "at rank 1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairtk.cli.options import plot_option, printing_options
-from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.output import frame_lines, show, wrapped_lines
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
 
@@ -40,16 +40,9 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
         result = providers(**options)
     if plot:
         result.plot(plot)
-    shares = [
-        [
-            row.provider,
-            str(row.documents),
-            *(f"{v:.4f}" for v in (row.exposure, row.merit, row.gap)),
-        ]
-        for row in result.table.head(_MOST_ROWS).itertuples()
-    ]
     of = result.settings["of"]
-    lines = wrapped_lines(["provider", "documents", of, "merit", "gap"], shares, range(1, 5))
+    shares = result.table[["provider", "documents", "exposure", "merit", "gap"]]
+    lines = frame_lines(shares.head(_MOST_ROWS).rename(columns={"exposure": of}))
     if len(result.table) > _MOST_ROWS:
         lines.append(f"... and {len(result.table) - _MOST_ROWS} more (all with --format csv)")
     cells = [

@@ -335,6 +335,7 @@ def compare(
     checks.known("correction", correction, CORRECTIONS)
     checks.known("choice of queries", queries, QUERIES)
     files, data = run_names(runs)
+    system = _baseline(files, baseline)
     checked: dict[str, Run] = {}
     with warnings.catch_warnings():
         if queries == "common":  # missing queries do not count
@@ -343,7 +344,7 @@ def compare(
     if len(files) < 2:
         raise InputError(f"compare requires at least two runs, got {len(files)}")
     evaluation = Results(**arguments)
-    arguments |= {"baseline": _baseline(files, baseline)}
+    arguments |= {"baseline": system}
     if queries == "common":
         values = _on_common(arguments["values"], arguments["measures"], checked.values())
         n = values.per_query[QID].nunique()
