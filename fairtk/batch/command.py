@@ -71,8 +71,6 @@ def write(study: str, folder: str, rate: float, **more: Any) -> None:
     """
     from fairtk.batch.files import write_prompts
 
-    if more["offline"]:
-        raise InputError("--offline is not supported: this command never calls a server; omit it")
     words, working_folder = _study(study)
     target = os.path.abspath(folder)
     words += _options(more)
@@ -271,7 +269,7 @@ def _options(more: dict[str, Any]) -> list[str]:
     """Return the given options of a study as command-line words."""
     words = [f"--set={text}" for text in more["server_settings"]]
     for name in (*SERVER, *LEDGER):
-        value = more[name]
+        value = more.get(name)
         option = f"--{name.replace('_', '-')}"
         if value is True:
             words.append(option)

@@ -68,11 +68,6 @@ paying_options = all_of(
         help="Prices per million tokens: TSV with model, prompt, completion.",
     ),
     click.option(
-        "--offline",
-        is_flag=True,
-        help="Use only recorded answers; a missing answer is an error.",
-    ),
-    click.option(
         "--retry-unusable",
         is_flag=True,
         help="Request answers again that were refused, cut off or unreadable.",
@@ -93,6 +88,8 @@ study_options = all_of(
                  help="Print what is missing and what it costs, and stop."),
     click.option("--status", is_flag=True,
                  help="Print the progress of the study, and stop."),
+    click.option("--offline", is_flag=True,
+                 help="Use only recorded answers; a missing answer is an error."),
 )  # fmt: skip
 """The options for running a study."""
 

@@ -53,7 +53,7 @@ def command(
 
     QRELS, RUNS and the measures are as in `fairtk evaluate`. The output has one row per measure and
     run, with the mean, the difference from the baseline, its confidence interval and a p-value.
-    They are over n queries: those for which the measure is defined in every run. `fairtk.compare`
+    All are over the n queries for which the measure is defined in every run. `fairtk.compare`
     does the same in Python.
 
     All tests are two-sided. t (Student's t-test) and randomization (sign flips; exact for up to 20
@@ -68,10 +68,10 @@ def command(
     --margin adds p-values: p_not_worse for non-inferiority (a one-sided t-test), p_equivalent for
     equivalence (two one-sided t-tests).
 
-    --levels is for sampled runs. error_queries is the standard error of the mean with infinitely
-    many samples. error_samples is its standard error from sampling alone, with the interval
-    low_samples to high_samples for these queries. Samples with the same number are paired between
-    runs.
+    For sampled runs, --levels splits the standard error of a difference. error_queries is the part
+    from the choice of queries, which remains with infinitely many samples. error_samples is the
+    part from sampling, and low_samples to high_samples is the interval for these queries alone.
+    Samples with the same number are paired between runs.
 
     \b
     Examples:

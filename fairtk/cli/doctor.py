@@ -22,7 +22,7 @@ _WIDTH = 98
     {"fairtk:doctor": "qrels run groups target measures cutoff support"},
 )
 @click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE",
-              help="A measure for the effect of ties. Repeatable.  [default: EE_D, EE_R, "
+              help="Report how ties affect this measure. Repeatable.  [default: EE_D, EE_R, "
               "EE_L and E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
 @printing_options
 def command(qrels: str, run: str, form: str, output: str | None, **options: Any) -> None:

@@ -80,9 +80,9 @@ SHARED: dict[str, dict[str, Any]] = {
         "metavar": "FILE|uniform|population|relevance",
         "help": "The share of exposure that each group should have: `uniform` (equal shares), "
         "`population` (its share of all documents in the groups file), `relevance` (its share of "
-        "each query's relevant documents), or a file with the columns group and weight (crossed "
-        "groups: one column per attribute; targets by query: also qid). Of several targets, each "
-        "measure uses the first that has its attributes.",
+        "each query's relevant documents), or a file with the columns group and weight (one column "
+        "per attribute if groups are crossed; also qid if the shares differ by query). With "
+        "several, each measure uses the first that fits its attributes.",
     },
 }
 """Settings of arguments and options by parameter, for all commands."""

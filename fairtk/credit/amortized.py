@@ -118,10 +118,11 @@ def providers(
         providers: the provider of each document (``docno``, ``group`` and optionally ``weight``).
             A file, a frame or groups.
         cutoff: the number of ranks to read, at least 1.
-        browsing: the browsing model. An object or its name; for exact exposure, the model of the
-            frame.
+        browsing: the browsing model, such as ``"RBP(p=0.8)"``. An object or its name; for exact
+            exposure, the model of the frame.
         weights: weights of queries by qid, e.g. their frequency, above 0; `None` for 1.
-        top: the share of providers whose exposure is the summary value ``top``, in (0, 1).
+        top: the share of providers, those with most exposure, for the summary value ``top``, in
+            (0, 1).
         resamples: bootstrap samples of the queries, at least 2.
         confidence: confidence level of the intervals, in (0, 1).
         seed: the seed of the bootstrap.

@@ -79,7 +79,7 @@ def evaluate(
         measures: measures, or strings as for `fairtk.measures.parse`.
         answers: generated answers, one per run, or empty.
         gold: gold answers, if missing from the qrels.
-        order: the column by which documents in files are ordered; with ``"auto"`` ranks and scores
+        order: the column that orders the documents of a run file; with ``"auto"``, ranks and scores
             must agree.
         groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
         target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``

@@ -597,9 +597,9 @@ def export(
         source: a ``save_dir``, the folder of a study, or a folder of `Results.save`.
         folder: a new or empty folder. The results of a study are in one subfolder per attribute or
             model, next to the tables of the study and ``study.json``.
-        form: the format: ``"parquet"`` for tables and JSON (see `Results.save`), ``"trec"`` for
-            run files with ir_metadata, and qrels (see `Results.to_trec`).
-        qrels: labels for a save_dir, see `open_results`.
+        form: ``"parquet"`` (tables and JSON) or ``"trec"`` (run files with ir_metadata, and
+            qrels). See `Results.save` and `Results.to_trec`.
+        qrels: labels for a save_dir. See `open_results`.
         measures: see `open_results`.
         gold: see `open_results`.
         groups: see `open_results`.

@@ -331,8 +331,8 @@ def explain(
             (by documents); or its string.
         qid: explain only this query, with its documents. `None` for all queries of the qrels;
             those missing from the run have the worst value.
-        baseline: another run, to print the change from it; means are then over the queries that are
-            defined for both.
+        baseline: another run; the tables then have the change from it. Means are over the queries
+            that are defined for both.
         groups: an object, a frame or a file. For AWRF, the groups if the measure has none; for EE_L
             by documents, groups to sum the documents' costs for, divided among a document's groups.
             By default the labels: useful, not useful, not judged.

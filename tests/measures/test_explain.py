@@ -253,6 +253,11 @@ class TestBaseline:
         assert f"change {result.total - alone.total:+.4f}" in str(result)
         assert f"baseline: {alone.total:.4f}" in repr(result)
 
+    def test_a_change_of_nothing_has_no_sign(self):
+        result = fairtk.explain(self.qrels, self.before, self.measure, baseline=self.before)
+        object.__setattr__(result.before, "total", result.total + 1e-9)
+        assert "change +0.0000" in str(result)
+
     def test_a_group_that_only_the_baseline_shows(self):
         target = Target.population({"m": 1}, GENDER)
         measure = AWRF(groups=GENDER, target=target) @ 1

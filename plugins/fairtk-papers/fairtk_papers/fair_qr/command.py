@@ -48,7 +48,8 @@ NO_MODEL = (
               help="gender, geography, another dimension of the track, or dimensions crossed by "
               "'*'. Repeatable.  [default: gender, geography]")  # fmt: skip
 @click.option("-s", "--system", "systems", multiple=True,
-              help="A system to compare with BM25, e.g. mmr. Repeatable.  [default: all]")  # fmt: skip
+              help="A system to compare with BM25, e.g. mmr. Repeatable.  "
+              "[default: all]")  # fmt: skip
 @click.option("-r", "--retriever", "runs", multiple=True, metavar="NAME=RUNFILE",
               help="Your own run, as one more system. Repeatable.")  # fmt: skip
 @click.option("--llm", "model", cls=ModelOption, use="refinement", default_text="keyword")

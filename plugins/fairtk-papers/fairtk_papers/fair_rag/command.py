@@ -42,8 +42,8 @@ _SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
               help="A LaMP task of FOLDER, 1 to 7. Repeatable.")  # fmt: skip
 @click.option("-r", "--retriever", "retrievers", multiple=True,
               help="bm25, contriever[:MODEL], splade[:MODEL] (MODEL: a folder or a hub name), or "
-              "NAME=RUNFILE for your own run, whose docnos are qid/pid for LaMP, with the query's "
-              "id and the profile entry's. Repeatable.  [default: bm25]")  # fmt: skip
+              "NAME=RUNFILE for your own run. Its docnos are qid/pid for LaMP: the query's id, a "
+              "slash, and the profile entry's id. Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
               default_text="t5:google/flan-t5-small")  # fmt: skip
 @study_options
