@@ -257,7 +257,7 @@ class TestBaseline:
     def test_a_change_of_nothing_has_no_sign(self):
         result = fairtk.explain(self.qrels, self.before, self.measure, baseline=self.before)
         object.__setattr__(result, "before", SimpleNamespace(total=result.total + 1e-9))
-        assert "change +0.0000" in result.summary[1]
+        assert "change +0.0000" in result.summary[2]
 
     def test_a_group_that_only_the_baseline_shows(self):
         target = Target.population({"m": 1}, GENDER)
