@@ -67,7 +67,7 @@ def described(error: Exception, debug: bool) -> tuple[str, int]:
     elif not isinstance(error, FairtkError | OSError):
         hint = "" if debug else "; --debug shows the traceback"
         text = f"{type(error).__name__}: {text or 'no message'}{hint}"
-    return printable(text), WRONG_INPUT if is_input else FAILED_WORK
+    return text, WRONG_INPUT if is_input else FAILED_WORK
 
 
 @contextlib.contextmanager
@@ -175,8 +175,8 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
         return error.exit_code
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "fairtk"
-        message = printable(error.format_message().rstrip("."))
-        text, code = f"{message} (see {where} --help)", error.exit_code
+        text = f"{error.format_message().rstrip('.')} (see {where} --help)"
+        code = error.exit_code
     except click.ClickException as error:
         text, code = error.format_message(), error.exit_code
     except click.Abort as error:
@@ -186,7 +186,7 @@ def _exit_code(run: Callable[[], Any], debug: bool) -> int:
         if debug:
             traceback.print_exc()
         text, code = described(error, debug)
-    click.echo(f"Error: {text}", err=True)
+    click.echo(f"Error: {printable(text)}", err=True)
     return code
 
 

@@ -232,8 +232,8 @@ class _Reader:
                     value = parse(value, self.groups)
             named[name] = value
         self.node = node
-        has_groups = "groups" in {**measure.params, **named}
-        if "target" in named and self.groups is not None and not has_groups:
+        missing = measure.SUPPORTED_PARAMS.keys() - measure.params.keys() - named.keys()
+        if self.groups is not None and "target" in named and "groups" in missing:
             named["groups"] = self.groups(None)
         made = measure(**named)
         check_params(made)
