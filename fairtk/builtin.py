@@ -151,7 +151,8 @@ def fairtk_backends() -> Iterable[BackendSpec]:
 def fairtk_chat_models() -> Iterable[ChatModelSpec]:
     """Return the built-in chat models: servers, and rules instead of a model."""
     spec, server, rules = ChatModelSpec, "fairtk.llm:OpenAICompatible", "fairtk.llm:KeywordRefiner"
-    about, no_model = "any server that speaks OpenAI's chat protocol", "no model: terms of a table"
+    about = "any server that speaks OpenAI's chat protocol"
+    no_model = "keywords from a table, without a model"
     return [
         spec("openai", server, about, "llm", "gpt-4o", server=True),
         spec("keyword", rules, no_model, example="terms.tsv", uses=("refinement",)),

@@ -45,6 +45,15 @@ def test_groups_may_have_names():
     np.testing.assert_allclose(results.means, 0.99, atol=0.01)  # ranks 1 to 4 alternate
 
 
+@pytest.mark.parametrize("target", ["uniform", "population"])
+def test_a_measure_may_name_its_target_only(target):
+    in_measure = fairtk.evaluate(QRELS, RUN, f"AWRF(target='{target}')@4", groups=GROUPS)
+    in_option = fairtk.evaluate(QRELS, RUN, "AWRF@4", groups=GROUPS, target=target)
+    np.testing.assert_array_equal(in_measure.means, in_option.means)
+    with pytest.raises(ParameterError, match="`groups`"):
+        fairtk.evaluate(QRELS, RUN, f"AWRF(target='{target}')@4")
+
+
 def test_citing_objects():
     assert fairtk.cite(EE_D @ 5) == fairtk.cite("EE_D")
     assert fairtk.cite(FairSampler) == fairtk.cite(FairSampler()) == fairtk.cite("FairSampler")

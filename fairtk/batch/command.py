@@ -37,8 +37,8 @@ ledger_option = click.option(
 def command() -> None:
     """Write a study's prompts to files, for a batch API or a cluster, and read the answers.
 
-    Written prompts are claimed in the study's ledger, so that they are not requested again. When
-    all answers are read, run the study with --offline, for the same results as online.
+    A prompt that was written to a file is not requested again. When all answers are read, run the
+    study with --offline: the results are those of a study that calls a server.
 
     \b
     Examples:
@@ -51,25 +51,26 @@ def command() -> None:
 
 @command.command("write")
 @click.argument("study", metavar="STUDY")
-@click.option("-o", "--output", "folder", metavar="DIR", required=True, help="The batch folder.")
+@click.option("-o", "--output", "folder", metavar="DIR", required=True,
+              help="The folder for the prompts.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(min=0), default=0.5, show_default=True,
-              help="The price of a call in a batch, as a share of --prices.")  # fmt: skip
+              help="The price of a call in a batch, as a share of that in --prices.")  # fmt: skip
 @paying_options
 def write(study: str, folder: str, rate: float, **more: Any) -> None:
     """Write the prompts of STUDY that have no answer, as JSON lines of OpenAI's batch API.
 
-    STUDY is the TOML file of `fairtk rag` or `fairtk qr`, or the output folder of a study that was
-    started by its command. The study runs as far as recorded answers allow. Local models are
-    called, servers are not. Prompts that depend on missing answers are written by the next call,
-    after these answers were read, possibly to the same DIR: labels first, then rankings; for a loop
-    such as FAIR-QR, one call per round.
+    STUDY is a TOML file for `fairtk rag` or `fairtk qr`, or the output folder of one of these
+    commands. The study runs as far as recorded answers allow: local models are called, servers are
+    not.
 
-    --max-calls and --max-cost include written prompts until their answers are read and paid.
+    Some prompts depend on the answers to others, so a study may need several rounds: two for labels
+    and rankings, one per iteration of FAIR-QR. Read the answers of a round, then call this command
+    again, with the same or another DIR.
+
+    --max-calls and --max-cost also count written prompts until their answers are read.
     """
     from fairtk.batch.files import write_prompts
 
-    if more["offline"]:
-        raise InputError("--offline is not supported: this command never calls a server; omit it")
     words, working_folder = _study(study)
     target = os.path.abspath(folder)
     words += _options(more)
@@ -115,14 +116,14 @@ def _print_written(written: Written, folder: str) -> None:
 @folder_argument
 @click.argument("files", metavar="FILES...", nargs=-1, required=True)
 @click.option("--model", "models", metavar="NAME", multiple=True,
-              help="An additional name of the model. Repeatable.")  # fmt: skip
+              help="Also accept answers of a model with this name. Repeatable.")  # fmt: skip
 @ledger_option
 def read(folder: str, files: tuple[str, ...], models: tuple[str, ...], ledger: str | None) -> None:
     """Read answers from output and error files of OpenAI's batch API or of `vllm run-batch`.
 
-    The order does not matter, and files may be read again. Invalid lines are reported and skipped:
+    Files may be in any order, and may be read again. Invalid lines are reported and skipped:
     errors, duplicates, unknown ids, other models, edited prompts, and incomplete lines. A file
-    without an answer to a prompt of DIR is an error.
+    without any answer to a prompt in DIR is an error.
     """
     with _batches(folder, ledger) as batches:
         reading = batches.read(folder, files, models)
@@ -182,7 +183,8 @@ def status(folder: str, ledger: str | None, form: str) -> None:
 def drop(folder: str, ledger: str | None) -> None:
     """Drop the unanswered prompts in DIR, so that they can be requested or written again.
 
-    Cancel the batch at the server: answers are still paid for. If DIR was deleted, use --ledger.
+    First cancel the batch at the server, which otherwise charges for its answers. If DIR was
+    deleted, give --ledger.
     """
     with _batches(folder, ledger) as batches:
         click.echo(f"{batches.drop(folder):,} prompts are dropped")
@@ -265,7 +267,7 @@ def _options(more: dict[str, Any]) -> list[str]:
     """Return the given options of a study as command-line words."""
     words = [f"--set={text}" for text in more["server_settings"]]
     for name in (*SERVER, *LEDGER):
-        value = more[name]
+        value = more.get(name)
         option = f"--{name.replace('_', '-')}"
         if value is True:
             words.append(option)

@@ -41,12 +41,13 @@ LEDGER = ("max_calls", "max_cost", "prices", "offline", "retry_unusable")
 paying_options = all_of(
     click.option(
         "--base-url",
-        help="The OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1; several with commas.",
+        help="The address of an OpenAI-compatible server, e.g. http://127.0.0.1:8000/v1; "
+        "several with commas.",
     ),
     click.option(
         "--api-key-env",
         metavar="VARIABLE",
-        help="The environment variable with its key; '' for a server without keys.  "
+        help="The environment variable with the server's key; '' if it needs none.  "
         "[default: OPENAI_API_KEY]",
     ),
     click.option(
@@ -54,18 +55,18 @@ paying_options = all_of(
         "server_settings",
         metavar="NAME=VALUE",
         multiple=True,
-        help="Another setting of its models, e.g. max_tokens=64; use temperature=none to omit it.",
+        help="Another setting of the server's models, e.g. max_tokens=64; temperature=none "
+        "leaves it out. Repeatable.",
     ),
     click.option(
-        "--max-calls", type=int, help="The maximum number of calls to pay for in this run."
+        "--max-calls", type=int, help="The largest number of calls to pay for in this run."
     ),
-    click.option("--max-cost", type=float, help="The maximum price of this run; needs --prices."),
+    click.option("--max-cost", type=float, help="The highest price of this run; needs --prices."),
     click.option(
         "--prices",
         metavar="FILE",
         help="Prices per million tokens: TSV with model, prompt, completion.",
     ),
-    click.option("--offline", is_flag=True, help="Use only recorded answers; others are an error."),
     click.option(
         "--retry-unusable",
         is_flag=True,
@@ -79,14 +80,16 @@ study_options = all_of(
     click.option("--executor", type=click.Choice(["serial", "processes", "dask"]),
                  help="How systems run and answers are generated.  [default: serial]"),
     click.option("--workers", type=int,
-                 help="Worker processes.  [default: one per GPU, or core]"),
+                 help="The number of worker processes.  [default: one per GPU, or per core]"),
     click.option("--scheduler", metavar="ADDRESS",
                  help="The Dask scheduler for --executor dask: tcp://HOST:PORT, or its scheduler "
                  "file.  [default: a local cluster]"),
     click.option("--dry-run", is_flag=True,
-                 help="Print the cost; generate and write nothing."),
+                 help="Print what is missing and what it costs, and stop."),
     click.option("--status", is_flag=True,
-                 help="Print the progress; generate and write nothing."),
+                 help="Print the progress of the study, and stop."),
+    click.option("--offline", is_flag=True,
+                 help="Use only recorded answers; a missing answer is an error."),
 )  # fmt: skip
 """The options for running a study."""
 

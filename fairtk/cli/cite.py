@@ -14,16 +14,21 @@ _COLUMNS = ("key", "author", "title", "year")
 _BRACES = {ord(brace): None for brace in "{}"}  # of BibTeX, for capitals
 
 
-@signature_command("Print BibTeX of the sources of measures, data sets and systems.")
+@signature_command("Print BibTeX entries for measures, data sets and systems.")
 @click.argument("names", nargs=-1, metavar="[MEASURE|DATASET|SYSTEM]...")
 @printing_options
 def command(names: tuple[str, ...], form: str, output: str | None) -> None:
-    """Print BibTeX of the sources of measures, data sets and systems.
+    """Print BibTeX entries for measures, data sets and systems.
 
-    Without names, print that of fairtk and the tools it uses. `fairtk measures`, `fairtk datasets`
-    and `fairtk plugins` list names, e.g. `AWRF`, `E(nDCG@5)`, `lamp/4/dev`, `FairSampler`. All
-    formats but table have a row per source: key, author, title and year.
-    """
+    `fairtk measures`, `fairtk datasets` and `fairtk plugins` list the names. Without a name, print
+    the entries for fairtk and the tools it uses. The formats other than table have one row per
+    source, with its key, author, title and year.
+
+    \b
+    Examples:
+      fairtk cite AWRF "E(nDCG@5)"
+      fairtk cite lamp/4/dev FairSampler -o references.bib
+    """  # noqa: D301 - click reads the backslash
     import pandas as pd
 
     from fairtk.plugins import cite

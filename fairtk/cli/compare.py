@@ -10,12 +10,12 @@ import click
 from fairtk.cli.options import FILE_OR_NAME, page_option, printing_options
 from fairtk.cli.output import command_line, echo, show
 from fairtk.cli.signature import signature_command
-from fairtk.errors import InputError, NotFoundError
+from fairtk.errors import InputError
 from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
-    "Compare run files with a baseline: paired tests, intervals.",
+    "Compare run files with a baseline: tests and intervals.",
     {
         "fairtk:evaluate": "qrels runs measures answers gold groups target order",
         "fairtk:compare": "baseline test correction queries confidence resamples seed margin "
@@ -24,14 +24,14 @@ from fairtk.plugins.streams import to_stderr
     },
 )
 @click.option("--baseline", type=FILE_OR_NAME, metavar="RUN",
-              help="Compare with this run: a file, or the name of a run in tables.  [default: the "
+              help="The run to compare with: its file, or its name in the output.  [default: the "
               "first run]")  # fmt: skip
 @click.option("--margin", multiple=True, metavar="[MEASURE=]NUMBER",
-              help="Also test for non-inferiority and equivalence within this margin. Repeatable, "
+              help="Also test for non-inferiority and equivalence within this margin. Repeatable: "
               "one per measure.")  # fmt: skip
 @click.option("--difference", type=float,
-              help="Instead of comparing, print the number of queries needed to detect a "
-              "difference of this size with 1, 10, 100 and 1000 samples.")  # fmt: skip
+              help="Instead of comparing, print how many queries are needed to detect a difference "
+              "of this size with 1, 10, 100 and 1000 samples.")  # fmt: skip
 @click.option("--digits", type=click.IntRange(min=1), default=4, show_default=True,
               help="Decimals in tables (not in csv and json).")  # fmt: skip
 @page_option
@@ -49,22 +49,29 @@ def command(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Compare RUNS with a baseline: differences, intervals and paired tests.
+    """Compare RUNS with a baseline: differences, confidence intervals and paired tests.
 
-    QRELS, RUNS and the measures are as in `fairtk evaluate`. Means and tests use the n queries for
-    which a measure is defined in every run. Each difference from the baseline has a confidence
-    interval. The tests are two-sided: Student's t and randomization (sign flips, exact for up to
-    20 queries) test the mean, Wilcoxon's signed ranks the pseudomedian, whose interval is then
-    printed. `fairtk.compare` does the same in Python.
+    QRELS, RUNS and the measures are as in `fairtk evaluate`. The output has one row per measure and
+    run, with the mean, the difference from the baseline, its confidence interval and a p-value.
+    All are over the n queries for which the measure is defined in every run. `fairtk.compare`
+    does the same in Python.
 
-    LaTeX and Markdown are a table for a paper, runs by measures. The best value is bold, the second
-    underlined. Daggers mark runs that are significantly better or worse than --baseline; without
-    --baseline, letters name the runs that a run is significantly better than.
+    All tests are two-sided. t (Student's t-test) and randomization (sign flips; exact for up to 20
+    queries) test the mean difference. wilcoxon (signed ranks) tests the pseudomedian, and the
+    interval is then that of the pseudomedian.
 
-    With --margin, p_not_worse and p_equivalent are the p-values of non-inferiority and equivalence
-    (one and two one-sided t-tests). With --levels, error_queries is the standard error with
-    infinitely many samples, and error_samples the standard error for these queries alone, with the
-    interval low_samples to high_samples. Samples with the same number are paired between runs.
+    The formats latex and markdown are a table for a paper, with one row per run. The best mean is
+    bold, the second best is underlined. Daggers mark runs that are significantly better or worse
+    than --baseline. Without --baseline, letters name the runs that a run is significantly better
+    than.
+
+    --margin adds p-values: p_not_worse for non-inferiority (a one-sided t-test), p_equivalent for
+    equivalence (two one-sided t-tests).
+
+    For sampled runs, --levels splits the standard error of a difference. error_queries is the part
+    from the choice of queries, which remains with infinitely many samples. error_samples is the
+    part from sampling, and low_samples to high_samples is the interval for these queries alone.
+    Samples with the same number are paired between runs.
 
     \b
     Examples:
@@ -82,7 +89,7 @@ def command(
         table_text,
     )
 
-    if baseline is not None and _is_beside(baseline, runs):
+    if baseline is not None and baseline not in runs and Path(baseline).is_file():
         if options["answers"]:
             raise InputError("`baseline` must be one of the runs if `answers` are given")
         runs = (baseline, *runs)
@@ -114,32 +121,17 @@ def command(
     show(table_text(table, text), frame if form in ("csv", "json") else table, form, output)
 
 
-def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
-    """Return whether a baseline is a file that is not among the runs."""
-    from fairtk.experiment.evaluate_runs import unique_names
-
-    if baseline in runs:
-        return False
-    if Path(baseline).is_file():
-        return True
-    names = unique_names(runs)
-    if baseline in names:
-        return False
-    raise NotFoundError("baseline (not a file, not the name of a run)", baseline, names)
-
-
 def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     """Return one margin for all measures, or margins by measure."""
-    parts = [text.rpartition("=") for text in texts]
-    for text, (_, _, number) in zip(texts, parts, strict=True):
+    margins: dict[str, float] = {}
+    for text in texts:
+        measure, _, number = text.rpartition("=")
         try:
-            float(number)
+            margins[measure] = float(number)
         except ValueError:
             raise InputError(
                 f"`margin` must be a number or MEASURE=number, e.g. EE_D@5=0.02, got {text!r}"
             ) from None
-    if [measure for measure, *_ in parts] == [""]:
-        return float(parts[0][2])
-    if any(not measure for measure, *_ in parts):
-        raise InputError("got `margin` with and without a measure: name the measure of each")
-    return {measure: float(number) for measure, _, number in parts} or None
+    if "" in margins and len(texts) > 1:
+        raise InputError("got several `margin`: name the measure of each")
+    return margins.get("", margins or None)

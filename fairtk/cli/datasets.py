@@ -10,7 +10,10 @@ from fairtk.cli.signature import signature_command
 @signature_command("List the data sets that fairtk adds to ir_datasets.")
 @printing_options
 def command(form: str, output: str | None) -> None:
-    """List the data sets that fairtk and its plugins add to ir_datasets."""
+    """List the data sets that fairtk and its plugins add to ir_datasets.
+
+    The output ends with the line of Python that loads one. Read the warnings before use.
+    """
     import pandas as pd
 
     from fairtk.plugins import registry

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from fairtk.cli.options import printing_options
-from fairtk.cli.output import command_line, show
+from fairtk.cli.output import command_line, frame_lines, show
 from fairtk.cli.signature import signature_command
 from fairtk.errors import MissingExtraError
 
@@ -17,26 +17,31 @@ FOLDER = Path("fairtk-demo")
 
 
 @signature_command(
-    "Run the full pipeline on the packaged collection and model.",
+    "Run a full pipeline on packaged data, without setup.",
     {"fairtk.demo.study:run": "n_samples queries"},
 )
 @click.option("--write/--no-write", default=True, show_default=True,
-              help=f"Write a figure and a page to {FOLDER}.")  # fmt: skip
+              help=f"Write a figure and a page to the folder {FOLDER}.")  # fmt: skip
 @printing_options
 def command(
     n_samples: int, queries: int | None, write: bool, form: str, output: str | None
 ) -> None:
-    """Run BM25, fair sampling and a tiny T5 on the packaged collection.
+    """Run BM25, fair sampling and a tiny T5 on a collection that comes with fairtk.
 
-    Rankings are sampled from a Plackett-Luce policy with several values of alpha (0 is uniform,
-    larger is closer to BM25). The packaged model answers from the first five documents of each.
-    The table has disparity of exposure (EE_D), exposure of useful documents (EE_R), nDCG and the
-    accuracy of the answers (EU). The figure plots EE_D against EU; the page has all rankings and
-    answers. No network is needed.
-    """
+    The collection and the model are part of the package. Rankings are sampled for several values of
+    alpha: 0 is uniform (all orders are equally likely), and a larger alpha is closer to BM25. The
+    model answers each query from the first five documents of each ranking.
+
+    The table has the disparity of exposure (EE_D), the exposure of useful documents (EE_R), nDCG
+    and the accuracy of the answers (EU). The figure plots EE_D against EU. The page has all
+    rankings and answers.
+
+    \b
+    Examples:
+      fairtk demo
+      fairtk demo --queries 10 --samples 4
+    """  # noqa: D301 - click reads the backslash
     from fairtk.demo import study
-    from fairtk.display import Table
-    from fairtk.display.tables import aligned_lines, number_text
 
     started = time.monotonic()
     scope = "query" if queries is None else f"of at most {queries} queries"
@@ -47,12 +52,7 @@ def command(
     )
     results = study.run(n_samples, queries)
     table = study.table_of(results)
-    cells = [
-        [str(first), *map(number_text, values)]
-        for first, *values in table.to_numpy(dtype=object).tolist()
-    ]
-    heads = ["alpha", *study.HEADS]
-    lines = aligned_lines(Table(heads, cells), range(1, len(heads)))
+    lines = frame_lines(table.set_axis(["alpha", *study.HEADS], axis="columns"))
     show([*lines, "", study.NOTE, "", study.summary(table)], table, form, output)
     if write:
         _write(results, study.DESCRIPTION, study.LICENSE)

@@ -22,25 +22,27 @@ _WIDTH = 98
     {"fairtk:doctor": "qrels run groups target measures cutoff support"},
 )
 @click.option("-m", "--measure", "measures", multiple=True, metavar="MEASURE",
-              help="Report the effect of ties on this measure. Repeatable.  [default: EE_D, EE_R, "
+              help="Report how ties affect this measure. Repeatable.  [default: EE_D, EE_R, "
               "EE_L and E(nDCG) at the cutoff, AWRF with groups and target]")  # fmt: skip
 @printing_options
 def command(qrels: str, run: str, form: str, output: str | None, **options: Any) -> None:
-    """Check RUN against QRELS and groups, and print a verdict, problems and fixes.
+    """Check RUN, QRELS and groups for problems before you measure, and say how to fix them.
 
-    One call reports all problems: malformed rows are counted and skipped, and all checks see the
-    rest. The checks cover malformed, truncated and duplicate lines, ids with two spellings, queries
-    missing on either side, missing labels, ties and their effect on each measure, samples that
-    differ in number or length, groups with few documents, and unreachable targets.
+    One call reports all problems: malformed rows are counted and skipped, and the checks use the
+    other rows. The checks find malformed, truncated and duplicate lines, ids with two spellings,
+    queries missing from either file, missing labels, ties and their effect on each measure, samples
+    that differ in number or length, groups with few documents, and targets that no ranking can
+    reach.
 
-    The exit code is 2 if there is an error (numbers would be wrong), with --strict also if there
-    is a warning; otherwise 0. `fairtk.doctor` does the same in Python.
+    The exit code is 2 if there is an error (values would be wrong), with --strict also if there is
+    a warning, and otherwise 0. `fairtk.doctor` does the same in Python.
 
     \b
     Examples:
       fairtk doctor qrels.txt bm25.run
       fairtk doctor qrels.txt bm25.run --groups gender.tsv --target uniform -k 20
       fairtk doctor qrels.txt bm25.run --format json --output doctor.json --strict
+      for run in *.run; do fairtk doctor qrels.txt "$run"; done
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.doctor import doctor
 

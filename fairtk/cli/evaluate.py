@@ -13,16 +13,16 @@ from fairtk.plugins.streams import to_stderr
 
 
 @signature_command(
-    "Measure run files against qrels.",
+    "Evaluate run files against qrels.",
     {"fairtk:evaluate": "qrels runs measures answers gold groups target order"},
 )
 @click.argument("runs", type=FILE, nargs=-1, metavar="RUNS...")
 @click.option(
     "--no-qrels",
     is_flag=True,
-    help="All files are RUNS; for measures that need no labels (EE_D, AWRF).",
+    help="There is no QRELS: all files are RUNS. For measures that need no labels (EE_D, AWRF).",
 )
-@click.option("--per-query", is_flag=True, help="Print the value of each query.")
+@click.option("--per-query", is_flag=True, help="Also print the value of each query.")
 @page_option
 @printing_options
 def command(
@@ -35,30 +35,34 @@ def command(
     output: str | None,
     **options: Any,
 ) -> None:
-    """Measure RUNS against QRELS.
+    """Measure RUNS against QRELS, and print the mean of each measure.
 
-    QRELS is a TREC file (qid, iteration, docno, label), a TSV, JSON lines or Parquet file with the
-    named columns qid, docno, label (and gold_answer), or the id of a dataset. A run is a TREC file
-    (qid, sample, docno, rank, score, tag), a TSV, JSON lines or Parquet file with named columns, or
-    a TREC Fair Ranking 2022 file (id and page_id, or id, seq_no and page_id). In a TREC run, an
-    integer (or Q0, Q1, ...) in the second column is the number of the sampled ranking; a constant
-    Q0 means that the run is not sampled. Files may be gzipped; - is standard input.
+    QRELS has the relevance labels. It is a TREC file (qid, iteration, docno, label), a file with
+    the named columns qid, docno and label (TSV, JSON lines or Parquet), or the id of a dataset. For
+    EU, it may have a column gold_answer.
 
-    A measure that needs groups but names none uses the attributes of all --groups files, crossed.
-    groups='gender' in a measure is the file gender.tsv alone, groups='gender*region' crosses two.
-    EE_D, EE_R and EE_L use groups only if they name them. A measure that needs a target but names
-    none uses --target.
+    A run is a TREC file (qid, Q0, docno, rank, score, tag), a file with named columns, or a file of
+    TREC Fair Ranking 2022 (id and page_id, or id, seq_no and page_id). In a TREC file of sampled
+    rankings, the second column has the number of the sample (0, 1, ... or Q0, Q1, ...). If it is Q0
+    in all rows, the run is not sampled. Files may be gzipped, and - is standard input.
 
-    Means are over the queries for which a measure is defined; if it is undefined for some, the
-    number of defined queries follows the mean. `fairtk.evaluate` does the same in Python.
+    Groups: measures that need groups use the attributes of all --groups files, crossed, unless they
+    name groups: groups='gender' is the file gender.tsv alone, and groups='gender*region' crosses
+    two. EE_D, EE_R and EE_L use groups only if they name them. Measures that need a target use
+    --target, unless they name one: target='uniform' or target='population'.
 
-    EE_D, and AWRF with a target that needs no labels, work with --no-qrels. The number n of
-    documents per query is then that of each run, so normalized values are not comparable with
-    values measured with labels.
+    Undefined values: a mean is over the queries for which the measure is defined. If it is
+    undefined for some, the number of defined queries follows the mean.
+
+    Without labels: --no-qrels works for EE_D, and for AWRF with a target that needs no labels. The
+    number n of documents per query is then that of each run, so normalized values are not
+    comparable with values measured with labels.
+
+    `fairtk.evaluate` does the same in Python.
 
     \b
     Examples:
-      fairtk evaluate qrels.txt fair.run.gz bm25.run -m EE_D@5 -m EE_R@5 -m "E(nDCG@5)"
+      fairtk evaluate qrels.txt bm25.run fair.run.gz -m EE_D@5 -m EE_R@5 -m "E(nDCG@5)"
       fairtk evaluate qrels.tsv fair.run -m "EU(utility='rougeL')" --answers answers.jsonl
       fairtk evaluate qrels.txt bm25.run -g gender.tsv --target relevance -m AWRF@20
       fairtk evaluate qrels.txt bm25.run --groups gender.tsv --groups region.tsv --target uniform \\

@@ -23,10 +23,11 @@ _PARTS = ("group", "attribute", "rank", "query", "document")
     },
 )
 @click.option("-m", "--measure", "measures", required=True, multiple=True, metavar="MEASURE",
-              help="AWRF or EE_L, with a cutoff.")  # fmt: skip
+              help="AWRF or EE_L with a cutoff, e.g. AWRF@20.")  # fmt: skip
 @click.option("--by", type=click.Choice(_PARTS),
-              help="Print all rows and columns of one table; document needs --qid.  [default: all "
-              "tables, truncated; in csv and json one row per query, group and band]")  # fmt: skip
+              help="Print only this table, with all rows and columns; document needs --qid.  "
+              "[default: the first rows of all tables; in csv and json one row per query, group "
+              "and band]")  # fmt: skip
 @plot_option("Also write a figure")
 @printing_options
 def command(
@@ -44,11 +45,13 @@ def command(
     form: str,
     output: str | None,
 ) -> None:
-    """Break AWRF or EE_L of RUN down into the costs of groups, ranks and queries.
+    """Show how much each group, rank and query adds to the AWRF or EE_L of RUN.
 
-    The cost is 1 - AWRF, or EE_L itself; each table adds up to it. EE_L without groups is broken
-    down by document, and summed by --groups if given. The cookbook page on `explain` describes the
-    parts and their limits. `fairtk.explain` does the same in Python.
+    The output has tables of costs by group, by ranks and by query. The cost is 1 - AWRF, or EE_L
+    itself, and the costs in each table add up to it. EE_L without groups is broken down by
+    document; with --groups, the costs of documents are summed by group. The site's page on
+    `explain` defines the costs and says what they do not show. `fairtk.explain` does the same in
+    Python.
 
     \b
     Examples:

@@ -25,20 +25,21 @@ def _print_schema(ctx: click.Context, _: click.Parameter, is_given: bool) -> Non
 )
 @click.argument("source", metavar="STORE|STUDY")
 @click.option("-o", "--output", "folder", required=True, metavar="DIR",
-              help="A new or empty folder.")  # fmt: skip
+              help="The folder to write; it must be new or empty.")  # fmt: skip
 @click.option("--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema,
               help="Print the JSON Schema of the exported folder and exit.")  # fmt: skip
 def command(**options: Any) -> None:
-    """Write the results in STORE or STUDY to DIR, in formats that can be read without fairtk.
+    """Export results to Parquet and JSON, or to TREC files, for programs without fairtk.
 
-    STORE is the save_dir of an experiment or a folder written by `Results.save`, STUDY the output
-    folder of a study. A save_dir has the output of the systems but no values: without --qrels and
-    measures, DIR has rankings, answers and credit only. The results of a study have one folder per
-    attribute or model, next to the tables of the study.
+    STORE is the save_dir of an experiment, or a folder written by `Results.save`. STUDY is the
+    output folder of a study. A save_dir has rankings, answers and credit, but no values of
+    measures: to export values, give --qrels and measures. The results of a study have one folder
+    per attribute or model, next to the tables of the study.
 
-    DIR has values.parquet, means.parquet, rankings/*.parquet, answers.parquet, credit.parquet,
-    qrels.parquet, config.json, environment.json and a manifest with their digests. The page on
-    exported results describes them. `fairtk.experiment.export` does the same in Python.
+    DIR has values.parquet (one row per query), means.parquet, rankings/*.parquet, answers.parquet,
+    credit.parquet, qrels.parquet, config.json, environment.json and a manifest with their digests.
+    The site's page on exported results describes them. `fairtk.experiment.export` does the same in
+    Python.
 
     \b
     Examples:

@@ -50,18 +50,15 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 plus the number of the signal, as in shells."""
 
 
-class WrongInput(click.ClickException):
-    """An error in the input, which the user can fix; other errors exit with `FAILED_WORK`."""
+def described(error: Exception, debug: bool) -> tuple[str, int]:
+    """Return an error as one line, and its exit code.
 
-    exit_code = WRONG_INPUT
-
-
-def described(error: Exception, debug: bool) -> click.ClickException:
-    """Return an error as one line, with its exit code."""
+    Errors that the user can fix in the input exit with `WRONG_INPUT`, others with `FAILED_WORK`.
+    """
     text = " ".join(" ".join([str(error), *getattr(error, "__notes__", ())]).split())
     if isinstance(error, OSError) and not isinstance(error, FairtkError) and error.filename:
         text = f"{error.filename}: {error.strerror}"
-    wrong = isinstance(error, InputError | DataWarning | UndefinedWarning)
+    is_input = isinstance(error, InputError | DataWarning | UndefinedWarning)
     if isinstance(error, Warning):
         text = f"{notice(error, type(error))} ({STRICT})"
     elif isinstance(error, MemoryError):
@@ -70,7 +67,7 @@ def described(error: Exception, debug: bool) -> click.ClickException:
     elif not isinstance(error, FairtkError | OSError):
         hint = "" if debug else "; --debug shows the traceback"
         text = f"{type(error).__name__}: {text or 'no message'}{hint}"
-    return (WrongInput if wrong else click.ClickException)(printable(text))
+    return text, WRONG_INPUT if is_input else FAILED_WORK
 
 
 @contextlib.contextmanager
@@ -148,64 +145,49 @@ class FairtkGroup(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of warnings."""
         with formatter.section(f"Warnings, by name (errors with {STRICT})"):
-            formatter.write_dl([(name, _first_line(kind)) for name, kind in WARNINGS.items()])
+            formatter.write_dl(
+                [(name, (kind.__doc__ or "").splitlines()[0]) for name, kind in WARNINGS.items()]
+            )
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; errors become one line on stderr and an exit code."""
-        try:
-            return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
-            raise
-        except Exception as error:
-            debug = bool(ctx.params.get("debug"))
-            if debug:
-                traceback.print_exc()
-            raise described(error, debug) from error
-
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        **extra: Any,
-    ) -> Any:
-        """Run the command line; in standalone mode (the default) exit with its code.
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run the command line and exit with its code.
 
         ``--debug`` and ``--strict`` may be anywhere before ``--``.
         """
         words = sys.argv[1:] if args is None else list(args)
         end = words.index("--") if "--" in words else len(words)
-        flags = [flag for flag in (_DEBUG, STRICT) if flag in words[:end]]
-        words = [word for word in words[:end] if word not in flags] + words[end:]
-        debug = [_DEBUG] if _DEBUG in flags else []
-        run: Callable[[], Any] = functools.partial(
-            super().main, [*debug, *words], prog_name, complete_var, standalone_mode=False, **extra
-        )
-        with plain_warnings(_DEBUG in flags, STRICT in flags):
-            return self._exit_after(run) if standalone_mode else run()
+        debug, strict = (flag in words[:end] for flag in (_DEBUG, STRICT))
+        words = [word for word in words[:end] if word not in (_DEBUG, STRICT)] + words[end:]
+        run = functools.partial(super().main, words, prog_name, standalone_mode=False, **extra)
+        with plain_warnings(debug, strict):
+            sys.exit(_exit_code(run, debug))
 
-    def _exit_after(self, run: Callable[[], Any]) -> NoReturn:
-        code: Any
-        try:
-            code = run()
-        except click.exceptions.NoArgsIsHelpError as error:
-            error.show()
-            code = error.exit_code
-        except click.UsageError as error:
-            where = error.ctx.command_path if error.ctx is not None else "fairtk"
-            text = error.format_message().rstrip(".")
-            click.echo(f"Error: {printable(text)} (see {where} --help)", err=True)
-            code = error.exit_code
-        except (click.ClickException, FairtkError, Warning) as error:
-            failure = error if isinstance(error, click.ClickException) else described(error, True)
-            failure.show()
-            code = failure.exit_code
-        except click.Abort as error:
-            click.echo("Aborted.", err=True)
-            by_user = isinstance(error.__cause__, KeyboardInterrupt)
-            code = INTERRUPTED if by_user else FAILED_WORK
-        sys.exit(code if isinstance(code, int) else 0)
+
+def _exit_code(run: Callable[[], Any], debug: bool) -> int:
+    """Run a command and return its exit code; errors become one line on stderr."""
+    try:
+        code = run()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "fairtk"
+        text = f"{error.format_message().rstrip('.')} (see {where} --help)"
+        code = error.exit_code
+    except click.ClickException as error:
+        text, code = error.format_message(), error.exit_code
+    except click.Abort as error:
+        click.echo("Aborted.", err=True)
+        return INTERRUPTED if isinstance(error.__cause__, KeyboardInterrupt) else FAILED_WORK
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        text, code = described(error, debug)
+    click.echo(f"Error: {printable(text)}", err=True)
+    return code
 
 
 @click.group(
@@ -214,10 +196,16 @@ class FairtkGroup(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, "--version", prog_name="fairtk")
-@click.option(_DEBUG, is_flag=True, help="Show the traceback of an error.")
-@click.option(STRICT, is_flag=True, expose_value=False, help="Warnings are errors.")
-def cli(debug: bool) -> None:
-    """Measure and improve how fairly retrieval and RAG pipelines expose documents."""
+@click.option(_DEBUG, is_flag=True, expose_value=False, help="Show the traceback of an error.")
+@click.option(STRICT, is_flag=True, expose_value=False, help="Treat warnings as errors.")
+def cli() -> None:
+    """Measure and improve how fairly retrieval and RAG pipelines expose documents.
+
+    \b
+    Start with one of these, and read `fairtk COMMAND --help`:
+      fairtk demo
+      fairtk evaluate qrels.txt bm25.run -m EE_D@5
+    """  # noqa: D301 - click reads the backslash
 
 
 def main(args: list[str] | None = None) -> None:
@@ -228,7 +216,7 @@ def main(args: list[str] | None = None) -> None:
     Args:
         args: the arguments; `None` for ``sys.argv``.
     """
-    cli.main(sys.argv[1:] if args is None else args, prog_name="fairtk")
+    cli.main(args, prog_name="fairtk")
 
 
 def _load(point: Plugin, check_version: bool) -> click.Command | None:
@@ -279,34 +267,25 @@ def _connected(callback: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-def _given_files(context: click.Context) -> list[tuple[click.Parameter, str]]:
-    """Return the files that the command reads or writes, with their parameters."""
-    from fairtk.io.tables import named_file
-
-    files = []
-    for param in context.command.params:
-        value = context.params.get(param.name or "")
-        is_file = isinstance(param.type, InputFile) or isinstance(param, click.Argument)
-        if is_file or param.name in WRITTEN:
-            values = value if isinstance(value, tuple) else [value]
-            texts = [text for text in values if isinstance(text, str)]
-            if isinstance(param.type, GroupsFile):
-                texts = [named_file(text)[1] for text in texts]
-            files += [(param, text) for text in texts]
-    return files
-
-
 def _refuse_overwriting(context: click.Context) -> None:
     """Raise if a command would write to a file that it reads."""
-    files = _given_files(context)
-    read = {
-        os.path.realpath(file): file
-        for param, file in files
-        if param.name not in WRITTEN and os.path.exists(file)
-    }
-    for param, file in files:
+    from fairtk.io.tables import named_file
+
+    read: dict[str, str] = {}
+    written: list[tuple[click.Parameter, str]] = []
+    for param in context.command.params:
+        values = context.params.get(param.name or "")
+        for text in values if isinstance(values, tuple) else (values,):
+            if not isinstance(text, str):
+                continue
+            file = named_file(text)[1] if isinstance(param.type, GroupsFile) else text
+            if param.name in WRITTEN:
+                written.append((param, file))
+            elif isinstance(param.type, InputFile) or isinstance(param, click.Argument):
+                read[os.path.realpath(file)] = file
+    for param, file in written:
         same = read.get(os.path.realpath(file))
-        if param.name in WRITTEN and same is not None:
+        if same is not None and os.path.exists(same):
             raise InputError(
                 f"{param.opts[-1]} {file} would overwrite the input {same}; choose another file"
             )
@@ -321,7 +300,3 @@ def _begin() -> None:
         from fairtk.io.lines import FOLLOWED
 
         FOLLOWED.set(reading_bar)
-
-
-def _first_line(kind: type) -> str:
-    return (kind.__doc__ or "").splitlines()[0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairtk.cli.options import FILE, GROUPS_FILE, printing_options
-from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.output import frame_lines, show, wrapped_lines
 from fairtk.cli.signature import signature_command
 
 if TYPE_CHECKING:
@@ -17,12 +17,13 @@ _MOST_ROWS = 40
 
 
 @signature_command(
-    "Inspect groups of documents and their coverage of a run.",
+    "Show groups of documents, and their coverage of a run.",
     {"fairtk:Groups.coverage": "run cutoff", "fairtk:doctor": "target"},
 )
 @click.argument("files", type=GROUPS_FILE, nargs=-1, required=True, metavar="[NAME=]FILE...")
 @click.option("--cross", is_flag=True, help="Cross the attributes of all FILES.")
-@click.option("--coverage", "run", type=FILE, help="Print the coverage of this run.")
+@click.option("--coverage", "run", type=FILE, metavar="RUN",
+              help="Show how many documents of this run have a group.")  # fmt: skip
 @click.option("--qrels", type=FILE, help="Relevance labels for --target relevance.")
 @printing_options
 def command(
@@ -35,17 +36,17 @@ def command(
     form: str,
     output: str | None,
 ) -> None:
-    """Inspect the groups in FILES: levels, counts, unknown values.
+    """Show the groups in FILES, and with --coverage how many documents of a run have a group.
 
-    A file has the columns docno, group and optionally weight (TSV, CSV or Parquet; .gz), one row
-    per document and group; an empty group or @UNKNOWN means unknown. The attribute is named after
-    the file. Labels such as gender or place were made by people for a purpose: look at unknown
-    values and missing groups before you measure with them.
+    A file has the columns docno, group and optionally weight (TSV, CSV or Parquet; .gz), with one
+    row per document and group. An empty group or @UNKNOWN means that the group is unknown. The
+    attribute is named NAME, or after the file. Labels such as gender or place were made by people
+    for a purpose: look at unknown values and missing groups before you measure with them.
 
-    Without --coverage, print a row per level: its documents, its share of the weight, and its share
-    in the target (the mean over queries). With --coverage, print a row per query of the run: the
-    number of documents retrieved, in FILES, and with a known group, and of groups present and
-    absent.
+    Without --coverage, the output has one row per group: its number of documents, its share of the
+    weight, and its share in the target (the mean over queries). With --coverage, it has one row per
+    query of the run: how many documents were retrieved, are in FILES, and have a known group; and
+    how many groups are present and absent.
 
     \b
     Examples:
@@ -59,7 +60,15 @@ def command(
     from fairtk.experiment.group_levels import level_table, summary_table
     from fairtk.io import read_qrels, read_run
 
-    _refuse_unused(run, cutoff, target, qrels)
+    text = ""
+    if run is None and cutoff is not None:
+        text = "-k/--cutoff requires --coverage RUN"
+    elif run is not None and target:
+        text = "--coverage and --target cannot be combined"
+    elif not target and qrels is not None:
+        text = "--qrels requires --target relevance"
+    if text:
+        raise click.UsageError(text, click.get_current_context())
     evidence = GivenGroups.read(files, target)
     if qrels is not None:
         evidence.labels = read_qrels(qrels)
@@ -73,30 +82,11 @@ def command(
     for groups, table in zip(attributes, tables, strict=True):
         if groups.space.crossed:
             table = table.sort_values("share", ascending=False, kind="stable")
-        heads = [groups.name, *table.columns[2:]]
-        cells = [
-            [group, str(count), *(f"{share:.4f}" for share in shares)]
-            for _, group, count, *shares in table.head(_MOST_ROWS).itertuples(index=False)
-        ]
-        lines += ["", *wrapped_lines(heads, cells, range(1, len(heads)))]
+        levels = table.drop(columns="attribute").rename(columns={"group": groups.name})
+        lines += ["", *frame_lines(levels.head(_MOST_ROWS))]
         if len(table) > _MOST_ROWS:
             lines.append(f"... and {len(table) - _MOST_ROWS} more; --format csv has all")
     show(lines, pd.concat(tables), form, output)
-
-
-def _refuse_unused(
-    run: str | None, cutoff: int | None, target: tuple[str, ...], qrels: str | None
-) -> None:
-    """Raise if an option would do nothing."""
-    text = ""
-    if run is None and cutoff is not None:
-        text = "-k/--cutoff requires --coverage RUN"
-    elif run is not None and target:
-        text = "--coverage and --target cannot be combined"
-    elif not target and qrels is not None:
-        text = "--qrels requires --target relevance"
-    if text:
-        raise click.UsageError(text, click.get_current_context())
 
 
 def _echo_coverage(
@@ -106,10 +96,7 @@ def _echo_coverage(
 
     frames = {groups.name: groups.coverage(run, cutoff) for groups in attributes}
     table = pd.concat(frames, names=["attribute"]).reset_index("attribute").reset_index(drop=True)
-    columns = list(table.columns)
-    rows = table.to_numpy(dtype=object).tolist()
-    cells = [[f"{v:.2f}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-    lines = [*wrapped_lines(columns, cells, range(2, len(columns))), ""]
+    lines = [*frame_lines(table, digits=2), ""]
     where = "in the run"
     if cutoff is not None:
         where = f"in the first {cutoff} ranks" if cutoff > 1 else "at rank 1"

@@ -21,7 +21,17 @@ _COLUMNS = ["kind", "name", "better", "summary", "from"]
 @click.option("--all", "everything", is_flag=True, help="Also list the measures of ir_measures.")
 @printing_options
 def command(name: str | None, everything: bool, form: str, output: str | None) -> None:
-    """List measures, string utilities and browsing models, or describe NAME."""
+    """List measures, string utilities and browsing models, or describe NAME.
+
+    NAME is a name in the list, or any measure. The description has the definition, the parameters
+    and how to cite the measure.
+
+    \b
+    Examples:
+      fairtk measures
+      fairtk measures AWRF
+      fairtk measures --all --format csv
+    """  # noqa: D301 - click reads the backslash
     import pandas as pd
 
     if name is not None:
@@ -78,10 +88,7 @@ def _page(name: str) -> tuple[list[str], dict[str, str]]:
     for heading, text in sections.items():
         lines += ["", heading, text]
     if parameters:
-        columns = ["parameter", "default", "meaning"]
-        if not any(row[2] for row in parameters):  # they are in an Args section
-            del columns[2]
-        lines += ["", *wrapped_lines(columns, [row[: len(columns)] for row in parameters])]
+        lines += ["", *wrapped_lines(["parameter", "default", "meaning"], parameters)]
     return lines, parts
 
 
@@ -89,15 +96,18 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
     """Return the title, description, sections and parameters for a name."""
     from fairtk.measures import FairMeasure, parse
     from fairtk.measures.pages import default_text, page_of, plain_text
+    from fairtk.measures.parsing import known_names
     from fairtk.plugins import registry
 
     if name in registry.utilities:
         utility = registry.utilities.load(name)
-        return f"{name}: string utility", _description(utility), {}, _parameters(utility)
+        return f"{name}{_signature(utility)}: string utility", _description(utility), {}, []
     if name in registry.browsing_models:
         model = registry.browsing_models.get(name)
-        return f"{name}: browsing model", _description(model), {}, _parameters(model)
-    _refuse_unknown(name)
+        return f"{name}{_signature(model)}: browsing model", _description(model), {}, []
+    known = {*known_names(), *registry.utilities.names(), *registry.browsing_models.names()}
+    if name.isidentifier() and name not in known:
+        raise NotFoundError("measure, utility or browsing model", name, known)
     measure = parse(name)
     if not isinstance(measure, FairMeasure):
         parameters = [
@@ -111,29 +121,10 @@ def _described(name: str) -> tuple[str, str, dict[str, str], list[list[str]]]:
     return f"{page.name}: {page.title}", description, sections, page.parameters
 
 
-def _refuse_unknown(name: str) -> None:
-    """Raise if a name is unknown; the parser checks expressions."""
-    from fairtk.measures.parsing import known_names
-    from fairtk.plugins import registry
-
-    measures = known_names()
-    if name.isidentifier() and name not in measures:
-        others = [*registry.utilities.entries(), *registry.browsing_models.entries()]
-        known = {*measures, *(entry.name for entry in others)}
-        raise NotFoundError("measure, utility or browsing model", name, known)
-
-
 def _description(thing: Any) -> str:
     lines = (inspect.getdoc(thing) or "no description").splitlines()
     text = "\n".join(line for line in lines if not line.startswith(".. "))
     return text.replace("``", "`").strip()
-
-
-def _parameters(factory: Any) -> list[list[str]]:
-    parameters = inspect.signature(factory).parameters.values()
-    return [
-        [p.name, "" if p.default in (p.empty, None) else repr(p.default), ""] for p in parameters
-    ]
 
 
 def _direction(measure: Any) -> str:

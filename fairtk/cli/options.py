@@ -53,20 +53,20 @@ SHARED: dict[str, dict[str, Any]] = {
     "answers": {
         "type": FILE,
         "metavar": "FILE",
-        "help": "Generated answers (columns qid, sample, qanswer) for EU; one file per run, in the "
-        "order of the runs.",
+        "help": "Generated answers (columns qid, sample, qanswer), for EU; one file per run, in "
+        "the order of the runs.",
     },
     "folder": {"type": str},
     "gold": {
         "type": FILE,
         "metavar": "FILE",
-        "help": "Gold answers (columns qid, gold_answer) for EU, if the qrels have none.",
+        "help": "Gold answers (columns qid, gold_answer), for EU, if the qrels have none.",
     },
     "groups": {
         "type": GROUPS_FILE,
         "metavar": "[NAME=]FILE",
-        "help": "Groups of documents (columns docno, group, weight), for AWRF and other measures "
-        "that need groups; one attribute per file, named NAME or after the file.",
+        "help": "A file of groups (columns docno, group and optionally weight), for AWRF and other "
+        "measures that need groups. Each file is one attribute, named NAME or after the file.",
     },
     "measures": {
         "metavar": "MEASURE",
@@ -78,10 +78,11 @@ SHARED: dict[str, dict[str, Any]] = {
     "target": {
         "type": FILE_OR_NAME,
         "metavar": "FILE|uniform|population|relevance",
-        "help": "Target shares of exposure: a file (columns weight and group, or one column per "
-        "crossed attribute; qid if it differs by query), `uniform` (equal shares), `population` "
-        "(shares among all documents in the groups file), or `relevance` (shares among each "
-        "query's relevant documents). Each measure uses the first target over its attributes.",
+        "help": "The share of exposure that each group should have: `uniform` (equal shares), "
+        "`population` (its share of all documents in the groups file), `relevance` (its share of "
+        "each query's relevant documents), or a file with the columns group and weight (one column "
+        "per attribute if groups are crossed; also qid if the shares differ by query). With "
+        "several, each measure uses the first that fits its attributes.",
     },
 }
 """Settings of arguments and options by parameter, for all commands."""
@@ -118,14 +119,14 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default=TABLE,
     show_default=True,
-    help="Output format; csv and json have all digits.",
+    help="The format of the output; csv and json have all digits.",
 )
 output_option = click.option(
     "-o",
     "--output",
     metavar="FILE",
     type=click.Path(dir_okay=False, allow_dash=True),
-    help="Write to this file instead of the terminal.",
+    help="Write the output to this file.",
 )
 printing_options = all_of(format_option, output_option)
 """The options for format and output file."""
@@ -134,6 +135,6 @@ STRICT_OPTION = click.Option(
     [STRICT],
     is_flag=True,
     expose_value=False,
-    help="Warnings are errors (`fairtk --help` lists them).",
+    help="Treat warnings as errors (`fairtk --help` lists them).",
 )
 """Only for the help of commands: `fairtk.cli.group` removes it from the arguments."""

@@ -84,24 +84,23 @@ def echo_frame(form: str, frame: Any, output: str | None = None) -> None:
     """Print a frame; csv and json have all digits, a table has four decimals."""
     from fairtk.display.tables import RENDERED
 
-    columns, rows = list(frame.columns), frame.to_numpy(dtype=object).tolist()
-    if form != TABLE:
-        echo(RENDERED[form](columns, rows), output)
-        return
-    numbers = [i for i, row in enumerate(zip(*rows, strict=True)) if not isinstance(row[0], str)]
-    cells = [[_four_decimals(v) for v in row] for row in rows]
-    echo(wrapped_lines(columns, cells, numbers), output)
+    if form == TABLE:
+        echo(frame_lines(frame), output)
+    else:
+        rows = frame.to_numpy(dtype=object).tolist()
+        echo(RENDERED[form](list(frame.columns), rows), output)
 
 
-def _four_decimals(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+def frame_lines(frame: Any, digits: int = 4) -> list[str]:
+    """Return a frame in aligned columns, numbers to the right."""
+    from pandas.api.types import is_numeric_dtype
 
-
-def echo_table(
-    columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()
-) -> None:
-    """Print rows in aligned columns; the last column is wrapped to the terminal."""
-    echo(wrapped_lines(columns, rows, numbers))
+    cells = [
+        [f"{v:z.{digits}f}" if isinstance(v, float) else str(v) for v in row]
+        for row in frame.to_numpy(dtype=object).tolist()
+    ]
+    numbers = [i for i, kind in enumerate(frame.dtypes) if is_numeric_dtype(kind)]
+    return wrapped_lines(list(frame.columns), cells, numbers)
 
 
 def wrapped_lines(

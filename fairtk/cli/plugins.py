@@ -14,7 +14,11 @@ from fairtk.cli.signature import signature_command
 @signature_command("List plugins, what they register, and their problems.")
 @printing_options
 def command(form: str, output: str | None) -> None:
-    """List plugins: distribution, version, hooks, what they register, and their problems."""
+    """List plugins, what they register, and their problems.
+
+    The table has one row per distribution and hook, with the names that the distribution registers.
+    A plugin that cannot be loaded is left out, and the reason is printed.
+    """
     import pandas as pd
 
     from fairtk import plugins

@@ -24,7 +24,7 @@ from fairtk.errors import InputError
 )
 @click.option("-o", "--output", default="report.html", show_default=True, metavar="FILE",
               type=click.Path(dir_okay=False, allow_dash=True),
-              help="The page; its folder must exist.")  # fmt: skip
+              help="The page to write; an existing file is replaced.")  # fmt: skip
 def command(
     folder: str,
     output: str,
@@ -36,23 +36,23 @@ def command(
     target: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Write the results in FOLDER as one HTML file that works offline.
+    """Write the results in FOLDER as one HTML page, which works offline.
 
-    FOLDER was written by `Results.save`, or is the output folder of a study or the save_dir of an
-    experiment. A study with several attributes or models has one page per attribute or model: the
-    first is FILE, the others are next to it, and all are linked. A save_dir has the output of the
-    systems but no values: without --qrels and measures, the page has rankings and answers only.
+    FOLDER was written by `Results.save`, or is the output folder of a study, or the save_dir of an
+    experiment. A save_dir has rankings and answers, but no values of measures: to show values, give
+    --qrels and measures. A study with several attributes or models has one page for each, all
+    linked: the first is FILE, the others are next to it.
 
-    The page starts with the trade-off figure and the means. Tests, single queries with rankings
-    and answers, definitions, warnings and settings are folded below. Highlighting, sorting and
-    single queries need JavaScript. `Results.report` does the same in Python.
+    The page starts with the trade-off figure and the means. Tests, single queries with rankings and
+    answers, definitions, warnings and settings are folded below. Highlighting, sorting and single
+    queries need JavaScript. `Results.report` does the same in Python.
 
     \b
     Examples:
       fairtk report results -o report.html
       fairtk report fair-qr-study
-      fairtk report study --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
-      fairtk report study --qrels qrels.txt -m AWRF@20 -g gender.tsv --target uniform
+      fairtk report my-experiment --qrels qrels.txt -m EE_D@5 -m "E(nDCG@5)" --baseline bm25
+      fairtk report my-experiment --qrels qrels.txt -m AWRF@20 -g gender.tsv --target uniform
     """  # noqa: D301 - click reads the backslash
     from fairtk.experiment.run import folder_names, open_results, results_folders
     from fairtk.report import load_sections

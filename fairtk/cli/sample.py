@@ -25,10 +25,10 @@ _SCORES = "scores"
 @click.argument("run", type=FILE)
 @click.option("-o", "--output", metavar="FILE", required=True,
               type=click.Path(dir_okay=False, allow_dash=True),
-              help="The sampled run: TREC's six columns, or .parquet with all columns; .gz "
+              help="The file of sampled rankings: a TREC run, or .parquet with all columns; .gz "
               "compresses.")  # fmt: skip
 @click.option("--qrels", "relevance", type=FILE_OR_NAME, metavar="FILE|DATASET|scores",
-              help="Relevance labels for --max-relevance-loss; `scores` uses the scores of "
+              help="Relevance labels for --max-relevance-loss, or `scores` for the scores of "
               "RUN.")  # fmt: skip
 def command(
     run: str,
@@ -37,13 +37,16 @@ def command(
     order: Any,
     **options: Any,
 ) -> None:
-    """Sample fair rankings from RUN with a Plackett-Luce policy.
+    """Sample rankings from RUN, so that documents with similar scores get similar exposure.
 
-    The scores of each query are scaled to [1, 2], raised to alpha, and used as log-weights, so
-    scores may have any scale or sign. RUN has one ranking per query, from BM25, a dense retriever
-    or a reranker. Only documents in RUN can be drawn, so it should have all documents that users
-    may see. With --target-disparity or --max-relevance-loss, alpha is computed for each query from
-    exact values. `fairtk.FairSampler` does the same in Python.
+    RUN has one ranking per query, from BM25, a dense retriever or a reranker. Only its documents
+    can be drawn, so it should have all documents that users may see. `fairtk.FairSampler` does the
+    same in Python.
+
+    Rankings are drawn from a Plackett-Luce policy. The scores of each query are scaled to [1, 2],
+    raised to the power of alpha, and used as log-weights, so they may have any scale or sign.
+    Instead of alpha, give a goal: --target-disparity or --max-relevance-loss. Alpha is then
+    computed for each query, from exact values.
 
     \b
     Examples:

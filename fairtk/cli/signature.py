@@ -12,7 +12,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any
 
@@ -42,19 +42,7 @@ def signature_command(
         functions: the names of parameters by function (``module:function``), in the order of the
             help.
     """
-
-    def decorate(callback: Callable[..., None]) -> SignatureCommand:
-        given = getattr(callback, "__click_params__", [])
-        return SignatureCommand(
-            functions,
-            given[::-1],
-            name=callback.__module__.rpartition(".")[2],
-            callback=callback,
-            help=inspect.getdoc(callback),
-            short_help=short_help,
-        )
-
-    return decorate
+    return partial(SignatureCommand, functions, short_help)
 
 
 class SignatureCommand(click.Command):
@@ -62,15 +50,17 @@ class SignatureCommand(click.Command):
 
     Args:
         functions: see `signature_command`.
-        given: parameters that are not from a signature.
-        settings: the arguments of `click.Command`.
+        short_help: see `signature_command`.
+        callback: the function of the command.
     """
 
     def __init__(
-        self, functions: Mapping[str, str], given: Sequence[click.Parameter], **settings: Any
+        self, functions: Mapping[str, str], short_help: str, callback: Callable[..., None]
     ) -> None:
-        super().__init__(**settings)
-        self.functions, self.given = functions, given
+        name, text = callback.__module__.rpartition(".")[2], inspect.getdoc(callback)
+        super().__init__(name, callback=callback, help=text, short_help=short_help)
+        self.functions = functions
+        self.given: list[click.Parameter] = getattr(callback, "__click_params__", [])[::-1]
         del self.params  # set by click; the property below replaces it
 
     @cached_property

@@ -113,12 +113,14 @@ def providers(
     Args:
         qrels: labels for merit: a frame or a file.
         run: R, S, X or C: a frame or a file.
-        providers: the provider of each document (``docno``, ``group``, optional ``weight``): a
-            file, a frame or groups.
-        cutoff: ranks that are read; at least 1.
-        browsing: the browsing model, or its name; for exact exposure, the model of the frame.
+        providers: the provider of each document (``docno``, ``group`` and optionally ``weight``).
+            A file, a frame or groups.
+        cutoff: the number of ranks to read, at least 1.
+        browsing: the browsing model, such as ``"RBP(p=0.8)"``. An object or its name; for exact
+            exposure, the model of the frame.
         weights: weights of queries by qid, e.g. their frequency, above 0; `None` for 1.
-        top: the share of providers in the summary value ``top``, in (0, 1).
+        top: the share of providers, those with most exposure, for the summary value ``top``, in
+            (0, 1).
         resamples: bootstrap samples of the queries, at least 2.
         confidence: confidence level of the intervals, in (0, 1).
         seed: the seed of the bootstrap.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairtk.cli.options import plot_option, printing_options
-from fairtk.cli.output import show, wrapped_lines
+from fairtk.cli.output import frame_lines, show, wrapped_lines
 from fairtk.cli.signature import signature_command
 from fairtk.plugins.streams import to_stderr
 
@@ -13,19 +13,21 @@ _MOST_ROWS = 20
 
 
 @signature_command(
-    "Show each provider's share over all queries and its merit.",
+    "Compare each provider's share of exposure with its merit.",
     {"fairtk.credit:providers": "qrels run providers cutoff browsing top seed"},
 )
-@plot_option("The Lorenz curves")
+@plot_option("Also write a figure of the Lorenz curves")
 @printing_options
 def command(plot: str | None, form: str, output: str | None, **options: Any) -> None:
-    """Show each provider's share of exposure over all queries of RUN, and its merit by QRELS.
+    """Compare each provider's share of exposure in RUN with its merit by QRELS.
 
-    Providers own documents, e.g. authors, outlets or domains. Exposure is summed over queries.
-    Merit is the exposure under the ideal policy for QRELS. amortized is the sum over providers of
-    the absolute difference between share and merit share. Intervals are by bootstrap over queries.
+    Providers own documents, e.g. authors, outlets or domains. The exposure of a provider is the sum
+    over its documents and all queries. Its merit is the exposure that it would have under the ideal
+    policy for QRELS.
 
-    The numbers do not say whether the labels are fair to providers, nor why some get less exposure.
+    The table has both shares and their difference. Below it, amortized is the sum of the absolute
+    differences over providers, and intervals are from a bootstrap over queries. The numbers do not
+    say whether the labels are fair to providers, nor why some get less exposure.
 
     \b
     Examples:
@@ -38,16 +40,9 @@ def command(plot: str | None, form: str, output: str | None, **options: Any) -> 
         result = providers(**options)
     if plot:
         result.plot(plot)
-    shares = [
-        [
-            row.provider,
-            str(row.documents),
-            *(f"{v:.4f}" for v in (row.exposure, row.merit, row.gap)),
-        ]
-        for row in result.table.head(_MOST_ROWS).itertuples()
-    ]
     of = result.settings["of"]
-    lines = wrapped_lines(["provider", "documents", of, "merit", "gap"], shares, range(1, 5))
+    shares = result.table[["provider", "documents", "exposure", "merit", "gap"]]
+    lines = frame_lines(shares.head(_MOST_ROWS).rename(columns={"exposure": of}))
     if len(result.table) > _MOST_ROWS:
         lines.append(f"... and {len(result.table) - _MOST_ROWS} more (all with --format csv)")
     cells = [

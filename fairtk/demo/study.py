@@ -51,7 +51,8 @@ def run(n_samples: int = SAMPLES, queries: int | None = None) -> Results:
     for the others.
 
     Args:
-        n_samples: rankings per query and alpha, at least 2 for the unbiased EE_D.
+        n_samples: rankings per query and alpha, at least 2 for the unbiased EE_D. Almost all of
+            the time is spent on the answers from them.
         queries: the number of queries to use, at least 1; `None` for all.
 
     Returns:

@@ -211,8 +211,8 @@ def wrap_label(text: str, width: int) -> str:
 
 
 def number_text(value: float, digits: int = 4) -> str:
-    """Return a value for a table; "undefined" for NaN."""
-    return "undefined" if math.isnan(value) else f"{value:.{digits}f}"
+    """Return a value for a table, "undefined" for NaN."""
+    return "undefined" if math.isnan(value) else f"{value:z.{digits}f}"
 
 
 def rounded_text(value: float, digits: int) -> str:

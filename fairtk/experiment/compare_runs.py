@@ -79,12 +79,11 @@ def evaluate(
         measures: measures, or strings as for `fairtk.measures.parse`.
         answers: generated answers, one per run, or empty.
         gold: gold answers, if missing from the qrels.
-        order: the column that orders runs in files; ``"auto"`` rejects runs whose ranks and scores
-            disagree.
-        groups: `fairtk.Groups`, frames or files, for measures that need groups but do not name
-            any.
-        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``,
-            for measures that need a target but do not name one; one, or one per attribute.
+        order: the column that orders the documents of a run file; with ``"auto"``, ranks and scores
+            must agree.
+        groups: `fairtk.Groups`, frames or files, for measures that need groups but name none.
+        target: a `fairtk.Target`, frame, file, ``"uniform"``, ``"population"`` or ``"relevance"``
+            for measures that need a target but name none; one, or one per attribute of the groups.
 
     Returns:
         The results, with the runs as systems.
@@ -219,10 +218,13 @@ class Comparison(Results):
     """The results of runs, compared with a baseline.
 
     Attributes:
-        table: the columns of `Results.compare` without ``undefined`` and ``failed``, and with
-            ``run`` (the name in a mapping, the file, or ``"run 1"`` etc.) instead of ``system``.
-            Differences and tests are NaN for the baseline, and if a test is undefined (with a
-            warning).
+        table: one row per measure and run: ``run`` (its name), ``measure``, ``mean``, ``n`` (the
+            queries for which the measure is defined in every run, which means and tests use),
+            ``difference`` from the baseline, ``low`` and ``high`` (the ends of its interval),
+            ``p``, ``p_corrected``, and ``effect`` (Cohen's dz); with the Wilcoxon test also
+            ``estimate`` and ``estimand`` (``"pseudomedian"``, to which ``low``, ``high`` and ``p``
+            belong). Comparisons are NaN for the baseline, and if there is no test (with a
+            warning). With `margin` and `levels`, see the columns of `Results.compare`.
         evaluation: the results over all queries.
         baseline: the name of the baseline.
         settings: the test and its settings.
@@ -236,20 +238,19 @@ class Comparison(Results):
         evaluation: Results,
         named: bool,
         settings: dict[str, Any],
-        labels: Mapping[str, str],
     ) -> None:
         super().__init__(**arguments)
         self.evaluation = evaluation
         self.settings = settings | {"margin": self._margins(settings["margin"])}
         self._named, self._drawing = named, {name: settings[name] for name in _DRAWING}
-        self._correction, self._labels = settings["correction"], labels
+        self._correction = settings["correction"]
         table = self._compared(self.baseline).table(
             self._drawing,
             self._correction,
             self.settings["margin"],
             self._variances if settings["levels"] else None,
         )
-        self.table = self._by_run(table.drop(columns="undefined"))
+        self.table = table.drop(columns="undefined").rename(columns={"system": "run"})
         self.sampling_bias()  # cached for printing
 
     def __repr__(self) -> str:
@@ -257,10 +258,6 @@ class Comparison(Results):
 
     def _repr_html_(self) -> str:
         return html_text(comparison_table(self, 4))
-
-    def _by_run(self, table: pd.DataFrame) -> pd.DataFrame:
-        runs = table["system"].map(self._labels)
-        return table.assign(system=runs).rename(columns={"system": "run"})
 
     def queries_needed(
         self,
@@ -286,7 +283,7 @@ class Comparison(Results):
             EE_L with one sample).
         """
         plan = super().queries_needed(difference, n_samples, baseline, power=power, **options)
-        return self._by_run(plan)
+        return plan.rename(columns={"system": "run"})
 
 
 _DRAWING = ("test", "confidence", "resamples", "seed")
@@ -317,16 +314,15 @@ def compare(
         measures: see `evaluate`.
         baseline: the file or name of a run; `None` for the first run.
         test: the paired test (`fairtk.statistics.paired_test`).
-        correction: the correction of the p-values of a measure for the number of runs
+        correction: how the p-values of a measure are corrected for the number of runs
             (`fairtk.statistics.correct_p_values`).
-        queries: ``"all"`` for all queries (the worst value if missing from a run) or ``"common"``
-            for queries with results in all runs.
-        confidence: the level of the intervals, in (0, 1).
+        queries: the queries to compare: ``"all"`` (a query missing from a run has the worst value)
+            or ``"common"`` (those with results in all runs).
+        confidence: the confidence level of the intervals, above 0 and below 1.
         resamples: the number of draws of a randomization test.
-        seed: the seed of these draws.
-        margin: the margin of non-inferiority and equivalence, above 0, for all measures or by
-            measure.
-        levels: whether to estimate the errors over queries and over samples separately
+        seed: the seed of a randomization test.
+        margin: the margin of non-inferiority and equivalence, for all measures or by measure.
+        levels: estimate the standard errors over queries and over samples separately
             (`fairtk.statistics.two_level_mean`). Samples with the same number are paired between
             runs, because runs with the same seed share random numbers.
         options: other options of `evaluate`.
@@ -339,6 +335,7 @@ def compare(
     checks.known("correction", correction, CORRECTIONS)
     checks.known("choice of queries", queries, QUERIES)
     files, data = run_names(runs)
+    system = _baseline(files, baseline)
     checked: dict[str, Run] = {}
     with warnings.catch_warnings():
         if queries == "common":  # missing queries do not count
@@ -347,7 +344,7 @@ def compare(
     if len(files) < 2:
         raise InputError(f"compare requires at least two runs, got {len(files)}")
     evaluation = Results(**arguments)
-    arguments |= {"baseline": _baseline(files, baseline)}
+    arguments |= {"baseline": system}
     if queries == "common":
         values = _on_common(arguments["values"], arguments["measures"], checked.values())
         n = values.per_query[QID].nunique()
@@ -366,7 +363,6 @@ def compare(
             "margin": margin,
             "levels": levels,
         },
-        {n: n if isinstance(runs, Mapping) else file or n for n, file in files.items()},
     )
 
 

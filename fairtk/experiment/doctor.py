@@ -161,7 +161,7 @@ def doctor(
         measures: the measures for the effect of ties; if empty, EE_D, EE_R, EE_L and E(nDCG) at the
             cutoff, and AWRF if there are groups and a target.
         cutoff: the number of ranks to check, above 0.
-        support: groups with fewer judged or retrieved documents are reported.
+        support: report groups with fewer judged or retrieved documents than this.
 
     Raises:
         InputError: a file does not exist, or a measure or target is invalid.

@@ -307,11 +307,19 @@ def measure_list(measures: Any) -> list[Any]:
 
 
 def parse_with(given_groups: GivenGroups, text: Any) -> Any:
-    """Return the measure for a string, whose groups may be names of given attributes."""
+    """Return the measure for a string, in which groups are names of given attributes.
+
+    A measure that names a target but no groups has all given attributes, crossed.
+    """
     from fairtk.measures import parse
     from fairtk.plugins.registry import GROUPS
 
-    def named(name: str) -> Any:
+    def named(name: str | None) -> Any:
+        if name is None:
+            if not given_groups.attributes:
+                raise ParameterError(f"{text} requires groups: give `groups` (one or more files)")
+            given_groups.used = True
+            return given_groups.crossed
         groups = given_groups.named(name)
         if groups is not None:
             given_groups.used = True

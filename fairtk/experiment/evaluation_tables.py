@@ -48,8 +48,7 @@ def best_text(results: Results) -> str:
 def significant_text(comparison: Comparison) -> str:
     """Return one line on the runs that differ significantly from the baseline."""
     measures: dict[str, list[str]] = {}
-    compared = comparison.table.assign(system=comparison.systems * len(comparison.measures))
-    for measure, system in marks_of(compared):
+    for measure, system in marks_of(comparison.table.rename(columns={"run": "system"})):
         measures.setdefault(system, []).append(measure)
     parts = [f"{system} in {', '.join(names)}" for system, names in measures.items()]
     systems = "; ".join(parts) or "no run"
@@ -77,8 +76,6 @@ def comparison_table(comparison: Comparison, digits: int) -> Table:
     rows = comparison.table.drop(columns=excluded)
     if settings["levels"] and (rows["error_samples"].dropna() == 0).all():  # no run is sampled
         rows = rows.drop(columns=["error_samples", "low_samples", "high_samples"])
-    names = comparison.systems * len(comparison.measures)
-    rows = rows.assign(run=names)
     options = {name: settings[name] for name in ("test", "correction", "confidence")}
     table = baseline_table(rows, str(comparison.baseline), **options, digits=digits)
     bias = bias_text(comparison.sampling_bias())

@@ -457,7 +457,7 @@ def open_results(
 
     Args:
         folder: the folder.
-        qrels: labels for a save_dir: a frame, a file or the id of a dataset.
+        qrels: labels for a save_dir. A frame, a file or the id of a dataset.
         measures: measures for a save_dir.
         gold: gold answers (a frame or a file), if missing from the qrels.
         groups: see `fairtk.evaluate`.
@@ -595,16 +595,16 @@ def export(
 
     Args:
         source: a ``save_dir``, the folder of a study, or a folder of `Results.save`.
-        folder: a new or empty folder. A study gets one subfolder per attribute or model, next to
-            its tables and ``study.json``.
-        form: ``"parquet"`` (tables and JSON, see `Results.save`) or ``"trec"`` (run files with
-            ir_metadata and qrels, see `Results.to_trec`).
-        qrels: see `open_results`.
+        folder: a new or empty folder. The results of a study are in one subfolder per attribute or
+            model, next to the tables of the study and ``study.json``.
+        form: ``"parquet"`` (tables and JSON) or ``"trec"`` (run files with ir_metadata, and
+            qrels). See `Results.save` and `Results.to_trec`.
+        qrels: labels for a save_dir. See `open_results`.
         measures: see `open_results`.
         gold: see `open_results`.
         groups: see `open_results`.
         target: see `open_results`.
-        setting: the name of a study's setting, required if there are several.
+        setting: the name of a study's settings, required if the folder has results of several.
 
     Returns:
         The folders that were written. `open_results` opens those in the form ``"parquet"``.

@@ -441,7 +441,7 @@ class Groups(EqualByContent):
 
         Args:
             run: R or S, or a file.
-            cutoff: the number of ranks of each ranking that count; `None` for all.
+            cutoff: the number of ranks to count in each ranking; `None` for all.
 
         Returns:
             One row per query, in the run's order: ``qid``; ``retrieved``, the number of documents

@@ -496,8 +496,8 @@ class Target(EqualByContent):
             return cls.uniform(groups) if source == UNIFORM else cls.population(groups)
         if qrels is None:
             raise InputError(
-                f"{where}: labels are required for the target {source!r}; pass qrels, or "
-                "Target.from_qrels(qrels, groups)"
+                f"{where}: labels are required for the target {source!r}; give `qrels` and "
+                "`target='relevance'` (not in a measure), or Target.from_qrels(qrels, groups)"
             )
         return cls.from_qrels(qrels, groups)
 

@@ -271,14 +271,14 @@ class Explanation:
         """The measure, its cost and the number of queries, as lines of text."""
         n, missing = len(self.queries), int((~self.present).sum())
         cost = "1 - AWRF" if self.measure.NAME == "AWRF" else self.measure.NAME
-        text = f"cost ({cost}): {self.total:.4f}"
+        text = f"cost ({cost}): {self.total:z.4f}"
         lines = [format_measure(self.measure), f"{text}, mean of {self.n_defined} of {n} queries"]
         if self.documents is not None:
             qid, value, _ = self.queries.iloc[0]
             lines = [f"{lines[0]} of query {qid}", f"value: {value:.4f}, {text}"]
         if self.before is not None:
             before = self.before.total
-            lines.append(f"baseline: {before:.4f}, change {self.total - before:+.4f}")
+            lines.append(f"baseline: {before:.4f}, change {self.total - before:+z.4f}")
         if missing:
             one = "; pass `qid` to explain one query" if self.documents is None else ""
             lines.append(f"missing from the run: {missing} of {n} queries{one}")
@@ -295,7 +295,7 @@ def _written(part: str, frame: pd.DataFrame) -> str:
     frame = frame.drop(columns=hidden, errors="ignore")
     rest = len(frame) - _SHOWN
     cut = f", the first {_SHOWN} of {len(frame)}" if rest > 0 else ""
-    body = frame.head(_SHOWN).to_string(index=False, float_format="{:.4f}".format, na_rep="-")
+    body = frame.head(_SHOWN).to_string(index=False, float_format="{:z.4f}".format, na_rep="-")
     return f"By {part}{cut}:\n{body if len(frame) else 'nothing'}"
 
 
@@ -325,16 +325,16 @@ def explain(
         run: R or S, in PyTerrier's or ir_measures' column names, or a file.
         measure: ``AWRF(groups=..., target=...)@k``; ``EE_L`` with groups and target, or without
             (by documents); or its string.
-        qid: the one query to explain, with its documents. `None` for all queries of the qrels;
+        qid: explain only this query, with its documents. `None` for all queries of the qrels;
             those missing from the run have the worst value.
-        baseline: another run, for the change of each part; means are then over the queries that are
-            defined for both.
+        baseline: another run; the tables then have the change from it. Means are over the queries
+            that are defined for both.
         groups: an object, a frame or a file. For AWRF, the groups if the measure has none; for EE_L
             without groups, the groups to sum documents' costs by, instead of their labels (useful,
             not useful, not judged).
         target: the target of a measure with `groups`: an object, a frame, a file, "uniform",
             "population" or "relevance".
-        bands: the last rank of each band, e.g. 5, 10 and 20.
+        bands: the last rank of each band of ranks, e.g. 5, 10 and 20.
 
     Raises:
         ParameterError: the measure is not AWRF or EE_L, or cannot be split (``unlabeled="best"``,

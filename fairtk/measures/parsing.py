@@ -16,15 +16,15 @@ from fairtk.measures.params import NamedParam, ObjectParam, count
 from fairtk.plugins import registry
 
 
-def parse(text: Any, groups: Callable[[str], Any] | None = None) -> Any:
+def parse(text: Any, groups: Callable[[str | None], Any] | None = None) -> Any:
     """Return the measure that a string names; a measure is returned unchanged.
 
     The string is parsed, not executed. Errors end with the position in it, from 1.
 
     Args:
         text: e.g. ``"EE_D@5"``, ``"EE_D(browsing='RBP(p=0.8)')"``, ``"E(nDCG@5)"``, ``"nDCG@10"``.
-        groups: returns the groups of a name in the string; by default those that are registered or
-            in use by a measure.
+        groups: returns the groups of a name in the string, or of `None` if it names a target but no
+            groups; by default those that are registered or in use by a measure.
 
     Raises:
         ParameterError: the string is not a measure, or a parameter is unknown or invalid.
@@ -149,7 +149,7 @@ def known_names() -> list[str]:
 class _Reader:
     """A reader of one string by Python's grammar; `node`, or `start`, is its position."""
 
-    def __init__(self, text: str, groups: Callable[[str], Any] | None) -> None:
+    def __init__(self, text: str, groups: Callable[[str | None], Any] | None) -> None:
         self.groups = groups
         self.text = re.sub(r"\s", " ", text)  # one line, so that positions are columns
         self.start = 0
@@ -230,6 +230,9 @@ class _Reader:
                     value = parse(value, self.groups)
             named[name] = value
         self.node = node
+        missing = measure.SUPPORTED_PARAMS.keys() - measure.params.keys() - named.keys()
+        if self.groups is not None and "target" in named and "groups" in missing:
+            named["groups"] = self.groups(None)
         made = measure(**named)
         check_params(made)
         return made

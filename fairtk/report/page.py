@@ -174,9 +174,9 @@ def page_text(
         baseline: the system that others are compared with; `None` for the baseline of the results,
             or the first system.
         test: the paired test (`fairtk.Results.compare`).
-        correction: the correction of the p-values of a measure for the number of systems; results
-            of a study keep that of the study.
-        cutoff: the number of ranks to show of each ranking.
+        correction: how the p-values of a measure are corrected for the number of systems; results
+            of a study keep the study's correction.
+        cutoff: the number of ranks to show in each ranking.
         sections: more sections, folded below the tests.
         description: a sentence on the systems, below the title; `None` for that of the results.
         license: the license of the data; `None` for that of the results.

@@ -338,14 +338,16 @@ class FairSampler(Sampler):
     ``score`` becomes n, n - 1, ... by rank, for a query with n documents.
 
     Args:
-        alpha: exponent on the scaled scores, >= 0. `None` for 1, or with a target below.
-        n_samples: rankings per query, >= 1; use 1 to serve users.
-        cutoff: documents per ranking, >= 1; `None` for all.
+        alpha: the exponent of the scaled scores, at least 0: 0 is uniform, larger is closer to the
+            run. `None` for 1, or computed for a goal below.
+        n_samples: rankings per query, at least 1; 1 to serve users.
+        cutoff: documents per ranking, at least 1; `None` for all.
         seed: the seed, any integer.
-        method: ``"independent"`` or ``"stratified"``.
-        target_disparity: instead of alpha, the EE_D@cutoff of the rankings (normalized, MU, the
-            paper's bounds), in (0, 1]; 1 is that of the run.
-        max_relevance_loss: instead of alpha, the maximum expected loss of nDCG@cutoff, as a share
+        method: how rankings of a query are drawn: ``"independent"``, or ``"stratified"``, which
+            lowers the variance of means over samples.
+        target_disparity: instead of alpha, the EE_D@cutoff that the rankings should have
+            (normalized, MU, the paper's bounds), in (0, 1]; 1 is that of the run.
+        max_relevance_loss: instead of alpha, the largest expected loss of nDCG@cutoff, as a share
             of the run's, in [0, 1); 0.05 is 5 %. The smallest alpha within the loss is used. In the
             run, tied scores are sorted by ``rank``, or by docno, descending.
         relevance: only with `max_relevance_loss`: labels (``qid``, ``docno``, ``label``), or

@@ -54,7 +54,7 @@ def test_standard_input(runs):
 
 def test_a_baseline_beside_the_runs(runs, fairtk):
     words = ("compare", "qrels.txt", "y.run", "-m", "RR", "--baseline", "x.run", "--format", "json")
-    assert [row["run"] for row in json.loads(fairtk(*words).stdout)] == ["x.run", "y.run"]
+    assert [row["run"] for row in json.loads(fairtk(*words).stdout)] == ["x", "y"]
 
 
 def test_a_baseline_by_the_name_that_is_shown(runs, fairtk):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtk.display import Table, latex_text, markdown_text
-from fairtk.display.tables import RENDERED, aligned_lines, fitted_lines, text_width
+from fairtk.display.tables import RENDERED, aligned_lines, fitted_lines, number_text, text_width
 
 COLUMNS = ["run", "n", "p"]
 ROWS = [["a|b", 3, 0.1], ["c_d", 12, math.nan], ["é", 1, math.inf]]
@@ -34,6 +34,11 @@ def test_papers_get_four_digits():
     assert r"c\_d & 12 & undefined \\" in RENDERED["latex"](COLUMNS, ROWS).splitlines()
     assert r"\begin{tabular}{lrl}" in RENDERED["latex"](COLUMNS, ROWS)  # infinity is a word
     assert RENDERED["markdown"](COLUMNS, ROWS).splitlines()[2] == r"| a\|b | 3 | 0.1000 |"
+
+
+@pytest.mark.parametrize("value", [-1e-9, -0.0, 0.0])
+def test_zero_has_no_sign(value):
+    assert number_text(value, 2) == "0.00"
 
 
 def test_aligned():

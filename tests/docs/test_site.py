@@ -113,7 +113,7 @@ def test_commands_can_be_copied():
     text = (SITE / "cli.html").read_text(encoding="utf-8")
     shown = html.unescape(re.sub(r"<[^>]*>", "", text))
     assert "fairtk compare qrels.txt *.run -m EE_R@5 --test" in shown
-    assert "Warnings are errors (fairtk --help lists them)" in shown
+    assert "Treat warnings as errors (fairtk --help lists them)" in shown
     assert "mailto:" not in text and "`" not in shown
 
 

@@ -40,7 +40,6 @@ PATTERNS = {re.compile(p, re.IGNORECASE): instead for p, instead in PHRASES.item
 ANY = re.compile("|".join(PHRASES), re.IGNORECASE)
 
 ALLOWED = {
-    "fairtk/batch/study_options.py": {"none"},  # a value: temperature=none
     "fairtk/transformers/fair_qr/transformer.py": {"kept"},  # a column of the trace
 }
 """Phrases that are right in a file."""

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from types import SimpleNamespace
 
 import ir_measures
 import pandas as pd
@@ -252,6 +253,11 @@ class TestBaseline:
         assert result.by_query.set_index("qid").loc["q", "cost"] == pytest.approx(0)
         assert f"change {result.total - alone.total:+.4f}" in str(result)
         assert f"baseline: {alone.total:.4f}" in repr(result)
+
+    def test_a_change_of_nothing_has_no_sign(self):
+        result = fairtk.explain(self.qrels, self.before, self.measure, baseline=self.before)
+        object.__setattr__(result, "before", SimpleNamespace(total=result.total + 1e-9))
+        assert "change +0.0000" in result.summary[2]
 
     def test_a_group_that_only_the_baseline_shows(self):
         target = Target.population({"m": 1}, GENDER)

@@ -36,7 +36,7 @@ NO_MODEL = (
 
 
 @signature_command(
-    "Compare FAIR-QR with its baselines: tables, figures, costs.",
+    "Compare FAIR-QR, which refines queries, with its baselines.",
     {"fairtk_papers.fair_qr:QrSettings": "seed"},
 )
 @click.argument("source", metavar="CONFIG|FOLDER|DATASET")
@@ -48,9 +48,10 @@ NO_MODEL = (
               help="gender, geography, another dimension of the track, or dimensions crossed by "
               "'*'. Repeatable.  [default: gender, geography]")  # fmt: skip
 @click.option("-s", "--system", "systems", multiple=True,
-              help="A system to compare with BM25. Repeatable.  [default: all]")  # fmt: skip
+              help="A system to compare with BM25, e.g. mmr. Repeatable.  "
+              "[default: all]")  # fmt: skip
 @click.option("-r", "--retriever", "runs", multiple=True, metavar="NAME=RUNFILE",
-              help="Your own run, as a further system. Repeatable.")  # fmt: skip
+              help="Your own run, as one more system. Repeatable.")  # fmt: skip
 @click.option("--llm", "model", cls=ModelOption, use="refinement", default_text="keyword")
 @paying_options
 @click.option("--split", type=click.Choice(["train", "eval"]), help="The topics of FOLDER.")
@@ -76,12 +77,15 @@ def command(
 ) -> None:
     """Compare FAIR-QR with BM25, vector search, DLF, DELTR, FA*IR and MMR.
 
-    The plugin fairtk-baselines has the baselines other than BM25. FOLDER has the files of TREC
-    Fair Ranking 2022 (corpus, metadata, topics); DATASET is an id such as
-    trec-fair/2022/train/keywords. The output folder has all rankings and answers, in
-    experiment.sqlite: run the same command again to continue after a stop.
+    FAIR-QR asks a language model to refine queries towards groups with too little exposure. All
+    baselines other than BM25 need the plugin fairtk-baselines. The output folder gets tables,
+    figures and a report. It also has all rankings and answers, in experiment.sqlite: run the same
+    command again to continue after a stop.
 
-    CONFIG is a TOML file. Only its first key is required, and options override it:
+    FOLDER has the files of TREC Fair Ranking 2022 (corpus, metadata, topics). DATASET is an id such
+    as trec-fair/2022/train/keywords.
+
+    CONFIG is a TOML file. Options override it. Only the first of these keys is required:
 
     \b
       folder = "wiki"                    # or dataset = "trec-fair/2022/train/keywords"

@@ -31,7 +31,7 @@ _SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
 
 
 @signature_command(
-    "Compare fair rankings by what a generator answers from them.",
+    "Measure how fair rankings change a generator's answers.",
     {"fairtk_papers.fair_rag:RagSettings": _SETTINGS},
 )
 @click.argument("source", metavar="FOLDER|DATASET|CONFIG")
@@ -41,13 +41,14 @@ _SETTINGS = "alphas n_samples cutoff seed limit labels truncation credit"
 @click.option("-t", "--task", "tasks", type=int, multiple=True,
               help="A LaMP task of FOLDER, 1 to 7. Repeatable.")  # fmt: skip
 @click.option("-r", "--retriever", "retrievers", multiple=True,
-              help="bm25, contriever[:MODEL], splade[:MODEL] (a hub name or a folder), or "
-              "NAME=RUNFILE for your own run. Repeatable.  [default: bm25]")  # fmt: skip
+              help="bm25, contriever[:MODEL], splade[:MODEL] (MODEL: a folder or a hub name), or "
+              "NAME=RUNFILE for your own run. Its docnos are qid/pid for LaMP: the query's id, a "
+              "slash, and the profile entry's id. Repeatable.  [default: bm25]")  # fmt: skip
 @click.option("-g", "--generator", "generators", multiple=True, cls=ModelOption, use="answers",
               default_text="t5:google/flan-t5-small")  # fmt: skip
 @study_options
 @click.option("--rankings/--no-rankings", default=True, show_default=True,
-              help="Save rankings and answers, which reports need.")  # fmt: skip
+              help="Save rankings and answers, for `fairtk report`.")  # fmt: skip
 @paying_options
 @format_option
 def command(
@@ -64,14 +65,16 @@ def command(
 ) -> None:
     """Measure how fair rankings change a generator's answers, as in Towards Fair RAG.
 
-    Documents are labeled by their gain in utility for the generator. The generator answers from
-    rankings sampled at each alpha, from an oracle's, and from the fixed ranking. The output folder
-    gets Tables 1 and 3 to 15 next to the paper's numbers. It also has all answers, in
+    A document is useful if the generator answers the query better from it alone than without it.
+    The generator answers each query from rankings sampled at each alpha, from the retriever's fixed
+    ranking, and from an oracle that ranks the useful documents first. The output folder gets Tables
+    1 and 3 to 15 of the paper, with the paper's numbers next to yours. It also has all answers, in
     experiment.sqlite: run the same command again to continue after a stop.
 
-    FOLDER has LaMP's files (dev_questions.json and dev_outputs.json; for several tasks, in
+    FOLDER has the files of LaMP (dev_questions.json and dev_outputs.json; for several tasks, in
     LaMP_1 to LaMP_7), or the published utility labels. DATASET is an id such as lamp/4/dev.
-    CONFIG is a TOML file. Only its first key is required, and options override it:
+
+    CONFIG is a TOML file. Options override it. Only the first of these keys is required:
 
     \b
       folder = "lamp"                       # or datasets = ["lamp/4/dev"]

@@ -182,8 +182,8 @@ class RagSettings:
         cutoff: number of documents in a prompt (k).
         seed: the seed of the samplers.
         limit: number of queries per task, from the first; `None` for all.
-        labels: ``"published"`` for the labels in the dataset if it has any, ``"own"`` for labels
-            from the generator's gains.
+        labels: which documents are useful: ``"published"`` for the labels in the dataset if it has
+            any, ``"own"`` for labels from the generator's gains.
         label_utility: ``"paper"`` for gains in the utility of EU; ``"code"`` for the choice of the
             published code, which labels LaMP-3 by accuracy.
         grades: ``"binary"`` labels, or ``"gain"`` for ranks among the query's distinct gains.
@@ -191,11 +191,11 @@ class RagSettings:
         eu_over: the rankings over which the best utility is taken to normalize EU: those of one
             ``"retriever"``, or of all retrievers with the ``"generator"``.
         eu_deterministic: whether the deterministic ranking counts among them.
-        truncation: how prompts longer than the generator's window are truncated. With
+        truncation: how prompts that are longer than the generator's window are truncated. With
             ``"keep-question"`` documents share the tokens that the question leaves; with
             ``"published"`` each gets (window - question) // k tokens and then the prompt is cut,
             as in the published code.
-        credit: how credit, the dependence of an answer on each document, is computed:
+        credit: also measure how much an answer depends on each document (its credit):
             ``"one-out"`` leaves out one document at a time (k + 1 prompts per ranking),
             ``"shapley"`` uses all subsets (2^k prompts, k at most 8), ``"citations"`` reads the
             citations in the answer. The oracle has no credit.
