@@ -84,7 +84,7 @@ def command(
 
     if baseline is not None and _is_beside(baseline, runs):
         if options["answers"]:
-            raise InputError("`baseline` must be one of the runs if `answers` are given")
+            raise InputError("`baseline` must be one of the runs with `answers`")
         runs = (baseline, *runs)
     with to_stderr():
         comparison = compare(qrels, runs, baseline=baseline, margin=_margin(margin), **options)
@@ -125,7 +125,7 @@ def _is_beside(baseline: str, runs: tuple[str, ...]) -> bool:
     names = unique_names(runs)
     if baseline in names:
         return False
-    raise NotFoundError("baseline (not a file, not the name of a run)", baseline, names)
+    raise NotFoundError("baseline", baseline, names)
 
 
 def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
@@ -141,5 +141,5 @@ def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     if [measure for measure, *_ in parts] == [""]:
         return float(parts[0][2])
     if any(not measure for measure, *_ in parts):
-        raise InputError("got `margin` with and without a measure: name the measure of each")
+        raise InputError("several `margin` require a measure each, `margin=MEASURE=number`")
     return {measure: float(number) for measure, _, number in parts} or None

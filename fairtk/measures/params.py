@@ -234,7 +234,7 @@ class TargetParam(NamedParam):
 def count(name: str, value: Any, where: str) -> None:
     """Check a count of documents or ranks; a string is valid."""
     if not isinstance(value, str):
-        checks.integer(name, value, where, rule="be at least 1", most=_MOST)
+        checks.integer(name, value, where, most=_MOST)
 
 
 _MOST = 2**31 - 1  # the limit of evaluators written in C

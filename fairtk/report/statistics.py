@@ -324,13 +324,13 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
 def no_test(differences: FloatArray) -> str:
     """Return the reason if the differences cannot be tested, otherwise ``""``."""
     if len(differences) == 0:
-        return "no pair is defined"
+        return "no query has values of both"
     if len(differences) == 1:
-        return "only one pair is defined"
+        return "only one query has values of both"
     if not differences.any():
-        return "no pair differs"
+        return "all differences are 0"
     if np.ptp(differences) <= _ZERO * np.abs(differences).max():
-        return "all pairs differ by the same amount"
+        return "all differences are equal"
     return ""
 
 

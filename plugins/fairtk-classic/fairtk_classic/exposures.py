@@ -7,7 +7,6 @@ number is made of one value per group is `combine`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -138,7 +137,7 @@ class ExposureMeasure(GroupMeasure):
         ranked, model, cutoff = judged.run, self.model, self["cutoff"]
         if model.needs_cutoff and cutoff is None:
             raise ParameterError(
-                f"{self!r}: browsing={str(model)!r} requires a cutoff: write {self!r}@5"
+                f"{self!r}: a cutoff is required for browsing={str(model)!r}; write {self!r}@5"
             )
         label = np.maximum(np.nan_to_num(judged.pair_label), 0.0)[judged.pair_of_row]
         weight = attention(ranked, model, cutoff, label > 0)
@@ -440,7 +439,7 @@ GAMMA = Param(
     (int, float),
     default=0.8,
     desc="patience: the probability of going on to the next rank",
-    check=partial(checks.number, most=1, ends="()", rule="lie between 0 and 1"),
+    check=checks.open_interval,
 )
 
 

@@ -5,14 +5,14 @@ rND, rKL and rRD are the family of Yang and Stoyanovich; FAIR_prefix is the test
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from math import log2
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError
+from fairtk.errors import InputError, ParameterError, such
 from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray
 from fairtk.measures import Param
@@ -236,7 +236,7 @@ class NormalizedRatioDifference(PrefixMeasure):
         if len(split):
             raise InputError(
                 f"{self!r} counts documents, but docno {str(ranked.docnos[split[0]])!r} belongs to "
-                f"{self['protected']!r} in part ({len(split)} such documents); use rND, or groups "
+                f"{self['protected']!r} in part ({such(len(split), 'document')}); use rND, or groups "
                 "with one level per document"
             )
         return super().per_ranking(judged)
@@ -292,7 +292,7 @@ SHARE = Param(
     (int, float),
     desc="the minimum share p of protected documents; default: that of the target, or else of all "
     "documents with groups",
-    check=partial(checks.number, most=1, ends="()", rule="lie between 0 and 1"),
+    check=checks.open_interval,
 )
 
 
@@ -334,7 +334,7 @@ class FairPrefixes(BinaryMeasure):
         """Raise an error if both p and target are given."""
         super().check_params()
         if "p" in self.params and "target" in self.params:
-            raise ParameterError("FAIR_prefix: p and target exclude each other: use one")
+            raise ParameterError("FAIR_prefix: p and target are mutually exclusive; use one")
 
     def per_ranking(self, judged: LabeledRun) -> Scored:
         """Return the value of each ranking."""
