@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pandas as pd
 
-from fairtk.errors import ColumnError, InputError, format_list
+from fairtk.errors import ColumnError, InputError, format_list, missing_columns
 from fairtk.exposure import BrowsingModel, attention
 from fairtk.frames import (
     DOCNO,
@@ -44,11 +44,12 @@ class ExactExposure:
     def of(cls, run: Run) -> ExactExposure:
         """Return the checked browsing model and cutoff of a frame X."""
         frame, where = run.frame, run.where
-        if BROWSING not in frame.columns or CUTOFF not in frame.columns:
+        missing = [name for name in (BROWSING, CUTOFF) if name not in frame.columns]
+        if missing:
+            expected = f"{format_list([EXPOSURE, BROWSING, CUTOFF])} of exact exposure"
             raise ColumnError(
-                f"{where}: exact exposure requires the columns {EXPOSURE!r}, {BROWSING!r} and "
-                f"{CUTOFF!r}; add the missing one, or rename {EXPOSURE!r} if it means something "
-                "else"
+                f"{where}: {missing_columns(missing, expected, frame.columns)}; rename "
+                f"{EXPOSURE!r} if it means something else"
             )
         if SAMPLE in frame.columns:
             raise InputError(

@@ -324,13 +324,13 @@ def pair_differences(x: npt.ArrayLike, y: npt.ArrayLike) -> FloatArray:
 def no_test(differences: FloatArray) -> str:
     """Return the reason if the differences cannot be tested, otherwise ``""``."""
     if len(differences) == 0:
-        return "no query has values of both"
+        return "no pair is defined"
     if len(differences) == 1:
-        return "only one query has values of both"
+        return "only one pair is defined"
     if not differences.any():
         return "all differences are 0"
     if np.ptp(differences) <= _ZERO * np.abs(differences).max():
-        return "all differences are equal"
+        return "all pairs differ by the same amount"
     return ""
 
 

@@ -125,10 +125,11 @@ class FairTransformer(EqualByContent, pt.Transformer):  # type: ignore[misc]
         from pyterrier.validate import _TransformerMode
 
         missing = [[column for column in mode if column not in inp.columns] for mode in modes]
+        fewest = min(missing, key=len)
         raise TransformerInputError(
             f"{type(self).__name__}: "
             + missing_columns(
-                min(missing, key=len),
+                fewest,
                 " or ".join(format_list(mode, 9) for mode in modes),
                 inp.columns,
             ),

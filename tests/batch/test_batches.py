@@ -347,7 +347,7 @@ def test_what_cannot_be_taken_is_counted_and_named(world):
         f"F:3: {keys[1]}: 400: too long",
         f"F:4: {keys[2]}: batch_expired: not run in time",
     ]
-    assert problems["unknown"] == ["F:5: of-another-study: no prompt of this batch has this id"]
+    assert problems["unknown"] == ["F:5: of-another-study: no prompt in the batch has this id"]
     assert problems["other model"] == [f"F:6: {keys[4]}: expected 'toy', got 'toy-mini'"]
     assert problems["unusable"] == [
         f"F:7: {keys[5]}: unusable answer: length",

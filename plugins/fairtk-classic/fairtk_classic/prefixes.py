@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fairtk import checks
-from fairtk.errors import InputError, ParameterError, such
+from fairtk.errors import InputError, ParameterError
 from fairtk.exposure import sum_by_index
 from fairtk.frames import FloatArray
 from fairtk.measures import Param
@@ -236,8 +236,8 @@ class NormalizedRatioDifference(PrefixMeasure):
         if len(split):
             raise InputError(
                 f"{self!r} counts documents, but docno {str(ranked.docnos[split[0]])!r} belongs to "
-                f"{self['protected']!r} in part ({such(len(split), 'document')}); use rND, or groups "
-                "with one level per document"
+                f"{self['protected']!r} in part ({len(split)} such documents); use rND, or "
+                "groups with one level per document"
             )
         return super().per_ranking(judged)
 
