@@ -183,7 +183,11 @@ def small():
             "FairSampler or an OracleSampler",
         ),
         (lambda c, r, s: (c[c["rank"] < 1], r, s), InputError, "two or more ranks, got 1"),
-        (lambda c, r, s: (c.assign(credit=np.nan), r, s), InputError, "undefined for all 16 rankings"),
+        (
+            lambda c, r, s: (c.assign(credit=np.nan), r, s),
+            InputError,
+            "undefined for all 16 rankings",
+        ),
         (lambda c, r, s: (c.assign(credit=0.0), r, s), InputError, "no credit at rank 0"),
         (
             lambda c, r, s: (c, r, OracleSampler(_few(r), 4, 2)),

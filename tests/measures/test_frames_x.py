@@ -106,7 +106,10 @@ def test_the_least_frame():
     [
         (EE_D @ 4, r"EE_D@4 requires exposure with browsing='MU' and cutoff=4.*cutoff=5"),
         (EE_R(browsing="DCG") @ 5, "requires exposure with browsing='DCG'"),
-        (EE_R(browsing="GERR(p=0.5, u=0.5)") @ 5, "exact exposure .* is not supported with browsing"),
+        (
+            EE_R(browsing="GERR(p=0.5, u=0.5)") @ 5,
+            "exact exposure .* is not supported with browsing",
+        ),
         (AWRF(**PAIR) @ 5, "browsing='TREC'"),
         (AWRF(**PAIR, amortize=False, browsing="MU") @ 5, "requires rankings"),
         (E(nDCG @ 5), r"E\(nDCG@5\) requires exposure with browsing='DCG'"),

@@ -92,7 +92,10 @@ def test_any_string_is_a_measure_or_one_line_with_a_place(text):
         ("nDCG@\ud800", "(character 6: '\\ud800')"),
         # trec_eval ends the whole process at a cutoff of 0; a cutoff is not left out in silence
         ("nDCG@0", "nDCG: cutoff must be an integer of at least 1, got 0 (character 1: 'nDCG@0')"),
-        ("E(AP(rel=0))", "AP: rel must be an integer of at least 1, got 0 (character 3: 'AP(rel=0))')"),
+        (
+            "E(AP(rel=0))",
+            "AP: rel must be an integer of at least 1, got 0 (character 3: 'AP(rel=0))')",
+        ),
         ("E(P@-3)", "P: cutoff must be an integer of at least 1, got -3"),
         ("E(R)@0", "R: cutoff must be an integer of at least 1, got 0"),
         ("E(Compat)@5", "Compat: unsupported params found: ["),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Reasons = tuple[tuple[str, BoolArray], ...]
 """Reasons why values are undefined, each with a mask."""
 
-NOTHING_KNOWN = "none of the documents in the ranking has a known group"
+NOTHING_KNOWN = "no document with a known group in the ranking"
 NO_TARGET = "no target"
 _MOST_GROUPS = 4096
 

@@ -224,7 +224,7 @@ def test_a_configuration_that_is_right(tmp_path):
     [
         ({"attributes": "gender"}, "attributes must be a list of names"),
         ({"split": "tain"}, "unknown split.*'tain'.*'train'"),
-        ({"query": "titel"}, "unknown field of the topics 'titel'; did you mean 'title'"),
+        ({"query": "titel"}, "unknown topic field 'titel'; did you mean 'title'"),
         ({"keywords": "no/such/file"}, "no/such/file: no such file"),
     ],
 )
