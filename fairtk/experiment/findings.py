@@ -366,7 +366,7 @@ def _respelled(ran: Iterable[str], labeled: Iterable[str]) -> str:
     for words, spell in SPELLINGS.items():
         same = {spell(name) for name in first} & {spell(name) for name in second}
         if fewer and len(same) >= max(1, _HALF * fewer):
-            return f"; {len(same)} of them match if {words}"
+            return f"; {len(same)} ids match if {words}"
     return ""
 
 
